@@ -267,15 +267,8 @@ def make_zero_shot(
     --------
     >>> from zslearn.datasets import make_zero_shot
     >>> data = make_zero_shot(n_seen=10, random_state=0)
-    >>> data
-    <ZeroShotDataset make_zero_shot, split ns,
-    version make_zero_shot-1(n_seen=10, random_state=0)/ns>
-      samples     450: 240 train, 60 test seen, 150 test unseen
-      classes     15: 10 seen, 5 unseen
-      features    64 (synthetic)
-      signatures  16
-      images      none
-      splits      ns
+    >>> data.X_train.shape, data.signatures.shape, data.version
+    ((240, 64), (15, 16), 'make_zero_shot-1(n_seen=10, random_state=0)/ns')
     """
     version = _version(locals())
     dtype = np.dtype(dtype)

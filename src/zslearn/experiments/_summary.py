@@ -5,16 +5,9 @@ means over the class splits; its deviation is the standard deviation of these me
 how far another seed would move it.
 
 Two methods are compared on the runs that both have, by the differences :math:`d_i` of one method
-from the other:
-
-- with several class splits :math:`d_i` is the mean difference on a split: class splits are
-  different problems, seeds repeat one;
-- with one split :math:`d_i` is the difference on a class, averaged over the seeds, where the number
-  is an accuracy, that is a mean over classes: other classes would be another problem;
-- any other number (AUSUC, a harmonic mean) has no value of a class, and :math:`d_i` is the
-  difference of a seed. Seeds alone say nothing of other unseen classes.
-
-The methods do not differ where
+from the other: the mean difference on a class split where there are several; else the difference on
+a class, averaged over the seeds, of an accuracy, and of a seed of any other number (AUSUC, a
+harmonic mean). ``docs/reproducing.rst`` says why. The methods do not differ where
 
 .. math:: |\bar d| \le t_{n - 1,\, 0.975} \, s_d / \sqrt n,
 
