@@ -168,6 +168,8 @@ def load_authors_protocol(
 
     The files come with the authors' program: ``NAME_PS_class_info.mat`` and
     ``NAME_PS_GZSL_inform.mat`` for the split "ns", and with SS instead of PS for "ss" and "ss0".
+    The authors count classes by their numbers, our folds by their sorted labels; the order is
+    translated. :ref:`datasets` has an example.
 
     Parameters
     ----------
@@ -195,27 +197,6 @@ def load_authors_protocol(
         A file is not there.
     ValueError
         A file is damaged, or was made for other classes or for samples in another order.
-
-    Examples
-    --------
-    >>> import tempfile, numpy as np
-    >>> from pathlib import Path
-    >>> from scipy.io import savemat
-    >>> from zslearn.datasets import load_authors_protocol, load_xlsa17
-    >>> files = tempfile.TemporaryDirectory()
-    >>> cub = Path(files.name) / "CUB"
-    >>> cub.mkdir()
-    >>> savemat(cub / "res101.mat", {"features": np.eye(3, 6), "labels": [[1, 1, 2, 2, 2, 3]]})
-    >>> savemat(cub / "att_splits.mat", {
-    ...     "original_att": np.eye(3),
-    ...     "allclasses_names": np.array(["wren", "gull", "ibis"], dtype=object),
-    ...     "trainval_loc": [[1, 2, 3, 4]], "test_seen_loc": [[5]], "test_unseen_loc": [[6]]})
-    >>> savemat(Path(files.name) / "CUB_PS_class_info.mat", {"class_order": [[1, 2]]})
-    >>> data = load_xlsa17("CUB", folder=files.name)
-    >>> protocol = load_authors_protocol(data, files.name, hold_out=False)
-    >>> protocol.class_order  # class 1 is the wren, the second of the sorted labels
-    array([1, 0])
-    >>> files.cleanup()
     """
     if data.split.startswith("ss-"):
         raise ValueError(

@@ -486,19 +486,9 @@ def load_imagenet(
     ValueError
         A shard is damaged or of another width; a seen class has no rows or no signature.
 
-    Examples
+    See Also
     --------
-    >>> import tempfile, numpy as np, pandas as pd
-    >>> from pathlib import Path
-    >>> from zslearn.datasets import load_imagenet
-    >>> wnids = ["n02084071", "n02121808", "n02503517"]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for wnid in wnids:
-    ...         np.save(Path(folder, f"{wnid}.npy"), np.ones((3, 4), dtype=np.float32))
-    ...     data = load_imagenet(
-    ...         folder, pd.DataFrame(np.eye(3), index=wnids), seen_classes=wnids[:2])
-    ...     data.X_train.shape, data.unseen_classes.tolist()
-    ((6, 4), ['n02503517'])
+    ClassShards : Its example makes such a folder.
     """
     shards = ClassShards(folder, known=known)
     if seen_classes is None:
