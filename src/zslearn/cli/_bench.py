@@ -25,6 +25,7 @@ from zslearn.cli._output import (
     counted,
     print_table,
     say,
+    values_of,
     warnings_as_lines,
 )
 from zslearn.datasets._dataset import ZeroShotDataset
@@ -154,11 +155,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             arguments.out,
             settings=arguments.setting,
             splits=arguments.split,
-            seeds=arguments.seeds,
-            protocol=arguments.protocol,
-            authors=arguments.authors,
-            grid=arguments.grid,
-            resume=arguments.resume,
+            **values_of(arguments, "seeds", "protocol", "authors", "grid", "resume"),
             n_jobs=-1 if on_workers else arguments.jobs,
             progress=True,
             command=_command(arguments),
@@ -256,10 +253,7 @@ def _run_table(arguments: argparse.Namespace) -> int:
     table = build_table(
         records,
         arguments.like,
-        features=arguments.features,
-        split_version=arguments.split_version,
-        protocol=arguments.protocol,
-        grid=arguments.grid,
+        **values_of(arguments, "features", "split_version", "protocol", "grid"),
         rows=shown,
         columns=shown,
     )
@@ -342,16 +336,8 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     for option, names in _ONLY_FOR.items():
         if getattr(arguments, option) not in (None, False) and arguments.analysis not in names:
             raise ValueError(f"--{option} is for {', '.join(names)}, not for {arguments.analysis}.")
-    options = {
-        "methods": arguments.methods,
-        "seeds": arguments.seeds,
-        "runs": arguments.runs,
-        "n_splits": arguments.folds,
-        "retune": arguments.retune or None,
-        "shares": arguments.shares,
-        "metric": arguments.metric,
-        "forms": arguments.forms,
-    }
+    options = values_of(arguments, "methods", "seeds", "runs", "shares", "metric", "forms")
+    options |= {"n_splits": arguments.folds, "retune": arguments.retune or None}
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:
         data = load_named(arguments)
@@ -362,11 +348,10 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
             arguments.out,
             # Those that were asked for; the records of another folder are of any split.
             splits=None if data is None or arguments.split is None else list(data.splits),
-            resume=arguments.resume,
+            **values_of(arguments, "resume", "grid"),
             progress=True,
             n_jobs=arguments.jobs,
             say=say,
-            grid=arguments.grid,
             command=_command(arguments),
             **{name: value for name, value in options.items() if value is not None},
         )

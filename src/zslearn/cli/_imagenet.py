@@ -8,7 +8,14 @@ import textwrap
 from pathlib import Path
 
 from zslearn._utils._files import refuse_unwritable
-from zslearn.cli._output import add_jobs, add_options, print_table, say, warnings_as_lines
+from zslearn.cli._output import (
+    add_jobs,
+    add_options,
+    print_table,
+    say,
+    values_of,
+    warnings_as_lines,
+)
 from zslearn.datasets._class_shards import ClassShards
 from zslearn.datasets._last_layers import NETWORKS
 from zslearn.datasets._signature_files import read_signature_table
@@ -87,12 +94,9 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             arguments.out,
             wordnet,
             counts=None if arguments.counts is None else read_image_counts(arguments.counts),
-            lists=arguments.lists,
-            features=arguments.features,
+            **values_of(arguments, "lists", "features", "grid", "seed"),
             per_class=arguments.per_class or None,
-            grid=arguments.grid,
             n_folds=arguments.folds,
-            seed=arguments.seed,
             settings={name: epochs for name in ("GCNZ", "SGCN", "DGP") if epochs},
             n_jobs=arguments.jobs,
             say=say,
@@ -156,16 +160,11 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     with warnings_as_lines():
         found = last_layers.run_last_layers(
             arguments.out,
-            network=arguments.network,
-            methods=arguments.methods,
             kinds=arguments.signatures,
             n_splits=arguments.splits,
             n_held_out=arguments.held_out,
-            seed=arguments.seed,
-            recipe=arguments.recipe,
-            graph=arguments.graph,
-            packages=arguments.packages,
-            fetch=arguments.fetch,
+            **values_of(arguments, "network", "methods", "seed", "recipe", "graph"),
+            **values_of(arguments, "packages", "fetch"),
             say=say,
         )
     table = found.table.map(lambda x: "" if x != x else f"{x:.3f}" if isinstance(x, float) else x)

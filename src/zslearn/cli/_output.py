@@ -53,6 +53,11 @@ def add_options(parser: Any, *rows: tuple[str, Any, Any, str]) -> None:
         parser.add_argument(*words.split(), **settings)
 
 
+def values_of(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """What some options say, as arguments of the library that have their names."""
+    return {name: getattr(arguments, name) for name in names}
+
+
 def add_jobs(parser: argparse.ArgumentParser, what: str = "folds") -> None:
     """Add `--jobs`: how many folds, or whatever else, are computed at the same time."""
     cores = cpu_count(only_physical_cores=False)

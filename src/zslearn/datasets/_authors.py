@@ -168,6 +168,8 @@ def load_authors_protocol(
 
     The files come with the authors' program: ``NAME_PS_class_info.mat`` and
     ``NAME_PS_GZSL_inform.mat`` for the split "ns", and with SS instead of PS for "ss" and "ss0".
+    The authors count classes by their numbers, our folds by their sorted labels; the order is
+    translated. :ref:`datasets` has an example.
 
     Parameters
     ----------
@@ -180,7 +182,9 @@ def load_authors_protocol(
     hold_out : bool, default=True
         Whether to read the hold-out, too. The conventional setting does not need it.
     data_folder : str, path or None, default=None
-        Where the data set was loaded from: `folder` of :func:`load_xlsa17`. See Notes.
+        Where the data set was loaded from: `folder` of :func:`load_xlsa17`. Where training samples
+        are in another order than the authors', which is noticed, another MATLAB file there that has
+        the published order is used; see :ref:`datasets`.
 
     Returns
     -------
@@ -193,35 +197,6 @@ def load_authors_protocol(
         A file is not there.
     ValueError
         A file is damaged, or was made for other classes or for samples in another order.
-
-    Notes
-    -----
-    The authors count classes by their numbers, our folds by their sorted labels; the order is
-    translated. They count samples in the order in which ``trainval_loc`` was published. A copy of
-    the split in another order is the same split, but their positions then mean other images. They
-    also say which class each position is of, so that this is noticed; another MATLAB file in the
-    data set's folder that has the same ``trainval_loc`` in the published order is then used.
-
-    Examples
-    --------
-    >>> import tempfile, numpy as np
-    >>> from pathlib import Path
-    >>> from scipy.io import savemat
-    >>> from zslearn.datasets import load_authors_protocol, load_xlsa17
-    >>> files = tempfile.TemporaryDirectory()
-    >>> cub = Path(files.name) / "CUB"
-    >>> cub.mkdir()
-    >>> savemat(cub / "res101.mat", {"features": np.eye(3, 6), "labels": [[1, 1, 2, 2, 2, 3]]})
-    >>> savemat(cub / "att_splits.mat", {
-    ...     "original_att": np.eye(3),
-    ...     "allclasses_names": np.array(["wren", "gull", "ibis"], dtype=object),
-    ...     "trainval_loc": [[1, 2, 3, 4]], "test_seen_loc": [[5]], "test_unseen_loc": [[6]]})
-    >>> savemat(Path(files.name) / "CUB_PS_class_info.mat", {"class_order": [[1, 2]]})
-    >>> data = load_xlsa17("CUB", folder=files.name)
-    >>> protocol = load_authors_protocol(data, files.name, hold_out=False)
-    >>> protocol.class_order  # class 1 is the wren, the second of the sorted labels
-    array([1, 0])
-    >>> files.cleanup()
     """
     if data.split.startswith("ss-"):
         raise ValueError(

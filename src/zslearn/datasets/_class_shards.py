@@ -107,10 +107,7 @@ class _ZarrStore(_NpyFiles):
 
 
 class _ParquetStore(_NpyFiles):
-    """One Parquet file: a column with the class of each row, and a column per feature.
-
-    The rows of a class stand together, so that a shard is a range of rows.
-    """
+    """One Parquet file: a column of classes, whose rows stand together, and one per feature."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -465,17 +462,13 @@ def load_imagenet(
 
     Parameters
     ----------
-    folder : path
-        Files ``<wnid>.npy`` or ``<wnid>.h5``, one per class, a Zarr group or a parquet file; see
-        :class:`ClassShards`.
+    folder, known
+        See :class:`ClassShards`. A :class:`~zslearn.signatures.WordNet` has its nouns in `wnids`.
     signatures : DataFrame
         One row per class, with the wnid as index. Classes with rows but without a signature are
         left out, with a warning; a seen class must have both.
     seen_classes : sequence of str, optional
         Classes that are trained on; by default the 1,000 of ILSVRC 2012 that have rows.
-    known : container of str, optional
-        Wnids of the hierarchy; a shard of another class is skipped, with a warning. A
-        :class:`~zslearn.signatures.WordNet` has its nouns in `wnids`.
     test_seen : float, default=0
         Share of each seen class that is kept for the generalized setting.
     features : str, default="own"
@@ -493,19 +486,9 @@ def load_imagenet(
     ValueError
         A shard is damaged or of another width; a seen class has no rows or no signature.
 
-    Examples
+    See Also
     --------
-    >>> import tempfile, numpy as np, pandas as pd
-    >>> from pathlib import Path
-    >>> from zslearn.datasets import load_imagenet
-    >>> wnids = ["n02084071", "n02121808", "n02503517"]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for wnid in wnids:
-    ...         np.save(Path(folder, f"{wnid}.npy"), np.ones((3, 4), dtype=np.float32))
-    ...     data = load_imagenet(
-    ...         folder, pd.DataFrame(np.eye(3), index=wnids), seen_classes=wnids[:2])
-    ...     data.X_train.shape, data.unseen_classes.tolist()
-    ((6, 4), ['n02503517'])
+    ClassShards : Its example makes such a folder.
     """
     shards = ClassShards(folder, known=known)
     if seen_classes is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Any
 
@@ -44,14 +44,9 @@ class ClassSplit:
     version : str
         Which published or generated split this is, for example ``"glyphs-1/ns"``.
 
-    Examples
+    See Also
     --------
-    >>> from zslearn.datasets import ClassSplit
-    >>> split = ClassSplit(
-    ...     train=[0, 1], test_seen=[2], test_unseen=[3],
-    ...     seen_classes=["cat"], unseen_classes=["dog"], version="pets-1")
-    >>> split.train
-    array([0, 1])
+    ZeroShotDataset : Its example makes one.
     """
 
     train: NDArray[Any]
@@ -305,20 +300,12 @@ class ZeroShotDataset:
             feature_names = columns if all(isinstance(c, str) for c in columns) else None
         if not hasattr(X, "shape") or isinstance(X, pd.DataFrame):
             X = np.asarray(X)
-        values = {
-            "X": X,
-            "y": np.asarray(y),
-            "signatures": signatures,
-            "splits": dict(splits),
-            "split": split,
-            "name": name,
-            "features": features,
-            "images": images,
-            "feature_names": None if feature_names is None else np.asarray(feature_names, object),
-            "semantic": semantic,
-        }
-        for field, value in values.items():
-            object.__setattr__(self, field, value)
+        if feature_names is not None:
+            feature_names = np.asarray(feature_names, object)
+        y, splits = np.asarray(y), dict(splits)
+        given = locals()
+        for field in fields(self):
+            object.__setattr__(self, field.name, given[field.name])
         self._check_shapes()
         described = _check_signatures(self.signatures, self.name)
         codes, labels = self._encode_labels(described)

@@ -196,7 +196,7 @@ class FeatureBlocks(RowsInBlocks):
 
     It stands in the place of `X`: `fit` and `partial_fit` of methods that learn from class
     statistics or Gram matrices, and what every estimator predicts. The next block is read by a
-    thread while one is computed with.
+    thread while one is computed with. :ref:`cluster` has examples.
 
     Parameters
     ----------
@@ -221,23 +221,6 @@ class FeatureBlocks(RowsInBlocks):
         Of the rows.
     has_labels : bool
         Whether labels are known.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from zslearn.baselines import ESZSL
-    >>> from zslearn.datasets import FeatureBlocks, make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(Path(folder, "features.npy"), data.X_train)
-    ...     blocks = FeatureBlocks.open(Path(folder, "features.npy"), labels=data.y_train)
-    ...     model = ESZSL().fit(blocks, None, signatures=data.signatures)
-    >>> blocks.shape == data.X_train.shape
-    True
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     def __init__(

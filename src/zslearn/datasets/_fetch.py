@@ -499,11 +499,8 @@ def fetch_archive(
 ) -> Path:
     """Download and unpack an archive of data sets, unless it is there already.
 
-    A transfer that was interrupted is continued by the next call. The archive is compared with
-    the size and checksum that are known of it. Where none are known it is unverified: a warning
-    says so, the checksum is recorded, and from then on only the same archive is taken. A file
-    ``zslearn-fetched.json`` in the folder says where it came from. Only encrypted addresses are
-    asked. Of several processes that fetch the same archive one does it, and the others wait.
+    A transfer that was interrupted is continued by the next call. An archive without a known
+    checksum is unverified, with a warning; :ref:`datasets` says what is checked and recorded.
 
     Parameters
     ----------
@@ -619,10 +616,17 @@ def _bring(archive: Archive, folder: Path, progress: bool, say: Say, deadline: f
             _download(archive, path, progress=progress, deadline=deadline)
             say("checking the download")
         provenance = _verified(path, source, archive, target, first_use)
+
+        def record(unpacked: Path) -> None:
+            # `unpack` refuses archives that say themselves where they come from.
+            write_record(unpacked / RECORD, provenance)
+            if not provenance.is_verified:
+                write_record(_memory(target), provenance)
+
         say(f"unpacking to {target}")
         if target.is_dir():
             target.rmdir()  # it is empty
-        unpack(path, target, finish=lambda unpacked: _record(unpacked, target, provenance))
+        unpack(path, target, finish=record)
     except ArchiveError as error:
         if path.suffix == ".part":  # it cannot be continued to the right file
             path.unlink(missing_ok=True)
@@ -696,13 +700,6 @@ def _first_use(archive: Archive, target: Path) -> Provenance | None:
             f"{path} holds the checksum of {archive.file} from its first fetch, and is damaged "
             f"({error}). Delete it if you trust the server today."
         ) from error
-
-
-def _record(unpacked: Path, target: Path, provenance: Provenance) -> None:
-    """Say in a folder where it came from; `unpack` refuses archives that say it themselves."""
-    write_record(unpacked / RECORD, provenance)
-    if not provenance.is_verified:
-        write_record(_memory(target), provenance)
 
 
 def _leftovers(archive: Archive, folder: Path) -> list[Path]:

@@ -73,11 +73,8 @@ def imagenet_classes(
     Notes
     -----
     What the literature calls "2-hop" is at most one link from a seen class, "3-hop" at most two, in
-    ImageNet's own tree. It is made here of WordNet's hypernyms and of two facts of that tree which
-    WordNet does not have: classes outside the main branches hang under one node "misc", and
-    "animal" is one link from a seen class. The published lists have 1,549 and 7,860 classes. All of
-    them are found, and seven more at three hops. Without the link to "animal", which those lists
-    imply, 1,548 and 7,817 of them are.
+    ImageNet's own tree; :ref:`signature_sources` says what is made of WordNet for it, and how much
+    of the published lists is found.
     """
     if found := re.fullmatch(r"([2-9])-hop", str(which)):
         seen, unseen = imagenet_classes("1k", folder), imagenet_classes("unseen", folder)

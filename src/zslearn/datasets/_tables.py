@@ -59,7 +59,8 @@ def load_table(
     Features and labels stand in one table, whose column `label` holds the labels, or in two. The
     split is given in one of two ways: by a column `part` beside the labels, which says of each
     sample whether it is of "train", "test_seen", "test_unseen" or of none (empty); or by
-    `unseen_classes`. Then `hold_out` of each other class is for testing.
+    `unseen_classes`. Then `hold_out` of each other class is for testing. :ref:`own_data` has
+    examples.
 
     Parameters
     ----------
@@ -124,29 +125,6 @@ def load_table(
     See Also
     --------
     load_xlsa17 : The field's benchmarks.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from zslearn.datasets import load_table
-    >>> samples = pd.DataFrame({
-    ...     "weight": [4.0, 4.2, 3.9, 4.4, 31.0, 28.5],
-    ...     "ears": [6.1, 6.3, 5.8, 6.0, 12.2, 11.9],
-    ...     "animal": ["cat", "cat", "cat", "cat", "dog", "dog"]})
-    >>> classes = pd.DataFrame({"barks": [0, 1], "purrs": [1, 0]}, index=["cat", "dog"])
-    >>> data = load_table(
-    ...     samples, signatures=classes, label="animal", unseen_classes="dog", hold_out=0.25,
-    ...     name="pets")
-    >>> data
-    <ZeroShotDataset pets, split own, version pets/hold-out 0.25>
-      samples     6: 3 train, 1 test seen, 2 test unseen
-      classes     2: 1 seen, 1 unseen
-      features    2 (table)
-      signatures  2
-      images      none
-      splits      own
-    >>> data.feature_names.tolist()
-    ['weight', 'ears']
     """
     if _is_file(features) and Path(features).is_dir():
         name = name if name is not None else Path(features).resolve().name

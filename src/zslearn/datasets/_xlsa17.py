@@ -124,9 +124,7 @@ def load_xlsa17(
     random_state : int, RandomState or None, default=0
         Seed of the hold-out, and of random class splits.
     max_bytes : int or None, default=None
-        The most memory that reading one file may take. None means the environment variable
-        ``ZSLEARN_MAX_BYTES``, else 64 times the file's size and 64 MiB more: a file that declares
-        more than that is refused before memory is taken for it.
+        The most memory that reading one file may take, as of :func:`load_table`.
 
     Returns
     -------
@@ -146,15 +144,10 @@ def load_xlsa17(
 
     Notes
     -----
-    The proposed split was published twice: PS1 (2017) and PS2 (2020). Sizes of its parts agree, so
-    that they cannot tell the two apart. What can are ``train_loc`` and ``val_loc``: in PS1 they
-    together hold the test images of seen classes as well (never tune on these); where they are
-    ``trainval_loc`` together, that has been mended, as in PS2. A file without them is recognised
-    if its parts are those of a published file that has them, and is else "unknown", unless
-    `version` says what it is. A `version` that the file contradicts is refused. The version also
-    holds the first digits of the split's checksum, so that two runs can always tell whether they
-    used the same split. It ends in "unverified" and the checksum of the archive where the files
-    were fetched and nobody could tell beforehand what they should be.
+    The proposed split was published twice, as PS1 (2017) and PS2 (2020); :ref:`datasets` says what
+    tells them apart. The version also holds the first digits of the split's checksum, so that two
+    runs can always tell whether they used the same split. It ends in "unverified" and the checksum
+    of the archive where the files were fetched and no checksum of the archive was known before.
 
     Missing attribute values of AWA are −1 in the files and stay so, as in the authors' program.
 
@@ -173,14 +166,6 @@ def load_xlsa17(
     ...     "allclasses_names": np.array(["wren", "gull"], dtype=object),
     ...     "trainval_loc": [[1, 2]], "test_seen_loc": [[3]], "test_unseen_loc": [[4, 5, 6]]})
     >>> data = load_xlsa17("CUB", folder=files.name, version="PS2")
-    >>> data
-    <ZeroShotDataset CUB, split ns, version xlsa17/ns/PS2/...>
-      samples     6: 2 train, 1 test seen, 3 test unseen
-      classes     2: 1 seen, 1 unseen
-      features    3 (res101)
-      signatures  2
-      images      none
-      splits      ns
     >>> data.y_test_unseen.tolist()
     ['gull', 'gull', 'gull']
     >>> files.cleanup()

@@ -78,17 +78,12 @@ _URI = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
 Images = dict[str, dict[str, list[str]]]
 
 
-def save_examples(
-    data: ZeroShotDataset, folder: str | os.PathLike[str], *, random_state: int = 0
-) -> Path | None:
-    """Keep a few small images of each class beside records, for the report.
-
-    :func:`run_benchmark` does it for data sets that have images.
-    """
+def save_examples(data: ZeroShotDataset, folder: str | os.PathLike[str]) -> Path | None:
+    """Keep a few small images of each class, where there are any, beside records for the report."""
     if data.images is None:
         return None
     path = Path(folder) / f"{slug(data.name)}{ENDING}"
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(0)
     codes: dict[Any, list[int]] = {}
     for row in rng.permutation(len(data.y)).tolist():
         codes.setdefault(data.y[row], []).append(row)

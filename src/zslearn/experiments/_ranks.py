@@ -59,28 +59,7 @@ class Ranking:
 
 
 def critical_difference(n_methods: int, n_columns: int, *, alpha: float = 0.05) -> float:
-    """Give the difference of mean ranks from which two methods differ (Nemenyi).
-
-    Parameters
-    ----------
-    n_methods : int
-        Number of methods compared, at least 2.
-    n_columns : int
-        Number of data sets they are ranked on.
-    alpha : float, default=0.05
-        Chance of finding any difference where there is none.
-
-    Returns
-    -------
-    float
-        The critical difference.
-
-    Examples
-    --------
-    >>> from zslearn.experiments._ranks import critical_difference
-    >>> round(critical_difference(4, 14, alpha=0.05), 2)
-    1.25
-    """
+    """Give the difference of mean ranks from which two methods differ (Nemenyi)."""
     if n_methods < 2 or n_columns < 1:
         raise ValueError(f"Nothing to compare: {n_methods} methods on {n_columns} data sets.")
     if not 0 < alpha < 1:
@@ -128,7 +107,10 @@ def rank_methods(values: pd.DataFrame, *, alpha: float = 0.05) -> Ranking:
     )
     statistic = pvalue = difference = np.nan
     if n_methods >= 3 and n_columns >= 2:
-        statistic, pvalue = _friedman(ranks.to_numpy())
+        statistic, pvalue = 0.0, 1.0
+        # All tied is no difference, of which SciPy would make NaN.
+        if (ranks.nunique() > 1).any():
+            statistic, pvalue = map(float, stats.friedmanchisquare(*ranks.to_numpy()))
         difference = critical_difference(n_methods, n_columns, alpha=alpha)
     return Ranking(
         mean_ranks=mean_ranks,
@@ -139,18 +121,6 @@ def rank_methods(values: pd.DataFrame, *, alpha: float = 0.05) -> Ranking:
         critical_difference=difference,
         alpha=alpha,
     )
-
-
-def _friedman(ranks: np.ndarray) -> tuple[float, float]:
-    """Statistic and p-value of ranks (n_methods, n_columns); all tied counts as no difference."""
-    n_methods, n_columns = ranks.shape
-    centre = (n_methods + 1) / 2
-    within = float(((ranks - centre) ** 2).sum())
-    if within == 0:
-        return 0.0, 1.0
-    between = float(((ranks.sum(axis=1) - n_columns * centre) ** 2).sum())
-    statistic = (n_methods - 1) * between / within
-    return statistic, float(stats.chi2.sf(statistic, n_methods - 1))
 
 
 def ranges_within(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:

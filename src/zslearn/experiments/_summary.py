@@ -5,16 +5,9 @@ means over the class splits; its deviation is the standard deviation of these me
 how far another seed would move it.
 
 Two methods are compared on the runs that both have, by the differences :math:`d_i` of one method
-from the other:
-
-- with several class splits :math:`d_i` is the mean difference on a split: class splits are
-  different problems, seeds repeat one;
-- with one split :math:`d_i` is the difference on a class, averaged over the seeds, where the number
-  is an accuracy, that is a mean over classes: other classes would be another problem;
-- any other number (AUSUC, a harmonic mean) has no value of a class, and :math:`d_i` is the
-  difference of a seed. Seeds alone say nothing of other unseen classes.
-
-The methods do not differ where
+from the other: the mean difference on a class split where there are several; else the difference on
+a class, averaged over the seeds, of an accuracy, and of a seed of any other number (AUSUC, a
+harmonic mean). ``docs/reproducing.rst`` says why. The methods do not differ where
 
 .. math:: |\bar d| \le t_{n - 1,\, 0.975} \, s_d / \sqrt n,
 
@@ -69,10 +62,7 @@ ORIGIN = ("dataset", "split", "features", "semantic", "protocol", "grid")
 
 @dataclass(frozen=True)
 class Measured:
-    """What one method gave in one metric: the number of each run, and that of each class.
-
-    The latter where the number is a mean over classes.
-    """
+    """What one method gave in one metric: the number of each run and, of means, of each class."""
 
     runs: dict[SeedAndSplit, float] = field(default_factory=dict)
     by_class: dict[SeedAndSplit, Mapping[str, float]] = field(default_factory=dict)
@@ -153,10 +143,7 @@ def on_common_runs(cells: Iterable[Measured]) -> list[Measured]:
 
 
 def verdicts(cells: Iterable[Measured]) -> list[Verdict]:
-    """Whether each of several methods differs from the best.
-
-    The best has the largest mean over the runs that all have.
-    """
+    """Whether each of several methods differs from the best by the runs that all have."""
     cells = list(cells)
     means = [seed_mean(cell.runs).mean for cell in on_common_runs(cells)]
     if np.isnan(means).all():

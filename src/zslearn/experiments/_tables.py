@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -112,16 +112,17 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a table: its name, what makes it distinct, and how its numbers are printed.
+    """A column of a table: what makes it distinct, how its numbers are printed, and its name.
 
-    `features` and `published_features` are those of our and of the published numbers; empty
-    without any.
+    `published`: whether the paper's table has it. `features` and `published_features` are those of
+    our and of the published numbers; empty without any.
     """
 
-    name: str
     keys: Mapping[str, str]
     unit: str
     decimals: int
+    published: bool
+    name: str = ""
     features: str = ""
     published_features: str = ""
 
@@ -153,10 +154,7 @@ class ResultTable:
     n_seeds : DataFrame of shape (n_rows, n_columns)
         Over how many seeds ours are means; 0 without a number.
     verdict : DataFrame of shape (n_rows, n_columns)
-        Whether our number differs from our best one: ``"not different"``, ``"differs"``, ``"not
-        judged"`` or nothing. It is not different where 0 lies in the 95 % t interval of the paired
-        differences, over class splits where there are several, else over classes for accuracies and
-        over seeds for other numbers.
+        Whether our number differs from our best one, as in :class:`RunSummary`.
     best_of : {"column", "row"}
         What the marks compare.
     rankings : dict
@@ -285,19 +283,9 @@ def _key(cell: Mapping[Any, Any], names: tuple[str, ...]) -> Key:
 # Columns: in what order, and what stands above them.
 
 
-@dataclass
-class Column:
-    """A column while the table is built."""
-
-    keys: dict[str, str]
-    unit: str
-    decimals: int
-    published: bool
-
-
 def paper_columns(
     published: Mapping[Place, Mapping[Any, Any]], names: tuple[str, ...]
-) -> dict[Key, Column]:
+) -> dict[Key, TableColumn]:
     """Columns in the paper's order, which the row with the fewest gaps shows."""
     by_row: dict[Key, list[Key]] = {}
     first: dict[Key, Mapping[Any, Any]] = {}
@@ -306,7 +294,7 @@ def paper_columns(
         first.setdefault(column, cell)
     in_order = dict.fromkeys([*max(by_row.values(), key=len), *first])
     return {
-        column: Column(
+        column: TableColumn(
             dict(zip(names, column, strict=True)),
             first[column]["unit"],
             first[column]["decimals"],
@@ -316,7 +304,7 @@ def paper_columns(
     }
 
 
-def own_columns_last(columns: dict[Key, Column]) -> dict[Key, Column]:
+def own_columns_last(columns: dict[Key, TableColumn]) -> dict[Key, TableColumn]:
     """Own columns after the paper's, by data set and then in the paper's order.
 
     The order is that of metrics, then methods and settings as the paper's columns have them; a
@@ -329,7 +317,7 @@ def own_columns_last(columns: dict[Key, Column]) -> dict[Key, Column]:
         known = list(dict.fromkeys(keys.get(name, "") for keys in published))
         return known.index(value) if value in known else len(known)
 
-    def place(item: tuple[Key, Column]) -> tuple[Any, ...]:
+    def place(item: tuple[Key, TableColumn]) -> tuple[Any, ...]:
         keys = item[1].keys
         if item[1].published:
             return (-1,)
@@ -346,7 +334,7 @@ def _key_label(name: str, value: str) -> str:
     return metric_label(value) if name == "metric" else value
 
 
-def column_names(columns: Mapping[Key, Column]) -> list[str]:
+def column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
     """Names that tell the columns apart and say no more than that."""
     all_keys = [column.keys for column in columns.values()]
 
@@ -454,7 +442,7 @@ def place_records(
     layout: Layout,
     column_keys: tuple[str, ...],
     rows: Mapping[Key, None],
-    columns: dict[Key, Column],
+    columns: dict[Key, TableColumn],
 ) -> tuple[list[OwnNumber], set[str]]:
     """Our numbers in their places, and kinds of signatures that were left out.
 
@@ -485,7 +473,7 @@ def _place(
     layout: Layout,
     column_keys: tuple[str, ...],
     rows: Mapping[Key, None],
-    columns: dict[Key, Column],
+    columns: dict[Key, TableColumn],
 ) -> OwnNumber | None:
     """Find the row and the column of a record; a data set of our own gets a new column."""
 
@@ -525,9 +513,9 @@ def _place(
 def _own_column(
     record: Mapping[str, Any],
     names: tuple[str, ...],
-    columns: Mapping[Key, Column],
+    columns: Mapping[Key, TableColumn],
     any_split: bool,
-) -> Column | None:
+) -> TableColumn | None:
     """A column for a data set or split that the paper's table lacks, if it has such numbers."""
     paper = [column for column in columns.values() if column.published]
     datasets = {column.keys.get("dataset") for column in paper}
@@ -540,7 +528,7 @@ def _own_column(
             column.keys[name] == record[name] for name in equal if name in column.keys
         ):
             keys = {name: "" if name == "features" else str(record[name]) for name in names}
-            return Column(keys, column.unit, column.decimals, False)
+            return TableColumn(keys, column.unit, column.decimals, False)
     return None
 
 
@@ -557,7 +545,7 @@ def _same_variant(published: str, ours: str) -> bool:
 
 
 def refuse_mixtures(
-    numbers: Iterable[OwnNumber], columns: Mapping[Key, Column], *, by_row: bool
+    numbers: Iterable[OwnNumber], columns: Mapping[Key, TableColumn], *, by_row: bool
 ) -> None:
     """One column compares like with like: features, version of the split, protocol.
 
@@ -672,7 +660,7 @@ def best_marks(layout: Layout, rows: Iterable[Key], values: pd.DataFrame) -> pd.
 def _assemble(
     like: str,
     rows: Mapping[Key, None],
-    columns: Mapping[Key, Column],
+    columns: Mapping[Key, TableColumn],
     all_names: Mapping[Key, str],
     published: Mapping[Place, Mapping[Any, Any]],
     numbers: Sequence[OwnNumber],
@@ -707,11 +695,9 @@ def _assemble(
     marks = frame(lambda at: published[at]["mark"] if at in published else "")
     our_features = {n.column: str(n["features"]) for n in numbers if "features" not in layout.rows}
     table_columns = tuple(
-        TableColumn(
+        replace(
+            column,
             name=names[key],
-            keys=dict(column.keys),
-            unit=column.unit,
-            decimals=column.decimals,
             features=our_features.get(key, ""),
             published_features=column.keys.get("features", "") if column.published else "",
         )
@@ -857,7 +843,7 @@ def _count_notes(
 
 
 def _class_split_notes(
-    names: Mapping[Key, str], columns: Mapping[Key, Column], numbers: Sequence[OwnNumber]
+    names: Mapping[Key, str], columns: Mapping[Key, TableColumn], numbers: Sequence[OwnNumber]
 ) -> list[str]:
     """Say over which class splits a mean is, and where these are fewer than the paper's."""
     behind: dict[Key, dict[Key, set[str]]] = {}
@@ -882,7 +868,7 @@ def _class_split_notes(
 
 
 def _tuning_notes(
-    columns: Mapping[Key, Column], numbers: Sequence[OwnNumber], of_paper: bool
+    columns: Mapping[Key, TableColumn], numbers: Sequence[OwnNumber], of_paper: bool
 ) -> list[str]:
     """Say how ours were tuned, where that is not the default or not as the paper's."""
     notes = []

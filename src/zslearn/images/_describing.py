@@ -110,10 +110,8 @@ def features_for_model(
         `about` of the model file, whose "features" say how features were made.
     model_name : str, default="the model"
         What errors call the model.
-    weights : path, optional
-        The file of weights, for a network that needs one.
-    device : str, default="auto"
-        Where to compute; see :func:`~zslearn.images.load_backbone`.
+    weights, device
+        See :func:`load_backbone`.
     **options
         Further arguments of :func:`~zslearn.images.extract_features`.
 

@@ -27,6 +27,7 @@ from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say, progress_bar
 from zslearn._version import __version__
+from zslearn.datasets._files import BESIDE, MULTIPLE, reading
 from zslearn.images._backbones import DEFAULT_BACKBONE, Backbone, load_backbone
 from zslearn.images._decoding import (
     MAX_PIXELS,
@@ -41,8 +42,6 @@ from zslearn.images._decoding import (
 
 #: Images of a part: what an interruption can cost.
 PART_SIZE = 256
-#: Arrays may be this many times larger than their file, and so many bytes besides.
-_MULTIPLE, _BESIDE = 64, 64 * 2**20
 
 #: What decides whether two sets of features can be compared, and what errors call it.
 _DECISIVE = {
@@ -193,19 +192,15 @@ def load_features(path: str | os.PathLike[str]) -> ImageFeatures:
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Arrays by name; Python objects, and files that claim far more than they hold, are refused."""
     size = regular_size(path)
-    with open(path, "rb") as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                claimed = sum(member.file_size for member in archive.infolist())
-            if claimed > _MULTIPLE * size + _BESIDE:
-                raise ValueError("it claims to hold far more than its size allows")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
-        # zipfile, zlib and the parser of NumPy's headers each raise errors of their own.
-        except Exception as error:
-            reason = plain(str(error).partition("\n")[0], 200) or type(error).__name__
-            raise ValueError(f"{plain(path)}: the arrays cannot be read ({reason}).") from error
+    # zipfile, zlib and the parser of NumPy's headers each raise errors of their own.
+    with open(path, "rb") as file, reading(path, "the arrays"):
+        with zipfile.ZipFile(file) as archive:
+            claimed = sum(member.file_size for member in archive.infolist())
+        if claimed > MULTIPLE * size + BESIDE:
+            raise ValueError("it claims to hold far more than its size allows")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
 
 
 def _read_json(array: NDArray[Any]) -> Any:
@@ -257,12 +252,8 @@ def extract_features(
     boxes : path, optional
         A file of comma-separated values with the columns path, x, y, width and height: the part of
         each image to look at, as CUB-200-2011 has it.
-    weights : path, optional
-        A file of weights; see :func:`load_backbone`.
-    crop : {"center", "squash"}, optional
-        Take the middle of each image, or all of it; by default as the network was trained.
-    device : str, default="auto"
-        "cpu", "cuda" or another device of torch.
+    weights, crop, device
+        See :func:`load_backbone`.
     batch_size : int, optional
         Images that go through the network at once; by default 8 on a CPU, whose caches hold no
         more, and 64 elsewhere.

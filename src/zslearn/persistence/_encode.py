@@ -162,7 +162,8 @@ def register(item: Any, *, name: str | None = None) -> Any:
 
     Call it before :func:`save` and before :func:`load`; a file itself can never do so. Instances
     are saved by their `__dict__`, or by the fields of a dataclass or a named tuple, and made anew
-    without `__init__`; a class that defines `__setstate__` is given its state by it.
+    without `__init__`; a class that defines `__setstate__` is given its state by it. :ref:`saving`
+    has an example.
 
     Parameters
     ----------
@@ -177,14 +178,6 @@ def register(item: Any, *, name: str | None = None) -> Any:
     -------
     class or function
         The same, so that it can decorate a definition.
-
-    Examples
-    --------
-    >>> from zslearn import persistence
-    >>> from zslearn.baselines import ESZSL
-    >>> class MyMethod(ESZSL):
-    ...     pass
-    >>> _ = persistence.register(MyMethod, name="my_package.MyMethod")
     """
     if not (inspect.isclass(item) or inspect.isfunction(item)):
         raise TypeError(f"register takes a class or a function; got {item!r}.")

@@ -153,6 +153,7 @@ def save(
     """Write a fitted estimator to one file that cannot run code.
 
     The file is whole or not there: an error, or a kill in the middle, leaves what was at `path`.
+    :ref:`saving` has examples.
 
     Parameters
     ----------
@@ -172,19 +173,6 @@ def save(
     --------
     load : Read it.
     zslearn.persistence.read_model : Read it with `about` and `extras`.
-
-    Examples
-    --------
-    >>> import tempfile, zslearn
-    >>> from pathlib import Path
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = zslearn.EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     zslearn.save(model, Path(folder, "made_up.zsl"), about={"backbone": "none"})
-    ...     again = zslearn.load(Path(folder, "made_up.zsl"))
-    >>> bool((again.predict(data.X_test_unseen) == model.predict(data.X_test_unseen)).all())
-    True
     """
     if not isinstance(model, ZeroShotPredictor):
         raise TypeError(

@@ -37,9 +37,8 @@ class ExportError(ValueError):
 def export_onnx(model: Any, path: str | PathLike[str], *, check: bool = True) -> Path:
     """Write a fitted model as an ONNX file: preparation of the features, embedding, scores, labels.
 
-    What the model does to an image is written down while it does it: every method embeds features
-    by functions of the array API standard, and an array that records them becomes the graph. The
-    classes are those described at this moment; classes that are described later need a new file.
+    The classes are those described at this moment; classes that are described later need a new
+    file. :ref:`onnx` has an example, and says how a graph is made of a method.
 
     Parameters
     ----------
@@ -63,18 +62,6 @@ def export_onnx(model: Any, path: str | PathLike[str], *, check: bool = True) ->
     ------
     ExportError
         Where a graph cannot say what the model does; the message names the method and the reason.
-
-    Examples
-    --------
-    >>> from zslearn import EXEM
-    >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.persistence import export_onnx
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> file = export_onnx(model, "model.onnx")  # doctest: +SKIP
-    >>> import onnxruntime  # doctest: +SKIP
-    >>> session = onnxruntime.InferenceSession(file)  # doctest: +SKIP
-    >>> scores, labels = session.run(["scores", "label"], {"X": X})  # doctest: +SKIP
     """
     model = fitted_as_zero_shot(model)
     content = _graph(model).SerializeToString()

@@ -84,11 +84,7 @@ def write_report(
 ) -> Path:
     """Write records of runs as one page that a browser shows without a network.
 
-    The page says what was run; it has the main numbers beside the published ones, the seen–unseen
-    curves with their calibration factors, ranks, a page for each method and each class with example
-    images where the data set has them, what each search found, times, versions and the command that
-    makes the records again. It fits a telephone and a desktop, is light or dark, and can be used
-    with the keyboard alone.
+    :ref:`report` says what is on it, and has an example.
 
     Parameters
     ----------
@@ -113,17 +109,6 @@ def write_report(
     See Also
     --------
     run_benchmark : Writes records.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.experiments import run_benchmark, write_report
-    >>> with TemporaryDirectory() as folder:
-    ...     paths = run_benchmark(make_zero_shot(random_state=0), ["ESZSL"], folder)
-    ...     page = write_report(folder, f"{folder}/report.html")
-    ...     page.name, page.read_text(encoding="utf-8")[:15]
-    ('report.html', '<!doctype html>')
     """
     if isinstance(runs, (str, os.PathLike)):
         folders = [Path(runs)]

@@ -116,7 +116,7 @@ def analyze_single_classes(runner: JobRunner, *, n_attributes: int = 3) -> pd.Da
     distances = nearest_seen(data)
     rows: list[dict[str, Any]] = []
     predictions: dict[str, list[str]] = {}
-    for record in runner.records(runner.grid(compute, [{"of": "classes"}])):
+    for record in runner.records(runner.jobs(compute, [{"of": "classes"}])):
         predictions.setdefault(record["method"], record["predicted"])
         answers = pd.crosstab(truth, pd.Series(record["predicted"]))
         for class_, (distance, nearest) in distances.iterrows():
@@ -222,7 +222,7 @@ def measure_groups(
         return _measure_group(_predicted(runner, method, seed)[1]["per_class"], groups, group)
 
     settings = [{"group": name} for name in dict.fromkeys(groups.values())]
-    return runner.run(runner.grid(compute, settings, tuple(groups.items())))
+    return runner.run(runner.jobs(compute, settings, tuple(groups.items())))
 
 
 def read_groups(
@@ -329,7 +329,7 @@ def vary_seen_classes(
 
     numbers = sorted({max(_FEWEST, round(share * n_all)) for share in shares}, reverse=True)
     settings = [{"n_seen": number} for number in numbers]
-    return runner.run(runner.grid(compute, settings, retune))
+    return runner.run(runner.jobs(compute, settings, retune))
 
 
 # Ideal signatures.

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from scipy.stats import rankdata
 from sklearn.manifold import TSNE
 from sklearn.metrics.pairwise import euclidean_distances
 
@@ -103,7 +103,7 @@ def compare_regressors(
         return runner.results_of(runner.tune(replace(exem, make=make, tune=tune), seed))
 
     settings = [{"n_components": number} for number in kept]
-    frame = runner.run(runner.grid(compute, settings))
+    frame = runner.run(runner.jobs(compute, settings))
     return frame.assign(regressor=frame["method"].map(_BY_ROW))
 
 
@@ -184,9 +184,9 @@ def compare_distances(found: Floats, real: Floats) -> dict[str, Any]:
         sums += [x.sum() for x in (a, b, a * a, b * b, a * b)]
         correlations.append(_row_correlations(a, b))
         a[own] = b[own] = -np.inf
-        # A class is among the k nearest of both from the larger of its two ranks on; 0 is itself.
-        ranks = np.maximum(_row_ranks(a), _row_ranks(b))
-        common += np.cumsum(np.bincount(ranks.ravel(), minlength=n)[1:])
+        # A class is among the k nearest of both from the larger of its two ranks on; 1 is itself.
+        ranks = np.maximum(*(rankdata(rows, method="ordinal", axis=1) for rows in (a, b)))
+        common += np.cumsum(np.bincount(ranks.ravel(), minlength=n + 1)[2:])
     overlaps = common / (n * np.arange(1, n))
     mean_a, mean_b, square_a, square_b, product = sums / n_pairs
     spread = np.sqrt((square_a - mean_a**2) * (square_b - mean_b**2))
@@ -203,14 +203,6 @@ def _row_correlations(first: Floats, second: Floats) -> Floats:
     a, b = (rows - rows.mean(axis=1, keepdims=True) for rows in (first, second))
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     return np.divide((a * b).sum(axis=1), norms, out=np.full(len(a), np.nan), where=norms > 0)
-
-
-def _row_ranks(distances: Floats) -> NDArray[np.intp]:
-    """The place of each column in the order of its row, from 0."""
-    order = np.argsort(distances, axis=1, kind="stable")
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(distances.shape[1])[None, :], axis=1)
-    return ranks
 
 
 def n_neighbours(n_classes: int) -> int:
@@ -387,7 +379,7 @@ def map_exemplars(runner: JobRunner, *, n_classes: int = 10, n_images: int = 30)
         ]
         return {"metrics": {"tsne_divergence": float(place.kl_divergence_)}, "points": found}
 
-    jobs = runner.grid(compute, [{"of": "points"}], n_classes, n_images)
+    jobs = runner.jobs(compute, [{"of": "points"}], n_classes, n_images)
     rows = [
         {"seed": record["seed"]} | dict(zip(("class", "kind", "x", "y"), point, strict=True))
         for record in runner.records(jobs)

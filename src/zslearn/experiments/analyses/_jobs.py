@@ -22,7 +22,7 @@ from sklearn.exceptions import FitFailedWarning
 from zslearn._utils._array import to_numpy
 from zslearn._utils._files import fingerprint, source_digest
 from zslearn._utils._messages import name_some, warn_user
-from zslearn._utils._progress import progress_bar
+from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._evaluate import conventional_metrics
 from zslearn.experiments._methods import METHODS, Method, find_method
@@ -31,8 +31,6 @@ from zslearn.experiments._records import is_finished, read_record, slug, write_c
 from zslearn.experiments._runs import data_origin, split_slug
 from zslearn.experiments._tuning import TuningOptions, tune_with_views
 from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
-
-Say = Callable[[str], None]
 
 
 def write_value(value: Any) -> str:
@@ -106,41 +104,32 @@ class Job:
         return ", ".join([self.method, *kind, *setting, f"seed {self.seed}"])
 
 
+@dataclass(eq=False)
 class JobRunner:
-    """Computes the jobs of an analysis of one data set, and tunes what they need.
+    """Computes jobs of an analysis, and tunes what they need; options: :func:`run_analysis`."""
 
-    `out` is the folder of the records; the options are those of :func:`run_analysis`.
-    """
+    analysis: str
+    data: ZeroShotDataset
+    out: Path
+    methods: Sequence[str] = ()
+    seeds: Sequence[int] = (0,)
+    grid: str = "quick"
+    n_splits: int = 3
+    resume: bool = True
+    progress: bool = False
+    n_jobs: int | None = None
+    say: Say = lambda text: None
+    command: str | None = None
 
-    def __init__(
-        self,
-        analysis: str,
-        data: ZeroShotDataset,
-        out: Path | str,
-        methods: Sequence[str] = (),
-        seeds: Sequence[int] = (0,),
-        *,
-        grid: str = "quick",
-        n_splits: int = 3,
-        resume: bool = True,
-        progress: bool = False,
-        n_jobs: int | None = None,
-        say: Say = lambda text: None,
-        command: str | None = None,
-    ) -> None:
-        self.analysis, self.data, self.out = analysis, data, Path(out)
-        self.methods, self.seeds = methods, seeds
+    def __post_init__(self) -> None:
+        grid, data, split = self.grid, self.data, self.data.active_split
         if grid not in GRIDS:
             raise ValueError(f"There is no grid named {grid!r}; there are: {', '.join(GRIDS)}.")
-        self.grid_name = grid
-        self.protocol = Protocol("default", n_splits)
-        self.resume, self.progress, self.n_jobs = resume, progress, n_jobs
-        self.say, self.command = say, command
-        split = data.active_split
+        self.protocol = Protocol("default", self.n_splits)
         self._data_key = fingerprint(
             to_numpy(data.X), data.y, data.signatures, split.train, split.test_unseen
         )
-        self._parts = self.out / f".parts-{analysis}"
+        self._parts = self.out / f".parts-{self.analysis}"
         self._searches: dict[str, ZeroShotSearchCV] = {}
 
     def tune(
@@ -163,12 +152,12 @@ class JobRunner:
             found.definition(),
             fixed,
             seed,
-            self.grid_name,
+            self.grid,
         )
         if key not in self._searches:
             options = TuningOptions(
                 setting="zsl",
-                grid=self.grid_name,
+                grid=self.grid,
                 cv=self.protocol.folds("zsl", len(data.seen_classes), seed),
                 checkpoint=self._parts / key[:16],
                 shared=self._parts / f"{key[:16]}-shared",
@@ -194,7 +183,7 @@ class JobRunner:
             "edges": dict(search.edges_),
         }
 
-    def grid(
+    def jobs(
         self,
         compute: Callable[..., Mapping[str, Any]],
         settings: Sequence[Mapping[str, Any]],
@@ -261,7 +250,7 @@ class JobRunner:
             job.seed,
             job.depends,
             job.semantic,
-            self.grid_name,
+            self.grid,
             self.protocol.definition("zsl"),
             source_digest(),
         )
@@ -277,7 +266,7 @@ class JobRunner:
             "setting": "zsl",
             "variant": write_variant(job.variant),
             "protocol": "default",
-            "grid": self.grid_name,
+            "grid": self.grid,
             "seed": job.seed,
             **({} if self.command is None else {"command": self.command}),
         }

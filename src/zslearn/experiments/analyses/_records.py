@@ -204,7 +204,7 @@ def draw_curves(ax: Any, frame: pd.DataFrame, *, y: str, ylabel: str) -> None:
 # Protocols.
 
 
-def protocol_choices(n_seen: int | None = None, *, paper_grid: bool = False) -> list[Protocol]:
+def protocol_choices(n_seen: int | None = None) -> list[Protocol]:
     """Protocols that differ from the default one in a single part."""
     dropped = [Protocol("remainder dropped", remainder="drop")]
     return [
@@ -214,7 +214,6 @@ def protocol_choices(n_seen: int | None = None, *, paper_grid: bool = False) -> 
         Protocol("scale of all classes", signature_scale="all"),
         Protocol("a tenth held aside", held_out=0.1),
         Protocol("factor not rescaled", rescale_bias=False),
-        *([Protocol("paper grid", grid="paper")] if paper_grid else []),
     ]
 
 
@@ -242,20 +241,20 @@ def vary_protocol(
     return compare_protocols(numbers)
 
 
-def compare_protocols(records: pd.DataFrame, *, base: str = BASE) -> pd.DataFrame:
+def compare_protocols(records: pd.DataFrame) -> pd.DataFrame:
     """Compare protocols seed by seed."""
-    if base not in set(records["protocol"]):
-        raise ValueError(f"There are no records of the protocol {base!r} to compare with.")
+    if BASE not in set(records["protocol"]):
+        raise ValueError(f"There are no records of the protocol {BASE!r} to compare with.")
     pairs = zip(records.metric, records.setting, strict=True)
     kept = records[[m in COMPARED and COMPARED[m][0] == setting for m, setting in pairs]]
     keys = [*_PROBLEM, "method", "metric"]
     rows = []
     for key, part in kept.groupby(keys, sort=False, dropna=False):
-        of_base = part[part["protocol"] == base]
+        of_base = part[part["protocol"] == BASE]
         if of_base["grid"].nunique() > 1:
             of_base = of_base[of_base["grid"] == "fast"]
         before = of_base.groupby("seed")["value"].mean()
-        for name, changed in part[part["protocol"] != base].groupby("protocol", sort=False):
+        for name, changed in part[part["protocol"] != BASE].groupby("protocol", sort=False):
             after = changed.groupby("seed")["value"].mean()
             both = after.index.intersection(before.index)
             if not len(both):
@@ -273,7 +272,7 @@ def compare_protocols(records: pd.DataFrame, *, base: str = BASE) -> pd.DataFram
                 }
             )
     if not rows:
-        raise ValueError(f"No other protocol has a seed in common with {base!r}.")
+        raise ValueError(f"No other protocol has a seed in common with {BASE!r}.")
     return pd.DataFrame(rows)
 
 

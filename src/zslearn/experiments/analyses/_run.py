@@ -218,7 +218,7 @@ def analyze(
     elif analysis.compute is None or data is None or runs is not None:
         raise ValueError(f"{name} is not computed from records: give it a data set.")
     else:
-        runner = JobRunner(name, data, out, chosen or (), numbers or (), **common)
+        runner = JobRunner(name, data, Path(out), chosen or (), numbers or (), **common)
         frame = analysis.compute(runner, **options)
     frame.attrs["analysis"] = name
     return frame
@@ -235,6 +235,7 @@ def run_analysis(
     """Compute an analysis and write its table and pictures.
 
     What is finished is kept as records, and not computed again; what was stopped goes on.
+    :ref:`analyses` says what each shows, and has an example.
 
     Parameters
     ----------
@@ -267,16 +268,6 @@ def run_analysis(
         The table, for :class:`AnalysisDisplay` and :func:`summarize_analysis`.
     paths : list of Path
         The table and the pictures.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.experiments.analyses import run_analysis
-    >>> data = make_zero_shot(random_state=0)
-    >>> frame, paths = run_analysis("components", data, mkdtemp(), alphas=[2**-16, 2**-10])
-    >>> [path.name for path in paths]
-    ['components.csv', 'components.svg', 'components.png']
     """
     found = find_analysis(analysis)
     path = Path(out) / f"{analysis}.csv"

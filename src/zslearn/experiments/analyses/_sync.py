@@ -24,23 +24,18 @@ from zslearn.experiments._evaluate import conventional_metrics
 from zslearn.experiments._methods import find_method
 from zslearn.experiments._names import LEARNED
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
-from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods
+from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, write_variant
 
-#: Forms of SynC: the setting as tables name it, and the words below a bar.
-SYNC_FORMS = {
-    "penalize=w": "penalty on w",
-    "penalize=v": "penalty on v",
-    "learn_phantoms=False": "fixed phantoms",
-    "learn_phantoms=True": "learned phantoms",
-    "learn_phantoms=True;training=exact": "learned phantoms, exact",
+#: Words below a bar → the form of SynC.
+_FORMS: dict[str, dict[str, Any]] = {
+    "penalty on w": {"penalize": "w"},
+    "penalty on v": {"penalize": "v"},
+    "fixed phantoms": {"learn_phantoms": False},
+    "learned phantoms": {"learn_phantoms": True},
+    "learned phantoms, exact": {"learn_phantoms": True, "training": "exact"},
 }
-_VARIANTS: dict[str, dict[str, Any]] = {
-    "penalize=w": {"penalize": "w"},
-    "penalize=v": {"penalize": "v"},
-    "learn_phantoms=False": {"learn_phantoms": False},
-    "learn_phantoms=True": {"learn_phantoms": True},
-    "learn_phantoms=True;training=exact": {"learn_phantoms": True, "training": "exact"},
-}
+#: The form as tables name it → the words below a bar.
+SYNC_FORMS = {write_variant(setting): words for words, setting in _FORMS.items()}
 
 
 def choose_sync(methods: str | Sequence[str]) -> list[str]:
@@ -75,16 +70,14 @@ def compare_forms(
         fixed = {"penalize": "v"} if variant.get("penalize") == "v" else None
         return runner.results_of(runner.tune(find_method(method), seed, fixed=fixed))
 
-    frame = runner.run(runner.grid(compute, [_VARIANTS[form] for form in forms]))
+    frame = runner.run(runner.jobs(compute, [_FORMS[SYNC_FORMS[form]] for form in forms]))
     return frame.assign(form=[_form(row) for row in frame.to_dict("records")])
 
 
 def _form(row: Mapping[Any, Any]) -> str:
     """The words for the setting of a row."""
-    if row.get("penalize") in ("w", "v"):
-        return SYNC_FORMS[f"penalize={row['penalize']}"]
-    exact = ";training=exact" if row.get("training") == "exact" else ""
-    return SYNC_FORMS[f"learn_phantoms={row['learn_phantoms']}{exact}"]
+    said = {name: row.get(name) for name in ("penalize", "learn_phantoms", "training")}
+    return SYNC_FORMS[write_variant({n: v for n, v in said.items() if isinstance(v, str)})]
 
 
 def vary_phantoms(
@@ -103,7 +96,7 @@ def vary_phantoms(
         return {"metrics": conventional_metrics(model, runner.data), "retuned": retune}
 
     settings = [{"n_phantoms": share} for share in sorted({1.0, *map(float, shares)})]
-    frame = runner.run(runner.grid(compute, settings, retune))
+    frame = runner.run(runner.jobs(compute, settings, retune))
     keys = ["method", "seed", "metric"]
     base = frame[frame["n_phantoms"] == 1].set_index(keys)["value"]
     own = pd.MultiIndex.from_frame(frame[keys])
@@ -143,10 +136,7 @@ def count_components(
     alphas: Sequence[float] = (2.0**-20, 2.0**-16, 2.0**-12, 2.0**-8),
     share: float = 0.95,
 ) -> pd.DataFrame:
-    """Count the components that hold most of the variance of the seen classes' classifiers.
-
-    Nothing is tuned: `alphas` are the λ of the classifiers.
-    """
+    """Count the components that hold most of the variance of classifiers, of the λ `alphas`."""
     data = runner.data
 
     def compute(method: str, seed: int, alpha: float) -> dict[str, Any]:
@@ -157,7 +147,7 @@ def count_components(
         return {"metrics": {"components": number, "components_share": number / n_seen}}
 
     settings = [{"alpha": alpha} for alpha in sorted(map(float, alphas))]
-    return runner.run(runner.grid(compute, settings, share))
+    return runner.run(runner.jobs(compute, settings, share))
 
 
 def draw_components(ax: Any, frame: pd.DataFrame) -> None:
