@@ -479,7 +479,7 @@ def add_to_lists(
     n_rows, n_classes = block.shape
     k = indices.shape[1]
     halved, biased = half.shape[0] > 0, bias.shape[0] > 0
-    finish, less = halved and not biased, -half
+    finish = halved and not biased
     # Constants of the block's own type: others would make the scores double.
     zero, two = block.dtype.type(0), block.dtype.type(2)
     slack = block.dtype.type(8 * np.finfo(block.dtype).eps)
@@ -492,14 +492,15 @@ def add_to_lists(
     for i in range(n_rows):
         line, best, places = block[i], values[i], indices[i]
         square = zero
-        if halved:
+        if finish:
             square = squares[i]
-            _add(line, less)
-        if biased:
+            _find_maxima_less(line, half, maxima, buffer)
+        else:
             if halved:
-                _to_distances(line, square)
-            _add(line, bias)
-        _find_maxima(line, maxima, buffer)
+                _to_distances(line, half, squares[i])
+            if biased:
+                _add(line, bias)
+            _find_maxima(line, maxima, buffer)
         count = k
         while count > 0 and places[count - 1] < 0:
             count -= 1
@@ -517,11 +518,15 @@ def add_to_lists(
             # Rounding may make two scores equal whose squares differ by a few units.
             threshold -= slack * (square + abs(threshold))
         near = _gather_runs(maxima[:n_runs], threshold, runs)
-        n_found = _gather(line, runs[:near], threshold, spots)
-        for at in range(n_found):
-            found[at] = line[spots[at]]
         if finish:
-            _to_distances(found[:n_found], square)
+            n_found = _gather_less(line, half, runs[:near], threshold, spots)
+            for at in range(n_found):
+                distance = square - two * (line[spots[at]] - half[spots[at]])
+                found[at] = -np.sqrt(distance if distance > zero else zero)
+        else:
+            n_found = _gather(line, runs[:near], threshold, spots)
+            for at in range(n_found):
+                found[at] = line[spots[at]]
         if count == 0 and _MANY <= n_found <= _AT_ONCE:
             _rank(found, spots, n_found, first, best, places)
         else:
@@ -608,6 +613,23 @@ def _gather(line: Any, runs: Any, threshold: Any, spots: Any) -> int:
     return n_found
 
 
+@jit_inner()
+def _gather_less(line: Any, half: Any, runs: Any, threshold: Any, spots: Any) -> int:
+    """The same of the numbers less `half`."""
+    n_found = 0
+    for run in runs:
+        start = run * _RUN
+        if start + _RUN <= line.shape[0]:
+            for c in range(_RUN):
+                spots[n_found] = start + c
+                n_found += line[start + c] - half[start + c] >= threshold
+        else:
+            for c in range(start, line.shape[0]):
+                spots[n_found] = c
+                n_found += line[c] - half[c] >= threshold
+    return n_found
+
+
 @jit_inner(fast=True)
 def _find_maxima(line: Any, maxima: Any, buffer: Any) -> None:
     """The largest number of each run; where there is NaN, whatever."""
@@ -625,6 +647,27 @@ def _find_maxima(line: Any, maxima: Any, buffer: Any) -> None:
         top = line[whole * _RUN]
         for c in range(whole * _RUN + 1, n):
             top = max(top, line[c])
+        maxima[whole] = top
+
+
+@jit_inner(fast=True)
+def _find_maxima_less(line: Any, half: Any, maxima: Any, buffer: Any) -> None:
+    """The same of the numbers less `half`."""
+    n = line.shape[0]
+    whole = n // _RUN
+    for run in range(whole):
+        start = run * _RUN
+        for c in range(8):
+            buffer[c] = max(
+                line[start + c] - half[start + c], line[start + 8 + c] - half[start + 8 + c]
+            )
+        for c in range(4):
+            buffer[c] = max(buffer[c], buffer[c + 4])
+        maxima[run] = max(max(buffer[0], buffer[1]), max(buffer[2], buffer[3]))
+    if whole * _RUN < n:
+        top = line[whole * _RUN] - half[whole * _RUN]
+        for c in range(whole * _RUN + 1, n):
+            top = max(top, line[c] - half[c])
         maxima[whole] = top
 
 
@@ -699,8 +742,8 @@ def _add(line: Any, numbers: Any) -> None:
 
 
 @jit_inner()
-def _to_distances(line: Any, square: Any) -> None:
+def _to_distances(line: Any, half: Any, square: Any) -> None:
     two, zero = line.dtype.type(2), line.dtype.type(0)
     for c in range(line.shape[0]):
-        distance = square - two * line[c]
+        distance = square - two * (line[c] - half[c])
         line[c] = -np.sqrt(distance if distance > zero else zero)
