@@ -7,7 +7,6 @@ next fetch from an honest server succeeds.
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import shutil
@@ -26,7 +25,7 @@ from loopback import CERTIFICATE, PAYLOAD, Server, left
 from zslearn.datasets import _fetch as _download
 from zslearn.datasets._fetch import ArchiveError, FetchError, fetch, unpack
 
-FORMATS = ("zip", "zip-stored", "gz", "xz")
+FORMATS = ("zip", "zip-stored")
 
 
 def random_tree(rng):
@@ -42,13 +41,6 @@ def random_tree(rng):
 
 def pack(tree, kind, folders=()):
     file = io.BytesIO()
-    if not kind.startswith("zip"):
-        with tarfile.open(fileobj=file, mode=f"w:{kind}") as archive:
-            for name in folders:
-                add_to_tar(archive, name, type=tarfile.DIRTYPE)
-            for name, content in tree.items():
-                add_to_tar(archive, name, content)
-        return file.getvalue()
     method = zipfile.ZIP_STORED if kind == "zip-stored" else zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(file, "w", method) as archive:
         for name in folders:
@@ -56,14 +48,6 @@ def pack(tree, kind, folders=()):
         for name, content in tree.items():
             archive.writestr(name, content)
     return file.getvalue()
-
-
-def add_to_tar(archive, name, content=b"", **attributes):
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    for key, value in attributes.items():
-        setattr(member, key, value)
-    archive.addfile(member, io.BytesIO(content))
 
 
 def read_tree(folder):
@@ -222,46 +206,16 @@ def zip_with_one_swallowed():
     return bytes(data)
 
 
-def tar(name="evil", content=b"x", **attributes):
-    """An archive with one member beside a good one."""
+def tar():
+    """What is no zip archive is refused, whatever is in it."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as archive:
-        add_to_tar(archive, "good.txt", b"good")
-        add_to_tar(archive, name, content, **attributes)
+        archive.addfile(tarfile.TarInfo("../evil"))
     return file.getvalue()
 
 
-def tar_that_ends_early():
-    """The header of the second member is damaged, which tarfile takes for the end."""
-    data = bytearray(pack({"a": b"1", "b": b"2"}, ""))
-    data[1024] ^= 1
-    return bytes(data)
-
-
-def tar_header(size):
-    """What is said of the next member, in so many bytes, is nothing but zeros."""
-    member = tarfile.TarInfo("x")
-    member.type, member.size = tarfile.XHDTYPE, size
-    return gzip.compress(member.tobuf() + bytes(min(size, 100_000_000)))
-
-
 CORPUS = {
-    "tar, out of the folder": lambda: tar("../evil"),
-    "tar, absolute": lambda: tar("/tmp/evil"),
-    "tar, link out": lambda: tar(content=b"", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-    "tar, hard link": lambda: tar(content=b"", type=tarfile.LNKTYPE, linkname="good.txt"),
-    "tar, device": lambda: tar(content=b"", type=tarfile.CHRTYPE),
-    "tar, pipe": lambda: tar(content=b"", type=tarfile.FIFOTYPE),
-    "tar, twice": lambda: tar("good.txt"),
-    "tar, below a file": lambda: tar("Good.txt/x"),
-    "tar, sparse": lambda: tar(
-        content=b"99999999\n" + bytes(10_000),
-        pax_headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "x"},
-    ),
-    "tar, negative size": lambda: tar(pax_headers={"size": "-1024"}),
-    "tar, long header": lambda: tar_header(100_000_000),
-    "tar, ends early": tar_that_ends_early,
-    "tar without files": lambda: pack({}, "gz", ["a"]),
+    "a tar": tar,
     "a member swallowed": zip_with_one_swallowed,
     "members that overlap": overlapping_zip,
     "zip by lzma": lambda: by_method(zipfile.ZIP_LZMA),

@@ -1,4 +1,4 @@
-"""Fetching the archives of data sets, of zip or tar: download, proof, unpacking.
+"""Fetching the archives of data sets, which are zip files: download, proof, unpacking.
 
 Their addresses, sizes and checksums are data, in ``_archives.json``. A server is believed in
 nothing: what it sends is bounded in time and size and compared with a checksum, that of the first
@@ -20,7 +20,6 @@ import secrets
 import shutil
 import ssl
 import stat
-import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -171,9 +170,6 @@ _MAX_DEPTH, _MAX_NAME, _MAX_PART = 32, 1024, 255  # levels, bytes, bytes
 _LARGEST_END = 22 + 0xFFFF  # bytes of a zip archive's last record, with its comment
 # The others need memory without a limit that could be set.
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-# What tar archives say of the member that follows; bytes of it, and of the zeros at their end.
-_TAR_HEADERS = {tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME}
-_LARGEST_HEADER = 1 << 20
 
 
 def unpack(
@@ -183,7 +179,7 @@ def unpack(
     max_bytes: int = MAX_BYTES,
     finish: Callable[[Path], None] | None = None,
 ) -> None:
-    """Unpack an archive so that `target` is whole or not there.
+    """Unpack a zip archive so that `target` is whole or not there.
 
     A single folder that holds everything in the archive becomes `target` itself.
     """
@@ -215,33 +211,24 @@ def unpack(
 
 
 def _unpack_into(path: Path, folder: Path, max_bytes: int) -> None:
-    """Check all members by what the archive says of them, then write them, which proves them."""
-    with _opened(path) as archive:
-        is_zip = isinstance(archive, zipfile.ZipFile)
-        members, names, files, total = [], [], [], 0
-        for member in archive.infolist() if is_zip else archive:
-            name = _checked_name(member.orig_filename if is_zip else member.name)
-            is_folder, size = (
-                (member.is_dir(), member.file_size) if is_zip else (member.isdir(), member.size)
-            )
-            total += size
-            members.append(member)
-            names.append(name)
-            files += [] if is_folder else [name]
-            if size < 0:
-                raise ArchiveError("the archive is damaged (a member has less than no bytes).")
-            if total > max_bytes:
-                raise ArchiveError(f"it holds {total} bytes, more than the {max_bytes} expected.")
-            if len(members) > MAX_MEMBERS:
-                raise ArchiveError(f"there are more than {MAX_MEMBERS} members.")
-        if is_zip:
-            _check_zip(path, members)
-        else:
-            # tarfile takes damage between members for the end; that of a compressed file proves it.
-            archive.fileobj.seek(archive.offset)
-            end = archive.fileobj.read(_LARGEST_HEADER)
-            if not tarfile.BLOCKSIZE <= len(end) < _LARGEST_HEADER or end.strip(b"\0"):
-                raise ArchiveError("the archive is damaged (its list of members is not whole).")
+    """Check all members by what the archive says of them, then write them; zipfile proves them."""
+    if not zipfile.is_zipfile(path):
+        raise ArchiveError("this is no zip archive.")
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        # zipfile does not compare its list with the number at the end: one bit can lose a file.
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - _LARGEST_END))
+            end = file.read().rpartition(b"PK\5\6")[2]
+        if int.from_bytes(end[6:8], "little") not in (len(members) & 0xFFFF, 0xFFFF):
+            raise ArchiveError("the archive is damaged (its list of members is not whole).")
+        total = sum(member.file_size for member in members)
+        if len(members) > MAX_MEMBERS:
+            raise ArchiveError(f"there are more than {MAX_MEMBERS} members.")
+        if total > max_bytes:
+            raise ArchiveError(f"it holds {total} bytes, more than the {max_bytes} expected.")
+        names = [_checked_name(member) for member in members]
+        files = [name for name, member in zip(names, members, strict=True) if not member.is_dir()]
         # A file may be no folder of another one, and on some systems capitals do not count.
         taken = {str(name).casefold() for name in files}
         above = {str(parent).casefold() for name in names for parent in name.parents}
@@ -249,67 +236,19 @@ def _unpack_into(path: Path, folder: Path, max_bytes: int) -> None:
             raise ArchiveError("a member occurs twice, or is both a file and a folder.")
         if not any(_RUBBISH.isdisjoint(name.parts) for name in files):
             raise ArchiveError("there are no files in it.")
-        options = {} if is_zip else {"filter": "data"}
         for name, member in zip(names, members, strict=True):
             if _RUBBISH.isdisjoint(name.parts) and name.parts:
-                archive.extract(member, folder, **options)
+                archive.extract(member, folder)
 
 
-def _opened(path: Path) -> Any:
-    """An archive of zip or tar, whichever it is."""
-    with open(path, "rb") as file:
-        # At the end of a tar archive there may be one of zip.
-        is_zip = file.read(2) == b"PK"
-    if is_zip and zipfile.is_zipfile(path):
-        return zipfile.ZipFile(path)
-    try:
-        return tarfile.open(path, tarinfo=_TarMember)
-    except tarfile.ReadError:
-        raise ArchiveError("this is no archive of zip or tar.") from None
-
-
-class _TarMember(tarfile.TarInfo):
-    """A member of a tar archive; links, devices and headers that take much memory are refused."""
-
-    @classmethod
-    def frombuf(cls, buf: Any, encoding: str, errors: str) -> Any:
-        """Read a header, of a member or of what is said of the next one."""
-        found = super().frombuf(buf, encoding, errors)
-        if found.type in _TAR_HEADERS:
-            if not 0 <= found.size < _LARGEST_HEADER:
-                raise ArchiveError("what it says of a member is too long.")
-        elif not found.isdir() and found.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-            raise ArchiveError(f"member '{plain(found.name, 80)}' is a link or a device.")
-        return found
-
-    def _proc_gnusparse_10(self, *args: Any) -> None:
-        # It would be read to any length.
-        raise ArchiveError(f"member '{plain(self.name, 80)}' is a sparse file.")
-
-
-def _check_zip(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    """Refuse links, devices and methods of packing, and a list that is not whole."""
-    for member in members:
-        shown = f"member '{plain(member.orig_filename, 80)}'"
-        kind = stat.S_IFMT(member.external_attr >> 16)
-        if kind not in (0, stat.S_IFDIR if member.is_dir() else stat.S_IFREG):
-            raise ArchiveError(f"{shown} is a link or a device.")
-        if member.compress_type not in _METHODS or (member.is_dir() and member.file_size):
-            raise ArchiveError(
-                f"{shown} is compressed by a method other than deflate, or no folder."
-            )
-    # zipfile does not compare its list with the number at the end: one bit can lose a file.
-    with open(path, "rb") as file:
-        file.seek(max(0, path.stat().st_size - _LARGEST_END))
-        end = file.read().rpartition(b"PK\5\6")[2]
-    if int.from_bytes(end[6:8], "little") not in (len(members) & 0xFFFF, 0xFFFF):
-        raise ArchiveError("the archive is damaged (its list of members is not whole).")
-
-
-def _checked_name(name: str) -> PurePosixPath:
-    """The name of a member as a path below a folder."""
+def _checked_name(member: zipfile.ZipInfo) -> PurePosixPath:
+    """The name of a member as a path below a folder; links, devices and odd names are refused."""
+    name = member.orig_filename
     pure = PurePosixPath(name)
     shown = f"member '{plain(name, 80)}'"
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    if kind not in (0, stat.S_IFDIR if member.is_dir() else stat.S_IFREG):
+        raise ArchiveError(f"{shown} is a link or a device.")
     if not name.strip("/") or name.startswith("/") or "\\" in name or ":" in name:
         raise ArchiveError(f"{shown} has an absolute or foreign name.")
     if ".." in pure.parts:
@@ -321,6 +260,8 @@ def _checked_name(name: str) -> PurePosixPath:
         or any(len(part.encode()) > _MAX_PART for part in pure.parts)
     ):
         raise ArchiveError(f"{shown} has a name that is too long, too deep or not printable.")
+    if member.compress_type not in _METHODS or (member.is_dir() and member.file_size):
+        raise ArchiveError(f"{shown} is compressed by a method other than deflate, or no folder.")
     # It says where files came from, which is not for an archive to say.
     if any(part.casefold() == RECORD for part in pure.parts):
         raise ArchiveError(f"it holds {RECORD}, which only zslearn writes.")
