@@ -369,10 +369,14 @@ def test_a_failed_record_with_the_right_key_is_not_finished(tiny, tmp_path):
     assert "failed" not in json.loads(path.read_text())
 
 
+# Not a variable of the test: keys of checkpoints hold what a scorer closes over.
+CALLS = []
+
+
 @pytest.mark.slow
 def test_parts_stay_until_nothing_fails(tiny, tmp_path, monkeypatch):
     """What a failed run has searched, alone or for others too, is not computed again."""
-    calls = []
+    CALLS.clear()
     tune = METHODS["EXEM (ESZSL)"].tune
 
     def fail_at_the_end(*given):
@@ -380,7 +384,7 @@ def test_parts_stay_until_nothing_fails(tiny, tmp_path, monkeypatch):
         raise RuntimeError("out of memory")
 
     def counted(*given):
-        calls.append(given)
+        CALLS.append(given)
         return exemplar_distance_score(*given)
 
     monkeypatch.setattr("zslearn.experiments._tuning.exemplar_distance_score", counted)
@@ -391,15 +395,15 @@ def test_parts_stay_until_nothing_fails(tiny, tmp_path, monkeypatch):
         )
         with pytest.warns(FitFailedWarning):
             run_benchmark(tiny, names, tmp_path, settings=["zsl"])
-    assert calls
+    assert CALLS
     kept = sorted(path.name for path in tmp_path.glob(".parts*"))
     assert len(kept) == 2
     assert "EXEM-ESZSL" in kept[0]
     assert "shared" in kept[1]
     assert all(list((tmp_path / name).glob("fold-*.json")) for name in kept)
-    calls.clear()
+    CALLS.clear()
     run_benchmark(tiny, names, tmp_path, settings=["zsl"])
-    assert not calls
+    assert not CALLS
     assert not list(tmp_path.glob(".parts*"))
 
 
