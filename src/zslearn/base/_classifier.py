@@ -175,7 +175,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
             yield variant
 
     def embed(self, X: Array) -> Array:
-        """Take prepared features into the space of the class parameters.
+        """Take prepared features into the space of the class parameters; by default as they are.
 
         It depends on nothing but `X` and the estimator's attributes, and changes neither.
 
@@ -187,7 +187,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         Returns
         -------
         array of shape (n_samples, n_dims)
-            One row per sample; here `X` itself.
+            One row per sample.
         """
         return X
 

@@ -103,8 +103,7 @@ def chosen_samples(
     ranks = np.arange(len(order)) - starts[codes[order]]
     order = order[ranks < -(-most // len(classes))]
     if len(classes) > most:
-        smallest = np.argsort(keys[order], kind="stable")[:most]
-        order = order[np.sort(smallest)]
+        order = order[np.sort(np.argsort(keys[order], kind="stable")[:most])]
     return order
 
 
@@ -287,9 +286,8 @@ class Training:
 
         They are chosen by their content: another order of the samples leads to the same ones.
         """
-        n_samples = len(self.y)
-        rows = np.arange(n_samples)
-        if n_samples > MOST_CHOSEN_SAMPLES:
+        rows = np.arange(len(self.y))
+        if len(rows) > MOST_CHOSEN_SAMPLES:
             lazy = isinstance(self.rows, PreparedRows)
             keys = content_keys(self.rows.source if lazy else self.rows)
             if lazy and self.rows.positions is not None:

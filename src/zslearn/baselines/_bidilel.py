@@ -533,13 +533,7 @@ class BiDiLEL(ZeroShotClassifier):
                 yield variant
 
     def embed(self, X: Array) -> Array:
-        """Project each row into the latent space.
-
-        Returns
-        -------
-        array of shape (n_samples, n_dims)
-            Latent points, of unit norm with `latent_norm="l2"` in more than one dimension.
-        """
+        """Project each row into the latent space."""
         return _scaled(_projected(X, self.mean_, self.components_), self.latent_norm)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:

@@ -161,13 +161,7 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
                     yield variant
 
     def embed(self, X: Array) -> Array:
-        """Project centred features onto the canonical directions, weighted by ρᵖ.
-
-        Returns
-        -------
-        array of shape (n_samples, n_components)
-            One row per sample.
-        """
+        """Project centred features onto the canonical directions, weighted by ρᵖ."""
         weights = self.feature_weights_ * self._importance(self.feature_weights_)
         return (X - move_like(self.mean_, X)[None, :]) @ move_like(weights, X)
 

@@ -453,13 +453,7 @@ class CMT(ZeroShotClassifier):
         self.n_iter_ = network.n_iter
 
     def embed(self, X: Array) -> Array:
-        """Map features into the space of signatures.
-
-        Returns
-        -------
-        array of shape (n_samples, n_attributes)
-            θ₂ tanh(θ₁ x), with the intercepts.
-        """
+        """Map features into the space of signatures."""
         return Network(self.coefs_, self.intercepts_, self.n_iter_).embed(X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:

@@ -245,13 +245,7 @@ class CMTStar(CMT):
         return xp.any(distances <= move_like(self.radii_, distances)[None, :], axis=1)
 
     def embed(self, X: Array) -> Array:
-        """Map features beside the signatures, with the gate.
-
-        Returns
-        -------
-        array of shape (n_samples, n_attributes + 2)
-            (2e, 1, g) / G.
-        """
+        """Map features beside the signatures, with the gate."""
         mapped = super().embed(X)
         xp = compat.array_namespace(mapped)
         ones = xp.ones_like(mapped[:, :1])

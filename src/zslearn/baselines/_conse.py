@@ -126,13 +126,7 @@ class ConSE(ZeroShotClassifier):
                     yield variant
 
     def embed(self, X: Array) -> Array:
-        """Average the signatures of the most probable seen classes.
-
-        Returns
-        -------
-        array of shape (n_samples, n_attributes)
-            One convex combination per row.
-        """
+        """Average the signatures of the most probable seen classes."""
         scores = linear_scores(X, self.coef_, self.intercept_)
         xp = compat.array_namespace(scores)
         n_top = min(self.n_top, scores.shape[1])

@@ -140,13 +140,7 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
                 yield variant
 
     def embed(self, X: Array) -> Array:
-        """Take the mean of the class means from each row.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-            Centred features.
-        """
+        """Take the mean of the class means from each row."""
         return X - move_like(self.mean_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:

@@ -138,13 +138,7 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
                     yield variant
 
     def embed(self, X: Array) -> Array:
-        """Take the mean of the training features from each row.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-            Centred features.
-        """
+        """Take the mean of the training features from each row."""
         return X - move_like(self.mean_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:

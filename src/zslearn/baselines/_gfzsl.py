@@ -239,13 +239,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         self._kernel_mean = kernel.row_mean
 
     def embed(self, X: Array) -> Array:
-        """Sufficient statistics (z², z, 1) of each row, z in units of the pooled deviation.
-
-        Returns
-        -------
-        array of shape (n_samples, 2 * n_dims + 1)
-            One row per sample.
-        """
+        """Sufficient statistics (z², z, 1) of each row, z in units of the pooled deviation."""
         xp = compat.array_namespace(X)
         z = X - move_like(self.mean_, X)[None, :]
         if self.components_ is not None:

@@ -316,13 +316,7 @@ class HAT(ZeroShotClassifier):
             self.thresholds_ = np.zeros(signatures.shape[1])
 
     def embed(self, X: Array) -> Array:
-        """Score the classes under each node.
-
-        Returns
-        -------
-        array of shape (n_samples, n_scores)
-            z, node by node; attribute and category scores are combinations of them.
-        """
+        """Score the classes under each node."""
         return X @ move_like(self.coef_, X) + move_like(self.intercept_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:

@@ -565,13 +565,7 @@ class SSE(ZeroShotClassifier):
                     yield variant
 
     def embed(self, X: Array) -> Array:
-        """Compare each row with the reference of every seen class: ⟨w, φ(x, v_c)⟩.
-
-        Returns
-        -------
-        array of shape (n_samples, n_seen)
-            The row's pattern over the seen classes.
-        """
+        """Compare each row with the reference of every seen class: ⟨w, φ(x, v_c)⟩."""
         X = X / self.feature_scale_
         references, coef = move_like(self.references_, X), move_like(self.coef_, X)
         if is_foreign(X):

@@ -616,19 +616,6 @@ def find_edges(
     return edges
 
 
-def beyond_edges(
-    estimator: Any, settings: Sequence[Mapping[str, Any]], best: int, edges: Mapping[str, Edge]
-) -> list[dict[str, Any]]:
-    """The best setting a step beyond its edges: beyond each of them, and beyond all of them."""
-    steps = {
-        name: _value_beyond(estimator, name, [s[name] for s in settings if name in s], edge)
-        for name, edge in edges.items()
-    }
-    moved = [{name: value} for name, value in steps.items()]
-    moved += [steps] if len(steps) > 1 else []
-    return [{**settings[best], **values} for values in moved]
-
-
 def _warn_of_edges(chosen: Mapping[str, Any], edges: Mapping[str, Edge]) -> None:
     """Say once which choices sit on an edge, and where to look further."""
     if not edges:
@@ -903,10 +890,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         scorers = _checked_scorers(self.scoring, self.setting)
         seen = np.unique(y)
         self.bias_, self.temperature_ = 0.0, self.temperature
-        self.best_index_ = self.n_read_fits_ = self.n_splits_ = 0
+        self.best_index_ = self.n_read_fits_ = self.n_splits_ = self.n_extensions_ = 0
         self.reused_time_, self.best_score_ = 0.0, math.nan
         self.edges_: dict[str, Edge] = {}
-        self.n_extensions_ = 0
         nothing_to_choose = len(settings) == 1 and self.setting == "zsl"
         if signatures is None or len(seen) < FEWEST_CLASSES or nothing_to_choose:
             if len(settings) > 1:
@@ -924,8 +910,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 further = self._further_settings(settings, scorers)
                 if not further:
                     break
-                pairs = zip(results, run(further), strict=True)
-                results = [before.and_then(after) for before, after in pairs]
+                results = [a.and_then(b) for a, b in zip(results, run(further), strict=True)]
                 settings = settings + further
                 self.n_extensions_ += len(further)
                 self._read_results(results, settings, scorers)
@@ -943,12 +928,15 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     def _further_settings(
         self, settings: list[dict[str, Any]], scorers: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
-        """Settings beyond the edges that the best one is on."""
-        method = as_zero_shot(self.estimator)
+        """The best setting a step beyond the edges that it is on: beyond each, and beyond all."""
+        method, best = as_zero_shot(self.estimator), settings[self.best_index_]
         mean = self.cv_results_[f"mean_test_{next(iter(scorers))}"]
-        edges = find_edges(method, settings, self.best_index_, mean, fewest=2)
-        further = beyond_edges(method, settings, self.best_index_, edges)
-        return [setting for setting in further if setting not in settings]
+        steps = {
+            name: _value_beyond(method, name, [s[name] for s in settings if name in s], edge)
+            for name, edge in find_edges(method, settings, self.best_index_, mean, fewest=2).items()
+        }
+        moved = [{name: value} for name, value in steps.items()] + [steps] * (len(steps) > 1)
+        return [s for values in moved if (s := {**best, **values}) not in settings]
 
     def _names(self, scorers: Mapping[str, Any]) -> list[str]:
         """What is kept of each setting in each fold."""

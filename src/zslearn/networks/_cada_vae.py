@@ -437,13 +437,7 @@ class CADAVAE(ScheduledMethod):
         )
 
     def embed(self, X: Array) -> Array:
-        """Means of the images' Gaussians, with a one behind for the intercept.
-
-        Returns
-        -------
-        array of shape (n_samples, latent_size + 1)
-            One row per sample.
-        """
+        """Means of the images' Gaussians, with a one behind for the intercept."""
         scaled = scale(X, self.feature_min_, self.feature_range_)
         return networks.with_intercept(encode(self.encoder_, scaled).mean)
 

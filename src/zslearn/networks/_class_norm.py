@@ -257,13 +257,7 @@ class ClassNorm(ScheduledMethod):
                 yield float(torch.stack(losses).mean()), state
 
     def embed(self, X: Array) -> Array:
-        """Features of unit norm.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-            `X` itself where it was prepared so.
-        """
+        """Features of unit norm."""
         return X if self.feature_norm == "l2" else unit_rows(X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:

@@ -361,13 +361,7 @@ class GeneratedFeatures(ZeroShotClassifier):
     # _fit, embed and synthesize.
 
     def embed(self, X: Array) -> Array:
-        """Put a 1 behind each row, for the intercepts; a zero-shot method embeds by itself.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features + 1)
-            One row per sample.
-        """
+        """Put a 1 behind each row, for the intercepts; a zero-shot method embeds by itself."""
         if self._learns_a_method():
             return self.estimator_.class_scorer_.embedding(X)
         return with_intercept(X)

@@ -528,13 +528,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         return self.class_scorer_.score
 
     def embed(self, X: Array) -> Array:
-        """Project samples; with the standardised distance also divide by the deviations.
-
-        Returns
-        -------
-        array of shape (n_samples, n_dims)
-            Points beside the exemplars, or what the inner method makes of the features.
-        """
+        """Project samples; with the standardised distance also divide by the deviations."""
         if self._whitening is not None:
             X = self._whitening(X)
         if self.estimator is not None:

@@ -689,13 +689,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         return into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
 
     def embed(self, X: Array) -> Array:
-        """Whitened samples z as (z, 1), or as (z², z, 1) with variance="predictive".
-
-        Returns
-        -------
-        array of shape (n_samples, n_dims + 1) or (n_samples, 2 * n_dims + 1)
-            One row per sample.
-        """
+        """Whitened samples z as (z, 1), or as (z², z, 1) with variance="predictive"."""
         z = self._whitened(X)
         xp = compat.array_namespace(z)
         squares = [z * z] if self.variance == "predictive" else []
