@@ -216,7 +216,7 @@ def test_fast_grids_are_small(name):
     estimator = METHODS[name].make()
     inner = getattr(estimator, "estimator", None) or estimator
     # Settings of Gaussian EXEM have most of their work in common.
-    assert 1 <= len(expand(inner, "fast")) <= (200 if name == "Gaussian EXEM" else 60)
+    assert 1 <= len(expand(inner, "fast")) <= (280 if name == "Gaussian EXEM" else 60)
     assert len(expand(inner, "paper")) >= len(expand(inner, "fast")) / 2
 
 
@@ -247,8 +247,8 @@ def test_methods_on_exemplars_share_the_search_for_regressors(tiny, tmp_path, mo
     monkeypatch.setattr("zslearn.experiments._tuning.exemplar_distance_score", Counted())
     run_benchmark(tiny, ["EXEM (ESZSL)", "EXEM (ConSE)"], tmp_path)
     n_settings = len(expand(METHODS["EXEM (ESZSL)"].make().set_params(estimator=None), "fast"))
-    # Four folds, once for two methods, and one value beyond an edge; each setting leaves out its own
-    # images.
+    # Four folds, once for two methods, and one value beyond an edge; images that are held aside
+    # differ between the settings.
     assert Counted.calls == 2 * 4 * (n_settings + 1)
     assert not list(tmp_path.glob(".parts*"))
 

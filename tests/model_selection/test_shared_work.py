@@ -124,7 +124,7 @@ def test_the_papers_grids_and_the_fast_ones():
     assert len(expand(EXEM(), "paper")) == 11 * 9 * 9 * 2
     for method in METHODS.values():
         estimator = method.make()
-        assert len(expand(estimator, "fast")) <= 200
+        assert len(expand(estimator, "fast")) <= 280
         inner = getattr(estimator, "estimator", None)
         if inner is not None:
             assert len(expand(inner, "fast")) <= 60

@@ -455,7 +455,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 "shrinkage": [0.1, 0.3, 0.5, 0.7, 0.9],
                 "gamma": [1.0, 0.5, 0.25, 0.125],
                 "alpha": [0.1, 0.3, 0.03, 0.01],
-                "trust": [0.3, 0.1],
+                "trust": [0.3, 0.1, 0.03],
             },
             {"layers": [1], "shrinkage": [0.3, 0.6], "gamma": [0.5], "alpha": [0.1, 0.03]},
             {

@@ -285,6 +285,7 @@ class ClassProcess:
         self.coef = self.vectors @ (self.inverse * rotated)
         self._diagonal = self.vectors**2 @ self.inverse
         self._rotated, self._means, self._sizes = rotated, means, sizes
+        self._latest: tuple[Signatures, ClassGaussians] | None = None
 
     def predict(self, signatures: Signatures) -> ClassGaussians:
         r"""Distributions of the means of classes without samples.
@@ -292,11 +293,21 @@ class ClassProcess:
         :math:`m_{uj} = k_u^\top A_j^{-1} y_j` and
         :math:`v_{uj} = s_j^2 (1 + \alpha - k_u^\top A_j^{-1} k_u)`.
         """
+        latest = getattr(self, "_latest", None)
+        # Settings of one process describe the same classes.
+        if latest is not None and latest[0] is signatures:
+            return latest[1]
         kernel = self.kernel(signatures)
         explained = (kernel @ self.vectors) ** 2 @ self.inverse
         # At least the class's own part: rounding may leave less of a class like a seen one.
         free = np.maximum(1 + self.alpha - explained, self.alpha)
-        return ClassGaussians(kernel @ self.coef, self.signal * free)
+        predicted = ClassGaussians(kernel @ self.coef, self.signal * free)
+        self._latest = signatures, predicted
+        return predicted
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The rest is needed while learning only.
+        return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
     def leave_one_out(self) -> ClassGaussians:
         r"""Distribution of the mean of each seen class, given the samples of all others.
