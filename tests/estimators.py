@@ -60,7 +60,6 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "GDA": [{"estimator": ESZSL()}, {"estimator": baselines.LatEm()}, {"min_images": 12}],
     "TipAdapter": [{"estimator": ESZSL()}, {"estimator": baselines.CMT(), "beta": 2.0}],
-    "LabelPropagation": [{"estimator": baselines.SAE()}],
     "COSTA": [{}, {"similarity": "rbf"}],
     "ALE": [{}, {"early_stopping": True}, {"scaling": "zscore"}, {"feature_norm": None}],
     "DeViSE": [{}, {"scaling": None, "feature_norm": None}],

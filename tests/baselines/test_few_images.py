@@ -1,12 +1,11 @@
-"""GDA and Tip-Adapter against their formulas; label propagation against scikit-learn's."""
+"""GDA and Tip-Adapter against their formulas."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.semi_supervised import LabelSpreading
 
-from zslearn.baselines import CMT, ESZSL, GDA, SAE, LabelPropagation, LatEm, TipAdapter
+from zslearn.baselines import CMT, ESZSL, GDA, SAE, LatEm, TipAdapter
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 
 
@@ -98,35 +97,3 @@ def test_the_method_inside_is_fitted_once_for_all_weights(problem, few, method, 
     ]
     list(method(ESZSL()).fit_grid(*few, signatures=problem.signatures, settings=settings))
     assert len(fits) == 2
-
-
-def test_label_propagation_is_scikit_learns(problem, few):
-    model = LabelPropagation(SAE(), n_neighbors=6).fit(*few, signatures=problem.signatures)
-    before = model.decision_function(problem.X_test_unseen)
-    pile, unseen = problem.X_test_unseen, np.sort(problem.unseen_classes)
-    adapted = model.adapt(pile, classes=problem.unseen_classes)
-    np.testing.assert_array_equal(model.decision_function(pile), before)
-    # SAE compares rows of features with predicted means, by the cosine.
-    scorer = model.estimator_.class_scorer_
-    means = scorer.parameters[np.searchsorted(scorer.labels, unseen)]
-    images = few[0][np.isin(few[1], unseen)]
-    nodes = np.concatenate([_unit(means), _unit(scorer.embedding(np.concatenate([images, pile])))])
-    known = np.concatenate([unseen, few[1][np.isin(few[1], unseen)]])
-    codes = np.concatenate([np.searchsorted(unseen, known), np.full(len(pile), -1)])
-    spreading = LabelSpreading(kernel="knn", n_neighbors=6, alpha=0.8, max_iter=300).fit(
-        nodes, codes
-    )
-    np.testing.assert_allclose(adapted.shares_, spreading.label_distributions_)
-    shares = spreading.predict_proba(nodes[len(known) :])
-    scores = adapted.decision_function(pile, classes=unseen)
-    np.testing.assert_allclose(scores / scores.sum(axis=1, keepdims=True), shares, atol=1e-12)
-    assert not adapted.decision_function(pile, classes=problem.seen_classes).any()
-    assert adapted.score(pile, problem.y_test_unseen, classes=unseen) > 0.5
-
-
-def test_labels_spread_over_few_nodes(problem):
-    model = LabelPropagation(SAE())
-    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    adapted = model.adapt(problem.X_test_unseen[:1], classes=problem.unseen_classes)
-    assert adapted.nodes_.shape[0] == len(problem.unseen_classes) + 1
-    assert set(adapted.predict(problem.X_test_unseen)) <= set(problem.unseen_classes)

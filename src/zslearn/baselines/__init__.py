@@ -20,7 +20,6 @@ from zslearn.baselines._gda import GDA
 from zslearn.baselines._gfzsl import GFZSL
 from zslearn.baselines._hat import HAT
 from zslearn.baselines._iap import IAP
-from zslearn.baselines._label_propagation import LabelPropagation
 from zslearn.baselines._latem import LatEm
 from zslearn.baselines._sae import SAE
 from zslearn.baselines._sje import SJE
@@ -45,7 +44,6 @@ __all__ = [
     "CMTStar",
     "ConSE",
     "DeViSE",
-    "LabelPropagation",
     "LatEm",
     "TipAdapter",
 ]

@@ -95,8 +95,15 @@ class TipAdapter(FewImages):
     def _embed_images(self, rows: Array) -> Array:
         xp = compat.array_namespace(rows)
         cache, shares = move_like(self.cache_, rows), move_like(self.shares_, rows)
-        found = []
-        for part in row_blocks(rows.shape[0], 24 * cache.shape[0], block_budget(rows)):
-            cosines = rows[part, :] @ xp.matrix_transpose(cache)
-            found.append(xp.exp(-self.beta * (1.0 - cosines)) @ shares)
+        # While a file of ONNX is written, the number of rows is not known.
+        n_rows = rows.shape[0]
+        parts = (
+            [slice(None)]
+            if n_rows is None
+            else row_blocks(n_rows, 24 * cache.shape[0], block_budget(rows))
+        )
+        found = [
+            xp.exp(-self.beta * (1.0 - rows[part, :] @ xp.matrix_transpose(cache))) @ shares
+            for part in parts
+        ]
         return xp.concat(found, axis=0)
