@@ -237,7 +237,7 @@ def squared_distances(a: Any, b: Any = None) -> Array:
     b = a if b is None else b
     xp = compat.array_namespace(a, b)
     if compat.is_numpy_namespace(xp):
-        a, b = (np.asarray(side, dtype=np.float64) for side in (a, b))
+        a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
         if a.shape[0] * b.shape[0] * a.shape[1] <= _EXACT_WORK:
             return cdist(a, b, "sqeuclidean")
     a, b = floating(a), floating(b)
