@@ -294,7 +294,7 @@ def _confirmed_ratio(found: Floats, stated: Floats, n_classes: int) -> Floats:
 # What `select` chooses from.
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
 _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-_AFTER_THE_PROCESS = ("variance", "doubt", "trust", "image_trust", "unseen_odds", "temperature")
+_AFTER_THE_PROCESS = ("variance", "doubt", "trust", "unseen_odds", "temperature")
 
 
 @inherit_docs
@@ -328,7 +328,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         How many independent samples a sample of a seen class is worth, in (0, 1]. Less than 1 where
         samples are near copies of one another, or classes differ in covariance: its signature then
         counts for more in the mean of a seen class. Unseen classes do not depend on it.
-    image_trust : float, default=0.3
+    image_trust : float, default=0.5
         The same for a sample of a class with few samples, in training or by :meth:`add_examples`.
         A search finds it where its folds give some samples of the classes that are left out back.
     whitened_norm : bool, default=True
@@ -483,7 +483,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         *,
         layers: int = 2,
         trust: float = 0.3,
-        image_trust: float = 0.3,
+        image_trust: float = 0.5,
         whitened_norm: bool = True,
         select: str | None = None,
         variance: str = "shared",
@@ -526,7 +526,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         for models in sorted(same_process, key=lambda models: models[0]._of_space()):
             first = models[0]
             space = spaces.space(first.n_components, first.shrinkage, first.whitened_norm)
-            process = first._process_of(kernel, space.means, statistics.sizes)
+            worth = statistics.sizes * np.where(spaces.few, first.image_trust, 1.0)
+            process = first._process_of(kernel, space.means, worth)
             prior = process.leave_one_out()
             for model in models:
                 examples = ClassExamples(statistics.classes, statistics.sizes, space.means)
@@ -563,14 +564,22 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self._undescribed = examples.labels[:0]
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
+        self._beyond = space.beyond
+        self._residuals = ClassExamples(
+            examples.labels[few], examples.counts[few], space.residuals
+        )
+        self._reach_beyond()
         self.signal_variances_ = process.signal
         self.gamma_, self.alpha_ = float(process.kernel.gamma), float(process.alpha)
         self.log_evidence_ = process.log_evidence()
         many = ~few
-        errors = ((space.means - prior.means) ** 2)[many]
+        errors = (space.means - prior.means)[many]
+        # The direction that a class alone spans: of a further class, this lies beyond the space.
+        inside = errors - (errors * space.own).sum(axis=1, keepdims=True) * space.own
+        found, errors = (inside**2).mean(axis=0), errors**2
         self.loo_error_ = float(errors.sum(axis=1).mean())
         stated = (prior.variances + 1 / examples.counts[:, None])[many].mean(axis=0)
-        self.variance_ratio_ = _confirmed_ratio(errors.mean(axis=0), stated, len(errors))
+        self.variance_ratio_ = _confirmed_ratio(found, stated, len(errors))
         predictive = self.variance == "predictive"
         self.axis_weights_ = 1 / (1 + (0.0 if predictive else self.doubt) * errors.mean(axis=0))
         sizes = examples.counts[many] * self.trust
@@ -658,7 +667,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         check_is_fitted(self)
         X, given = self._check_features(X), label_array(to_numpy(y), "y")
         check_consistent_length(X, given)
-        z = np.asarray(to_numpy(self._whitened(self._prepare(X).whole())), dtype=np.float64)
+        prepared = np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
+        z = self._whitened(prepared)
         with _lock_of(self):
             table = self._described.table
             if signatures is not None:
@@ -667,32 +677,62 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             table = table.with_undescribed(unknown)
             trial = copy.copy(self)
             trial._examples = self._examples.with_samples(given, z)
+            if self._beyond is not None:
+                there = self._few_of(given)
+                rest = self._beyond.residuals(prepared[there], self.norm_)
+                trial._residuals = self._residuals.with_samples(given[there], rest)
+                trial._reach_beyond()
             trial._undescribed = np.union1d(self._undescribed, unknown)
             if len(table.labels) > len(self.classes_) or self.unseen_odds_ is None:
                 trial._describe(table)
             else:
-                trial._describe_again(np.unique(given))
+                trial._describe_again(np.unique(given), self._residuals.labels)
             self.__dict__.update(trial.__dict__)
         return self
 
-    def _describe_again(self, labels: NDArray[Any]) -> None:
-        """Make the parameters of some described classes anew."""
+    def _describe_again(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
+        """Make the parameters of some described classes anew; `before` had a column each."""
         table, parameters = self._described
         rows = table.positions(labels)
         signatures = table.subset(rows).normalized(self.signature_scale_, keep_views=True)
-        parameters = parameters.copy()
-        parameters[rows] = self.synthesize(signatures, labels)
-        self._described = type(self._described)(table, parameters)
+        new = self.synthesize(signatures, labels)
+        wider = np.zeros((len(parameters), new.shape[1]))
+        first = new.shape[1] - 1 - (self.matrix_.shape[1] - len(self.center_))
+        wider[:, :first], wider[:, -1] = parameters[:, :first], parameters[:, -1]
+        if first < parameters.shape[1] - 1:
+            at = first + np.searchsorted(self._residuals.labels, before)
+            wider[:, at] = parameters[:, first:-1]
+        wider[rows] = new
+        self._described = type(self._described)(table, wider)
+
+    def _few_of(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which labels are not those of classes with more than a few samples in training."""
+        return ~is_among(labels, self.seen_classes_[~self._few])
+
+    def _reach_beyond(self) -> None:
+        """Also take features to the residuals of the classes with few samples."""
+        if self._beyond is None or not len(self._residuals.labels):
+            return
+        n_dims = len(self.center_)
+        matrix, offset = self._beyond.columns(self._residuals.means)
+        self.matrix_ = np.concatenate([self.matrix_[:, :n_dims], matrix], axis=1)
+        self.offset_ = np.concatenate([self.offset_[:n_dims], offset])
 
     def _whitened(self, X: Array) -> Array:
         """Prepared features in the whitened space."""
-        return into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
+        n_dims = len(self.center_)
+        matrix, offset = self.matrix_[:, :n_dims], self.offset_[:n_dims]
+        return into_space(X, matrix, offset, self.norm_, self.center_)
 
     def embed(self, X: Array) -> Array:
-        """Whitened samples z as (z, 1), or as (z², z, 1) with variance="predictive"."""
-        z = self._whitened(X)
-        xp = compat.array_namespace(z)
-        squares = [z * z] if self.variance == "predictive" else []
+        """Whitened samples z as (z, e, 1), or as (z², z, e, 1) with variance="predictive".
+
+        e are their products with what lies beyond the space of the means of classes with few
+        samples, of which there may be none.
+        """
+        z = into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
+        xp, n_dims = compat.array_namespace(z), len(self.center_)
+        squares = [z[:, :n_dims] ** 2] if self.variance == "predictive" else []
         return xp.concat([*squares, z, xp.ones_like(z[:, :1])], axis=1)
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
@@ -707,12 +747,32 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         parts = natural_parameters(
             classes, predictive=self.variance == "predictive", axis_weights=self.axis_weights_
         )
+        parts = self._with_residuals(parts, labels)
         parameters = np.concatenate(parts, axis=1) / self.temperature_
         odds = self.unseen_odds_
         if odds is None:
             odds = len(self.seen_classes_) / max(int((as_unseen == 1).sum()), 1)
         parameters[:, -1] += as_unseen * np.log(odds)
         return parameters
+
+    def _with_residuals(
+        self, parts: tuple[Floats, ...], labels: NDArray[Any] | None
+    ) -> tuple[Floats, ...]:
+        """Natural parameters, with those of what lies beyond the space."""
+        n_further = self.matrix_.shape[1] - len(self.center_)
+        if not n_further:
+            return parts
+        *first, constant = parts
+        further, constant = np.zeros((len(constant), n_further)), constant.copy()
+        if labels is not None:
+            rows = np.flatnonzero(is_among(labels, self._residuals.labels))
+            at = np.searchsorted(self._residuals.labels, labels[rows])
+            worth = self._beyond.signal * self.image_trust * self._residuals.counts[at]
+            share = worth / (1 + worth)
+            further[rows, at] = share
+            squares = (self._residuals.means[at] ** 2).sum(axis=1)
+            constant[rows, 0] -= 0.5 * share**2 * squares
+        return (*first, further, constant)
 
     def _gaussians(
         self, signatures: Signatures, labels: NDArray[Any] | None
@@ -738,7 +798,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         if not len(rows):
             return ClassGaussians(means, variances), as_unseen
         at = np.searchsorted(self._examples.labels, labels[rows])
-        counts, typical = self._examples.counts[at], float(np.median(self._examples.counts))
+        counts = self._examples.counts[at]
         m, v = prior.means[rows].copy(), prior.variances[rows].copy()
         # A class of the training data is predicted by the others.
         trained = is_among(labels[rows], self.seen_classes_)
@@ -749,11 +809,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         v[trained & few] *= self.variance_ratio_
         unknown = is_among(labels[rows], self._undescribed)
         m[unknown], v[unknown] = 0.0, (self.exemplars_[~self._few] ** 2).mean(axis=0)
-        worth = self.trust * counts
-        if few.any():
-            # No more than a class of the usual size is worth.
-            most = self.trust * np.maximum(counts, typical)
-            worth = np.where(few, np.minimum(self.image_trust * counts, most), worth)
+        worth = np.where(few, self.image_trust, self.trust) * counts
         found = posterior(ClassGaussians(m, v), worth, self._examples.means[at])
         means[rows], variances[rows] = found.means, found.variances
         as_unseen[rows] = np.where(few, (found.variances / v).mean(axis=1), 0.0)
