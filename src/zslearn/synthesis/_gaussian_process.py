@@ -57,8 +57,8 @@ from zslearn.synthesis._exemplars import ExemplarSpaces
 
 # Variances and singular values that are a smaller share of the largest are rounding error.
 _ROUNDING = 1e-12
-# So many samples of a class are few, where others have more than twice as many.
-_FEW = 20
+# So many samples of a class are few, where they are a smaller share of those of a usual class.
+_FEW, _FEW_SHARE = 30, 0.75
 # In fewer dimensions samples keep their norm, which then tells classes apart.
 _FEWEST_DIMENSIONS = 8
 
@@ -121,7 +121,7 @@ def into_space(
 
 def few_samples(sizes: Floats) -> NDArray[np.bool_]:
     """Which classes have few samples beside the others: their means say little of the space."""
-    few = (sizes <= _FEW) & (sizes < np.median(sizes) / 2)
+    few = (sizes <= _FEW) & (sizes < _FEW_SHARE * np.median(sizes))
     # The others are to span a space.
     return few if (~few).sum() >= 2 else np.zeros_like(few)
 
