@@ -21,9 +21,11 @@ The space and the process are in `_gaussian_process`. Two numbers are found on t
   two groups, drawn half the way to `USUAL_ODDS`.
 
 Few samples of a class, in training or by :meth:`GaussianEXEM.add_examples`, move its mean away from
-what its signature says, by Bayes' rule. The error of means that other classes predict is larger
-than the process states, in each dimension by a factor that the seen classes tell,
-`variance_ratio_`. The log odds fall with what is left of the variance of the mean.
+what its signature says, by Bayes' rule. The error of means that other classes predict is not what
+the process states; in each dimension the seen classes tell a factor, `variance_ratio_`. They span
+the space, and each of them a direction that the others do not: a further class has that part of its
+mean beyond the space, where its samples alone tell of it (`Beyond`). The log odds fall with what is
+left of the variance of the mean.
 """
 
 from __future__ import annotations
@@ -362,9 +364,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
 
     Attributes
     ----------
-    matrix_ : ndarray of shape (n_features, n_dims)
-        From prepared features to the whitened space, of at most n_seen − 1 dimensions.
-    offset_ : ndarray of shape (n_dims,)
+    matrix_ : ndarray of shape (n_features, n_dims + n_few)
+        From prepared features to the whitened space, of at most n_seen − 1 dimensions, and to their
+        products with what the means of classes with a few samples have beyond it.
+    offset_ : ndarray of shape (n_dims + n_few,)
         What is taken from the product.
     norm_ : float or None
         The norm that whitened samples are brought to; None where they keep theirs.
@@ -384,9 +387,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         Mean squared distance of a seen class's mean from what the other classes predict.
     axis_weights_ : ndarray of shape (n_dims,)
         How much each dimension counts: all the same, unless there is `doubt`.
+    stated_variances_, found_variances_ : ndarray of shape (n_dims,)
+        What the process states for the distance of a seen class's mean from what the other classes
+        predict, and the squared distances, both averaged over the classes. The direction that no
+        other class spans does not count: what a further class has there lies beyond the space.
     variance_ratio_ : ndarray of shape (n_dims,)
-        Squared errors of the seen classes' means, each predicted by the others, by the variances
-        that were stated for them. The variance of a class with a few samples is multiplied by it.
+        The second by the first, drawn to their ratio over all dimensions where there are few
+        classes. The variance of a class with a few samples is multiplied by it.
     temperature_ : float
         The temperature.
     unseen_odds_ : float or None
@@ -398,6 +405,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     --------
     EXEM : Points in place of Gaussians; the paper's.
     zslearn.baselines.GFZSL : Regresses means and variances of features, one by one.
+    zslearn.metrics.VarianceDisplay : Shows the variances that are stated and those that are found.
 
     Notes
     -----
@@ -565,9 +573,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
         self._beyond = space.beyond
-        self._residuals = ClassExamples(
-            examples.labels[few], examples.counts[few], space.residuals
-        )
+        self._residuals = ClassExamples(examples.labels[few], examples.counts[few], space.residuals)
         self._reach_beyond()
         self.signal_variances_ = process.signal
         self.gamma_, self.alpha_ = float(process.kernel.gamma), float(process.alpha)
@@ -576,10 +582,11 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         errors = (space.means - prior.means)[many]
         # The direction that a class alone spans: of a further class, this lies beyond the space.
         inside = errors - (errors * space.own).sum(axis=1, keepdims=True) * space.own
-        found, errors = (inside**2).mean(axis=0), errors**2
+        self.found_variances_, errors = (inside**2).mean(axis=0), errors**2
         self.loo_error_ = float(errors.sum(axis=1).mean())
         stated = (prior.variances + 1 / examples.counts[:, None])[many].mean(axis=0)
-        self.variance_ratio_ = _confirmed_ratio(found, stated, len(errors))
+        self.stated_variances_ = stated
+        self.variance_ratio_ = _confirmed_ratio(self.found_variances_, stated, len(errors))
         predictive = self.variance == "predictive"
         self.axis_weights_ = 1 / (1 + (0.0 if predictive else self.doubt) * errors.mean(axis=0))
         sizes = examples.counts[many] * self.trust
