@@ -910,13 +910,15 @@ def test_examples_reach_beyond_the_space(many_classes):
     np.testing.assert_array_equal(model.matrix_[:, :n_dims], before)
     beyond = model._beyond
     X = data.X_test_unseen / np.linalg.norm(data.X_test_unseen, axis=1, keepdims=True)
-    r, z = beyond.residuals(X, model.norm_), _whitened(model, data.X_test_unseen)
+    z = _whitened(model, data.X_test_unseen)
     # No seen class lies there.
     seen = data.X_train / np.linalg.norm(data.X_train, axis=1, keepdims=True)
-    raw = seen @ beyond.whitening - beyond.offset
-    raw = raw - raw @ beyond.axes.T @ beyond.axes
-    means = [raw[data.y_train == label].mean(axis=0) for label in model.seen_classes_]
-    np.testing.assert_allclose(means, 0, atol=1e-5)
+    means = np.stack([seen[data.y_train == label].mean(axis=0) for label in model.seen_classes_])
+    np.testing.assert_allclose((means - beyond.center) @ beyond.products, 0, atol=1e-8)
+    lengths = np.linalg.norm(X @ before - model.offset_[:n_dims], axis=1, keepdims=True)
+    r = (X - beyond.center) * model.norm_ / lengths
+    values, vectors = np.linalg.eigh(beyond.products)
+    r = r @ (vectors * np.sqrt(np.maximum(values, 0)))
     label = data.unseen_classes[2]
     own = given[data.y_test_unseen[given] == label]
     share = beyond.signal * model.image_trust * 3 / (1 + beyond.signal * model.image_trust * 3)
@@ -931,7 +933,7 @@ def test_examples_reach_beyond_the_space(many_classes):
         model.unseen_odds_
     )
     found = model.decision_function(data.X_test_unseen, classes=[label])[:, 0]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
 
 def test_chunks_learn_what_all_samples_at_once_do_whatever_the_sizes(many_classes):
@@ -948,7 +950,8 @@ def test_chunks_learn_what_all_samples_at_once_do_whatever_the_sizes(many_classe
     np.testing.assert_allclose(
         parts.decision_function(data.X_test_unseen[rest]),
         whole.decision_function(data.X_test_unseen[rest]),
-        atol=1e-5,
+        rtol=1e-9,
+        atol=1e-9,
     )
 
 

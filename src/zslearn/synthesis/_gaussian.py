@@ -43,7 +43,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from zslearn._scoring._scorer import ClassScorer, is_among
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._array import Array, Floats, scaled_rows, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_once
@@ -534,6 +534,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         for models in sorted(same_process, key=lambda models: models[0]._of_space()):
             first = models[0]
             space = spaces.space(first.n_components, first.shrinkage, first.whitened_norm)
+            if len(variants) == 1 and space.beyond is not None:
+                # Not left to the first examples; settings of a search may do without.
+                _ = space.beyond.products
             worth = statistics.sizes * np.where(spaces.few, first.image_trust, 1.0)
             process = first._process_of(kernel, space.means, worth)
             prior = process.leave_one_out()
@@ -573,8 +576,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
         self._beyond = space.beyond
-        self._residuals = ClassExamples(examples.labels[few], examples.counts[few], space.residuals)
-        self._reach_beyond()
+        self._centered = ClassExamples(examples.labels[few], examples.counts[few], space.centered)
+        self._reach_beyond(self._centered.labels, self._centered.labels[:0])
         self.signal_variances_ = process.signal
         self.gamma_, self.alpha_ = float(process.kernel.gamma), float(process.alpha)
         self.log_evidence_ = process.log_evidence()
@@ -684,16 +687,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             table = table.with_undescribed(unknown)
             trial = copy.copy(self)
             trial._examples = self._examples.with_samples(given, z)
-            if self._beyond is not None:
-                there = self._few_of(given)
-                rest = self._beyond.residuals(prepared[there], self.norm_)
-                trial._residuals = self._residuals.with_samples(given[there], rest)
-                trial._reach_beyond()
+            trial._add_beyond(prepared, given)
             trial._undescribed = np.union1d(self._undescribed, unknown)
             if len(table.labels) > len(self.classes_) or self.unseen_odds_ is None:
                 trial._describe(table)
             else:
-                trial._describe_again(np.unique(given), self._residuals.labels)
+                trial._describe_again(np.unique(given), self._centered.labels)
             self.__dict__.update(trial.__dict__)
         return self
 
@@ -707,23 +706,38 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         first = new.shape[1] - 1 - (self.matrix_.shape[1] - len(self.center_))
         wider[:, :first], wider[:, -1] = parameters[:, :first], parameters[:, -1]
         if first < parameters.shape[1] - 1:
-            at = first + np.searchsorted(self._residuals.labels, before)
+            at = first + np.searchsorted(self._centered.labels, before)
             wider[:, at] = parameters[:, first:-1]
         wider[rows] = new
         self._described = type(self._described)(table, wider)
 
-    def _few_of(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which labels are not those of classes with more than a few samples in training."""
-        return ~is_among(labels, self.seen_classes_[~self._few])
-
-    def _reach_beyond(self) -> None:
-        """Also take features to the residuals of the classes with few samples."""
-        if self._beyond is None or not len(self._residuals.labels):
+    def _add_beyond(self, X: Floats, labels: NDArray[Any]) -> None:
+        """Take in what samples have beyond the space, of classes with a few of them."""
+        there = ~is_among(labels, self.seen_classes_[~self._few])
+        if self._beyond is None or not there.any():
             return
-        n_dims = len(self.center_)
-        matrix, offset = self._beyond.columns(self._residuals.means)
-        self.matrix_ = np.concatenate([self.matrix_[:, :n_dims], matrix], axis=1)
-        self.offset_ = np.concatenate([self.offset_[:n_dims], offset])
+        X, labels, before = X[there], labels[there], self._centered.labels
+        centered = X - self._beyond.center
+        if self.norm_ is not None:
+            n_dims = len(self.center_)
+            z = X @ self.matrix_[:, :n_dims] - self.offset_[:n_dims]
+            centered = centered * self.norm_ / np.multiply(*scaled_rows(z)[1:])
+        self._centered = self._centered.with_samples(labels, centered)
+        self._reach_beyond(np.unique(labels), before)
+
+    def _reach_beyond(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
+        """Make the columns of some classes; those of the classes `before` are there."""
+        if self._beyond is None or not len(labels):
+            return
+        n_dims, now = len(self.center_), self._centered.labels
+        matrix = np.empty((len(self.matrix_), n_dims + len(now)))
+        offset = np.empty(matrix.shape[1])
+        kept = [*range(n_dims), *(n_dims + np.searchsorted(now, before))]
+        matrix[:, kept], offset[kept] = self.matrix_, self.offset_
+        at = np.searchsorted(now, labels)
+        columns = self._beyond.products @ self._centered.means[at].T
+        matrix[:, n_dims + at], offset[n_dims + at] = columns, self._beyond.center @ columns
+        self.matrix_, self.offset_ = matrix, offset
 
     def _whitened(self, X: Array) -> Array:
         """Prepared features in the whitened space."""
@@ -772,12 +786,14 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         *first, constant = parts
         further, constant = np.zeros((len(constant), n_further)), constant.copy()
         if labels is not None:
-            rows = np.flatnonzero(is_among(labels, self._residuals.labels))
-            at = np.searchsorted(self._residuals.labels, labels[rows])
-            worth = self._beyond.signal * self.image_trust * self._residuals.counts[at]
+            few = self._centered
+            rows = np.flatnonzero(is_among(labels, few.labels))
+            at = np.searchsorted(few.labels, labels[rows])
+            worth = self._beyond.signal * self.image_trust * few.counts[at]
             share = worth / (1 + worth)
             further[rows, at] = share
-            squares = (self._residuals.means[at] ** 2).sum(axis=1)
+            columns = self.matrix_[:, len(self.center_) + at]
+            squares = np.einsum("ij,ji->i", few.means[at], columns)
             constant[rows, 0] -= 0.5 * share**2 * squares
         return (*first, further, constant)
 

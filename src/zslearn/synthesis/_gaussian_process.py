@@ -74,11 +74,10 @@ class WhitenedSpace:
     means: Floats  # of the seen classes; that of those with more than a few samples is zero
     own: Floats  # unit vectors that are orthogonal to what all these but one span; else zeros
     beyond: Beyond | None  # what the class means do not span
-    residuals: Floats  # there, those of the means of classes with few samples
+    centered: Floats  # prepared features of classes with few samples, less the center, scaled
 
 
 @saved_part
-@dataclass(frozen=True, eq=False)
 class Beyond:
     """Whitened directions that are orthogonal to all class means, where a further class may lie.
 
@@ -86,21 +85,20 @@ class Beyond:
     others, less the noise of its samples. `signal` is that divided by the noise of one sample.
     """
 
-    whitening: NDArray[np.float32]  # (n_features, n_directions)
-    offset: Floats
-    axes: Floats  # those of the space
-    signal: float
+    def __init__(self, whitening: Floats, matrix: Floats, center: Floats, signal: float) -> None:
+        self._whitening, self._matrix = whitening, matrix
+        self.center, self.signal = center, signal
+        self._products: Floats | None = None
 
-    def residuals(self, X: Floats, norm: float | None) -> Floats:
-        """What the axes leave of prepared samples, scaled as the samples are."""
-        z = X @ self.whitening - self.offset
-        inside = z @ self.axes.T
-        z -= inside @ self.axes
-        return z if norm is None else z * norm / np.multiply(*scaled_rows(inside)[1:])
+    @property
+    def products(self) -> Floats:
+        """A matrix Q: prepared features x and x' less the center have the inner product xᵀ Q x'."""
+        if self._products is None:
+            self._products = self._whitening @ self._whitening.T - self._matrix @ self._matrix.T
+        return self._products
 
-    def columns(self, residuals: Floats) -> tuple[Floats, Floats]:
-        """A matrix and an offset that take features to their products with some residuals."""
-        return self.whitening @ residuals.T, residuals @ self.offset
+    def __getstate__(self) -> dict[str, Any]:
+        return {"center": self.center, "signal": self.signal, "_products": self.products}
 
 
 def into_space(
@@ -170,11 +168,12 @@ class WhitenedSpaces:
         u, lengths, axes = scipy.linalg.svd(means[many], full_matrices=False)
         rank = max(1, int((lengths > np.sqrt(_ROUNDING) * lengths[0]).sum()))
         axes = _with_sign(axes[:rank])
-        matrix = (vectors / roots) @ axes.T
+        matrix, start = (vectors / roots) @ axes.T, center
         offset = center @ matrix
         if projection.components is not None:
             matrix = projection.components.T @ matrix
             offset = offset + projection.mean @ matrix
+            start = projection.mean + center @ projection.components
         sizes, noise = self.statistics.sizes, values / roots**2
         within = float((axes**2 @ noise).sum())
         rest = float(noise.sum()) - within
@@ -185,12 +184,10 @@ class WhitenedSpaces:
             distances = 1 / ((u[:, :rank] / lengths[:rank]) ** 2).sum(axis=1)
             signal = max(0.0, float((distances / rest - 1 / sizes[many]).mean()))
             whitening = vectors / roots
-            start = center @ whitening
             if projection.components is not None:
                 whitening = projection.components.T @ whitening
-                start = start + projection.mean @ whitening
-            beyond = Beyond(whitening.astype(np.float32), start, axes, signal)
-        residuals = means[self.few] - means[self.few] @ axes.T @ axes
+            beyond = Beyond(whitening, matrix, start, signal)
+        centered = self.statistics.means[self.few] - start
         means = means @ axes.T
         norm, center = None, np.zeros(rank)
         if common_norm and rank >= _FEWEST_DIMENSIONS:
@@ -200,13 +197,13 @@ class WhitenedSpaces:
             squares = (means**2).sum(axis=1) + share * within * left
             norm = float(np.sqrt(sizes[many] @ squares[many] / sizes[many].sum()))
             factors = (norm / np.sqrt(np.where(squares > 0, squares, 1.0)))[:, None]
-            scaled, residuals = means * factors, residuals * factors[self.few]
+            scaled, centered = means * factors, centered * factors[self.few]
             center = scaled[many].mean(axis=0)
             means = scaled - center
         own = np.zeros_like(means[many])
         if apart:
             own = unit_rows(np.linalg.pinv(means[many], rcond=np.sqrt(_ROUNDING)).T)
-        return WhitenedSpace(matrix, offset, norm, center, means, own, beyond, residuals)
+        return WhitenedSpace(matrix, offset, norm, center, means, own, beyond, centered)
 
 
 def _with_sign(rows: Floats) -> Floats:
