@@ -684,6 +684,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         parameters[rows] = self.synthesize(signatures, labels)
         self._described = type(self._described)(table, parameters)
 
+    def _forget(self, labels: NDArray[Any]) -> None:
+        """Drop the samples that were added for some classes."""
+        kept = ~is_among(self._examples.labels, labels)
+        self._examples = ClassExamples(*(part[kept] for part in self._examples))
+        self._undescribed = np.setdiff1d(self._undescribed, labels)
+
     def _whitened(self, X: Array) -> Array:
         """Prepared features in the whitened space."""
         return into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
