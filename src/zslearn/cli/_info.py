@@ -42,7 +42,8 @@ def _run_info(arguments: argparse.Namespace) -> int:
 
 def _packages() -> tuple[list[str], list[str]]:
     """What zslearn needs or can use, with versions; and what of it is not installed."""
-    found, missing = {}, {}
+    found: dict[str, str] = {}
+    missing: dict[str, str] = {}
     try:
         needs = metadata.requires("zslearn") or []
     except metadata.PackageNotFoundError:
@@ -63,7 +64,7 @@ def _threads() -> str:
     """Cores that may be used, libraries that use threads, and what the environment says."""
     import numpy  # noqa: F401 - loads its linear algebra
     from joblib import cpu_count
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
     pools = [
         f"{pool['internal_api']} {pool['version'] or ''} with {pool['num_threads']}"
