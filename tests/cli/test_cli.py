@@ -36,6 +36,30 @@ def test_version(capsys):
     assert result.stdout == f"zslearn {zslearn.__version__}\n"
 
 
+def test_info_says_what_a_report_needs(capsys, monkeypatch, tmp_path):
+    home = tmp_path / "somebody"
+    monkeypatch.setattr(Path, "home", lambda: home)
+    monkeypatch.setenv("ZSLEARN_DATA", str(home / "data"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["info"]) == 0
+    shown = capsys.readouterr().out
+    lines = dict(line.split(":", 1) for line in shown.splitlines())
+    assert list(lines) == ["zslearn", "Python", "packages", "missing", "threads", "device", "data"]
+    assert lines["zslearn"].strip() == zslearn.__version__
+    assert f"pandas {pd.__version__}" in lines["packages"]
+    assert "OMP_NUM_THREADS=3" in lines["threads"]
+    assert "torch is not installed" in lines["device"]
+    assert "no data set in ZSLEARN_DATA=~/data" in lines["data"]
+    assert "somebody" not in shown
+
+
+def test_info_of_a_broken_installation(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    assert main(["info"]) == 0
+    assert "threads:  ModuleNotFoundError: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -44,7 +68,7 @@ def test_version(capsys):
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
             "There are: demo, data, features, fit, tune, predict, evaluate, add-class, bench, "
-            "table, signatures, export, report, serve, analyze. (see zslearn --help)",
+            "table, signatures, export, report, serve, analyze, info. (see zslearn --help)",
         ),
         (
             ["data", "burn"],

@@ -868,6 +868,17 @@ def test_examples_move_a_class_as_bayes_rule_asks(many_classes):
         np.testing.assert_allclose(before[other][0], after[other][0], atol=1e-12)
 
 
+def test_a_removed_class_leaves_none_of_its_examples(many_classes):
+    data = many_classes
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    before = model.decision_function(data.X_test_unseen)
+    label = data.unseen_classes[0]
+    rows = np.flatnonzero(data.y_test_unseen == label)[:3]
+    model.add_examples(data.X_test_unseen[rows], np.repeat([label, "zz"], [2, 1]))
+    model.remove_classes([label, "zz"]).add_classes(data.signatures.loc[[label]])
+    np.testing.assert_allclose(model.decision_function(data.X_test_unseen), before, atol=1e-9)
+
+
 def test_the_order_of_examples_does_not_matter(many_classes):
     data = many_classes
     given, rest = _few_of_unseen(data, 4)

@@ -33,6 +33,7 @@ _COMMANDS = {
     "report": ("_bench", "records as one page to look at"),
     "serve": ("_serve", "serve a model file over HTTP, with a page for people"),
     "analyze": ("_bench", "the paper's analyses on a data set"),
+    "info": ("_info", "versions, threads, device and data, for a report of a fault"),
     # Two words each; the list of commands has bench and demo.
     "bench-imagenet": ("_imagenet", None),
     "demo-imagenet": ("_imagenet", None),

@@ -343,10 +343,7 @@ class Attributes:
     @classmethod
     def of(cls, table: SignatureTable) -> Attributes:
         """The attributes of a table, one view after the other."""
-        names: list[str] = []
-        for view, columns, array in zip(table.names, table.columns, table.arrays, strict=True):
-            plain_names = range(array.shape[1]) if columns is None else columns
-            names += [f"{view}: {name}" if view else str(name) for name in plain_names]
+        names = [str(name) for name in table.attribute_names()]
         taken: dict[str, int] = {}
         for place, name in enumerate(names):
             taken[name] = count = taken.get(name, 0) + 1

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats, is_foreign, to_numpy, unit_rows
 from zslearn._utils._messages import (
+    did_you_mean,
     look_alikes,
     name_near_misses,
     name_pairs,
@@ -251,7 +252,7 @@ class SignatureTable:
         return table
 
     @classmethod
-    def from_new(cls, signatures: Any, known: SignatureTable) -> SignatureTable:
+    def from_new(cls, signatures: Any, known: SignatureTable, like: Any = None) -> SignatureTable:
         """Read what was given to `add_classes`: labelled rows that fit the table `known`.
 
         Parameters
@@ -260,6 +261,8 @@ class SignatureTable:
             Classes that `known` does not describe, with the same attributes.
         known : SignatureTable
             What is described already.
+        like : label, optional
+            The class of `known` whose values attributes have that are not named.
 
         Returns
         -------
@@ -271,6 +274,8 @@ class SignatureTable:
                 "fit was given no signatures, so that nothing can be said of a further class: fit "
                 "again with signatures= for the classes in y."
             )
+        if like is not None or _holds_mappings(signatures):
+            signatures = known.rows_by_name(signatures, like)
         table = signatures if isinstance(signatures, cls) else cls.read(signatures, None)
         if table._labels_are_attributes_of(known):
             raise ValueError(
@@ -282,8 +287,8 @@ class SignatureTable:
         again = [label for label in table.labels.tolist() if label in described]
         if again:
             raise ValueError(
-                f"Already described: {name_some(again)}. add_classes takes new classes only; "
-                "fit again to change a signature."
+                f"Already described: {name_some(again)}. add_classes takes new classes only. "
+                "Remove one without training images first (remove_classes); else fit again."
             )
         refuse_equal_labels(
             [*known.labels.tolist(), *table.labels.tolist()], "signatures, with the fitted classes,"
@@ -439,6 +444,69 @@ class SignatureTable:
             gamma_factors=known.gamma_factors,
         )
 
+    def attribute_names(self) -> list[Any]:
+        """What classes are described by, one view after the other: numbers where it has no name."""
+        names: list[Any] = []
+        for view, columns, array in zip(self.names, self.columns, self.arrays, strict=True):
+            of_view = range(array.shape[1]) if columns is None else columns
+            names += [f"{view}: {name}" if view else name for name in of_view]
+        return names
+
+    def rows_by_name(self, signatures: Any, like: Any = None) -> Any:
+        """Values of further classes by attribute, as this table has attributes.
+
+        Parameters
+        ----------
+        signatures : mapping of mappings or DataFrame
+            Label → attribute → value. With `like` a DataFrame may have some of the attributes.
+        like : label, optional
+            The class whose values attributes have that are not named.
+
+        Returns
+        -------
+        DataFrame or MultiSignatures
+            One row per class, all attributes.
+        """
+        if isinstance(signatures, pd.DataFrame):
+            _unique_columns(signatures.columns, "signatures")
+            given = [(label, dict(row)) for label, row in signatures.iterrows()]
+        elif _holds_mappings(signatures, also=pd.Series):
+            given = [(label, dict(row)) for label, row in signatures.items()]
+        else:
+            raise ValueError(
+                "like= goes with values by attribute: give a mapping label → {attribute: value}, "
+                "or a DataFrame with some of the columns."
+            )
+        names = self.attribute_names()
+        start = {} if like is None else dict(zip(names, self._values_of(like), strict=True))
+        rows = []
+        for label, row in given:
+            unknown = [name for name in row if name not in names]
+            if unknown:
+                raise ValueError(
+                    f"signatures given to fit have no attribute {unknown[0]!r}, which {label!r} is "
+                    f"described by.{did_you_mean(unknown[0], names)}"
+                )
+            values = {**start, **row}
+            missing = [name for name in names if name not in values]
+            if missing:
+                raise ValueError(
+                    f"{label!r} has no value for {name_some(missing)}: give all {len(names)} "
+                    "attributes, or name a class to begin with by like=."
+                )
+            rows.append([_number(values[name], name, label) for name in names])
+        labels = label_array([label for label, _ in given], "signatures")
+        ends = np.cumsum([array.shape[1] for array in self.arrays])[:-1]
+        arrays = tuple(np.split(np.asarray(rows), ends, axis=1))
+        return replace(self, labels=labels, arrays=arrays).as_user()
+
+    def _values_of(self, label: Any) -> list[float]:
+        """The signature of a class, one view after the other."""
+        labels = self.labels.tolist()
+        if label not in labels:
+            raise ValueError(f"like={label!r} is not described.{did_you_mean(label, labels)}")
+        return [value for array in self.arrays for value in array[labels.index(label)].tolist()]
+
     def union(self, other: SignatureTable) -> SignatureTable:
         """Both tables in one, sorted by label."""
         labels = np.concatenate([self.labels, other.labels])
@@ -539,6 +607,25 @@ class SignatureTable:
         return SignatureViews(
             tuple(root * array for root, array in zip(roots, arrays, strict=True)), self.weights
         )
+
+
+def _number(value: Any, attribute: Any, label: Any) -> float:
+    """A value of a signature as a number; the error says whose it is."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"The attribute {attribute!r} of {label!r} is no number: {value!r}."
+        ) from None
+
+
+def _holds_mappings(signatures: Any, also: type = Mapping) -> bool:
+    """Whether signatures name the attributes of each class."""
+    return (
+        isinstance(signatures, Mapping)
+        and bool(signatures)
+        and all(isinstance(row, (Mapping, also)) for row in signatures.values())
+    )
 
 
 def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> list[int] | slice:

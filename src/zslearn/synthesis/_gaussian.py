@@ -950,6 +950,18 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         matrix[:, n_dims + at], offset[n_dims + at] = columns, self._beyond.center @ columns
         self.matrix_, self.offset_ = matrix, offset
 
+    def _forget(self, labels: NDArray[Any]) -> None:
+        """Drop the samples of some classes, labelled ones and those that were taken for theirs."""
+        if self._beyond is not None:
+            further = ~is_among(self._centered.labels, labels)
+            kept = np.concatenate([np.ones(len(self.center_), dtype=bool), further])
+            self.matrix_, self.offset_ = self.matrix_[:, kept], self.offset_[kept]
+        self._examples, self._centered, self._unlabelled = (
+            ClassExamples(*(part[~is_among(known.labels, labels)] for part in known))
+            for known in (self._examples, self._centered, self._unlabelled)
+        )
+        self._undescribed = np.setdiff1d(self._undescribed, labels)
+
     def _whitened(self, X: Array) -> Array:
         """Prepared features in the whitened space."""
         n_dims = len(self.center_)
