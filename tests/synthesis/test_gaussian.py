@@ -971,12 +971,12 @@ def test_variances_are_those_of_classes_that_had_no_part_in_the_space():
 
 
 def test_medium_sizes_are_few_beside_the_usual_one():
-    np.testing.assert_array_equal(
-        few_samples(np.array([1.0, 20, 29, 31, 39, 39, 39, 39, 39])), [True] * 3 + [False] * 6
-    )
-    np.testing.assert_array_equal(few_samples(np.array([30.0, 31, 90, 90])), [True] + [False] * 3)
-    assert not few_samples(np.array([33.0, 47, 48, 60])).any()
-    assert not few_samples(np.array([1.0, 5, 5])[:1]).any()
+    sizes = np.array([1.0, 20, 21, 29, 39, 39, 39, 39, 39])
+    np.testing.assert_array_equal(few_samples(sizes), [True] * 2 + [False] * 7)
+    np.testing.assert_array_equal(few_samples(np.array([14.0, 15, 20, 20])), [True] + [False] * 3)
+    assert not few_samples(np.array([26.0, 47, 48, 60])).any()
+    # Two classes at least span a space.
+    assert not few_samples(np.array([1.0, 5])).any()
 
 
 def test_examples_of_classes_that_are_new(many_classes, tmp_path):
