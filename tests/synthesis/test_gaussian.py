@@ -973,7 +973,7 @@ def test_variances_are_those_of_classes_that_had_no_part_in_the_space():
 def test_medium_sizes_are_few_beside_the_usual_one():
     sizes = np.array([1.0, 20, 21, 29, 39, 39, 39, 39, 39])
     np.testing.assert_array_equal(few_samples(sizes), [True] * 2 + [False] * 7)
-    np.testing.assert_array_equal(few_samples(np.array([14.0, 15, 20, 20])), [True] + [False] * 3)
+    np.testing.assert_array_equal(few_samples(np.array([13.0, 15, 20, 20])), [True] + [False] * 3)
     assert not few_samples(np.array([26.0, 47, 48, 60])).any()
     # Two classes at least span a space.
     assert not few_samples(np.array([1.0, 5])).any()
