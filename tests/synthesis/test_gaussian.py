@@ -13,13 +13,14 @@ from scipy.stats import multivariate_normal
 
 from zslearn._utils._messages import InputWarning
 from zslearn.base._training import chosen_samples
+from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import load, save
-from zslearn.signatures import MultiSignatures, rbf_similarity
-from zslearn.synthesis import ClassStatistics, GaussianEXEM
+from zslearn.signatures import MultiSignatures, SignatureViews, rbf_similarity
+from zslearn.synthesis import EXEM, ClassStatistics, GaussianEXEM, SynC
 from zslearn.synthesis._gaussian import held_out_scores, likeliest_temperature, unseen_odds_of
 from zslearn.synthesis._gaussian_process import (
     ClassProcess,
@@ -981,12 +982,12 @@ def test_variances_are_those_of_classes_that_had_no_part_in_the_space():
 
 
 def test_medium_sizes_are_few_beside_the_usual_one():
-    np.testing.assert_array_equal(
-        few_samples(np.array([1.0, 20, 29, 31, 39, 39, 39, 39, 39])), [True] * 3 + [False] * 6
-    )
-    np.testing.assert_array_equal(few_samples(np.array([30.0, 31, 90, 90])), [True] + [False] * 3)
-    assert not few_samples(np.array([33.0, 47, 48, 60])).any()
-    assert not few_samples(np.array([1.0, 5, 5])[:1]).any()
+    sizes = np.array([1.0, 20, 21, 29, 39, 39, 39, 39, 39])
+    np.testing.assert_array_equal(few_samples(sizes), [True] * 2 + [False] * 7)
+    np.testing.assert_array_equal(few_samples(np.array([13.0, 15, 20, 20])), [True] + [False] * 3)
+    assert not few_samples(np.array([26.0, 47, 48, 60])).any()
+    # Two classes at least span a space.
+    assert not few_samples(np.array([1.0, 5])).any()
 
 
 def test_examples_of_classes_that_are_new(many_classes, tmp_path):
@@ -1031,3 +1032,65 @@ def test_examples_that_are_refused_change_nothing(many_classes):
             data.X_test_unseen[:1], data.y_test_unseen[:1], signatures=data.signatures.iloc[:1]
         )
     np.testing.assert_array_equal(model.decision_function(data.X_test_unseen), before)
+
+
+# Views that some classes lack.
+
+
+@pytest.fixture(scope="module")
+def uneven(many_classes):
+    """Two views, each of half of the attributes; some classes lack the one, some the other."""
+    frame = many_classes.signatures
+    seen, unseen = many_classes.seen_classes, many_classes.unseen_classes
+    first = frame.iloc[:, :8].drop(index=[*seen[1:4], unseen[1]])
+    second = frame.iloc[:, 8:].drop(index=[*seen[10:20], unseen[0]])
+    return MultiSignatures({"first": first, "second": second}, weights=[1, 2])
+
+
+def test_classes_may_lack_views(many_classes, uneven, tmp_path):
+    data = many_classes
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=uneven)
+    assert set(model.classes_) == set(data.signatures.index)
+    known = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert known > 2 / len(data.unseen_classes)
+    # Described later, with one of the views; the other is none of the model's business.
+    seen_only = MultiSignatures(
+        {
+            name: view.drop(index=data.unseen_classes, errors="ignore")
+            for name, view in uneven.views.items()
+        },
+        uneven.weights,
+    )
+    later = GaussianEXEM().fit(data.X_train, data.y_train, signatures=seen_only)
+    for label in data.unseen_classes:
+        own = {n: v.loc[[label]] for n, v in uneven.views.items() if label in v.index}
+        later.add_classes(MultiSignatures(own))
+    expected = model.decision_function(data.X_test_unseen)
+    np.testing.assert_allclose(later.decision_function(data.X_test_unseen), expected, atol=1e-9)
+    save(later, tmp_path / "model.zsl")
+    again = load(tmp_path / "model.zsl")
+    np.testing.assert_array_equal(
+        again.decision_function(data.X_test_unseen), later.decision_function(data.X_test_unseen)
+    )
+    more = again.signature_table_.as_user()
+    refitted = GaussianEXEM().fit(data.X_train, data.y_train, signatures=more)
+    np.testing.assert_allclose(refitted.decision_function(data.X_test_unseen), expected, atol=1e-9)
+
+
+def test_the_kernel_of_views_that_both_classes_have():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
+    first[[0, 1]], second[[1, 2]] = np.nan, np.nan
+    found = rbf_similarity(SignatureViews((first, second), (0.25, 0.75)))
+    assert found[0, 2] == 0  # nothing to compare
+    np.testing.assert_allclose(found[0, 3], rbf_similarity(second)[0, 3])
+    np.testing.assert_allclose(found[2, 3], rbf_similarity(first)[2, 3])
+    np.testing.assert_allclose(np.diag(found), [1, 0, 1, 1])
+
+
+def test_other_methods_name_the_classes_that_lack_a_view(many_classes, uneven):
+    data = many_classes
+    label = repr(str(data.seen_classes[1]))
+    for method in (EXEM(), ESZSL(), SynC()):
+        with pytest.raises(ValueError, match=rf"{type(method).__name__}.*{label}.*GaussianEXEM"):
+            method.fit(data.X_train, data.y_train, signatures=uneven)

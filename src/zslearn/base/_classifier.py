@@ -427,6 +427,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
                 "learning needs samples of at least two seen classes."
             )
         table = SignatureTable.from_user(signatures, seen)
+        self._check_views(table)
         rows = table.positions(seen)
         if isinstance(self.signature_scale, str):
             scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
@@ -434,6 +435,10 @@ class ZeroShotClassifier(ZeroShotPredictor):
             scales = (float(self.signature_scale),) * len(table.arrays)
         described = table.normalized(scales, keep_views=self.keep_views)[rows]
         return Training(X, y, described, seen, table, scales, self.keep_views, feature_names)
+
+    def _check_views(self, table: SignatureTable) -> None:
+        """Refuse classes that lack a view, unless the method can do without."""
+        table.refuse_lacking(type(self).__name__)
 
     def _take_training(self, training: Training) -> None:
         """Take over what every method keeps of its training data."""
@@ -457,6 +462,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         warned of equal ones, gives them as `described`.
         """
         if described is None:
+            self._check_views(table)
             described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
             table.warn_equal_signatures(described)
         parameters = self.synthesize(described, table.labels)

@@ -194,7 +194,7 @@ class SignatureTable:
     labels : ndarray of shape (n_classes,)
         Sorted, without duplicates.
     arrays : tuple of ndarray of shape (n_classes, n_attributes of the view)
-        Finite, float64.
+        Float64 and finite, but for rows of NaN of classes that lack the view.
     columns : tuple of (tuple or None)
         Names of the attributes of each view, where there are any.
     names : tuple of str
@@ -352,20 +352,21 @@ class SignatureTable:
         for name, table in tables.items():
             table.with_labels_like(first.labels, f"the view {first_name!r}")
             here = set(table.labels.tolist())
-            if here != described:
-                near = name_near_misses(
-                    sorted(here - described),
-                    sorted(described - here),
-                    unknown_in=f"the view {name!r}",
-                    known_in=f"the view {first_name!r}",
-                )
+            near = name_near_misses(
+                sorted(here - described),
+                sorted(described - here),
+                unknown_in=f"the view {name!r}",
+                known_in=f"the view {first_name!r}",
+            )
+            if near:
                 raise ValueError(
                     f"The views {first_name!r} and {name!r} do not describe the same classes; "
                     f"only one of them has {name_some(sorted(here ^ described))}.{near}"
                 )
+        labels = np.unique(np.concatenate([table.labels for table in tables.values()]))
         return cls(
-            first.labels,
-            tuple(table.arrays[0] for table in tables.values()),
+            labels,
+            tuple(_spread(table.arrays[0], table.labels, labels) for table in tables.values()),
             tuple(table.columns[0] for table in tables.values()),
             tuple(tables),
             tuple(signatures.weights[name] for name in tables),
@@ -397,6 +398,21 @@ class SignatureTable:
             )
         return replace(self, labels=cast)
 
+    @property
+    def lacking(self) -> NDArray[np.bool_]:
+        """Which classes lack some view: a row of NaN stands in its place."""
+        return np.any([np.isnan(array).all(axis=1) for array in self.arrays], axis=0)
+
+    def refuse_lacking(self, who: str) -> None:
+        """Refuse classes that lack a view, for those who need every view."""
+        lacking = self.lacking
+        if lacking.any():
+            raise ValueError(
+                f"{who} needs every view of each class: {name_some(self.labels[lacking].tolist())} "
+                "lack one. Describe them in all views, leave them out, or take GaussianEXEM, which "
+                "compares classes by the views that both have."
+            )
+
     def _refuse_transposed(self, seen: list[Any]) -> None:
         """Refuse a view whose columns, and not its rows, are the classes of the training data."""
         if set(seen) <= set(self.labels.tolist()):
@@ -421,15 +437,18 @@ class SignatureTable:
 
     def aligned_with(self, known: SignatureTable) -> SignatureTable:
         """The same rows with views and attributes in the order of another table."""
-        if self.names != known.names:
+        if not set(self.names) <= set(known.names):
             raise ValueError(
                 f"The new signatures have the views {list(self.names)}; "
                 f"fit saw {list(known.names)}."
             )
         arrays = []
-        for array, columns, old, old_columns in zip(
-            self.arrays, self.columns, known.arrays, known.columns, strict=True
-        ):
+        views = dict(zip(self.names, zip(self.arrays, self.columns, strict=True), strict=True))
+        for name, old, old_columns in zip(known.names, known.arrays, known.columns, strict=True):
+            if name not in views:
+                arrays.append(np.full((len(self.labels), old.shape[1]), np.nan))
+                continue
+            array, columns = views[name]
             if array.shape[1] != old.shape[1]:
                 raise ValueError(
                     f"The new signatures have {array.shape[1]} attributes; those given to fit have "
@@ -440,6 +459,7 @@ class SignatureTable:
             self,
             arrays=tuple(arrays),
             columns=known.columns,
+            names=known.names,
             weights=known.weights,
             gamma_factors=known.gamma_factors,
         )
@@ -536,7 +556,7 @@ class SignatureTable:
         ]
         if self.names == ("",):
             return frames[0]
-        views = dict(zip(self.names, frames, strict=True))
+        views = dict(zip(self.names, (frame.dropna(how="all") for frame in frames), strict=True))
         return MultiSignatures(views, self.weights, self.gamma_factors)
 
     def reweighted(self, weights: Any, gamma_factors: Any) -> SignatureTable:
@@ -578,7 +598,9 @@ class SignatureTable:
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
         """Median distance of each view over the given rows, of signatures of unit norm."""
-        return tuple(median_distance(unit_rows(array[rows])) for array in self.arrays)
+        there = [array[rows] for array in self.arrays]
+        there = [array[~np.isnan(array).all(axis=1)] for array in there]
+        return tuple(median_distance(unit_rows(array)) if len(array) else 1.0 for array in there)
 
     def normalized(self, scales: tuple[float, ...], *, keep_views: bool) -> Floats | SignatureViews:
         """Unit rows divided by the scale of their view, as in the authors' program.
@@ -601,6 +623,7 @@ class SignatureTable:
         if len(arrays) == 1:
             return arrays[0]
         if not keep_views:
+            self.refuse_lacking("A method that takes signatures as vectors")
             return SignatureViews(arrays, self.weights).concatenate()
         # γ g ‖a − a′‖² is the distance of rows that are multiplied by the root of g.
         roots = np.sqrt(self.gamma_factors)
@@ -626,6 +649,13 @@ def _holds_mappings(signatures: Any, also: type = Mapping) -> bool:
         and bool(signatures)
         and all(isinstance(row, (Mapping, also)) for row in signatures.values())
     )
+
+
+def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
+    """Rows of some of the labels among all of them; NaN for the others."""
+    spread = np.full((len(labels), array.shape[1]), np.nan)
+    spread[np.searchsorted(labels, own)] = array
+    return spread
 
 
 def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> list[int] | slice:

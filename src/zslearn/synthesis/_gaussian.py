@@ -360,7 +360,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         How many independent samples a sample of a seen class is worth, in (0, 1]. Less than 1 where
         samples are near copies of one another, or classes differ in covariance: its signature then
         counts for more in the mean of a seen class. Unseen classes do not depend on it.
-    image_trust : float, default=0.5
+    image_trust : float, default=0.6
         The same for a sample of a class with few samples, in training or by :meth:`add_examples`.
         A search finds it where its folds give some samples of the classes that are left out back.
     unlabelled_trust : "cv" or float, default="cv"
@@ -534,7 +534,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         *,
         layers: int = 2,
         trust: float = 0.3,
-        image_trust: float = 0.5,
+        image_trust: float = 0.6,
         unlabelled_trust: str | float = "cv",
         whitened_norm: bool = True,
         select: str | None = None,
@@ -592,6 +592,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 examples = ClassExamples(statistics.classes, statistics.sizes, space.means)
                 model._take(space, process, prior, examples, spaces.few, samples)
                 yield model
+
+    def _check_views(self, table: SignatureTable) -> None:
+        """Classes may lack views: the kernel compares those that both have."""
 
     def _of_space(self) -> tuple[Any, ...]:
         return self.n_components or 0, self.shrinkage, self.whitened_norm
@@ -1019,7 +1022,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             return parts
         *first, constant = parts
         further, constant = np.zeros((len(constant), n_further)), constant.copy()
-        if labels is not None:
+        if labels is not None and self._beyond is not None:
             few = self._centered
             rows = np.flatnonzero(is_among(labels, few.labels))
             at = np.searchsorted(few.labels, labels[rows])

@@ -58,7 +58,7 @@ from zslearn.synthesis._exemplars import ExemplarSpaces
 # Variances and singular values that are a smaller share of the largest are rounding error.
 _ROUNDING = 1e-12
 # So many samples of a class are few, where they are a smaller share of those of a usual class.
-_FEW, _FEW_SHARE = 30, 0.75
+_FEW, _FEW_SHARE = 20, 0.75
 # In fewer dimensions samples keep their norm, which then tells classes apart.
 _FEWEST_DIMENSIONS = 8
 
