@@ -59,7 +59,7 @@ _DEMO_COLUMNS = {
 #: What the columns of a benchmark's results are.
 _MEANINGS = {
     "accuracy": "per class, unseen among unseen",
-    "H": "harmonic mean without calibration",
+    "H": "harmonic mean without calibration, tuned for accuracy",
     "S cal.": "seen",
     "U cal.": "unseen",
     "H cal.": "their harmonic mean, calibrated",
@@ -75,9 +75,10 @@ _ONLY_FOR = {
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:
-    """Fit the quick methods on the embedded glyphs and recognise letters that they never saw.
+    """Fit three methods on the embedded glyphs and recognise letters that they never saw.
 
-    Prints a table; writes it, pictures and a report for a browser to a folder.
+    Takes about half a minute. Prints a table; writes it, pictures and a report for a browser to a
+    folder.
     """
     parser.epilog = "`zslearn demo imagenet` predicts the last layer of a network: see its --help."
     add_options(parser, ("--out", "FOLDER", Path("zslearn-demo"), "where to write"))
@@ -87,13 +88,23 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
 def _run_demo(arguments: argparse.Namespace) -> int:
     demo = run_demo(arguments.out, say=say, progress=True)
     table = demo.table[list(_DEMO_COLUMNS)].map("{:.3f}".format).rename(columns=_DEMO_COLUMNS)
+    print(f"{_filled(demo.headline())}\n")
     print_table(table, title="Glyphs, split ns: per-class accuracies")
-    print()
-    print(textwrap.fill(demo.summary(), max(shutil.get_terminal_size().columns, 20)))
-    print()
+    print(f"\n{_filled(demo.summary())}\n")
     for path in demo.files:
         print(f"wrote {path}")
+    next_step = (
+        f"Next: open {demo.files[-1]}. For images or tables of your own: zslearn fit YOURS "
+        "--signatures CLASSES.csv, then zslearn serve model.zsl."
+    )
+    print(f"\n{_filled(next_step)}")
     return 0
+
+
+def _filled(text: str) -> str:
+    """Paragraphs as wide as the terminal, with a free line between them."""
+    width = max(shutil.get_terminal_size().columns, 20)
+    return "\n\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:
@@ -262,7 +273,10 @@ def _run_table(arguments: argparse.Namespace) -> int:
     if arguments.picture is not None:
         ours = [ranking for (_, side), ranking in table.rankings.items() if side == "ours"]
         if not ours:
-            raise ValueError("There is nothing to rank: no column has two of our methods.")
+            raise ValueError(
+                "There is nothing to rank: ranks need two methods with numbers on two data sets or "
+                "splits."
+            )
         save_critical_difference(ours[0].mean_ranks, ours[0].critical_difference, arguments.picture)
         _print_line(f"wrote {arguments.picture}")
     if arguments.plot is not None:

@@ -317,7 +317,7 @@ def tune_and_measure(
         top = rank_unseen(model, data)
         results["metrics"] = ranked_metrics(data.y_test_unseen, top)
         if len(data.y_test_seen) and not untested_classes(data):
-            # The paper's harmonic mean without calibration is of methods tuned for this setting.
+            # The harmonic mean without calibration is of methods tuned for this setting.
             results["metrics"] |= generalized_metrics(model, data)
         results |= by_class(data.y_test_unseen, top[:, 0], data.unseen_classes)
     else:
