@@ -26,14 +26,13 @@ from zslearn.cli._output import (
     print_table,
     say,
     values_of,
-    warnings_as_lines,
 )
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._demo import run_demo
 from zslearn.experiments._methods import METHODS, default_methods
 from zslearn.experiments._protocol import GRIDS, PROTOCOLS
 from zslearn.experiments._ranks import save_critical_difference
-from zslearn.experiments._records import failed_runs, grid_edges, numbers_of, whole_records
+from zslearn.experiments._records import failed_runs, numbers_of, whole_records
 from zslearn.experiments._render import FORMATS, render, save_table_plot
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
@@ -176,7 +175,6 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     failed, records = failed_runs(whole), numbers_of(whole)
     if not records.empty:
         _print_results(records, data)
-    _print_edges(grid_edges(whole), records)
     _print_line(
         f"{counted(len(paths) - len(failed), 'record')} in {arguments.out}; "
         f"see also: zslearn table {arguments.out}"
@@ -209,18 +207,6 @@ def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     meanings = [f"{name}: {text}" for name, text in _MEANINGS.items() if name in summary.mean]
     for note in (f"{'; '.join(meanings)}.", *summary.notes):
         print(textwrap.fill(note, 80))
-
-
-def _print_edges(edges: pd.DataFrame, records: pd.DataFrame) -> None:
-    """Print which hyper-parameters ended at the edge of a grid, a line per run."""
-    further = {"smallest": "smaller", "largest": "larger"}
-    for _, run in edges.groupby("file", sort=False):
-        rows = run.to_dict("records")
-        at = [
-            f"{row['hyper_parameter']}={row['value']} ({row['edge']}; try {further[row['edge']]})"
-            for row in rows
-        ]
-        _print_line(f"at the edge of its grid: {_name_run(rows[0], records)}: {', '.join(at)}")
 
 
 def _name_run(run: dict[Any, Any], runs: pd.DataFrame) -> str:
@@ -355,20 +341,19 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:
         data = load_named(arguments)
-    with warnings_as_lines():
-        frame, paths = run_analysis(
-            arguments.analysis,
-            data,
-            arguments.out,
-            # Those that were asked for; the records of another folder are of any split.
-            splits=None if data is None or arguments.split is None else list(data.splits),
-            **values_of(arguments, "resume", "grid"),
-            progress=True,
-            n_jobs=arguments.jobs,
-            say=say,
-            command=_command(arguments),
-            **{name: value for name, value in options.items() if value is not None},
-        )
+    frame, paths = run_analysis(
+        arguments.analysis,
+        data,
+        arguments.out,
+        # Those that were asked for; the records of another folder are of any split.
+        splits=None if data is None or arguments.split is None else list(data.splits),
+        **values_of(arguments, "resume", "grid"),
+        progress=True,
+        n_jobs=arguments.jobs,
+        say=say,
+        command=_command(arguments),
+        **{name: value for name, value in options.items() if value is not None},
+    )
     where = "" if data is None else f" of {data.name}"
     print_table(summarize_analysis(frame), title=f"{arguments.analysis}{where}: {analysis.title}")
     for path in paths:

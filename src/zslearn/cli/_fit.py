@@ -303,7 +303,8 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
                 about_features=features.about,
                 progress=True,
             )
-        say(f"Fitting {arguments.method}")
+        names = ", ".join(LEADING) if arguments.method == AUTO else arguments.method
+        say(f"Fitting {names}")
         model = fit_images(
             features,
             table.signatures,

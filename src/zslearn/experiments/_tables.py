@@ -55,7 +55,6 @@ Key = tuple[str, ...]
 Place = tuple[Key, Key]
 
 
-
 @dataclass(frozen=True)
 class Layout:
     """Which keys name a row (the others name a column), and what is compared with what.

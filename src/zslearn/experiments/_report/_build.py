@@ -70,8 +70,8 @@ _JOINED = re.compile(r"(?<=[^\W_])[_+]+(?=[^\W_])")
 
 MEANINGS = {
     "per_class_accuracy": "accuracy per class, unseen classes among these",
-    "harmonic": "harmonic mean of seen and unseen accuracy without calibration, of the method tuned "
-    "for accuracy (or not tuned)",
+    "harmonic": "harmonic mean of seen and unseen accuracy without calibration, of the model tuned "
+    "for accuracy, or not tuned",
     "calibrated_seen": "accuracy on seen classes among all, calibrated",
     "calibrated_unseen": "accuracy on unseen classes among all, calibrated",
     "calibrated_harmonic": "harmonic mean of the two, calibrated",
