@@ -81,7 +81,7 @@ function mainColumns(table, published) {
     label: "Method", key: (row) => DATA.methods[row.method].name, cell: (row) => methodLink(row.method),
   }];
   table.where.forEach((name, i) => columns.push({
-    label: name, key: (row) => row.where[i], cell: (row) => row.where[i],
+    label: name, key: (row) => row.where[i], cell: (row) => breakable(row.where[i]),
   }));
   table.metrics.forEach((metric, i) => {
     const top = Math.max(...table.rows.map((row) => row.cells[i].mean ?? 0));
