@@ -54,9 +54,7 @@ def save_curves(evaluations: Sequence[Evaluation], path: Path) -> None:
             ax=axes,
             **method_style(evaluation.method).plot_options,
         )
-    axes.set_title(
-        "Seen–unseen accuracy; circle: without calibration, diamond: calibrated", fontsize=10
-    )
+    axes.set_title("Seen–unseen accuracy; circle: factor 0, diamond: calibrated", fontsize=10)
     save_figure(figure, path)
 
 

@@ -227,7 +227,7 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     - ``"seed"``: whole number or null;
     - ``"metrics"``: name → number. All numbers are fractions between 0 and 1. Names are those of
       the published numbers: ``per_class_accuracy``, ``per_sample_accuracy``, ``ausuc``,
-      ``unseen``, ``seen``, ``harmonic`` (without calibration), ``calibrated_unseen``,
+      ``unseen``, ``seen``, ``harmonic`` (at factor 0), ``calibrated_unseen``,
       ``calibrated_seen``, ``calibrated_harmonic`` (at the factor from the training data),
       ``flat_hit_at_5``, ``hierarchical_precision_at_5``; others may be there. null and NaN mean
       not measured;
