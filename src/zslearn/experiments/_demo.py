@@ -114,11 +114,11 @@ class Demo:
 
     def headline(self) -> str:
         """What happened, in one sentence."""
-        right = self.table.loc[self.leading, "per_class_accuracy"]
+        row = self.table.loc[self.leading]
         return (
-            f"{self.leading} learned from images of {self.n_seen} letters and names {right:.0%} of "
-            f"the images of {self.n_unseen} others, which it knows from a description alone "
-            f"(chance {1 / self.n_unseen:.0%})."
+            f"{self.leading} learned from images of {self.n_seen} letters and names "
+            f"{row['per_class_accuracy']:.0%} of the images of {self.n_unseen} others, which it "
+            f"knows from a description alone (chance {1 / self.n_unseen:.0%})."
         )
 
     def summary(self) -> str:
