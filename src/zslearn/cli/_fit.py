@@ -303,8 +303,8 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
                 about_features=features.about,
                 progress=True,
             )
-        names = ", ".join(LEADING) if arguments.method == AUTO else arguments.method
-        say(f"Fitting {names}")
+        names = LEADING[:1] if arguments.tune == "none" else LEADING
+        say(f"Fitting {', '.join(names) if arguments.method == AUTO else arguments.method}")
         model = fit_images(
             features,
             table.signatures,
