@@ -8,7 +8,7 @@ function hero() {
 
 // Images with what a method said of them.
 function answers({ caption, images }) {
-  const shown = images.slice(0, NARROW ? 24 : 54).map(({ source, answer, truth }) => {
+  const shown = images.map(({ source, answer, truth }) => {
     const right = answer === truth;
     return el("figure", { class: right ? "above" : "below" }, picture(source, truth, 44),
       el("figcaption", {}, right ? `✓ ${answer}` : `✗ ${answer}, is ${truth}`));
