@@ -334,10 +334,14 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             f"y holds labels that are not among {among}: {name_some(outside)}.{near}{advice}"
         )
 
+    def _is_generalized(self) -> bool:
+        """Whether the generalized setting was asked for."""
+        return False
+
     def _warn_of_generalized(self, y: NDArray[Any]) -> None:
         """Say once that unseen images are scored against seen classes too."""
         seen = set(self.seen_classes_.tolist())
-        if y.size and seen.isdisjoint(y.ravel().tolist()):
+        if not self._is_generalized() and y.size and seen.isdisjoint(y.ravel().tolist()):
             # Right in the generalized setting; whoever leaves out classes rarely means it.
             warn_once(
                 "score: every label is of an unseen class, and seen classes are among the "

@@ -158,7 +158,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser(words).parse_args(words)
     arguments.words, arguments.debug = words, debug
     try:
-        with _log_to_stderr():
+        from zslearn._utils._messages import each_warning_once
+        from zslearn.cli._output import warnings_as_lines
+
+        with _log_to_stderr(), warnings_as_lines(), each_warning_once():
             return arguments.run(arguments)
     except KeyboardInterrupt:
         print("zslearn: stopped", file=sys.stderr)

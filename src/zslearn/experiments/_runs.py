@@ -25,7 +25,7 @@ from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
 from zslearn._utils._files import fingerprint, refuse_unwritable, source_digest
-from zslearn._utils._messages import name_some, warn_user
+from zslearn._utils._messages import each_warning_once, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
 from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets._dataset import ZeroShotDataset
@@ -50,7 +50,7 @@ from zslearn.experiments._records import (
 from zslearn.experiments._summary import is_class_split
 from zslearn.experiments._tuning import TuningOptions, tune_at_once, tune_with_views
 from zslearn.metrics._curve import seen_unseen_curve
-from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
+from zslearn.model_selection._search import ZeroShotSearchCV
 
 _SETTINGS = ("zsl", "gzsl")
 # With fewer runs for each process the last ones would leave most processes idle.
@@ -303,10 +303,7 @@ def tune_and_measure(
 ) -> dict[str, Any]:
     """Tune a method on the training part and measure it on the test parts, as a record says it."""
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        # The record says so.
-        warnings.simplefilter("ignore", GridEdgeWarning)
-        search = tune_with_views(method.tune, estimator, data, options)
+    search = tune_with_views(method.tune, estimator, data, options)
     tuned = time.perf_counter()
     model = search.estimator_
     results: dict[str, Any] = {
@@ -317,7 +314,7 @@ def tune_and_measure(
         top = rank_unseen(model, data)
         results["metrics"] = ranked_metrics(data.y_test_unseen, top)
         if len(data.y_test_seen) and not untested_classes(data):
-            # The paper's harmonic mean without calibration is of methods tuned for this setting.
+            # The harmonic mean without calibration is of methods tuned for this setting.
             results["metrics"] |= generalized_metrics(model, data)
         results |= by_class(data.y_test_unseen, top[:, 0], data.unseen_classes)
     else:
@@ -543,8 +540,9 @@ def run_benchmark(
             say(f"{run.label}: finished before")
         else:
             todo.append(run)
-    for run, reason in _compute_all(todo, n_jobs, progress, command, say):
-        end(run, reason)
+    with each_warning_once():
+        for run, reason in _compute_all(todo, n_jobs, progress, command, say):
+            end(run, reason)
     failed.sort(key=runs.index)
     for folder in {run.shared for run in runs} - {run.shared for run in failed}:
         shutil.rmtree(folder, ignore_errors=True)
