@@ -42,7 +42,8 @@ def test_classes_come_and_go(client, problem, rows):
     new = {"name": "a/b <script>? #%", "attributes": values}
     made = client.post("/classes", json=new)
     assert made.status_code == 201
-    assert made.json() == {"name": new["name"], "known_by": "described only", "added": True}
+    known = {"name": new["name"], "known_by": "described only", "added": True, "examples": 0}
+    assert made.json() == {**known, "same_as": target}
     shown = client.get("/classes/a%2Fb%20%3Cscript%3E%3F%20%23%25").json()
     assert shown["attributes"] == list(values.values())
     found = client.post("/predict?top=50", json={"features": rows}).json()["predictions"][0]
