@@ -110,6 +110,12 @@ class Features(Rows):
     trial: Trial | None = Field(None, description="A class that is tried, and not kept.")
 
 
+class Labelled(Rows):
+    """Feature vectors of pictures of one class, and what the pictures are called."""
+
+    images: list[Name] | None = Field(None, max_length=10_000)
+
+
 class Unlabelled(Rows):
     """Feature vectors of pictures that nobody has labelled."""
 
@@ -579,7 +585,10 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher) -> None:
         names, X, body = await reader.read(request, kind)
         if body is None:
             _, X = await asyncio.wrap_future(batcher.submit(Job(X, top=1)))
-        return names, X
+        given = getattr(body, "images", None) or names
+        if len(given) != len(names):
+            raise Refusal(422, f"images: {len(given)} names were given for {len(names)} pictures.")
+        return given, X
 
     @app.get(
         "/examples", response_model=Examples, responses=_refusals(), summary="Every correction"
@@ -592,11 +601,11 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher) -> None:
         status_code=201,
         response_model=Examples,
         responses=_refusals(404, 409, 413, 415, 507),
-        openapi_extra=_rows_body(Rows),
+        openapi_extra=_rows_body(Labelled),
         summary="Correct answers: say which class pictures are of",
     )
     async def add_examples(request: Request, of_class: OfClass) -> Response:
-        names, X = await features_of(request, Rows)
+        names, X = await features_of(request, Labelled)
         work = asyncio.to_thread(recognizer.add_examples, X, of_class, names)
         return _json({"examples": [e.info() for e in await asyncio.shield(work)]}, 201)
 
@@ -771,7 +780,7 @@ def _document(app: FastAPI, recognizer: Recognizer, *, with_token: bool) -> None
     """Complete the OpenAPI document: bodies, which are read by hand, their sizes, and the token."""
     document = app.openapi()
     parts = document.setdefault("components", {}).setdefault("schemas", {})
-    for kind in (Rows, Features, Unlabelled, NewClass):
+    for kind in (Features, Labelled, Unlabelled, NewClass):
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
         parts.update(schema.pop("$defs", {}))
         parts[kind.__name__] = schema
@@ -783,7 +792,7 @@ def _document(app: FastAPI, recognizer: Recognizer, *, with_token: bool) -> None
         return {"type": "array", "items": items, "minItems": least, "maxItems": most}
 
     n_features, names = recognizer.n_features, list(recognizer.attributes.names)
-    for kind in (Rows, Features, Unlabelled):
+    for kind in (Features, Labelled, Unlabelled):
         rows = array(array(number, n_features, n_features), kind.most(recognizer.limits), 1)
         parts[kind.__name__]["properties"]["features"].update(rows)
     of_names = {"type": "object", "additionalProperties": number}
