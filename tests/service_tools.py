@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -75,6 +77,30 @@ def running(app, limits=None):
     finally:
         server.should_exit = True
         thread.join(timeout=20)
+
+
+@contextmanager
+def served(path):
+    """A process that serves a model by the command line, and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "zslearn", "serve", str(path), "--port", str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 90
+        while True:
+            try:
+                get(f"http://127.0.0.1:{port}/health")
+                break
+            except OSError:
+                ended = process.poll() is not None or time.monotonic() > end
+                assert not ended, (process.kill(), process.stderr.read())
+                time.sleep(0.1)
+        yield process, f"http://127.0.0.1:{port}/"
+    finally:
+        process.kill()
+        process.wait(30)
+        process.stderr.close()
 
 
 def client_of(app, **headers):

@@ -633,12 +633,17 @@ class TrainingFiles:
             return None
 
 
-def _not_accepted(scores: Mapping[str, float | None]) -> str:
+def _not_accepted(before: float | None, after: float | None) -> str:
     """Why pictures without labels are not learned from."""
-    before, after = (f"{100 * (scores[when] or 0):.1f} %" for when in ("before", "after"))
+    if before is None or after is None:
+        return (
+            "Nothing says whether it would help: the model was fitted on fewer than ten classes "
+            "with pictures, or without a look at classes that are left out."
+        )
     return (
-        f"It would not help: of classes that are left out of training {before} of the pictures are "
-        f"recognised without it, and {after} with it."
+        f"It would not help: of pictures of classes left out of training {100 * before:.1f} % are "
+        f"recognised without it and {100 * after:.1f} % with it, or it loses where half of the "
+        "classes are absent."
     )
 
 
@@ -1112,9 +1117,9 @@ class Recognizer:
             except ValueError as error:
                 raise Refusal(422, f"The pictures are of no use: {plain(error, 500)}") from error
             found = method_inside(adapted.model).adaptation_
-            scores = {"before": _number(found.score_before), "after": _number(found.score_after)}
+            scores = _number(found.score_before), _number(found.score_after)
             if not (found.accepted or preview):
-                raise Refusal(409, _not_accepted(scores))
+                raise Refusal(409, _not_accepted(*scores))
             if not preview:
                 self._replace(wanted, "What was learned", adapted)
         before, after = (rank_classes(s.model, rows, top=1).labels[:, 0] for s in (now, adapted))
@@ -1122,10 +1127,10 @@ class Recognizer:
         return {
             "accepted": bool(found.accepted),
             "preview": preview,
-            "reason": None if found.accepted else _not_accepted(scores),
+            "reason": None if found.accepted else _not_accepted(*scores),
             "n_images": len(rows),
-            "accuracy_before": scores["before"],
-            "accuracy_after": scores["after"],
+            "accuracy_before": scores[0],
+            "accuracy_after": scores[1],
             "unexplained": _number(found.unexplained),
             "answers": [{"before": b, "after": a} for b, a in zip(*names, strict=True)],
         }
