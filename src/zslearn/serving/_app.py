@@ -262,8 +262,11 @@ class Adaptation(BaseModel):
     preview: bool
     reason: str | None = Field(description="Why it is not accepted.")
     n_images: int
-    accuracy_before: float | None = Field(description="Of classes left out, without it.")
-    accuracy_after: float | None = Field(description="Of classes left out, with it.")
+    score_before: float | None = Field(
+        description="Of classes left out of training, without it: the harmonic mean of their "
+        "accuracy and that of the others."
+    )
+    score_after: float | None = Field(description="The same with it.")
     unexplained: float | None = Field(description="Share of the pictures that no class explains.")
     answers: list[Change]
 

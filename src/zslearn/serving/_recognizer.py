@@ -641,9 +641,9 @@ def _not_accepted(before: float | None, after: float | None) -> str:
             "with pictures, or without a look at classes that are left out."
         )
     return (
-        f"It would not help: of pictures of classes left out of training {100 * before:.1f} % are "
-        f"recognised without it and {100 * after:.1f} % with it, or it loses where half of the "
-        "classes are absent."
+        "It would not help: tried on classes left out of training, the score is "
+        f"{100 * before:.1f} % without it and {100 * after:.1f} % with it, or it falls where half "
+        "of the classes are absent."
     )
 
 
@@ -1129,8 +1129,8 @@ class Recognizer:
             "preview": preview,
             "reason": None if found.accepted else _not_accepted(*scores),
             "n_images": len(rows),
-            "accuracy_before": scores[0],
-            "accuracy_after": scores[1],
+            "score_before": scores[0],
+            "score_after": scores[1],
             "unexplained": _number(found.unexplained),
             "answers": [{"before": b, "after": a} for b, a in zip(*names, strict=True)],
         }

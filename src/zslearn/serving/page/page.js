@@ -522,7 +522,8 @@ async function adapt(preview) {
       await showAdapted();
       return;
     }
-    const rates = found.accuracy_after === null ? "" : " On classes left out of training " + percent(found.accuracy_after) + " would be right instead of " + percent(found.accuracy_before) + ".";
+    const rates = (found.score_after === null ? "" : " Tried on classes left out of training, the score is " + percent(found.score_after) + " instead of " + percent(found.score_before) + ".") +
+      (found.unexplained >= 0.005 ? " " + percent(found.unexplained) + " of the pictures look like no class." : "");
     $("learned-words").textContent = found.reason || (changed.length || "None") + " of " + countOf(pictures.length, "picture") + " would change." + rates;
     $("learned-changes").replaceChildren(...changed.map(([picture, answer]) => {
       const row = make("li");
