@@ -226,15 +226,8 @@ def test_training_pictures_are_shown_from_the_folder_alone(color_model, saved, t
     (folder / "link.png").symlink_to(tmp_path / "secret.png")
     (folder / "damaged.png").write_bytes(b"no picture")
     # A file may name what it likes.
-    named = [
-        "../secret.png",
-        str(tmp_path / "secret.png"),
-        "link.png",
-        "damaged.png",
-        "\0",
-        "red",
-        3,
-    ]
+    absolute = str(tmp_path / "secret.png")
+    named = ["../secret.png", absolute, "link.png", "damaged.png", "\0", "red", 3]
     about = {**file.about, "training": {"images": [*names, *named], "labels": None}}
     save(file.model, color_model, about=about, extras=file.extras)
     recognizer = Recognizer(color_model, pictures=folder)
@@ -257,7 +250,8 @@ def test_pictures_correct_answers(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setitem(sys.modules, "timm", tiny_timm())
     path = save_color_model(tmp_path, learns=True)
-    with client_of(create_app(Recognizer(path, limits=Limits(batch=2)))) as client:
+    limits = Limits(batch=3, unlabelled=2)
+    with client_of(create_app(Recognizer(path, limits=limits))) as client:
         files = [("images", (f"{c}.png", png(c), "image/png")) for c in ("magenta", "magenta")]
         made = client.post("/examples?class=blue", files=files)
         assert made.status_code == 201
@@ -265,4 +259,5 @@ def test_pictures_correct_answers(tmp_path, monkeypatch):
         found = client.post("/predict?top=1", files=files).json()["predictions"]
         assert [p["ranked"][0]["examples"] for p in found] == [2, 2]
         assert client.post("/adapt", files=files).json()["n_images"] == 2
-        assert "3" in reason(client.post("/adapt", files=files + files[:1]), 422)
+        sent = client.post("/adapt", files=files + files[:1])
+        assert "3 pictures; at most 2" in reason(sent, 413)

@@ -602,6 +602,8 @@ class Memory:
 
 #: Pixels of the longer side of training pictures that are shown, and how many on an empty page.
 _SMALL, _N_SAMPLES = 224, 6
+#: Files that are looked for to find these.
+_MOST_LOOKED_AT = 1000
 
 
 class TrainingFiles:
@@ -618,7 +620,8 @@ class TrainingFiles:
         labels = labels if isinstance(labels, list) and len(labels) == len(names) else names
         self._names = frozenset(name for name in names if isinstance(name, str))
         first = {str(label): name for label, name in zip(labels[::-1], names[::-1], strict=True)}
-        of_classes = [name for _, name in sorted(first.items()) if self.find(name) is not None]
+        few = sorted(first.items())[:_MOST_LOOKED_AT]
+        of_classes = [name for _, name in few if self.find(name) is not None]
         step = max(1, len(of_classes) // _N_SAMPLES)
         self.samples = of_classes[::step][:_N_SAMPLES]
 
@@ -1109,6 +1112,8 @@ class Recognizer:
         """
         self._refuse_fixed("adapts")
         rows = np.asarray(X, dtype=np.float32)
+        if len(rows) > self.limits.unlabelled:
+            raise Refusal(413, f"{len(rows)} pictures; at most {self.limits.unlabelled} at once.")
         with nullcontext() if preview else self._lock:
             now = self.snapshot
             wanted = replace(now.content(), unlabelled=rows)
