@@ -124,6 +124,7 @@ async function begin() {
   }[about.described_by];
   $("empty-words").textContent = "A picture is named by one of " + state.classes.length + " classes" +
     ", and one of a class that was never shown is found as well, once you describe it.";
+  if (about.learns) $("kept-words").textContent = "They are sent to this service alone, which keeps the features of those that it learns from, not the pictures.";
   makeSliders();
   showEmpty();
   showSamples();
