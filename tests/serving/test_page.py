@@ -229,8 +229,12 @@ NAMES = ("<script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "light")])
 def test_names_stay_text_in_any_width_and_scheme(open_page, pictures, width, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    tab = open_page(width=width, scheme=scheme)
+    tab = open_page("learns", width=width, scheme=scheme)
     show(tab, pictures)
+    tab.locator(".ranked button").nth(1).click()
+    tab.get_by_text("Learned from it").wait_for()
+    tab.get_by_role("button", name="Learn from these pictures").click()
+    tab.get_by_role("button", name="Leave it").wait_for()
     # Once, for it stays: a copy that comes later would clear the message of what was added.
     tab.get_by_label("Begin with a copy of").fill("red")
     tab.get_by_text("It would take").wait_for()
