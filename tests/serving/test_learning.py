@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from service_tools import client_of, get, post, reason, save_feature_model, served
@@ -17,6 +16,7 @@ from zslearn._utils._files import read_checked_json, write_checked_json
 from zslearn._utils._messages import InputWarning
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.persistence import load, save
 from zslearn.serving import Limits, Recognizer, _recognizer, create_app
 from zslearn.synthesis import GaussianEXEM
@@ -163,16 +163,24 @@ def test_what_would_not_help_is_refused(tmp_path):
         assert "fewer than ten classes" in shown["reason"]
 
 
-@pytest.mark.parametrize("wrap", ["stacked", "rejecting", "pipeline"])
-def test_wrapped_models_learn(data, tmp_path, wrap):
-    method = GaussianEXEM()
-    model = {
-        "stacked": lambda: CalibratedStacking(method, bias=0.1, temperature=1.0),
-        "rejecting": lambda: NoneOfThese(CalibratedStacking(method, bias=0.1, temperature=1.0)),
-        "pipeline": lambda: CalibratedStacking(
-            make_pipeline(StandardScaler(), method), bias=0.1, temperature=1.0
+def stacked():
+    return CalibratedStacking(GaussianEXEM(), bias=0.1, temperature=1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "adapts"),
+    [
+        (lambda: ZeroShotSearchCV(GaussianEXEM(), {"alpha": [0.1]}, cv=2), True),
+        (
+            lambda: ZeroShotPipeline([("scale", StandardScaler()), ("method", GaussianEXEM())]),
+            True,
         ),
-    }[wrap]()
+        (stacked, False),
+        (lambda: NoneOfThese(stacked()), False),
+    ],
+)
+def test_wrapped_models_learn(data, tmp_path, make, adapts):
+    model = make()
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
     save(model, tmp_path / "model.zsl")
     recognizer = Recognizer(tmp_path / "model.zsl")
@@ -185,8 +193,13 @@ def test_wrapped_models_learn(data, tmp_path, wrap):
     (kept,) = recognizer.add_examples(X[:1], name)
     assert score(recognizer.snapshot) > score(first)
     assert score(first) == model.decision_function(X, classes=[name])[0, 0]
-    recognizer.adapt(data.X_test_unseen)
-    recognizer.forget_adaptation()
+    assert recognizer.adapts == adapts
+    if adapts:
+        recognizer.adapt(data.X_test_unseen)
+        recognizer.forget_adaptation()
+    else:
+        with pytest.raises(_recognizer.Refusal, match=f"What {type(model).__name__} promises"):
+            recognizer.adapt(data.X_test_unseen)
     recognizer.remove_example(kept.id)
     assert score(recognizer.snapshot) == score(first)
 

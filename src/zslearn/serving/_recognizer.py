@@ -15,9 +15,8 @@ import secrets
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
@@ -38,8 +37,8 @@ from zslearn._utils._files import (
     write_checked_json,
 )
 from zslearn._utils._messages import can_be_seen, composed, did_you_mean, no_user_warnings, plain
-from zslearn.base._pipeline import ZeroShotPipeline
 from zslearn.base._predictor import WrapsAnother
+from zslearn.calibration._thresholds import HeldOutCalibration
 from zslearn.images._backbones import Backbone
 from zslearn.images._decoding import (
     UnreadableImageError,
@@ -352,19 +351,12 @@ class AddedFile:
         return rows.astype(np.float32)
 
 
-def change_method(model: Any, X: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """A copy of a model whose method inside is `change(method, features as they reach it)`."""
-    if not isinstance(model, WrapsAnother):
-        return change(model, X)
-    rows = model.transform_rows(X) if isinstance(model, ZeroShotPipeline) else X
-    return model._around(change_method(model._inner, rows, change))
-
-
-def method_inside(model: Any) -> Any:
-    """The method inside wrappers and pipelines."""
-    while isinstance(model, WrapsAnother):
-        model = model._inner
-    return model
+def estimators_of(model: Any) -> list[Any]:
+    """A model and what is inside it; the method is the last."""
+    found = [model]
+    while isinstance(found[-1], WrapsAnother):
+        found.append(found[-1]._inner)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -739,10 +731,12 @@ class Recognizer:
         of_features = fingerprint(self.n_features, *map(made_by.get, _DECISIVE))
         n_attributes = len(self.attributes.names)
         self._added_file = AddedFile(where, n_attributes, self.n_features, (digest, of_features))
-        method = method_inside(self.file.model)
-        #: Whether the method learns from corrections, and from pictures without labels.
+        *wrappers, method = estimators_of(self.file.model)
+        #: Whether the model learns from corrections, and from pictures without labels.
         self.learns = hasattr(method, "add_examples")
         self.adapts = self.learns and hasattr(method, "adapt")
+        # Promises that were calibrated on left-out classes do not hold for an adapted model.
+        self.adapts &= not any(isinstance(w, HeldOutCalibration) for w in wrappers)
         self._pictures = None if pictures is None else TrainingFiles(Path(pictures), self.file)
         self.snapshot = self._first_snapshot(self._added_file.read())
 
@@ -786,14 +780,16 @@ class Recognizer:
         model = self.file.model
         # A class like another one shows in the answers; requests write no lines of a log.
         with no_user_warnings():
-            if added.classes:
+            if added.classes or added.examples:
                 rows = {label_for(c.name, self._table.labels): c.values for c in added.classes}
-                model = model.describing(with_rows(self._table, rows))
+                # A copy, which examples may change.
+                model = model.describing(with_rows(self._table, rows) if rows else self._table)
             label_of = {str(label): label for label in model.classes_.tolist()}
             if added.examples:
-                model = self._with_examples(model, added.examples, label_of)
+                self._teach(model, added.examples, label_of)
             if added.unlabelled is not None:
-                model = self._adapted(model, added.unlabelled)
+                self._refuse_fixed("adapts")
+                model = model.adapt(added.unlabelled.astype(np.float64))
         return Snapshot(
             model,
             label_of,
@@ -803,16 +799,14 @@ class Recognizer:
             added.unlabelled,
         )
 
-    def _with_examples(
-        self, model: Any, examples: Sequence[Example], label_of: Mapping[str, Any]
-    ) -> Any:
-        """A copy of a model that has learned from corrections."""
+    def _teach(self, model: Any, examples: Sequence[Example], label_of: Mapping[str, Any]) -> None:
+        """Let a model learn from corrections."""
         self._refuse_fixed("learns")
         if lost := [e.class_name for e in examples if e.class_name not in label_of]:
             raise ValueError(f"there are corrections of {lost[0]!r}, which is no class")
         X = np.stack([e.features for e in examples]).astype(np.float64)
         y = np.asarray([label_of[e.class_name] for e in examples])
-        return change_method(model, X, lambda method, rows: copy(method).add_examples(rows, y))
+        model.add_examples(X, y)
 
     # Classes.
 
@@ -1022,13 +1016,22 @@ class Recognizer:
     # Learning.
 
     def _refuse_fixed(self, wanted: str) -> None:
-        """Refuse where the method cannot learn without a new fit."""
-        if not getattr(self, wanted):
-            what = "from corrections" if wanted == "learns" else "from pictures without labels"
-            name = type(method_inside(self.file.model)).__name__
+        """Refuse where the model cannot learn without a new fit."""
+        if getattr(self, wanted):
+            return
+        *wrappers, method = estimators_of(self.file.model)
+        if wanted == "adapts" and hasattr(method, "adapt") and self.learns:
+            name = next(type(w).__name__ for w in wrappers if isinstance(w, HeldOutCalibration))
             raise Refusal(
-                422, f"{name} does not learn {what}; a model fitted by GaussianEXEM does."
+                422,
+                f"What {name} promises was found on classes that were left out, and would not hold "
+                "for a model that is adapted to pictures without labels.",
             )
+        what = "from corrections" if wanted == "learns" else "from pictures without labels"
+        raise Refusal(
+            422,
+            f"{type(method).__name__} does not learn {what}; a model fitted by GaussianEXEM does.",
+        )
 
     def add_examples(self, X: Floats, name: str, images: Sequence[str] = ()) -> list[Example]:
         """Correct answers: take in pictures whose class is known, and keep their features.
@@ -1088,12 +1091,6 @@ class Recognizer:
             self._replace(replace(now, examples=left), "The change")
         return removed
 
-    def _adapted(self, model: Any, unlabelled: NDArray[np.float32]) -> Any:
-        """A copy of a model that is adapted to pictures without labels."""
-        self._refuse_fixed("adapts")
-        X = unlabelled.astype(np.float64)
-        return change_method(model, X, lambda method, rows: method.adapt(rows))
-
     def adapt(self, X: Floats, *, preview: bool = False) -> dict[str, Any]:
         """Learn from pictures without labels, in place of those that were learned from before.
 
@@ -1121,7 +1118,7 @@ class Recognizer:
                 adapted = self._snapshot(wanted)
             except ValueError as error:
                 raise Refusal(422, f"The pictures are of no use: {plain(error, 500)}") from error
-            found = method_inside(adapted.model).adaptation_
+            found = estimators_of(adapted.model)[-1].adaptation_
             scores = _number(found.score_before), _number(found.score_after)
             if not (found.accepted or preview):
                 raise Refusal(409, _not_accepted(*scores))
