@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import zslearn
+from zslearn.calibration._unlabelled import TRUSTS, TrustChoice, _chosen
 from zslearn.datasets import make_zero_shot
 from zslearn.synthesis import GaussianEXEM
 from zslearn.synthesis._gaussian_process import ClassGaussians
-from zslearn.synthesis._unlabelled import TRUSTS, TrustChoice, _chosen, pile_sums
+from zslearn.synthesis._unlabelled import pile_sums
 
 
 @pytest.fixture(scope="module")
