@@ -14,7 +14,7 @@ from service_tools import client_of, get, post, reason, save_feature_model, serv
 from zslearn import EXEM
 from zslearn._utils._files import read_checked_json, write_checked_json
 from zslearn._utils._messages import InputWarning
-from zslearn.calibration import CalibratedStacking, NoneOfThese
+from zslearn.calibration import Adapted, CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.persistence import load, save
@@ -217,6 +217,19 @@ def test_methods_that_do_not_learn_say_so(data, tmp_path):
         sent = client.post("/adapt", json={"features": X.tolist()})
         assert "EXEM does not learn from pictures without labels" in reason(sent, 422)
         assert client.get("/examples").json() == {"examples": []}
+
+
+def test_other_methods_are_adapted_inside_a_wrapper(data, tmp_path):
+    model = Adapted(EXEM()).fit(data.X_train, data.y_train, signatures=data.signatures)
+    save(model, tmp_path / "model.zsl")
+    recognizer = Recognizer(tmp_path / "model.zsl")
+    assert recognizer.adapts
+    assert not recognizer.learns
+    shown = recognizer.adapt(data.X_test_unseen, preview=True)
+    expected = model.adapt(data.X_test_unseen.astype(np.float32).astype(np.float64))
+    assert shown["accepted"] == expected.adaptation_.accepted
+    after = [answer["after"] for answer in shown["answers"]]
+    assert after == expected.predict(data.X_test_unseen).tolist()
 
 
 def test_corrections_that_are_refused(path, data):

@@ -39,6 +39,7 @@ from zslearn._utils._files import (
 from zslearn._utils._messages import can_be_seen, composed, did_you_mean, no_user_warnings, plain
 from zslearn.base._predictor import WrapsAnother
 from zslearn.calibration._thresholds import HeldOutCalibration
+from zslearn.calibration._unlabelled import Adapted
 from zslearn.images._backbones import Backbone
 from zslearn.images._decoding import (
     UnreadableImageError,
@@ -451,7 +452,7 @@ def _plain(value: Any) -> Any:
 
 def _number(value: Any) -> float | None:
     """A number, or None where there is none that JSON could hold."""
-    number = float(value)
+    number = math.nan if value is None else float(value)
     return number if math.isfinite(number) else None
 
 
@@ -735,6 +736,7 @@ class Recognizer:
         #: Whether the model learns from corrections, and from pictures without labels.
         self.learns = hasattr(method, "add_examples")
         self.adapts = self.learns and hasattr(method, "adapt")
+        self.adapts |= any(isinstance(w, Adapted) for w in wrappers)
         # Promises that were calibrated on left-out classes do not hold for an adapted model.
         self.adapts &= not any(isinstance(w, HeldOutCalibration) for w in wrappers)
         self._pictures = None if pictures is None else TrainingFiles(Path(pictures), self.file)
@@ -1020,11 +1022,11 @@ class Recognizer:
         if getattr(self, wanted):
             return
         *wrappers, method = estimators_of(self.file.model)
-        if wanted == "adapts" and hasattr(method, "adapt") and self.learns:
-            name = next(type(w).__name__ for w in wrappers if isinstance(w, HeldOutCalibration))
+        promising = [type(w).__name__ for w in wrappers if isinstance(w, HeldOutCalibration)]
+        if wanted == "adapts" and promising and self.learns:
             raise Refusal(
                 422,
-                f"What {name} promises was found on classes that were left out, and would not hold "
+                f"What {promising[0]} promises was found on classes that were left out, and would not hold "
                 "for a model that is adapted to pictures without labels.",
             )
         what = "from corrections" if wanted == "learns" else "from pictures without labels"
@@ -1118,7 +1120,8 @@ class Recognizer:
                 adapted = self._snapshot(wanted)
             except ValueError as error:
                 raise Refusal(422, f"The pictures are of no use: {plain(error, 500)}") from error
-            found = estimators_of(adapted.model)[-1].adaptation_
+            parts = estimators_of(adapted.model)
+            found = next(part.adaptation_ for part in parts if hasattr(part, "adaptation_"))
             scores = _number(found.score_before), _number(found.score_after)
             if not (found.accepted or preview):
                 raise Refusal(409, _not_accepted(*scores))
