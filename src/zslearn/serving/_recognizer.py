@@ -1026,8 +1026,8 @@ class Recognizer:
         if wanted == "adapts" and promising and self.learns:
             raise Refusal(
                 422,
-                f"What {promising[0]} promises was found on classes that were left out, and would not hold "
-                "for a model that is adapted to pictures without labels.",
+                f"What {promising[0]} promises was found on classes that were left out, and would "
+                "not hold for a model that is adapted to pictures without labels.",
             )
         what = "from corrections" if wanted == "learns" else "from pictures without labels"
         raise Refusal(
