@@ -173,11 +173,15 @@ def test_damaged_arrays(files):
         ),
         ({}, {"X": "X.txt"}, r"files of kind '.txt' are not read"),
         ({}, {"unseen_classes": ["cat"]}, r"the split is given twice"),
-        ({"y.csv": "label\n" + "ant\n" * 12}, {}, r"no split is given; add a column 'part'"),
+        (
+            {"y.csv": "label\n" + "ant\nbee\ncat\n" * 4},
+            {},
+            r"no split.*a column 'part'.*call fit direct",
+        ),
         (
             {"y.csv": "label\n" + "ant\n" * 12},
             {"unseen_classes": ["emu"]},
-            r"names 'emu', of which there are no samples; labels are of type str",
+            r"names 'emu', of which there are neither samples nor sig.* Labels are of type str",
         ),
         (
             {"y.csv": "label\n" + "ant\n" * 11 + "bee\n"},
@@ -193,7 +197,11 @@ def test_damaged_arrays(files):
         ({"classes.csv": "class,a\nant,x\n"}, {}, r"columns 'a' are not numbers"),
         ({"classes.csv": "class,a\n,1\nant,2\n"}, {}, r"has empty cells"),
         ({"classes.csv": "class,a\nant,1\nbee,2\n"}, {}, r"class 'cat' of y has no signature"),
-        ({"classes.csv": "class,a\nant,1\nbee,\ncat,1\n"}, {}, r"not finite numbers"),
+        (
+            {"classes.csv": "class,a\nant,1\nbee,\ncat,1\n"},
+            {},
+            r"NaN or infinity for 'bee' in the col",
+        ),
     ],
 )
 def test_refused(files, write, options, message):
@@ -309,7 +317,7 @@ def test_whole_numbers_stay_whole_numbers(tmp_path, monkeypatch):
     )
     data = load_one(tmp_path / "t.parquet", tmp_path / "c.parquet", unseen_classes=10)
     assert data.y.dtype.kind == "i"
-    with pytest.raises(ValueError, match=r"names 3, of which .* labels are of type str"):
+    with pytest.raises(ValueError, match=r"names 3, of which .* Labels are of type str"):
         load_one(unseen_classes=[3])
 
 
@@ -320,7 +328,9 @@ def test_a_word_is_a_class_unless_there_is_such_a_file(tmp_path, monkeypatch):
     assert load_one(unseen_classes="bee").unseen_classes.tolist() == ["bee"]
     (tmp_path / "cat").write_text("ant\n")
     assert load_one(unseen_classes="cat").unseen_classes.tolist() == ["ant"]
-    with pytest.raises(ValueError, match=r"names 'Bee', of which .* Did you mean 'bee'\?"):
+    with pytest.raises(
+        ValueError, match=r"names 'Bee', of which .* has 'bee', unseen_classes has 'Bee'"
+    ):
         load_one(unseen_classes="Bee")
     with pytest.raises(FileNotFoundError, match=r"bee\.txt"):
         load_one(unseen_classes=tmp_path / "bee.txt")
@@ -356,7 +366,7 @@ def test_a_saved_index_is_refused_by_name(tmp_path):
     data = load_one(tmp_path / "t.csv", drop=["Unnamed: 0"])
     assert data.feature_names.tolist() == ["size", "hue"]
     CLASSES.reset_index(names="class").to_csv(tmp_path / "c.csv")
-    with pytest.raises(ValueError, match=r"columns 'class' are not numbers. The first column.*cou"):
+    with pytest.raises(ValueError, match=r"columns 'class' are not numbers.*The first column.*cou"):
         load_one(classes=tmp_path / "c.csv")
 
 
