@@ -491,6 +491,16 @@ def _refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
             )
 
 
+def read_own_features(path: Path) -> tuple[Any, NDArray[Any] | None]:
+    """Features of a file .npy, .npz or .parquet, and their labels where it has some."""
+    if path.suffix != ".parquet":
+        labels = read_member(path, LABELS) if path.suffix == ".npz" else None
+        return _features_array(path), labels
+    table = read_parquet(path)
+    found = table.pop("label").to_numpy() if "label" in table else None
+    return _numbers(table, (), str(path))[0], found
+
+
 # -------------------------------------------------------------------------------------- labels
 
 
