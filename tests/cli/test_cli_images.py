@@ -131,7 +131,7 @@ def test_evaluate(model, capsys):
     assert "20 of 20 images were trained on" in capsys.readouterr().err
     write_image(model.parent / "more" / "Red" / "1.png", COLORS["red"], seed=7)
     assert main(["evaluate", "m.zsl", "more"]) == 1
-    assert "classes_ has 'red', y has 'Red'" in capsys.readouterr().err
+    assert "The model has 'red', the list of images has 'Red'" in capsys.readouterr().err
 
 
 def test_add_a_class_by_numbers(model, capsys):
@@ -238,7 +238,10 @@ def test_tune_and_leave_out(folder, capsys):
         (["features", "extract", "empty"], "there are no images"),
         (["features", "extract", "nowhere"], "There is no folder, table or image nowhere"),
         (["fit", "flat", "--signatures", "classes.csv", *NETWORK], "The images have no labels"),
-        (["fit", "train", "--signatures", "few.csv", *NETWORK], "images of 'blue', .* no row of"),
+        (
+            ["fit", "train", "--signatures", "few.csv", *NETWORK],
+            "images of 'blue', .* which the description does not have",
+        ),
         (["fit", "train", "--describe", "classes.txt"], "There is no file classes.txt"),
         (
             ["fit", "train", "--describe", "few.csv"],
@@ -273,7 +276,7 @@ def test_tune_and_leave_out(folder, capsys):
         (["predict", "m.zsl", "new", "--top", "0"], "--top 0: give a positive number"),
         (["predict", "m.zsl", "train.npz", "--boxes", "b.csv"], "--boxes is for images"),
         (["predict", "train.npz", "new"], "train.npz"),
-        (["evaluate", "m.zsl", "flat"], "nobody knows what is right"),
+        (["evaluate", "m.zsl", "flat"], "The images have no labels"),
         (["predict", "own.zsl", "new"], "does not say how its features were made"),
     ],
 )

@@ -173,6 +173,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             # What an error quotes from a file cannot steer the terminal here either.
             print(plain(traceback.format_exc(), lines=True), end="", file=sys.stderr)
             return 1
-        message = plain(" ".join(_reason(error).split())) or type(error).__name__
+        from zslearn.cli._output import in_options
+
+        message = plain(" ".join(in_options(_reason(error)).split())) or type(error).__name__
         print(f"zslearn: error: {message}", file=sys.stderr)
         return 1

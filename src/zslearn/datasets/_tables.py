@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from zslearn._utils._columns import (
 )
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import (
+    composed,
     name_near_misses,
     name_some,
     plain,
@@ -208,8 +209,8 @@ def load_table(
     if parts is None:
         unseen_set |= set(unseen)
     _warn_of_label_codes(X, names, y, name)
-    described = _scaled_signatures(described, signature_scaling, seen, name)
-    units = _feature_units(X, names, feature_scaling, indices["train"], name)
+    described = scaled_signatures(described, signature_scaling, seen, name)
+    units = feature_units(X, names, feature_scaling, name, indices["train"])
     split = ClassSplit(
         **indices,
         seen_classes=_in_order(seen, described, y),
@@ -245,7 +246,7 @@ def _without_samples(signatures: Any, y: NDArray[Any], part: Any, name: str) -> 
     return unseen
 
 
-def _scaled_signatures(
+def scaled_signatures(
     signatures: Any, scaling: str | None, seen: set[Any], where: str
 ) -> pd.DataFrame:
     """Signatures that say how their columns are brought to one unit; "auto" looks at them."""
@@ -262,13 +263,17 @@ def _scaled_signatures(
                 f"{where}: {columns_named(large, rows.columns)} of the signatures has numbers so "
                 "much larger than the other columns that it alone would decide which classes are "
                 "near each other. All columns are brought to mean 0 and deviation 1 over the "
-                "seen classes; signature_scaling=None (--signature-scaling none) leaves them."
+                "seen classes; signature_scaling=None leaves them."
             )
     return with_scaling(signatures, scaling)
 
 
-def _feature_units(
-    X: Any, names: list[str] | None, scaling: str | None, train: NDArray[np.intp], where: str
+def feature_units(
+    X: Any,
+    names: list[str] | None,
+    scaling: str | None,
+    where: str,
+    train: NDArray[np.intp] | None = None,
 ) -> NDArray[np.float64] | None:
     """What features are shifted and divided by; mixed units are said where they stay as well."""
     if len(X.shape) != 2:
@@ -283,16 +288,17 @@ def _feature_units(
         )
         if scaling is None:
             warn_user(
-                f"{said} Bring the features to one unit: feature_scaling='standard' "
-                "(--feature-scaling standard), or make_pipeline(StandardScaler(), method)."
+                f"{said} Bring the features to one unit: feature_scaling='standard', or "
+                "make_pipeline(StandardScaler(), method)."
             )
             return None
         warn_user(
             f"{said} All features are brought to mean 0 and deviation 1 over the training samples; "
-            "feature_scaling=None (--feature-scaling none) leaves them."
+            "feature_scaling=None leaves them."
         )
         scaling = "standard"
-    return units_of(np.asarray(X[train], dtype=np.float64), scaling)
+    rows = X if train is None else X[train]
+    return units_of(np.asarray(rows, dtype=np.float64), scaling)
 
 
 def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where: str) -> None:
@@ -311,8 +317,7 @@ def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where
     if found:
         warn_user(
             f"{where}: {columns_named(found, names)} names the class of every sample, as a code of "
-            "the label does: it will not be known of new samples. Leave it out with drop=, or "
-            "--drop."
+            "the label does: it will not be known of new samples. Leave it out with drop=."
         )
 
 
@@ -456,8 +461,8 @@ def _numbers(
         table,
         where,
         separator_hint([str(name) for name in names])
-        or " Name the column of labels with label= (--label), leave out others with drop= (--drop),"
-        " or convert them with .astype(float).",
+        or " Name the column of labels with label=, leave out others with drop=, or convert them "
+        "with .astype(float).",
     )
     if not names:
         raise ValueError(f"{where}: no column of features is left.")
@@ -499,6 +504,48 @@ def read_own_features(path: Path) -> tuple[Any, NDArray[Any] | None]:
     table = read_parquet(path)
     found = table.pop("label").to_numpy() if "label" in table else None
     return _numbers(table, (), str(path))[0], found
+
+
+class SampleTable(NamedTuple):
+    """Features of a table, the names of their columns, and labels where there are some."""
+
+    X: NDArray[np.float64]
+    columns: list[str]
+    y: NDArray[np.str_] | None
+
+
+def read_sample_table(
+    path: Path,
+    *,
+    label: str | None = None,
+    drop: Iterable[str] = (),
+    columns: Sequence[str] | None = None,
+) -> SampleTable:
+    """Read a table of features and labels; with `columns` these alone, and labels if there."""
+    own_label = label or "label"
+    table, _ = _features_table(path, own_label, None)
+    assert table is not None
+    where = plain(path)
+    if columns is not None:
+        if missing := [name for name in columns if name not in table.columns]:
+            near = name_near_misses(
+                missing, table.columns, unknown_in="the model", known_in="the table"
+            )
+            raise ValueError(f"{where}: there are no columns {name_some(missing)}.{near}")
+        y = _columns_of_labels(table, own_label, None, where)[0] if _has(table, own_label) else None
+        X, _ = _numbers(table[list(columns)], (), where)
+        names: list[str] | None = list(columns)
+    else:
+        y, _ = _columns_of_labels(table, own_label, None, where)
+        X, names = _numbers(table.drop(columns=own_label), drop, where)
+        _refuse_row_numbers(X, names, where)
+        _warn_of_label_codes(X, names, y, where)
+    if names is None:
+        raise ValueError(f"{where}: the columns need names; put them into the first line.")
+    if not len(X):
+        raise ValueError(f"{where}: the table has no rows.")
+    labels = None if y is None else np.asarray([composed(str(name)) for name in y.tolist()])
+    return SampleTable(np.asarray(X, dtype=np.float64), names, labels)
 
 
 # -------------------------------------------------------------------------------------- labels

@@ -218,7 +218,7 @@ def read_any_features(
         raise FileNotFoundError(
             f"There is no {features} in {home}, nor in {Path.cwd()}; "
             + (
-                f"there are features (--features) in {', '.join(others)}."
+                f"features= may be one of {', '.join(others)}."
                 if others
                 else "get it with: zslearn data fetch xlsa17, or put a file of features there."
             )
