@@ -134,6 +134,40 @@ def test_evaluate(model, capsys):
     assert "The model has 'red', the list of images has 'Red'" in capsys.readouterr().err
 
 
+def test_examples_with_and_without_labels(folder, capsys):
+    words = ["--method", "Gaussian EXEM", "--tune", "none", "--jobs", "1", *NETWORK]
+    assert main(["fit", "train", "--signatures", "classes.csv", *words, "--out", "g.zsl"]) == 0
+    write_image(folder / "few" / "cyan" / "1.png", COLORS["cyan"], seed=70)
+    write_image(folder / "few" / "grey" / "1.png", (128, 128, 128), seed=71)
+    capsys.readouterr()
+    assert main(["add-examples", "g.zsl", "few", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        printed == "added 2 images of 'cyan', 'grey'\nwithout a description: 'grey'\nwrote g.zsl\n"
+    )
+    assert "grey" in read_model("g.zsl").model.classes_
+    assert main(["adapt", "g.zsl", "new", "--always", "--out", "a.zsl", "--device", "cpu"]) == 0
+    assert "of 12 images fit no class\nwrote a.zsl" in capsys.readouterr().out
+    assert main(["predict", "a.zsl", "new", "--out", "p.csv", "--device", "cpu"]) == 0
+    table = pd.read_csv("p.csv")
+    assert (table["class"] == table["image"].str.partition("/")[0]).mean() > 0.5
+
+
+def test_a_wrong_folder_is_refused_before_anything_is_computed(model, monkeypatch, capsys):
+    write_image(model.parent / "wrong" / "holidays" / "1.png", (9, 9, 9), seed=1)
+    monkeypatch.setattr(
+        "zslearn.images._features._compute", lambda *_, **__: pytest.fail("computed")
+    )
+    for words in (
+        ["fit", "wrong", "--signatures", "classes.csv", *FIT, *NETWORK],
+        ["evaluate", "m.zsl", "wrong", "--device", "cpu"],
+    ):
+        assert main(words) == 1
+        error = capsys.readouterr().err
+        assert "images of 'holidays', which the" in error
+        assert "is this the right folder or table?" in error
+
+
 def test_add_a_class_by_numbers(model, capsys):
     write_image(model.parent / "grey" / "1.png", (128, 128, 128), seed=3)
     (model.parent / "new.csv").write_text("class,b,g,r\ngrey,0.5,0.5,0.5\n")

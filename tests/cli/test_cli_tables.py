@@ -237,3 +237,69 @@ def test_bench_with_classes_of_which_there_are_no_samples(files, capsys):
     printed = capsys.readouterr()
     assert "there are no samples of 'c11', so that nothing tests how well these are" in printed.err
     assert "H cal." in printed.out
+
+
+GAUSSIAN = ["--method", "Gaussian EXEM", "--tune", "none", "--jobs", "1"]
+
+
+def unseen_accuracy(model, table):
+    X, y = table.drop(columns="animal").to_numpy(), table["animal"].to_numpy(dtype=str)
+    return model.score(X, y, classes=UNSEEN)
+
+
+def test_add_examples(files, capsys):
+    assert main(["fit", "animals.csv", *WORDS, *GAUSSIAN, "--out", "m.zsl"]) == 0
+    new = pd.read_csv("new.csv")
+    unseen = new[new["animal"].isin(UNSEEN)]
+    few, rest = unseen.iloc[::4], unseen.drop(index=unseen.index[::4])
+    few.to_csv("few.csv", index=False)
+    capsys.readouterr()
+    assert main(["add-examples", "m.zsl", "few.csv", "--out", "more.zsl"]) == 0
+    assert capsys.readouterr().out == "added 4 samples of 'c10', 'c11'\nwrote more.zsl\n"
+    before, after = (read_model(name) for name in ("m.zsl", "more.zsl"))
+    assert unseen_accuracy(after.model, rest) >= unseen_accuracy(before.model, rest)
+    by_hand = before.model.add_examples(few.drop(columns="animal"), few["animal"].to_numpy())
+    X = rest.drop(columns="animal").to_numpy()
+    np.testing.assert_allclose(by_hand.decision_function(X), after.model.decision_function(X))
+    assert main(["evaluate", "more.zsl", "few.csv"]) == 0
+    assert "4 of 4 samples were trained on" in capsys.readouterr().err
+    # A class that nobody described, and names that are nearly those of others.
+    few.assign(animal="yeti").to_csv("yeti.csv", index=False)
+    assert main(["add-examples", "m.zsl", "yeti.csv"]) == 0
+    assert "without a description: 'yeti'" in capsys.readouterr().out
+    assert "yeti" in read_model("m.zsl").model.classes_
+    few.assign(animal="C10").to_csv("case.csv", index=False)
+    few.drop(columns="animal").to_csv("bare.csv", index=False)
+    for words, message in (
+        (["more.zsl", "case.csv"], "'C10' and 'c10'"),
+        (["more.zsl", "bare.csv"], "have no labels"),
+    ):
+        assert main(["add-examples", *words]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_only_gaussian_exem_takes_examples(model, capsys):
+    for verb in ("add-examples", "adapt"):
+        assert main([verb, "m.zsl", "new.csv"]) == 1
+        assert f"ESZSL has no {verb.replace('-', '_')}" in capsys.readouterr().err
+
+
+def test_adapt(files, capsys):
+    assert main(["fit", "animals.csv", *WORDS, *GAUSSIAN, "--out", "m.zsl"]) == 0
+    new = pd.read_csv("new.csv")
+    new[new["animal"].isin(UNSEEN)].drop(columns="animal").to_csv("pile.csv", index=False)
+    kept = (files / "m.zsl").read_bytes()
+    words = ["adapt", "m.zsl", "pile.csv", "--classes", *UNSEEN]
+    capsys.readouterr()
+    assert main([*words, "--always", "--out", "a.zsl"]) == 0
+    printed = capsys.readouterr().out
+    assert "left-out classes: " in printed
+    assert "of 16 samples fit no class\nwrote a.zsl" in printed
+    assert (files / "m.zsl").read_bytes() == kept
+    before, after = (read_model(name).model for name in ("m.zsl", "a.zsl"))
+    X = pd.read_csv("pile.csv").to_numpy()
+    expected = before.estimator_.adapt(X, classes=UNSEEN, accept=True)
+    np.testing.assert_allclose(after.decision_function(X), expected.decision_function(X))
+    assert main([*words, "--out", "b.zsl"]) == 0
+    out = capsys.readouterr().out
+    assert ("m.zsl stays as it was" in out) != (files / "b.zsl").exists()

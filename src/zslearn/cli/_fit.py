@@ -1,4 +1,4 @@
-"""`zslearn features`, `fit`, `tune`, `predict`, `evaluate` and `add-class`."""
+"""`zslearn features`, and commands on model files: `fit`, `tune`, `predict`, `adapt` and others."""
 
 from __future__ import annotations
 
@@ -45,9 +45,13 @@ from zslearn.images._features import (
     table_features,
 )
 from zslearn.images._fitting import (
+    adapted_model,
     add_classes_to_file,
+    add_examples_to_file,
+    change_file,
     fit_images,
     refuse_undescribed,
+    refuse_without,
     save_image_model,
 )
 from zslearn.images._predicting import (
@@ -63,6 +67,10 @@ from zslearn.signatures._text import encoder_name
 _NAMED = 10
 #: Rows of a table that a terminal shows; files have all.
 _ROWS = 40
+_CANDIDATES = (
+    "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
+    "without training images (default: all)"
+)
 #: How columns are brought to one unit.
 _SCALINGS = ("auto", "none", "standard", "range")
 #: Options that say how images become features.
@@ -390,15 +398,11 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     Features of images are made as those of the training images were.
     """
     _add_model_and_source(parser)
-    classes = (
-        "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
-        "without training images (default: all)"
-    )
     why = (
         "also say why: which seen classes a described one was made from, which attributes decided "
         "against the runner-up, and the nearest training pictures"
     )
-    parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=classes)
+    parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=_CANDIDATES)
     add_options(
         parser,
         ("--top", int, 2, "classes per image"),
@@ -597,3 +601,84 @@ def _description(arguments: argparse.Namespace) -> Any:
     if isinstance(signatures, dict) and signatures.get("kind") == "text":
         return read_class_texts(arguments.table)
     return read_class_table(arguments.table).signatures
+
+
+_OUT = ("--out", "FILE", None, "where to write the model (default: in the place of MODEL)")
+
+
+def add_add_examples(parser: argparse.ArgumentParser) -> None:
+    """Give labelled images, or samples of a table, to a model file; nothing else is learned again.
+
+    A few of a class that was only described sharpen what is known of it. Classes that are new come
+    with their signatures, or are known by these examples alone.
+    """
+    _add_model_and_source(parser)
+    signatures = "a table of signatures of classes that the model does not describe"
+    add_options(parser, ("--signatures", "FILE", None, signatures), _OUT)
+    parser.set_defaults(run=_run_add_examples)
+
+
+def _run_add_examples(arguments: argparse.Namespace) -> int:
+    """Add examples and say of which classes."""
+    with warnings_as_lines():
+        file = read_model(arguments.model)
+        refuse_without(file.model, "add_examples", plain(arguments.model))
+        table = None
+        if arguments.signatures is not None:
+            table = read_class_table(arguments.signatures).signatures
+        features = _features_for(arguments, file)
+        alone = add_examples_to_file(arguments.model, features, table, arguments.out)
+    classes = list(dict.fromkeys(np.asarray(features.y).tolist()))
+    print(f"added {counted(len(features), features.thing)} of {plain(name_some(classes, 10))}")
+    if alone:
+        print(f"without a description: {plain(name_some(alone, 10))}")
+    print(f"wrote {plain(arguments.out or arguments.model)}")
+    return 0
+
+
+def add_adapt(parser: argparse.ArgumentParser) -> None:
+    """Adapt a model file to images, or samples of a table, without labels.
+
+    Classes move to what looks like theirs, if seen classes that were left out of training gained by
+    their images; else the model stays as it is, and both numbers are said.
+    """
+    _add_model_and_source(parser)
+    parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=_CANDIDATES)
+    always = "adapt whether left-out classes gained or not"
+    add_options(parser, ("--always", bool, False, always), _OUT)
+    parser.set_defaults(run=_run_adapt)
+
+
+def _run_adapt(arguments: argparse.Namespace) -> int:
+    """Adapt, and say what moved."""
+    accept: Any = True if arguments.always else "cv"
+    with warnings_as_lines():
+        file = read_model(arguments.model)
+        refuse_without(file.model, "adapt", plain(arguments.model))
+        # Before images are looked at, which takes long.
+        classes = candidate_classes(file.model, _named(arguments.classes, file.model))
+        features = _features_for(arguments, file)
+        options = {"classes": classes, "accept": accept}
+        _, done = adapted_model(file.model, features.X, **options)
+        if done.accepted:
+            # Read anew under a lock: another process may have changed it meanwhile.
+            change_file(
+                arguments.model,
+                arguments.out,
+                lambda now: replace(now, model=adapted_model(now.model, features.X, **options)[0]),
+            )
+    print(f"left-out classes: {done.score_before:.3f} as it was, {done.score_after:.3f} adapted")
+    if not done.accepted:
+        print(f"{plain(arguments.model)} stays as it was; --always adapts it all the same")
+        return 0
+    table = pd.DataFrame(
+        {
+            f"share of the {features.thing}s": done.proportions.map("{:.3f}".format),
+            "moved by": done.moved.map("{:.2f}".format),
+        }
+    ).loc[done.moved.sort_values(ascending=False, kind="stable").index[:_NAMED]]
+    table.index.name = "class"
+    print_table(table, title=f"Classes that moved most, of {len(done.moved)}")
+    print(f"{done.unexplained:.3f} of {counted(done.n_samples, features.thing)} fit no class")
+    print(f"wrote {plain(arguments.out or arguments.model)}")
+    return 0

@@ -26,6 +26,8 @@ _COMMANDS = {
     "predict": ("_fit", "name the classes of images by a model file"),
     "evaluate": ("_fit", "measure a model file on images with labels"),
     "add-class": ("_fit", "describe further classes to a model file"),
+    "add-examples": ("_fit", "give labelled examples to a model file"),
+    "adapt": ("_fit", "adapt a model file to examples without labels"),
     "bench": ("_bench", "tune and measure methods on a data set"),
     "table": ("_bench", "records as a table beside the published numbers"),
     "signatures": ("_signatures", "make signatures of classes from text, words, … or attributes"),

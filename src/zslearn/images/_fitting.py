@@ -7,7 +7,8 @@ can be predicted and further classes described later.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,9 @@ from zslearn._utils._files import locked
 from zslearn._utils._messages import (
     can_be_seen,
     did_you_mean,
+    look_alikes,
     name_near_misses,
+    name_pairs,
     name_some,
     plain,
 )
@@ -43,6 +46,7 @@ from zslearn.images._describing import (
 )
 from zslearn.images._features import ImageFeatures
 from zslearn.persistence._model_files import ModelFile, read_model, save
+from zslearn.synthesis._unlabelled import Adaptation
 
 #: Features of training images that travel with a model, in bytes; of more images some are taken.
 _KEPT_BYTES = 64 * 2**20
@@ -142,22 +146,102 @@ def add_classes_to_file(
     RuntimeError
         Another process adds classes to the same file; the message names it.
     """
-    target = Path(path if out is None else out)
-    # A lock makes folders: first there must be a model.
-    os.stat(path)
-    # Between reading and writing nobody else adds classes, which would be lost.
-    with locked(target):
-        file = read_model(path)
+    labels: list[str] = []
+
+    def describe(file: ModelFile) -> ModelFile:
         table, about = _described(file, description, encoder, plain(path))
-        labels = [str(label) for label in table.index]
+        labels.extend(str(label) for label in table.index)
         if not all(label.strip() and can_be_seen(label) for label in labels):
             raise ValueError(
                 "A class has no name, or one with characters that cannot be seen; name every class "
                 "that is described."
             )
-        model = file.model.add_classes(table)
-        save(model, target, about=about, extras=file.extras)
+        return replace(file, model=file.model.add_classes(table), about=about)
+
+    change_file(path, out, describe)
     return labels
+
+
+def change_file(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None,
+    change: Callable[[ModelFile], ModelFile],
+) -> None:
+    """Read a model file and write what `change` makes of it, in its place or to `out`."""
+    target = Path(path if out is None else out)
+    # A lock makes folders: first there must be a model.
+    os.stat(path)
+    # Between reading and writing nobody else changes it, which would be lost.
+    with locked(target):
+        file = change(read_model(path))
+        save(file.model, target, about=file.about, extras=file.extras)
+
+
+def add_examples_to_file(
+    path: str | os.PathLike[str],
+    features: ImageFeatures,
+    signatures: pd.DataFrame | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> list[str]:
+    """Give labelled samples to a saved model; returns the classes that have no description.
+
+    Nothing else is learned again; see :meth:`zslearn.synthesis.GaussianEXEM.add_examples`.
+    """
+    if features.y is None:
+        refuse_undescribed(None, (), thing=features.thing)
+    y = np.asarray(features.y)
+    alone: list[str] = []
+
+    def add(file: ModelFile) -> ModelFile:
+        model = file.model
+        refuse_without(model, "add_examples", plain(path))
+        known = [*model.classes_.tolist(), *([] if signatures is None else signatures.index)]
+        unknown = [label for label in dict.fromkeys(y.tolist()) if label not in set(known)]
+        if pairs := look_alikes(unknown, known):
+            raise ValueError(
+                f"There are {features.thing}s of classes that look like known ones, and are "
+                f"others: {name_pairs(pairs)}. Write each name in one way."
+            )
+        alone.extend(unknown)
+        model = model.add_examples(features.X, y, signatures=signatures)
+        digests = file.extras.get("training_digests", np.empty(0, dtype=np.str_))
+        extras = dict(file.extras)
+        if features.digests:
+            extras["training_digests"] = np.concatenate([digests.ravel(), list(features.digests)])
+        return replace(file, model=model, extras=extras)
+
+    change_file(path, out, add)
+    return alone
+
+
+def adapted_model(model: Any, X: NDArray[Any], **options: Any) -> tuple[Any, Adaptation]:
+    """A model adapted to samples without labels, and what they did to it.
+
+    A calibration on left-out classes is taken off, as it says nothing of the adapted model.
+    """
+    adapted = found = _without_calibration(model).adapt(X, **options)
+    while hasattr(found, "_inner"):
+        found = found._inner
+    return adapted, found.adaptation_
+
+
+def _without_calibration(model: Any) -> Any:
+    if isinstance(model, CalibratedStacking):
+        return _without_calibration(model.estimator_)
+    if isinstance(model, ZeroShotPipeline):
+        return model._around(_without_calibration(model._inner))
+    return model
+
+
+def refuse_without(model: Any, verb: str, where: str) -> None:
+    """Refuse a model whose method does not have a verb of Gaussian EXEM's."""
+    while hasattr(model, "_inner"):
+        model = model._inner
+    if not hasattr(model, verb):
+        raise ValueError(
+            f"{where}: {type(model).__name__} has no {verb}; fit it anew with --method "
+            "'Gaussian EXEM', which has."
+        )
 
 
 def _described(
