@@ -43,8 +43,9 @@ def test_version(capsys):
         (
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
-            "There are: demo, data, features, fit, tune, predict, evaluate, add-class, bench, "
-            "table, signatures, export, report, serve, analyze. (see zslearn --help)",
+            "There are: demo, data, features, fit, tune, predict, evaluate, add-class, "
+            "add-examples, adapt, bench, table, signatures, export, report, serve, analyze. "
+            "(see zslearn --help)",
         ),
         (
             ["data", "burn"],

@@ -107,7 +107,7 @@ def _check_table(table: SignatureTable) -> None:
     """A table of signatures has views of one length, and proper weights of them."""
     check_labels(table.labels, "classes of its signatures")
     _check_arrays(table.arrays, len(table.labels))
-    parts = [table.columns, table.names, table.weights, table.gamma_factors]
+    parts: list[Any] = [table.columns, table.names, table.weights, table.gamma_factors]
     # Empty where no column is brought to one unit.
     parts += [part for part in (table.scalings, table.units) if part != ()]
     if not all(isinstance(part, tuple) and len(part) == len(table.arrays) for part in parts):
