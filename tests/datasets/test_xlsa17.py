@@ -83,15 +83,15 @@ def test_features_of_ones_own(tmp_path, monkeypatch):
     np.savez("numbered.npz", X=mine, y=numbers)
     savemat("mine.mat", {"features": mine.T, "labels": numbers})
     given = [mine, "mine.npy", "named.npz", "numbered.npz", "mine.mat", elsewhere / "mine.npy"]
-    for features in given:
-        data = load_xlsa17("CUB", folder=tmp_path, features=features)
+    for own in given:
+        data = load_xlsa17("CUB", folder=tmp_path, features=own)
         np.testing.assert_array_equal(data.X, mine)
         assert data.y.tolist() == names.tolist()
     assert load_xlsa17("CUB", folder=tmp_path, features=mine).features == "array"
     np.savez("turned.npz", X=mine, y=names[::-1])
     np.savez("others.npz", X=mine, y=np.repeat(["ant", "bee", "cat", "Dog"], 10))
     np.savez("zero.npz", X=mine, y=numbers - 1)
-    for features, message in (
+    for own, message in (
         (mine[:30], r"there are 30 rows, and 40 images in res101.mat"),
         (mine[0], r"features have shape \(5,\); give one row per image"),
         ("turned.npz", r"row 1 is labelled 'dog', and res101.mat has 'ant' there"),
@@ -99,7 +99,7 @@ def test_features_of_ones_own(tmp_path, monkeypatch):
         ("zero.npz", r"labels go from 0 to 3; classes are numbered from 1 to 4"),
     ):
         with pytest.raises(ValueError, match=message):
-            load_xlsa17("CUB", folder=tmp_path, features=features)
+            load_xlsa17("CUB", folder=tmp_path, features=own)
     # Without a published file only one's own labels tell.
     (home / "res101.mat").unlink()
     assert load_xlsa17("CUB", folder=tmp_path, features="named.npz").y.tolist() == names.tolist()
