@@ -168,7 +168,7 @@ def test_other_commands_read_the_table(folder, capsys):
 )
 def test_errors_are_one_line(folder, capsys, words, message):
     (folder / "bad.txt").write_text("n00000001\n")
-    (folder / "text.csv").write_text("class,x\na,yes\nb,no\n")
+    (folder / "text.csv").write_text("class,x\na,yes\nb,maybe\n")
     (folder / "n.csv").write_text("class,x\na,1\nb,2\n")
     assert main(["signatures", *words]) == 1
     err = capsys.readouterr().err

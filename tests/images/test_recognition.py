@@ -110,7 +110,7 @@ def test_labels(data):
     with pytest.raises(ValueError, match="have no labels"):
         fit_images(of(data.X_train, None), data.signatures)
     some = data.signatures.drop(index=data.seen_classes[0])
-    with pytest.raises(ValueError, match="which no row of the description is about"):
+    with pytest.raises(ValueError, match="which the description does not have"):
         fit_images(of(data.X_train, data.y_train), some)
     one = np.isin(data.y_train, data.seen_classes[:1])
     with pytest.raises(ValueError, match="too few"):

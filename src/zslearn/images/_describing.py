@@ -22,8 +22,10 @@ from zslearn.images._backbones import Backbone, load_backbone
 from zslearn.images._features import (
     ImageFeatures,
     extract_features,
+    is_feature_table,
     load_features,
     refuse_other_features,
+    table_features,
 )
 from zslearn.signatures._text import ENCODER_NAMES, encoder_name, text_signatures
 
@@ -105,7 +107,8 @@ def features_for_model(
     Parameters
     ----------
     source : path
-        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths.
+        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths; for a
+        model of a table another one with its columns.
     about : mapping
         `about` of the model file, whose "features" say how features were made.
     model_name : str, default="the model"
@@ -128,6 +131,16 @@ def features_for_model(
     expected = about.get("features")
     expected = expected if isinstance(expected, Mapping) else {}
     where = plain(source)
+    columns, label = expected.get("columns"), expected.get("label")
+    if isinstance(columns, list) and Path(source).suffix != ".npz":
+        if not Path(source).is_file() or not is_feature_table(source):
+            raise ValueError(
+                f"{model_name} was fitted on a table with the columns {name_some(columns)}; "
+                f"{where} is no such table (.csv, .parquet)."
+            )
+        return table_features(
+            source, columns=columns, label=label if isinstance(label, str) else None
+        )
     if Path(source).suffix == ".npz":
         features = load_features(source)
         refuse_other_features(expected, features.about, whose=model_name, where=where)
