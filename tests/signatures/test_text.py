@@ -60,6 +60,29 @@ def test_a_series_is_read_by_its_index():
         text_signatures(pd.Series(["a", "b"], index=["x", "x"]), lengths)
 
 
+def test_sentences_are_kept_apart():
+    found = text_signatures({"x": ["a", "aaa"], 2: "bb"}, lengths, pool=None)
+    assert found.index.tolist() == [("x", 0), ("x", 1), (2, 0)]
+    assert found.index.names == ["class", "sentence"]
+    assert found.to_numpy().tolist() == [[1, 1, 1], [3, 3, 1], [2, 0, 1]]
+    pooled = text_signatures({"x": ["a", "aaa"], 2: "bb"}, lengths)
+    assert found.groupby("class", sort=False).mean().equals(pooled)
+    with pytest.raises(ValueError, match="pool='max'"):
+        text_signatures({"x": "a"}, lengths, pool="max")
+
+
+@pytest.mark.parametrize("pool", ["mean", None])
+def test_texts_are_averaged_over_prompts(pool):
+    found = text_signatures({"x": ["a", "bb"]}, lengths, pool=pool, prompts=["{}", "ba {}!{}"])
+    # Lengths 1 and 6 of "a" and "ba a!a", 2 and 8 of the other; letters a 1 and 3, 0 and 1.
+    rows = np.array([[3.5, 2, 1], [5, 0.5, 1]])
+    expected = rows if pool is None else rows.mean(axis=0, keepdims=True)
+    assert found.to_numpy().tolist() == expected.tolist()
+    for wrong in ("a bird", [], ["{}", "bird"]):
+        with pytest.raises(ValueError, match="Prompts need '{}'"):
+            text_signatures({"x": "a"}, lengths, prompts=wrong)
+
+
 def test_vectors_are_kept_by_content(counting):
     first = encode_text(["one", "two", "one"])
     assert counting == ["one", "two"]

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from zslearn._utils._array import unit_rows
-from zslearn._utils._messages import composed, name_some, plain, warn_user
+from zslearn._utils._messages import composed, plain, warn_user
 from zslearn.datasets._files import read_rows
 from zslearn.datasets._signature_files import read_signature_table
 from zslearn.images._backbones import Backbone, load_backbone
@@ -25,7 +25,13 @@ from zslearn.images._features import (
     load_features,
     refuse_other_features,
 )
-from zslearn.signatures._text import ENCODER_NAMES, encoder_name, text_signatures
+from zslearn.signatures._text import (
+    ENCODER_NAMES,
+    check_prompts,
+    encoder_name,
+    fill_prompts,
+    text_signatures,
+)
 
 #: What a name is put into where no other prompts are given.
 PROMPTS = ("a photo of a {}.",)
@@ -256,10 +262,7 @@ def text_features(
     ValueError
         The model has no side for text, or a prompt has no place for the name.
     """
-    if isinstance(prompts, str):
-        prompts = [prompts]
-    if not prompts or any("{}" not in prompt for prompt in prompts):
-        raise ValueError(f"Prompts need '{{}}' where the name stands; got {name_some(prompts)}.")
+    prompts = check_prompts(prompts)
     described = names if isinstance(names, Mapping) else {name: name for name in names}
     if not described:
         raise ValueError("There are no names of classes.")
@@ -267,7 +270,7 @@ def text_features(
     rows = {}
     for label, said in described.items():
         texts = [said] if isinstance(said, str) else list(said)
-        filled = [prompt.replace("{}", text) for text in texts for prompt in prompts]
+        filled = fill_prompts(texts, prompts)
         rows[label] = unit_rows(network.encode_text(filled).mean(axis=0, keepdims=True))[0]
     columns = [f"text {i}" for i in range(network.n_features)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -277,6 +277,8 @@ def text_signatures(
     descriptions: Mapping[Any, str | Iterable[str]] | pd.Series,
     encoder: Encoder | None = None,
     *,
+    pool: Literal["mean"] | None = "mean",
+    prompts: str | Sequence[str] = ("{}",),
     cache: bool = True,
     progress: bool = False,
 ) -> pd.DataFrame:
@@ -285,15 +287,27 @@ def text_signatures(
     Parameters
     ----------
     descriptions : mapping or Series
-        Label → one text or several: names, glosses, a person's own words. Vectors of several texts
-        of a class are averaged.
+        Label → one text or several: names, glosses, a person's own words.
     encoder, cache, progress
         As of :func:`encode_text`.
+    pool : "mean" or None, default="mean"
+        "mean": the vectors of several texts of a class are averaged. None: each text keeps a row
+        of its own.
+    prompts : str or sequence of str, default=("{}",)
+        What each text is put into, in the place of "{}", such as "a photo of a {}, a kind of
+        bird"; the vectors of a text in several prompts are averaged.
 
     Returns
     -------
     DataFrame
-        One row per class, in the order of `descriptions`; the index holds the labels.
+        One row per class, in the order of `descriptions`; the index holds the labels. Without
+        pooling one row per text: the index has the levels "class" and "sentence", which counts
+        the texts of a class from 0.
+
+    Raises
+    ------
+    ValueError
+        A class has no text or an empty one, or a prompt has no place for the text.
 
     See Also
     --------
@@ -308,7 +322,47 @@ def text_signatures(
     ... })
     >>> signatures.shape
     (2, 512)
+    >>> apart = text_signatures({"okapi": ["forest animal", "small giraffe"]}, pool=None,
+    ...                         prompts=["a photo of a {}.", "a drawing of a {}."])
+    >>> apart.index.tolist()
+    [('okapi', 0), ('okapi', 1)]
     """
+    if pool not in ("mean", None):
+        raise ValueError(f"pool={pool!r}; there are 'mean' and None.")
+    of_class = texts_by_class(descriptions)
+    prompts = check_prompts(prompts)
+    counts = np.array([len(texts) for texts in of_class.values()])
+    filled = fill_prompts([text for texts in of_class.values() for text in texts], prompts)
+    vectors = encode_text(filled, encoder, cache=cache, progress=progress)
+    vectors = vectors.reshape(counts.sum(), len(prompts), -1).mean(axis=1)
+    columns = column_names("text", vectors.shape[1])
+    index = pd.Index(list(of_class), name="class", tupleize_cols=False)
+    if pool is None:
+        numbers = np.concatenate([np.arange(count) for count in counts])
+        apart = pd.MultiIndex.from_arrays(
+            [index.repeat(counts), numbers], names=["class", "sentence"]
+        )
+        return pd.DataFrame(vectors, index=apart, columns=columns)
+    starts = np.append(0, np.cumsum(counts)[:-1])
+    means = np.add.reduceat(vectors, starts, axis=0) / counts[:, None]
+    return pd.DataFrame(means, index=index, columns=columns)
+
+
+def check_prompts(prompts: str | Sequence[str]) -> list[str]:
+    """Prompts as a list; each must have a place for the text."""
+    found = [prompts] if isinstance(prompts, str) else list(prompts)
+    if not found or any("{}" not in prompt for prompt in found):
+        raise ValueError(f"Prompts need '{{}}' where the text stands; got {name_some(found)}.")
+    return found
+
+
+def fill_prompts(texts: Iterable[str], prompts: Sequence[str]) -> list[str]:
+    """Each text in each prompt; those of a text stand together."""
+    return [prompt.replace("{}", text) for text in texts for prompt in prompts]
+
+
+def texts_by_class(descriptions: Any) -> dict[Any, list[str]]:
+    """The texts of each class; an error names the class that has none."""
     if isinstance(descriptions, pd.Series):
         if not descriptions.index.is_unique:
             twice = descriptions.index[descriptions.index.duplicated()].unique()
@@ -319,14 +373,7 @@ def text_signatures(
             "descriptions must map each label to a text or to several; got "
             f"{'nothing' if isinstance(descriptions, Mapping) else type(descriptions).__name__}."
         )
-    of_class = {label: _texts_of(label, texts) for label, texts in descriptions.items()}
-    texts = [text for of_label in of_class.values() for text in of_label]
-    vectors = encode_text(texts, encoder, cache=cache, progress=progress)
-    counts = np.array([len(of_label) for of_label in of_class.values()])
-    starts = np.append(0, np.cumsum(counts)[:-1])
-    means = np.add.reduceat(vectors, starts, axis=0) / counts[:, None]
-    index = pd.Index(list(of_class), name="class", tupleize_cols=False)
-    return pd.DataFrame(means, index=index, columns=column_names("text", means.shape[1]))
+    return {label: _texts_of(label, texts) for label, texts in descriptions.items()}
 
 
 def column_names(kind: str, n_columns: int) -> list[str]:
