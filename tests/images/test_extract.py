@@ -282,5 +282,5 @@ def test_prompts_alone_name_colours(folder, open_clip):  # noqa: F811
         model.predict(features.X, classes=["pink"])
     with pytest.raises(ValueError, match="is expecting 3 features"):
         model.predict(np.eye(7))
-    with pytest.raises(ValueError, match="where the name stands"):
+    with pytest.raises(ValueError, match="where the text stands"):
         text_features(["red"], ["a colour"], backbone=backbone)
