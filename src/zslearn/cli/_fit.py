@@ -198,12 +198,13 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     )
     numbers = "a table .csv or .parquet with a row of numbers per class, named by the first column"
     encoder = (
-        "what reads the texts: use, minilm, st:FOLDER, or backbone for the text side of an "
+        "what reads the texts: use, minilm, glove, st:FOLDER, or backbone for the text side of an "
         "open_clip model (default: backbone where it has one, else use)"
     )
     none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
     parser.add_argument("source", type=Path, metavar="IMAGES|FEATURES", help=source)
-    texts = "a table .csv with the columns class and text"
+    texts = "a table .csv with the columns class and text, or a .json of texts by class"
+    prompts = 'what each text is put into at "{}"; several are averaged'
     described = parser.add_mutually_exclusive_group(required=True)
     described.add_argument("--signatures", type=Path, metavar="FILE", help=numbers)
     described.add_argument("--describe", type=Path, metavar="FILE", help=texts)
@@ -214,6 +215,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         ("--text-encoder", "NAME", None, encoder),
+        ("--prompts", "PROMPT…", None, prompts),
         ("--method", "METHOD", "exem", "the method, as zslearn bench names them"),
         ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
         ("--none", float, None, none),
@@ -266,8 +268,10 @@ def _run_tune(arguments: argparse.Namespace) -> int:
 
 def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, Any]:
     """Features, what describes the classes, and the fitted method."""
-    if arguments.signatures is not None and arguments.text_encoder is not None:
-        raise ValueError("--text-encoder is for --describe.")
+    if arguments.signatures is not None:
+        for word in ("text_encoder", "prompts"):
+            if getattr(arguments, word) is not None:
+                raise ValueError(f"--{word.replace('_', '-')} is for --describe.")
     # Checked before long work, so that mistakes are found at once.
     find_method(arguments.method)
     if arguments.none is not None and not 0 < arguments.none < 1:
@@ -277,9 +281,9 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
     for path in (arguments.out, arguments.keep_features):
         if path is not None:
             refuse_unwritable(path)
-    texts = None if arguments.describe is None else read_class_texts(arguments.describe)
-    table = None if arguments.signatures is None else read_class_table(arguments.signatures)
     with warnings_as_lines():
+        texts = None if arguments.describe is None else read_class_texts(arguments.describe)
+        table = None if arguments.signatures is None else read_class_table(arguments.signatures)
         features = _training_features(arguments)
         _name_left_out(features)
         if table is None:
@@ -287,6 +291,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
             table = describe_in_text(
                 texts or {},
                 arguments.text_encoder,
+                prompts=arguments.prompts,
                 about_features=features.about,
                 progress=True,
             )
@@ -484,7 +489,7 @@ def add_add_class(parser: argparse.ArgumentParser) -> None:
     """Describe further classes to a model file; nothing is learned again."""
     table = (
         "a table .csv with the columns of the model's signatures, or with the columns class and "
-        "text for a model whose classes are described in text"
+        "text, or a .json of texts by class, for a model whose classes are described in text"
     )
     encoder = (
         "what reads the texts, for a model that names an encoder in a folder, read on your word"

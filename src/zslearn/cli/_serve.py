@@ -73,6 +73,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         ("--weights", "FILE", None, "weights, for a network that needs them"),
         ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
         ("--text-encoder", "NAME", None, encoder),
+        ("--describe", "FILE", None, "add the classes of a .csv (class, text) or .json of texts"),
     )
     group = parser.add_argument_group("limits")
     add_options(group, *((word, kind, None, text) for word, kind, text in _LIMITS.values()))
@@ -81,7 +82,8 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from zslearn.serving._recognizer import Limits, Recognizer
+    from zslearn.images._describing import read_class_texts
+    from zslearn.serving._recognizer import Limits, Recognizer, Refusal
     from zslearn.serving._service import serve
 
     words = {name: word[2:].replace("-", "_") for name, (word, _, _) in _LIMITS.items()}
@@ -96,6 +98,13 @@ def run_serve(arguments: argparse.Namespace) -> int:
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
         encoder=arguments.text_encoder,
     )
+    if arguments.describe is not None:
+        for name, texts in read_class_texts(arguments.describe).items():
+            if recognizer.snapshot.known(name) is None:
+                try:
+                    recognizer.add(name, text=texts)
+                except Refusal as refusal:
+                    raise ValueError(f"{plain(arguments.describe)}: {refusal.reason}") from refusal
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     what = "images and features" if recognizer.backbone is not None else "features"
     print(

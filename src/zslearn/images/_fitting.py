@@ -34,6 +34,7 @@ from zslearn.images._describing import (
     Description,
     describe_in_text,
     encoder_for_model,
+    prompts_for_model,
     refuse_foreign_network,
 )
 from zslearn.images._features import ImageFeatures
@@ -173,7 +174,9 @@ def _described(
     features = features if isinstance(features, Mapping) else {}
     if encoder == "backbone":
         refuse_foreign_network(str(features.get("backbone", "")), where)
-    new = describe_in_text(description, encoder, about_features=features)
+    new = describe_in_text(
+        description, encoder, prompts=prompts_for_model(signatures), about_features=features
+    )
     known = signatures.get("texts")
     known = known if isinstance(known, Mapping) else {}
     signatures["texts"] = {**known, **new.about["texts"]}

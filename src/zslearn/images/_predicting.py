@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import to_numpy
+from zslearn._utils._array import to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.inspection._explain import Explanation, TrainingPictures, explain
@@ -173,8 +173,10 @@ class PromptClassifier(ZeroShotPredictor):
 
     Parameters
     ----------
-    signatures : DataFrame of shape (n_classes, n_features)
+    signatures : DataFrame of shape (n_classes, n_features) or (n_texts, n_features)
         Vectors of the classes in the space of the features, as :func:`text_features` gives them.
+        With several rows per class (`pool=None` there) the score of a class is the mean of the
+        cosines with its texts.
     temperature : float, default=0.01
         What cosines are divided by to become logarithms of probabilities; 0.01 is what such models
         are trained to.
@@ -199,6 +201,8 @@ class PromptClassifier(ZeroShotPredictor):
             raise ValueError(f"temperature={temperature} must be positive.")
         if signatures.index.has_duplicates:
             raise ValueError("A class is described twice.")
+        if signatures.index.nlevels > 2:
+            raise ValueError("The rows of signatures are named by class, or by class and sentence.")
         self.signatures = signatures
         self.temperature = temperature
         self.n_features_in_ = signatures.shape[1]
@@ -206,12 +210,13 @@ class PromptClassifier(ZeroShotPredictor):
 
     @property
     def class_scorer_(self) -> ClassScorer:
-        """Cosines of pictures and texts."""
-        table = self.signatures.sort_index()
-        texts = table.to_numpy(dtype=np.float64)
-        embedding = Embedding(lambda rows: rows)
-        labels = table.index.to_numpy()
-        return ClassScorer(labels, texts, embedding, "cosine", temperature=self.temperature)
+        """Cosines of pictures and texts; of several texts of a class their mean."""
+        unit = unit_rows(self.signatures.to_numpy(dtype=np.float64))
+        labels = self.signatures.index.get_level_values(0)
+        texts = pd.DataFrame(unit, index=labels).groupby(level=0).mean()
+        classes = texts.index.to_numpy()
+        embedding = Embedding(unit_rows)
+        return ClassScorer(classes, texts.to_numpy(), embedding, temperature=self.temperature)
 
     def _checked_scorer(self) -> ClassScorer:
         return self.class_scorer_

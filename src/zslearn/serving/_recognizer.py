@@ -29,7 +29,13 @@ from zslearn._utils._files import (
 from zslearn._utils._messages import can_be_seen, composed, did_you_mean, no_user_warnings, plain
 from zslearn.images._backbones import Backbone
 from zslearn.images._decoding import UnreadableImageError, as_seen, needed_bytes, open_image
-from zslearn.images._describing import backbone_for_model, encoder_for_model, text_features
+from zslearn.images._describing import (
+    PROMPTS,
+    backbone_for_model,
+    encoder_for_model,
+    prompts_for_model,
+    text_features,
+)
 from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence._model_files import ModelFile, read_model
 from zslearn.signatures._table import SignatureTable
@@ -524,6 +530,7 @@ class Recognizer:
         # A file that does not name its encoder is served; its classes are described by numbers.
         self.encoder: str | None = named if isinstance(named, str) else None
         self._text_encoder = encoder
+        self._prompts = prompts_for_model(said)
         if encoder is not None:
             self._text_encoder = encoder_for_model(self.encoder or "", encoder, plain(self.path))
         texts = said.get("texts")
@@ -642,10 +649,13 @@ class Recognizer:
             if encoder == "backbone":
                 if self.backbone is None:
                     raise Refusal(422, "The model does not say which network made its texts.")
-                table = text_features({"new": texts}, backbone=self.backbone)
+                table = text_features(
+                    {"new": texts}, self._prompts or PROMPTS, backbone=self.backbone
+                )
             else:
                 # Nothing of a request is left on the disk.
-                table = text_signatures({"new": texts}, encoder, cache=False)
+                prompts = self._prompts or "{}"
+                table = text_signatures({"new": texts}, encoder, prompts=prompts, cache=False)
         values = table.to_numpy(dtype=np.float64)[0]
         if len(values) != len(self.attributes.names):
             raise Refusal(
