@@ -163,10 +163,12 @@ def test_tables_of_classes(tmp_path):
     described = read_class_table(path)
     assert described.signatures.index.tolist() == ["1", "2"]
     path.write_text("class,text\n003.Sooty_Albatross,\ncat,a\ncat,b\n")
-    assert read_class_texts(path) == {
-        "003.Sooty_Albatross": ["Sooty Albatross"],
-        "cat": ["a", "b"],
-    }
+    as_json = tmp_path / "c.json"
+    as_json.write_text('{"003.Sooty_Albatross": [], "cat": ["a", "b"]}')
+    for file in (path, as_json):
+        with pytest.warns(InputWarning, match="1 of 2 classes have no text.*Sooty_Albatross"):
+            found = read_class_texts(file)
+        assert found == {"003.Sooty_Albatross": ["Sooty Albatross"], "cat": ["a", "b"]}
     for text, message in (("class,text\n", "no rows"), ("class,text\n,x\n", "line 2 names no")):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):

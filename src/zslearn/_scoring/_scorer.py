@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -139,6 +139,46 @@ class ClassScorer:
             precedence=precedence,
         )
 
+    def with_prior(self, prior: Any = None) -> ClassScorer:
+        """Weigh classes by what is known before the image: place, season, how common each is.
+
+        Parameters
+        ----------
+        prior : mapping of label to float, or None, default=None
+            Odds of classes, positive, up to a common factor; those that are not named have 1.
+
+        Returns
+        -------
+        ClassScorer
+            A new scorer: its scores have temperature × log odds added, so that probabilities are
+            multiplied by the odds and brought to the sum 1.
+        """
+        if prior is None:
+            return self
+        if not isinstance(prior, Mapping) or not prior:
+            raise ValueError(f"prior must map classes to their odds; got {prior!r}.")
+        if self.temperature is None:
+            raise ValueError(
+                "prior= needs probabilities, and these scores have no temperature. Use "
+                "CalibratedStacking(…, temperature='cv'), ZeroShotSearchCV(…, temperature='cv'), "
+                "or GaussianEXEM."
+            )
+        positions = find_classes(list(prior), self.labels, "prior")
+        try:
+            odds = np.asarray(list(prior.values()), dtype=np.float64)
+        except (TypeError, ValueError):
+            odds = np.full(len(prior), np.nan)
+        wrong = ~(np.isfinite(odds) & (odds > 0))
+        if odds.ndim != 1 or wrong.any():
+            label = list(prior)[int(np.argmax(wrong))]
+            raise ValueError(
+                f"prior: the odds of {name_some([label])} are {prior[label]!r}; odds are numbers "
+                "above 0. What is impossible is left out of the candidates by classes=."
+            )
+        bias = np.zeros(len(self.labels)) if self.bias is None else self.bias.copy()
+        bias[positions] += self.temperature * np.log(odds)
+        return replace(self, bias=bias)
+
     def at_temperature(self, temperature: float) -> ClassScorer:
         """The same scorer with a temperature, so that it has probabilities.
 
@@ -195,28 +235,30 @@ def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
     return np.asarray([label in wanted for label in labels.tolist()], dtype=bool)
 
 
-def find_classes(classes: Any, known: NDArray[Any]) -> NDArray[np.intp]:
+def find_classes(
+    classes: Any, known: NDArray[Any], where_named: str = "classes"
+) -> NDArray[np.intp]:
     """Positions among the known labels of the candidates that a user named."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
-        raise ValueError(f"classes must be a list of labels; got {classes!r}.")
-    labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, "classes")
+        raise ValueError(f"{where_named} must be a list of labels; got {classes!r}.")
+    labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, where_named)
     if labels.size == 0:
-        raise ValueError("classes is empty: name at least one candidate, or leave it out.")
+        raise ValueError(f"{where_named} is empty: name at least one candidate, or leave it out.")
     where = {label: i for i, label in enumerate(known.tolist())}
     kinds = label_kind(labels), label_kind(known)
     if kinds[0] != kinds[1]:
         raise ValueError(
-            f"classes names what is not described: {name_some(labels.tolist())}. Its labels are "
-            f"{kinds[0]}s, those of classes_ are {kinds[1]}s: they can never be equal."
+            f"{where_named} names what is not described: {name_some(labels.tolist())}. Its labels "
+            f"are {kinds[0]}s, those of classes_ are {kinds[1]}s: they can never be equal."
         )
     unknown = [label for label in labels.tolist() if label not in where]
     if unknown:
-        near = name_near_misses(unknown, where, unknown_in="classes", known_in="classes_")
+        near = name_near_misses(unknown, where, unknown_in=where_named, known_in="classes_")
         raise ValueError(
-            f"classes names what is not described: {name_some(unknown)}."
+            f"{where_named} names what is not described: {name_some(unknown)}."
             f"{near or ' Describe it with add_classes, or look at classes_.'}"
         )
     if len(np.unique(labels)) < len(labels):
         values, counts = np.unique(labels, return_counts=True)
-        raise ValueError(f"classes names twice: {name_some(values[counts > 1].tolist())}.")
+        raise ValueError(f"{where_named} names twice: {name_some(values[counts > 1].tolist())}.")
     return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)

@@ -73,6 +73,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         ("--weights", "FILE", None, "weights, for a network that needs them"),
         ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
         ("--text-encoder", "NAME", None, encoder),
+        ("--prior", "FILE", None, "a .json of the odds of classes at this place; others have 1"),
         ("--describe", "FILE", None, "add the classes of a .csv (class, text) or .json of texts"),
     )
     group = parser.add_argument_group("limits")
@@ -82,6 +83,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
+    from zslearn.datasets._files import read_json
     from zslearn.images._describing import read_class_texts
     from zslearn.serving._recognizer import Limits, Recognizer, Refusal
     from zslearn.serving._service import serve
@@ -90,6 +92,9 @@ def run_serve(arguments: argparse.Namespace) -> int:
     limits = {name: getattr(arguments, word) for name, word in words.items()}
     if limits["body_bytes"] is not None:
         limits["body_bytes"] = int(limits["body_bytes"] * 2**20)
+    prior = None if arguments.prior is None else read_json(arguments.prior)
+    if not isinstance(prior, dict | None):
+        raise ValueError(f"{plain(arguments.prior)} must map classes to their odds.")
     recognizer = Recognizer(
         arguments.model,
         added=arguments.added,
@@ -97,6 +102,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
         encoder=arguments.text_encoder,
+        prior=prior,
     )
     if arguments.describe is not None:
         for name, texts in read_class_texts(arguments.describe).items():

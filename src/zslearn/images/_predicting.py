@@ -89,19 +89,26 @@ class RankedClasses(NamedTuple):
 
 
 def rank_classes(
-    model: Any, X: NDArray[Any], *, classes: Sequence[Any] | None = None, top: int = 5
+    model: Any,
+    X: NDArray[Any],
+    *,
+    classes: Sequence[Any] | None = None,
+    top: int = 5,
+    prior: Mapping[Any, float] | None = None,
 ) -> RankedClasses:
     """The best classes of each image, among some or all; fewer where there are not so many."""
     labels = candidate_classes(model, classes)
     k = min(top, len(labels))
+    # Models of other authors need not know of a prior.
+    weighed = {} if prior is None else {"prior": prior}
     best, scores, chances, none = [], [], [], []
     for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
         # Scores, probabilities and rejections need the same embedding of the images.
         block = EmbeddedRows(X[rows]) if isinstance(model, ZeroShotPredictor) else X[rows]
-        found, values = model.predict_top_k(block, k, classes=labels)
+        found, values = model.predict_top_k(block, k, classes=labels, **weighed)
         best.append(found)
         scores.append(to_numpy(values))
-        chances.append(_probabilities(model, block, labels, found))
+        chances.append(_probabilities(model, block, labels, found, weighed))
         if hasattr(model, "is_none"):
             none.append(model.is_none(block, classes=labels))
     return RankedClasses(
@@ -146,12 +153,16 @@ def candidate_classes(model: Any, classes: Sequence[Any] | None = None) -> NDArr
 
 
 def _probabilities(
-    model: Any, X: NDArray[Any] | EmbeddedRows, labels: NDArray[Any], best: NDArray[Any]
+    model: Any,
+    X: NDArray[Any] | EmbeddedRows,
+    labels: NDArray[Any],
+    best: NDArray[Any],
+    weighed: Mapping[str, Any],
 ) -> NDArray[Any]:
     """Probabilities of the named classes, NaN where the model has none."""
     if not hasattr(model, "predict_proba"):
         return np.full(best.shape, np.nan)
-    chances = to_numpy(model.predict_proba(X, classes=labels))
+    chances = to_numpy(model.predict_proba(X, classes=labels, **weighed))
     column = {label: i for i, label in enumerate(labels.tolist())}
     at = np.array([[column[label] for label in row] for row in best.tolist()], dtype=np.intp)
     return np.take_along_axis(chances, at, axis=1)

@@ -91,6 +91,9 @@ class Features(_Body):
 
     features: Any
     trial: Trial | None = Field(None, description="A class that is tried, and not kept.")
+    prior: dict[str, float] | None = Field(
+        None, description="Odds of classes before the image is seen; 1 for those not named."
+    )
 
     @field_validator("features")
     @classmethod
@@ -436,7 +439,7 @@ def _add_predict(
         explain: Explain = False,
         features: ShowFeatures = False,
     ) -> Response:
-        trial = None
+        trial = prior = None
         X: Any
         if content_type(request) == "multipart/form-data":
             # Refused before the body is read.
@@ -446,11 +449,11 @@ def _add_predict(
             X = await decode(images)
         else:
             body = await read_json(request, Features, recognizer)
-            X = body.features
+            X, prior = body.features, body.prior
             names = [str(place) for place in range(len(X))]
             if body.trial is not None:
                 trial = await asyncio.to_thread(try_class, body.trial)
-        job = Job(X, top=top, among=among, explain=explain, trial=trial)
+        job = Job(X, top=top, among=among, explain=explain, trial=trial, prior=prior)
         found, made = await asyncio.wrap_future(batcher.submit(job))
         for answer in found:
             measures.images.labels(answer["ranked"][0]["known_by"]).inc()
