@@ -13,7 +13,7 @@ COLORS = {"red": [1, 0, 0], "blue": [0, 1, 0], "dark": [0, 0, 0.05]}
 
 def by_colors(texts):
     rows = [[COLORS[word] for word in text.lower().split() if word in COLORS] for text in texts]
-    return [np.sum(colors, axis=0) + [0, 0, 1] for colors in rows]
+    return [np.add(np.sum(colors, axis=0), [0, 0, 1]) for colors in rows]
 
 
 SAID = {
