@@ -17,8 +17,8 @@ Classes
     concepts with the same drawing in two sets or more are one; the one that more sets draw stays.
     The rule gives 601 concepts from 156 sets of 118 designers.
 Pictures
-    Black on white, 128 × 128 pixels, some 19,700. What the renderer cannot draw, what is blank, and what is
-    pixel by pixel a picture that came before (in the order of set names) is left out.
+    Black on white, 128 × 128 pixels, some 19,700. What the renderer cannot draw, what is blank, and
+    what is pixel by pixel a picture that came before (in the order of set names) is left out.
 Splits
     A seed puts concepts in a random order, of which the first quarter is unseen, and designers
     likewise. Training: seen concepts by seen designers. test_unseen: unseen concepts by unseen
