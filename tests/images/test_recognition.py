@@ -234,6 +234,27 @@ def test_a_file_reads_no_encoder(named, data, tmp_path, monkeypatch):
     assert read == [f"st:{folder}"]
 
 
+def test_added_classes_are_put_into_the_prompts_of_the_file(data, tmp_path, monkeypatch):
+    used = []
+
+    def signatures(texts, encoder, *, prompts, **options):
+        used.append((list(texts), prompts))
+        return pd.DataFrame(
+            np.random.default_rng(len(used)).random((len(texts), 4)), index=list(texts)
+        )
+
+    monkeypatch.setattr(_describing, "text_signatures", signatures)
+    said = dict.fromkeys(data.signatures.index.astype(str), "a thing")
+    description = describe_in_text(said, "use", prompts="a photo of {}")
+    features = of(data.X_train, data.y_train)
+    model = fit_images(features, description.signatures, "eszsl", tune=None)
+    save_image_model(model, tmp_path / "m.zsl", features, description, method="eszsl")
+    add_classes_to_file(tmp_path / "m.zsl", {"new": "b"})
+    assert used == [(list(said), ["a photo of {}"]), (["new"], ["a photo of {}"])]
+    with pytest.raises(ValueError, match="Prompts need"):
+        describe_in_text(said, "use", prompts="a photo")
+
+
 def test_another_encoder_than_that_of_the_file(data, tmp_path):
     model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
     about = {"signatures": {"kind": "text", "encoder": "use", "texts": {}}}
