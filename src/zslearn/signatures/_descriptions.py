@@ -159,7 +159,10 @@ def _neighbours(vectors: pd.DataFrame, means: pd.DataFrame | None) -> pd.DataFra
     by_images = np.array(seen, dtype=object)[
         _similarity(means.loc[seen].to_numpy(dtype=np.float64)).argmax(axis=1)
     ]
-    rows, columns = vectors.index.get_indexer(seen), vectors.index.get_indexer(by_images)
+    rows, columns = (
+        vectors.index.get_indexer(pd.Index(seen)),
+        vectors.index.get_indexer(pd.Index(by_images)),
+    )
     ranks = 1 + (similarity[rows] > similarity[rows, columns][:, None]).sum(axis=1)
     table["by images"] = pd.Series(by_images, index=seen)
     table["its rank by text"] = pd.Series(ranks, index=seen, dtype="Int64")
