@@ -260,6 +260,8 @@ def test_an_onnx_model_from_its_folder(tmp_path):
     # Padding does not count, and the order is that of the texts.
     np.testing.assert_allclose(found, means / np.linalg.norm(means, axis=1)[:, None], atol=1e-6)
     assert encoder_name(folder) == f"st:{folder}"
+    with pytest.warns(InputWarning, match="1 texts are in a language .* 'roter Vogel'"):
+        encode_text(["red bird", "roter Vogel"], folder, cache=False)
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 2}')
@@ -281,6 +283,12 @@ def test_onnx_models_that_are_no_encoders(tmp_path):
     (folder / "one.onnx").unlink()
     with pytest.raises(ValueError, match="cannot be loaded"):
         encode_text(["red"], folder, cache=False)
+    folder = write_onnx(tmp_path / "c")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text('{"pooling_mode_max_tokens": true}')
+    with pytest.raises(ValueError, match="neither the mean of tokens nor the first token"):
+        encode_text(["red"], folder, cache=False)
+    folder = tmp_path / "b"
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ValueError, match=r"two.onnx without a tokenizer.json"):
         encoder_name(folder)

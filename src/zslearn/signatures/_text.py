@@ -77,6 +77,7 @@ _PACKAGES = {
 }
 #: Encoders that are known by their names.
 ENCODER_NAMES = tuple(_PACKAGES)
+_ENGLISH = ("minilm", "glove")
 
 
 def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
@@ -236,9 +237,17 @@ def _load_onnx(folder: str) -> Encode:
         )
     outputs = [node.name for node in session.get_outputs()]
     output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
-    by_first_token = bool(_setting(folder, "1_Pooling/config.json", "pooling_mode_cls_token"))
+    pooling = "1_Pooling/config.json"
+    by_first_token = bool(_setting(folder, pooling, "pooling_mode_cls_token"))
+    by_mean = bool(_setting(folder, pooling, "pooling_mode_mean_tokens"))
+    if Path(folder, pooling).is_file() and not (by_first_token or by_mean):
+        raise ValueError(
+            f"{plain(folder)}: {pooling} names neither the mean of tokens nor the first token; "
+            "export the network with an output sentence_embedding."
+        )
     limit = min(_setting(folder, name, key) or 512 for name, key in _TOKEN_LIMITS)
     padding = tokenizer.padding or {"pad_id": _setting(folder, "config.json", "pad_token_id") or 0}
+    unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "[UNK]")
     tokenizer.enable_truncation(limit)
     tokenizer.enable_padding(pad_id=padding["pad_id"])
 
@@ -246,10 +255,15 @@ def _load_onnx(folder: str) -> Encode:
         lengths = np.argsort([len(text) for text in texts], kind="stable")
         found: dict[int, Any] = {}
         too_long: list[str] = []
+        foreign: list[str] = []
         for start in range(0, len(texts), _ONNX_BATCH):
             some = lengths[start : start + _ONNX_BATCH].tolist()
             tokens = tokenizer.encode_batch([texts[i] for i in some])
-            too_long += [texts[i] for i, of in zip(some, tokens, strict=True) if of.overflowing]
+            for i, of in zip(some, tokens, strict=True):
+                if of.overflowing:
+                    too_long.append(texts[i])
+                if of.ids.count(unknown) * 2 > sum(of.attention_mask):
+                    foreign.append(texts[i])
             columns = {
                 "input_ids": np.array([of.ids for of in tokens], dtype=np.int64),
                 "attention_mask": np.array([of.attention_mask for of in tokens], dtype=np.int64),
@@ -261,6 +275,7 @@ def _load_onnx(folder: str) -> Encode:
                 rows = rows[:, 0] if by_first_token else (rows * mask).sum(axis=1) / mask.sum(1)
             found.update(zip(some, unit_rows(rows), strict=True))
         _warn_of_length(too_long, f"{limit} tokens")
+        _warn_of_language(foreign, "of this folder")
         return np.stack([found[i] for i in range(len(texts))])
 
     return encode
@@ -387,8 +402,9 @@ def encode_text(
     """
     wanted = _check_texts(texts)
     load, identity = _find_encoder(encoder)
-    if isinstance(encoder, str | None):
-        _warn_of_language(wanted, encoder or "use")
+    if encoder is None or (isinstance(encoder, str) and encoder in _PACKAGES):
+        foreign = [t for t in wanted if _is_foreign(t[:1000], only_english=encoder in _ENGLISH)]
+        _warn_of_language(foreign, repr(encoder or "use"))
     keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in wanted]
     path = None
     if cache and identity is not None:
@@ -580,15 +596,11 @@ _SMALL_WORDS = {
 
 
 def _warn_of_language(texts: Sequence[str], encoder: str) -> None:
-    """Name texts in a language that a known encoder was not trained on; they are encoded."""
-    if encoder not in _PACKAGES:
-        return
-    strange = [text for text in texts if _is_foreign(text[:1000], only_english=encoder != "use")]
-    if strange:
-        advice = " 'use' knows 16 languages." if encoder != "use" else ""
+    """Name texts in a language that an encoder does not know; they are encoded all the same."""
+    if texts:
         warn_user(
-            f"{len(strange)} texts are in a language that the encoder {encoder!r} does not know, "
-            f"such as {plain(strange[0], 60)!r}; their vectors say little.{advice}"
+            f"{len(texts)} texts are in a language that the encoder {encoder} does not know, such "
+            f"as {plain(texts[0], 60)!r}; their vectors say little. 'use' knows 16 languages."
         )
 
 
