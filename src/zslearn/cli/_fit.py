@@ -227,7 +227,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     )
     numbers = "a table .csv or .parquet with a row of numbers per class, named by the first column"
     encoder = (
-        "what reads the texts: use, minilm, st:FOLDER, or backbone for the text side of an "
+        "what reads the texts: use, minilm, glove, st:FOLDER, or backbone for the text side of an "
         "open_clip model (default: backbone where it has one, else use)"
     )
     method = (
@@ -236,7 +236,8 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     )
     none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
     parser.add_argument("source", type=Path, metavar="IMAGES|TABLE", help=source)
-    texts = "a table .csv with the columns class and text"
+    texts = "a table .csv with the columns class and text, or a .json of texts by class"
+    prompts = 'what each text is put into at "{}"; several are averaged'
     described = parser.add_mutually_exclusive_group(required=True)
     described.add_argument("--signatures", type=Path, metavar="FILE", help=numbers)
     described.add_argument("--describe", type=Path, metavar="FILE", help=texts)
@@ -247,6 +248,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         ("--text-encoder", "NAME", None, encoder),
+        ("--prompts", "PROMPT…", None, prompts),
         ("--method", "METHOD", AUTO, method),
         ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
         ("--none", float, None, none),
@@ -314,8 +316,10 @@ def _run_tune(arguments: argparse.Namespace) -> int:
 
 def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, Any]:
     """Features, what describes the classes, and the fitted method."""
-    if arguments.signatures is not None and arguments.text_encoder is not None:
-        raise ValueError("--text-encoder is for --describe.")
+    if arguments.signatures is not None:
+        for word in ("text_encoder", "prompts"):
+            if getattr(arguments, word) is not None:
+                raise ValueError(f"--{word.replace('_', '-')} is for --describe.")
     # Checked before long work, so that mistakes are found at once.
     if arguments.method != AUTO:
         find_method(arguments.method)
@@ -339,6 +343,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
             table = describe_in_text(
                 texts or {},
                 arguments.text_encoder,
+                prompts=arguments.prompts,
                 about_features=features.about,
                 progress=True,
             )
@@ -566,7 +571,7 @@ def add_add_class(parser: argparse.ArgumentParser) -> None:
     """Describe further classes to a model file; nothing is learned again."""
     table = (
         "a table .csv with the columns of the model's signatures, or with the columns class and "
-        "text for a model whose classes are described in text"
+        "text, or a .json of texts by class, for a model whose classes are described in text"
     )
     encoder = (
         "what reads the texts, for a model that names an encoder in a folder, read on your word"

@@ -45,6 +45,7 @@ from zslearn.images._describing import (
     Description,
     describe_in_text,
     encoder_for_model,
+    prompts_for_model,
     refuse_foreign_network,
 )
 from zslearn.images._features import ImageFeatures
@@ -271,7 +272,9 @@ def _described(
     features = features if isinstance(features, Mapping) else {}
     if encoder == "backbone":
         refuse_foreign_network(str(features.get("backbone", "")), where)
-    new = describe_in_text(description, encoder, about_features=features)
+    new = describe_in_text(
+        description, encoder, prompts=prompts_for_model(signatures), about_features=features
+    )
     known = signatures.get("texts")
     known = known if isinstance(known, Mapping) else {}
     signatures["texts"] = {**known, **new.about["texts"]}
@@ -459,10 +462,8 @@ def refuse_undescribed(
 
 def fitted_method(model: Any, method: str) -> str:
     """The name of the method that a model was fitted with; "auto" is what it chose."""
-    while (
-        inner := getattr(model, "estimator_", None) or getattr(model, "_inner", None)
-    ) is not None:
-        model = inner
+    while isinstance(model, WrapsAnother):
+        model = model._inner
     kinds = {type(METHODS[name].make()): name for name in LEADING}
     return kinds[type(model)] if method == AUTO else method
 

@@ -13,6 +13,7 @@ from zslearn.signatures._class_graph import (
     cluster_hierarchy,
     imagenet_graph,
 )
+from zslearn.signatures._descriptions import description_report, random_descriptions
 from zslearn.signatures._hierarchy import hierarchy_distances, hierarchy_signatures
 from zslearn.signatures._kernels import (
     combine_signatures,
@@ -39,6 +40,7 @@ __all__ = [
     "class_graph",
     "cluster_hierarchy",
     "combine_signatures",
+    "description_report",
     "encode_text",
     "hierarchy_distances",
     "hierarchy_signatures",
@@ -46,6 +48,7 @@ __all__ = [
     "median_distance",
     "normalize_signatures",
     "normalized_similarity",
+    "random_descriptions",
     "rbf_similarity",
     "read_word_vectors",
     "text_signatures",
