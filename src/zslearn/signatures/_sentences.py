@@ -33,7 +33,7 @@ class SentenceKinds(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_kinds : int, default=600
+    n_kinds : int, default=1200
         The number of kinds; at most a third of the number of sentences.
     random_state : int, RandomState instance or None, default=0
         Of k-means.
@@ -64,7 +64,7 @@ class SentenceKinds(TransformerMixin, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(self, n_kinds: int = 600, *, random_state: Any = 0) -> None:
+    def __init__(self, n_kinds: int = 1200, *, random_state: Any = 0) -> None:
         self.n_kinds = n_kinds
         self.random_state = random_state
 

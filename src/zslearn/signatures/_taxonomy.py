@@ -85,7 +85,7 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     filled = _filled(table)
     pairs: dict[tuple[Hashable, Hashable], None] = {}
     paths = [
-        [taxon for taxon in ranks if taxon is not None] + [label]
+        [taxon for taxon in ranks if pd.notna(taxon)] + [label]
         for label, *ranks in filled.itertuples()
     ]
     for depth in range(1, filled.shape[1] + 1):
