@@ -13,7 +13,7 @@ from zslearn.signatures._class_graph import ClassTree
 from zslearn.signatures._views import MultiSignatures
 
 
-def _filled(table: pd.DataFrame) -> pd.DataFrame:
+def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
     """The ranks of each class, from the highest down; what other rows tell is filled in."""
     if not isinstance(table, pd.DataFrame) or not table.shape[1] or not len(table):
         raise ValueError(
@@ -82,7 +82,7 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     1      Herring Gull    Larus
     2  Ring-billed Gull    Larus
     """
-    filled = _filled(table)
+    filled = filled_ranks(table)
     pairs: dict[tuple[Hashable, Hashable], None] = {}
     paths = [
         [taxon for taxon in ranks if pd.notna(taxon)] + [label]
@@ -138,7 +138,7 @@ def taxonomy_signatures(
     >>> signatures.views["family"].columns.tolist()
     ['Laridae', 'Alcidae']
     """
-    filled = _filled(table)
+    filled = filled_ranks(table)
     if like is not None:
         unknown = [rank for rank in filled.columns if rank not in like.views]
         if unknown:
