@@ -44,8 +44,10 @@ def _fill_from_below(table: pd.DataFrame, low: int, high: int) -> None:
             f"The {table.columns[low]} {name_some([taxon])} is in more than one "
             f"{table.columns[high]}: {name_some(above)}. Mend the table."
         )
-    found = table.iloc[:, low].map(dict(known.itertuples(index=False)))
-    table.isetitem(high, table.iloc[:, high].where(table.iloc[:, high].notna(), found))
+    above_of: dict[Any, Any] = dict(known.itertuples(index=False))
+    higher = table.iloc[:, high]
+    filled = higher.where(higher.notna(), table.iloc[:, low].map(above_of))
+    table.isetitem(high, filled.to_numpy())
 
 
 def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
