@@ -86,6 +86,24 @@ def test_candidates(model, words, expected):
     assert set(pd.read_csv("p.csv")["class"]) <= expected
 
 
+def test_taxa(model, capsys):
+    ranks = "class,kind\nred,warm\nyellow,warm\nmagenta,warm\ncyan,cold\nblue,cold\ngreen,cold\n"
+    (model.parent / "ranks.csv").write_text(ranks)
+    words = ["predict", "m.zsl", "new", "--taxonomy", "ranks.csv", "--out", "p.csv", "--classes"]
+    assert main([*words, "warm", "cyan"]) == 0
+    assert set(pd.read_csv("p.csv")["class"]) == {"red", "yellow", "magenta", "cyan"}
+    assert main([*words, "wram"]) == 1
+    assert "no 'wram'. Did you mean 'warm'?" in capsys.readouterr().err
+    assert main(["evaluate", "m.zsl", "new", "--taxonomy", "ranks.csv", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    rows = {line.split("  ")[0]: line.split() for line in printed}
+    assert any(line.split()[-1:] == ["kind"] for line in printed)
+    assert rows["unseen classes, among these"][-1] == "1.000"
+    (model.parent / "torn.csv").write_text("class,a,b\nred,x,y\nblue,z,y\n")
+    assert main(["evaluate", "m.zsl", "new", "--taxonomy", "torn.csv"]) == 1
+    assert "'y' is in more than one a" in capsys.readouterr().err
+
+
 def test_explain(model, capsys):
     words = ["predict", "m.zsl", "new", "--classes", "cyan", "yellow", "--explain"]
     assert main([*words, "--out", "p.csv"]) == 0

@@ -23,7 +23,7 @@ from zslearn.cli._output import (
     say,
     warnings_as_lines,
 )
-from zslearn.datasets._files import read_lines
+from zslearn.datasets._files import read_csv, read_lines
 from zslearn.datasets._tables import scaled_signatures
 from zslearn.experiments._evaluate import evaluate
 from zslearn.experiments._methods import LEADING, find_method
@@ -61,8 +61,9 @@ from zslearn.images._predicting import (
     explain_predictions,
     prediction_table,
 )
-from zslearn.metrics._accuracy import harmonic_mean
+from zslearn.metrics._accuracy import harmonic_mean, rank_accuracy
 from zslearn.persistence._model_files import ModelFile, describe, read_model
+from zslearn.signatures._taxonomy import classes_below, filled_ranks, taxonomy_hierarchy
 from zslearn.signatures._text import encoder_name
 
 #: So many images that were left out are named, and so many settings of a search printed.
@@ -417,9 +418,11 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
         "also say why: which seen classes a described one was made from, which attributes decided "
         "against the runner-up, and the nearest training pictures"
     )
-    parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=_CANDIDATES)
+    classes = f"{_CANDIDATES}; with --taxonomy also taxa"
+    parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=classes)
     add_options(
         parser,
+        ("--taxonomy", "FILE", None, _TAXONOMY),
         ("--top", int, 2, "classes per image"),
         ("--out", "FILE", None, "write a table .csv (default: print)"),
         ("--explain", bool, False, why),
@@ -436,7 +439,8 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     with warnings_as_lines():
         file = read_model(arguments.model)
         # Before images are looked at, which takes long.
-        classes = candidate_classes(file.model, _named(arguments.classes, file.model)).tolist()
+        words = _below_taxa(arguments.classes, arguments.taxonomy, file.model)
+        classes = candidate_classes(file.model, _named(words, file.model)).tolist()
         features = _features_for(arguments, file)
         table = prediction_table(
             file.model, features.X, features.images, classes=classes, top=arguments.top
@@ -465,6 +469,33 @@ def _run_predict(arguments: argparse.Namespace) -> int:
         for name, why in zip(features.images[:_ROWS], reasons, strict=False):
             print(f"{plain(name)}: {plain(why, lines=True)}")
     return 0
+
+
+#: The help of --taxonomy.
+_TAXONOMY = "a table .csv of classes and their ranks, from the highest to the lowest"
+
+
+def _read_ranks(path: str | Path) -> pd.DataFrame:
+    """A table of ranks, by the class in the first column."""
+    table = read_csv(Path(path), lambda _: {"dtype": str})
+    labels = [composed(name) for name in table.iloc[:, 0].fillna("")]
+    if "" in labels:
+        raise ValueError(f"{plain(path)}: row {labels.index('') + 2} names no class.")
+    return filled_ranks(table.iloc[:, 1:].set_axis(labels, axis=0))
+
+
+def _below_taxa(
+    words: list[str] | None, taxonomy: str | Path | None, model: Any
+) -> list[str] | None:
+    """The words, with the described classes below a taxon in its place."""
+    if words is None or taxonomy is None:
+        return words
+    pairs, known = taxonomy_hierarchy(_read_ranks(taxonomy)), set(map(str, model.classes_.tolist()))
+    taxa = [word for word in words if word not in known]
+    below = [name for name in classes_below(pairs, taxa) if name in known]
+    if taxa and not below:
+        raise ValueError(f"The model has no class below {name_some(taxa)}.")
+    return [word for word in words if word in known] + below
 
 
 def _named(words: list[str] | None, model: Any) -> list[Any] | None:
@@ -509,14 +540,16 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     """Measure a model file on images, or on samples of a table, with labels.
 
     Prints per-class accuracies of classes with training images and of those that are described
-    only.
+    only; with a taxonomy, also how often the right taxon is named at each rank.
     """
     _add_model_and_source(parser)
+    add_options(parser, ("--taxonomy", "FILE", None, _TAXONOMY))
     parser.set_defaults(run=_run_evaluate)
 
 
 def _run_evaluate(arguments: argparse.Namespace) -> int:
     """Print accuracies of a model on images with labels."""
+    ranks = None if arguments.taxonomy is None else _read_ranks(arguments.taxonomy)
     with warnings_as_lines():
         file = read_model(arguments.model)
         features = _features_for(arguments, file, labelled=True)
@@ -537,11 +570,14 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
                 rows[what] = _cells(
                     accuracies[-1], found.get("flat_hit_at_5"), features.thing, len(y)
                 )
+                if ranks is not None:
+                    right = rank_accuracy(y, model.predict(X, classes=classes), ranks)[:-1]
+                    rows[what] |= {str(rank): f"{share:.3f}" for rank, share in right.items()}
     if is_seen.any() and not is_seen.all():
         rows["harmonic mean of the first two"] = _cells(
             harmonic_mean(*accuracies[:2]), None, features.thing, len(features)
         )
-    table = pd.DataFrame.from_dict(rows, orient="index")
+    table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
     table.index.name = "per-class accuracy of"
     print_table(table, title=f"{arguments.model} on {arguments.source}")
     return 0

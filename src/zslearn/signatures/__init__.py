@@ -22,7 +22,9 @@ from zslearn.signatures._kernels import (
     normalized_similarity,
     rbf_similarity,
 )
+from zslearn.signatures._sentences import SentenceKinds
 from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._taxonomy import classes_below, taxonomy_hierarchy, taxonomy_signatures
 from zslearn.signatures._text import encode_text, text_signatures
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 from zslearn.signatures._wordnet import WordNet
@@ -31,6 +33,7 @@ from zslearn.signatures._words import read_word_vectors, train_word_vectors, wor
 __all__ = [
     "ClassGraph",
     "MultiSignatures",
+    "SentenceKinds",
     "SignatureTable",
     "SignatureViews",
     "WordNet",
@@ -38,6 +41,7 @@ __all__ = [
     "attribute_signatures",
     "binarize_signatures",
     "class_graph",
+    "classes_below",
     "cluster_hierarchy",
     "combine_signatures",
     "description_report",
@@ -51,6 +55,8 @@ __all__ = [
     "random_descriptions",
     "rbf_similarity",
     "read_word_vectors",
+    "taxonomy_hierarchy",
+    "taxonomy_signatures",
     "text_signatures",
     "train_word_vectors",
     "word_signatures",
