@@ -1,8 +1,9 @@
 """Images without labels: whether they are to be listened to, how far, and by which methods.
 
 The trust in them is chosen on seen classes that are left out of training, with their images
-unlabelled. It must gain where the pile holds images of all candidates, and lose nothing where half
-of the candidates are absent and where half of the images are of classes that nobody described.
+unlabelled. It must gain where the pile holds images of all candidates, and lose nothing where there
+are few images, where half of the candidates are absent and where half of the images are of classes
+that nobody described.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from zslearn.calibration._folds import checked_folds, seen_table
 TRUSTS = (0.03, 0.1, 0.3, 1.0)
 #: What is taken where nothing was chosen.
 USUAL_TRUST = 0.1
+# One of so many images is in a pile of few.
+_SPARSE = 17
 
 
 @saved_part
@@ -102,8 +105,8 @@ def accepted_trust(
         "leave some out, in fit, not in the fits of a grid"
         if choice is None
         else f"Seen classes that were left out come to {choice.before:.3f} without and to "
-        f"{choice.after:.3f} with their images unlabelled, or lose where half of them are absent "
-        "or described by nobody"
+        f"{choice.after:.3f} with their images unlabelled, or lose where there are few images, or "
+        "half of the classes are absent or described by nobody"
     )
     warn_user(f"The model is not adapted. {why}. Give accept=True to adapt it all the same.")
     return 0.0
@@ -172,17 +175,19 @@ class _Case(NamedTuple):
 
 
 def _cases(fold: LeftOut, generalized: bool) -> Iterator[_Case]:
-    """All candidates in the pile; half of those left out absent; half of them not described."""
-    half = fold.described[::2]
-    for present, described in (
-        (fold.described, fold.described),
-        (half, fold.described),
-        (fold.described, half),
+    """All candidates in the pile; few images; half of the candidates absent; half not described."""
+    everything, half = fold.described, fold.described[::2]
+    for present, described, step in (
+        (everything, everything, 1),
+        (everything, everything, _SPARSE),
+        (half, everything, 1),
+        (everything, half, 1),
     ):
-        rows = np.flatnonzero(np.isin(fold.y, present))
+        rows = np.flatnonzero(np.isin(fold.y, present))[::step]
         pile, y, candidates = fold.images[rows], fold.y[rows], described
         if generalized:
-            pile, y = np.concatenate([pile, fold.others]), np.concatenate([y, fold.other_y])
+            pile = np.concatenate([pile, fold.others[::step]])
+            y = np.concatenate([y, fold.other_y[::step]])
             candidates = np.sort(np.concatenate([described, fold.trained]))
         yield _Case(fold, pile, y, candidates)
 
