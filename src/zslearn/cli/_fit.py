@@ -300,7 +300,9 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     if arguments.none is not None:
         raise ValueError("--none is for zslearn fit.")
     _, _, model = _fitted(arguments)
-    results = getattr(model, "cv_results_", {})
+    # Behind a scaler where features have several units.
+    search = model.steps[-1][1] if hasattr(model, "steps") else model
+    results = getattr(search, "cv_results_", {})
     # The first is what settings were chosen by.
     score = next((name for name in results if name.startswith("mean_test_")), None)
     if score is None:
