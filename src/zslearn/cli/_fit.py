@@ -684,7 +684,11 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
                 arguments.out,
                 lambda now: replace(now, model=adapted_model(now.model, features.X, **options)[0]),
             )
-    print(f"left-out classes: {done.score_before:.3f} as it was, {done.score_after:.3f} adapted")
+    if done.score_before is None or done.score_after is None:
+        print("left-out classes: none, as too few are seen")
+    else:
+        scores = f"{done.score_before:.3f} as it was, {done.score_after:.3f} adapted"
+        print(f"left-out classes: {scores}")
     if not done.accepted:
         print(f"{plain(arguments.model)} stays as it was; --always adapts it all the same")
         return 0
