@@ -118,6 +118,18 @@ def test_a_class_that_is_described_later_has_the_units_of_the_others(animals, tm
     assert table.units[1] is None
 
 
+def test_a_view_that_some_classes_lack(animals):
+    X, y, classes, unseen = animals
+    trained = ~np.isin(y, unseen)
+    scaled = attribute_signatures(classes, signature_scaling="standard")
+    views = MultiSignatures({"a": scaled.drop(index="c00"), "b": classes.iloc[:, :16]})
+    model = GaussianEXEM().fit(X[trained], y[trained], signatures=views)
+    units = model.signature_table_.units[0]
+    seen = classes.drop(index=[*unseen, "c00"])
+    np.testing.assert_allclose(units[0], seen.mean())
+    assert model.score(X[~trained], y[~trained], classes=unseen) > 0.85
+
+
 def test_folds_use_the_units_of_their_own_classes(animals):
     """A class that is left out does not tell a fold the units."""
     X, y, classes, _ = animals

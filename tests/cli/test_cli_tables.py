@@ -113,6 +113,15 @@ def test_tune_and_none(files, capsys):
     words = ["animals.csv", *WORDS, "--method", "eszsl", "--jobs", "1"]
     assert main(["tune", *words]) == 0
     assert "Best of" in capsys.readouterr().out
+    table = pd.read_csv("animals.csv")
+    table.assign(**{"sensor 0": 1e4 * table["sensor 0"]}).to_csv("grams.csv", index=False)
+    assert main(["tune", "grams.csv", *words[1:]]) == 0
+    printed = capsys.readouterr()
+    assert "Best of" in printed.out
+    assert "the column 'sensor 0' has numbers so much larger" in printed.err
+    words_of_auto = ["fit", "grams.csv", *WORDS, "--tune", "none", "--out", "a.zsl"]
+    assert main(words_of_auto) == 0
+    assert read_model("a.zsl").about["method"] == "Gaussian EXEM"
     assert main(["fit", *words, "--none", "0.2", "--out", "n.zsl"]) == 0
     assert "of samples of known classes are taken for none" in " ".join(
         capsys.readouterr().out.split()

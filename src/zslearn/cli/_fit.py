@@ -301,7 +301,9 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     if arguments.none is not None:
         raise ValueError("--none is for zslearn fit.")
     _, _, model = _fitted(arguments)
-    results = getattr(model, "cv_results_", {})
+    # Behind a scaler where features have several units.
+    search = model.steps[-1][1] if hasattr(model, "steps") else model
+    results = getattr(search, "cv_results_", {})
     # The first is what settings were chosen by.
     score = next((name for name in results if name.startswith("mean_test_")), None)
     if score is None:
@@ -718,7 +720,11 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
                 arguments.out,
                 lambda now: replace(now, model=adapted_model(now.model, features.X, **options)[0]),
             )
-    print(f"left-out classes: {done.score_before:.3f} as it was, {done.score_after:.3f} adapted")
+    if done.score_before is None or done.score_after is None:
+        print("left-out classes: none, as too few are seen")
+    else:
+        scores = f"{done.score_before:.3f} as it was, {done.score_after:.3f} adapted"
+        print(f"left-out classes: {scores}")
     if not done.accepted:
         print(f"{plain(arguments.model)} stays as it was; --always adapts it all the same")
         return 0

@@ -184,8 +184,7 @@ _MAY_BE_NAN = frozenset(
         *("cv_results_", "detection_interval_", "detection_rate_"),
         *("false_alarm_interval_", "false_alarm_rate_", "false_alarm_rates_", "fold_biases_"),
         *("fold_temperatures_", "history_", "loss_curve_", "mean_depth_", "right_interval_"),
-        *("right_rate_", "score_after", "score_before"),
-        "threshold_",  # one of −∞ rejects nothing
+        *("right_rate_", "threshold_"),  # a threshold of −∞ rejects nothing
     }
 )
 #: Attributes of any class, or of one, that are added to rows or multiply them. With another axis, n

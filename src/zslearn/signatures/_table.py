@@ -638,10 +638,11 @@ class SignatureTable:
 
     def measured(self, seen: NDArray[np.intp]) -> SignatureTable:
         """The table with the units that the rows of the seen classes give."""
-        units = [
-            None if scaling is None else units_of(array[seen], scaling)
-            for array, scaling in zip(self.arrays, self.scalings, strict=False)
-        ]
+        units: list[Floats | None] = []
+        for array, scaling in zip(self.arrays, self.scalings, strict=False):
+            rows = array[seen]
+            rows = rows[~np.isnan(rows).all(axis=1)]  # without classes that lack the view
+            units.append(units_of(rows, scaling) if scaling and len(rows) else None)
         return replace(self, units=tuple(units))
 
     def warn_of_units(self, seen: NDArray[np.intp]) -> None:
