@@ -24,12 +24,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import NearestCentroid
 
 from zslearn._utils._array import Floats, to_numpy, unit_rows
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
+from zslearn.base._class_statistics import class_means
 from zslearn.baselines._gda import GDA
 from zslearn.baselines._tip_adapter import TipAdapter
 from zslearn.calibration._folds import final_score_scale
@@ -63,7 +64,7 @@ _FOLD_SEED = 0
 
 
 def choose_rows(names: str | Sequence[str]) -> list[str]:
-    """Names of rows; one may be given by how it begins."""
+    """Names of rows, in which capitals do not matter."""
     given = [names] if isinstance(names, str) else names
     found = [row for name in given for row in ROWS if row.casefold() == name.casefold()]
     if len(found) < len(given) or not found:
@@ -77,7 +78,7 @@ def vary_shots(runner: JobRunner, *, shots: int | Sequence[int] | None = None) -
     fewest = int(np.unique(data.y_test_unseen, return_counts=True)[1].min())
     numbers = [k for k in SHOTS if k < fewest]
     numbers = numbers if shots is None else sorted(chosen_numbers(shots, "shots"))
-    check_measurable(data, SETTINGS, max(numbers))
+    check_measurable(data, SETTINGS if len(data.y_test_seen) else SETTINGS[:1], max(numbers))
     given = FewShots(runner)
 
     def compute(method: str, seed: int, k: int) -> dict[str, Any]:
@@ -125,8 +126,10 @@ class FewShots:
                 model.add_examples(self._data.X[drawn], self._data.y[drawn])
             else:
                 model = self._fit(clone(described.estimator_).set_params(**chosen), drawn)
-        metrics = conventional_metrics(model, rest) | generalized_metrics(model, rest)
-        if factor is not None:
+        metrics = conventional_metrics(model, rest)
+        if len(rest.y_test_seen):
+            metrics |= generalized_metrics(model, rest)
+        if len(rest.y_test_seen) and factor is not None:
             scores = replace(GeneralizedScores.of(model, rest), seen_classes=rest.seen_classes)
             calibrated = scores.measure(factor)
             metrics |= {n: v for n, v in calibrated.items() if n.startswith("calibrated_")}
@@ -167,15 +170,18 @@ class FewShots:
 
     def _nearest_mean(self, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
         z, y, split = self._whitened(), self._data.y, rest.active_split
-        known = np.concatenate([split.train, drawn])
-        among_unseen, among_all = (NearestCentroid().fit(z[r], y[r]) for r in (drawn, known))
-        parts = [(among_unseen, split.test_unseen)]
-        parts += [(among_all, rows) for rows in (split.test_seen, split.test_unseen)]
-        accuracy, seen, unseen = (
-            float(per_class_accuracy(y[rows], model.predict(z[rows]))) for model, rows in parts
-        )
-        harmonic = float(harmonic_mean(seen, unseen))
-        metrics = {ACCURACY: accuracy, "seen": seen, "unseen": unseen, "harmonic": harmonic}
+
+        def accuracy(known: Any, rows: Any) -> float:
+            labels, codes = np.unique(y[known], return_inverse=True)
+            distances = cdist(z[rows], class_means(z[known], codes, len(labels)), "sqeuclidean")
+            return float(per_class_accuracy(y[rows], labels[distances.argmin(axis=1)]))
+
+        metrics = {ACCURACY: accuracy(drawn, split.test_unseen)}
+        if len(split.test_seen):
+            known = np.concatenate([split.train, drawn])
+            seen, unseen = (accuracy(known, r) for r in (split.test_seen, split.test_unseen))
+            harmonic = float(harmonic_mean(seen, unseen))
+            metrics |= {"seen": seen, "unseen": unseen, "harmonic": harmonic}
         return {"metrics": metrics}
 
     def _whitened(self) -> Floats:
@@ -236,7 +242,8 @@ def _worth_rows(frame: pd.DataFrame) -> pd.DataFrame:
             first = described.iloc[0]
             worth = images_worth(alone.index.tolist(), alone.tolist(), first["value"])
             rows.append({**first.to_dict(), "seed": seed, "metric": WORTH, "value": worth})
-    return pd.DataFrame(rows, columns=frame.columns).dropna(subset=["value"])
+    found = pd.DataFrame(rows, columns=frame.columns).dropna(subset=["value"])
+    return found.astype(frame.dtypes)
 
 
 # Pictures.
@@ -249,10 +256,9 @@ def draw_shots(ax: Any, frame: pd.DataFrame, *, metric: str = ACCURACY) -> None:
     if metric == "harmonic":
         # Calibrated where a method has been.
         origin = ["method", "shots", "seed"]
-        known = pd.MultiIndex.from_frame(
-            frame.loc[frame["metric"] == "calibrated_harmonic", origin]
-        )
-        plain = (frame["metric"] == metric) & pd.MultiIndex.from_frame(frame[origin]).isin(known)
+        places, calibrated = pd.MultiIndex.from_frame(frame[origin]), "calibrated_harmonic"
+        known = places[frame["metric"] == calibrated]
+        plain = (frame["metric"] == metric) & places.isin(known)
         shown = frame[~plain].replace({"metric": {calibrated: metric}})
     draw_lines(
         ax, shown, x="shots", xlabel="labelled images of each class", ylabel=labels[metric],
