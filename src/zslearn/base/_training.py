@@ -288,13 +288,16 @@ class Training:
         """
         rows = np.arange(len(self.y))
         if len(rows) > MOST_CHOSEN_SAMPLES:
-            lazy = isinstance(self.rows, PreparedRows)
-            keys = content_keys(self.rows.source if lazy else self.rows)
-            if lazy and self.rows.positions is not None:
-                keys = keys[self.rows.positions]
-            rows = chosen_samples(keys, self.y)
+            rows = chosen_samples(self.keys(), self.y)
         weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
         return self.take(rows), self.y[rows], weights
+
+    def keys(self) -> NDArray[np.uint64]:
+        """A number for each sample by which some are chosen, whatever their order."""
+        if not isinstance(self.rows, PreparedRows):
+            return content_keys(self.rows)
+        keys = content_keys(self.rows.source)
+        return keys if self.rows.positions is None else keys[self.rows.positions]
 
     def take(self, positions: NDArray[np.intp]) -> Array:
         """Prepared features of some samples.
@@ -317,20 +320,23 @@ class Training:
         is_lazy = isinstance(self.rows, PreparedRows)
         return self.rows.chosen(positions) if is_lazy else take_rows(self.rows, positions)
 
-    def only(self, positions: NDArray[np.intp]) -> Training:
+    def only(self, positions: NDArray[np.intp], among: NDArray[np.intp] | None = None) -> Training:
         """The samples of some seen classes, as if there were no others.
 
         Parameters
         ----------
         positions : ndarray of int
             Ascending positions in `classes`.
+        among : ndarray of int, optional
+            Samples that are taken, as far as they are of these classes; by default all.
 
         Returns
         -------
         Training
             Its `y` counts these classes from 0; the scale of the signatures stays.
         """
-        rows = np.flatnonzero(np.isin(self.y, positions))
+        rows = np.arange(len(self.y)) if among is None else among
+        rows = rows[np.isin(self.y[rows], positions)]
         return replace(
             self,
             rows=self._chosen(rows),
@@ -423,7 +429,7 @@ class SummedTraining(Training):
         """Weight of the samples of each seen class."""
         return self.sums.sizes
 
-    def only(self, positions: NDArray[np.intp]) -> Training:
+    def only(self, positions: NDArray[np.intp], among: NDArray[np.intp] | None = None) -> Training:
         """Not possible: the samples are not in memory."""
         raise TypeError("The samples are not in memory: some of the classes cannot be taken out.")
 

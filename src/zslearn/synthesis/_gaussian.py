@@ -23,31 +23,37 @@ The space and the process are in `_gaussian_process`. Two numbers are found on t
 Few samples of a class, in training or by :meth:`GaussianEXEM.add_examples`, move its mean away from
 what its signature says, by Bayes' rule. The error of means that other classes predict is larger
 than the process states, in each dimension by a factor that the seen classes tell,
-`variance_ratio_`. The log odds fall with what is left of the variance of the mean.
+`variance_ratio_`. The log odds fall with what is left of the variance of the mean. Images without
+labels do the same, as far as they are taken for those of a class (`_unlabelled`).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import array_api_compat as compat
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from zslearn._scoring._scorer import ClassScorer, is_among
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
+from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
+from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
-from zslearn._utils._messages import warn_once
+from zslearn._utils._messages import warn_once, warn_user
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier, _lock_of
-from zslearn.base._training import Training
+from zslearn.base._streams import is_streamed, read_blocks
+from zslearn.base._training import Training, chosen_samples
 from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.signatures._table import SignatureTable, label_array
@@ -63,6 +69,16 @@ from zslearn.synthesis._gaussian_process import (
     best_process,
     into_space,
     posterior,
+)
+from zslearn.synthesis._unlabelled import (
+    TRUSTS,
+    Adaptation,
+    LeftOut,
+    PileSums,
+    Scored,
+    TrustChoice,
+    choose_trust,
+    pile_sums,
 )
 
 #: The odds where nothing tells them: the ratio of seen to unseen classes in five folds.
@@ -294,7 +310,16 @@ def _confirmed_ratio(found: Floats, stated: Floats, n_classes: int) -> Floats:
 # What `select` chooses from.
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
 _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-_AFTER_THE_PROCESS = ("variance", "doubt", "trust", "image_trust", "unseen_odds", "temperature")
+_AFTER_THE_PROCESS = (
+    *("variance", "doubt", "trust", "image_trust"),
+    *("unlabelled_trust", "unseen_odds", "temperature"),
+)
+# Groups of seen classes that are left out, of five, to find the trust in images without labels;
+# images of the other classes held aside, one of so many; images looked at, about.
+_USUAL_TRUST = 0.1
+_LEFT_OUT = 3
+_ASIDE = 5
+_MOST_IMAGES = 20_000
 
 
 @inherit_docs
@@ -331,6 +356,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     image_trust : float, default=0.3
         The same for a sample of a class with few samples, in training or by :meth:`add_examples`.
         A search finds it where its folds give some samples of the classes that are left out back.
+    unlabelled_trust : "cv" or float, default="cv"
+        The same for an image without a label, times the probability that it is of the class; used
+        by :meth:`adapt` alone. "cv" finds it in `fit`, on seen classes that are left out, which
+        takes three further fits; the fits of a grid leave it out.
     whitened_norm : bool, default=True
         Whether whitened samples are brought to a common norm. In fewer than eight dimensions, that
         is with fewer than nine seen classes, they never are.
@@ -387,6 +416,14 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     variance_ratio_ : ndarray of shape (n_dims,)
         Squared errors of the seen classes' means, each predicted by the others, by the variances
         that were stated for them. The variance of a class with a few samples is multiplied by it.
+    unlabelled_choices_ : dict of str to TrustChoice
+        For candidates without labelled images "alone", and for "all" classes: the trust in images
+        without labels that left-out classes chose, 0 where they lose by it, and their score without
+        and with it. Empty where nothing was left out.
+    adapted_from_ : GaussianEXEM
+        After :meth:`adapt`: the model that was adapted.
+    adaptation_ : Adaptation
+        After :meth:`adapt`: what the images did.
     temperature_ : float
         The temperature.
     unseen_odds_ : float or None
@@ -429,6 +466,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "layers": [Options(Integral, {1, 2})],
         "trust": [Interval(Real, 0, 1, closed="right")],
         "image_trust": [Interval(Real, 0, 1, closed="right")],
+        "unlabelled_trust": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="right")],
         "whitened_norm": ["boolean"],
         "select": [StrOptions({"loo", "evidence"}), None],
         "variance": [StrOptions({"shared", "predictive"})],
@@ -484,6 +522,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         layers: int = 2,
         trust: float = 0.3,
         image_trust: float = 0.3,
+        unlabelled_trust: str | float = "cv",
         whitened_norm: bool = True,
         select: str | None = None,
         variance: str = "shared",
@@ -500,6 +539,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.layers = layers
         self.trust = trust
         self.image_trust = image_trust
+        self.unlabelled_trust = unlabelled_trust
         self.whitened_norm = whitened_norm
         self.select = select
         self.variance = variance
@@ -512,7 +552,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, whitening and eigenvectors of kernels are shared."""
-        return cls._learn(training, training.sums, variants)
+        for model in cls._learn(training, training.sums, variants):
+            if len(variants) == 1 and model.unlabelled_trust == "cv":
+                model.unlabelled_choices_ = choose_trust(model._left_out(training))
+            yield model
 
     @classmethod
     def _learn(
@@ -561,6 +604,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         """Take over the process; `prior` is what it says of each seen class without that class."""
         self._process, self._prior, self._examples, self._few = process, prior, examples, few
         self._undescribed = examples.labels[:0]
+        self._unlabelled = ClassExamples(examples.labels[:0], np.empty(0), space.means[:0])
+        self.unlabelled_choices_ = {}
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
         self.signal_variances_ = process.signal
@@ -675,6 +720,189 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             self.__dict__.update(trial.__dict__)
         return self
 
+    def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
+        """Listen to images without labels: the means of classes move to what looks like theirs.
+
+        The images may be of any of the candidates, in any proportion, and of none of them. An
+        adapted model takes in labelled samples and describes further classes as any other; adapting
+        it to other images begins with what was known before the first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features: an array of any library, a :class:`~zslearn.datasets.FeatureBlocks` or a
+            dask array, which are read three times, a block at a time.
+        classes : array-like of labels, optional
+            Candidates that the images may be of; by default every class in `classes_`.
+        accept : "cv" or True, default="cv"
+            "cv" listens to the images only if seen classes that were left out of training gain by
+            theirs, as :meth:`fit` has found; a warning says where they do not. With True, or a
+            number as `unlabelled_trust`, it always does.
+
+        Returns
+        -------
+        GaussianEXEM
+            An adapted copy, with `adaptation_` and `adapted_from_`; this model stays as it is.
+
+        Examples
+        --------
+        >>> from zslearn.datasets import make_zero_shot
+        >>> from zslearn.synthesis import GaussianEXEM
+        >>> data = make_zero_shot(n_seen=40, random_state=0)
+        >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+        >>> adapted = model.adapt(data.X_test_unseen, classes=data.unseen_classes)
+        >>> adapted.adaptation_.accepted
+        True
+        """
+        check_is_fitted(self)
+        if accept is not True and accept != "cv":
+            raise ValueError(f'accept must be "cv" or True; got {accept!r}.')
+        table = self._described.table
+        candidates = (
+            table.labels
+            if classes is None
+            else table.labels[np.sort(find_classes(classes, table.labels))]
+        )
+        known = is_among(candidates, self.seen_classes_[~self._few])
+        choice = self.unlabelled_choices_.get("all" if known.any() else "alone")
+        trust = self._accepted_trust(choice, always=accept is True)
+        original = copy.copy(self)
+        original._unlabelled = ClassExamples(candidates[:0], np.empty(0), self.exemplars_[:0])
+        signatures = table.subset(table.positions(candidates)).normalized(
+            self.signature_scale_, keep_views=True
+        )
+        before, _ = original._gaussians(signatures, candidates)
+        sums = original._sums_of_pile(
+            partial(self._whitened_blocks, X), signatures, candidates, trust or TRUSTS[0]
+        )
+        adapted = copy.copy(original)
+        if sums is not None and trust:
+            adapted._unlabelled = ClassExamples(candidates, trust * sums.counts, sums.means)
+        after, _ = adapted._gaussians(signatures, candidates)
+        adapted._describe(table)
+        counts = np.zeros(len(candidates)) if sums is None else sums.counts
+        adapted.adapted_from_ = self
+        adapted.adaptation_ = Adaptation(
+            accepted=bool(trust),
+            trust=trust,
+            score_before=np.nan if choice is None else choice.before,
+            score_after=np.nan if choice is None else choice.after,
+            n_samples=0 if sums is None else sums.n,
+            unexplained=0.0 if sums is None else 1 - sums.explained / sums.n,
+            moved=pd.Series(np.sqrt(((after.means - before.means) ** 2).sum(axis=1)), candidates),
+            proportions=pd.Series(counts / max(counts.sum(), 1e-300), candidates),
+        )
+        return adapted
+
+    def _accepted_trust(self, choice: TrustChoice | None, *, always: bool) -> float:
+        """The trust in images without labels; 0, with a warning, where they are not accepted."""
+        if self.unlabelled_trust != "cv":
+            return float(self.unlabelled_trust)
+        if choice is not None and choice.trust:
+            return choice.trust
+        if always:
+            return _USUAL_TRUST
+        why = (
+            "Nothing says whether it would gain: it takes ten seen classes with images in memory "
+            "to leave some out, in fit, not in the fits of a grid"
+            if choice is None
+            else f"Seen classes that were left out come to {choice.before:.3f} without and to "
+            f"{choice.after:.3f} with their images unlabelled, or lose where half of them are "
+            "absent or described by nobody"
+        )
+        warn_user(
+            f"The model is not adapted. {why}. Give accept=True, or unlabelled_trust= a number, to "
+            "adapt it all the same."
+        )
+        return 0.0
+
+    def _whitened_blocks(self, X: Any) -> Iterator[Array]:
+        """Images in the whitened space, a block at a time."""
+        if is_streamed(X):
+            blocks = read_blocks(self._check_stream(X))
+        elif len(X) == 0:
+            return
+        else:
+            X = self._check_features(X)
+            row_bytes = 8 * (X.shape[1] + 4 * (len(self.classes_) + self.matrix_.shape[1]))
+            blocks = (X[rows, :] for rows in row_blocks(X.shape[0], row_bytes, block_budget(X)))
+        for rows in blocks:
+            yield self._whitened(self._prepare(rows).whole())
+
+    def _sums_of_pile(
+        self,
+        blocks: Callable[[], Iterable[Array]],
+        signatures: Signatures,
+        labels: NDArray[Any],
+        trust: float,
+    ) -> PileSums | None:
+        """What images without labels add up to, for these classes."""
+        known, as_unseen = self._gaussians(signatures, labels)
+        predictive = self.variance == "predictive"
+
+        def scored_by(classes: ClassGaussians) -> tuple[Floats, ...]:
+            parts = natural_parameters(
+                classes, predictive=predictive, axis_weights=self.axis_weights_
+            )
+            return tuple(part / self.temperature_ for part in parts)
+
+        return pile_sums(
+            blocks,
+            self._confirmed(known, as_unseen),
+            as_unseen * self._log_odds(as_unseen),
+            (self.exemplars_[~self._few] ** 2).mean(axis=0),
+            trust,
+            scored_by,
+            partial(natural_parameters, predictive=True),
+        )
+
+    def _left_out(self, training: Training) -> Iterator[tuple[LeftOut, Scored]]:
+        """Models of the same setting without some of the seen classes, and images of these."""
+        many = np.flatnonzero(~self._few)
+        if len(many) < _FEWEST_CLASSES or not len(training.y):
+            return
+        keys = training.keys()
+        rows = chosen_samples(keys, training.y, max(_MOST_IMAGES, 2 * len(self._few)))
+        y = training.y[rows]
+        # Rows are ordered by class and key.
+        rank = np.arange(len(y)) - np.searchsorted(y, y)
+        aside = rank % _ASIDE == _ASIDE - 1
+        order = many[np.argsort(self.exemplars_[many, 0], kind="stable")]
+        for k in range(_LEFT_OUT):
+            described = np.sort(order[k::_GROUPS])
+            trained = np.setdiff1d(np.arange(len(self._few)), described)
+            left = np.isin(y, described)
+            part = training.only(trained, rows[~left & ~aside])
+            model = clone(self)
+            model._take_training(part)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for _ in self._learn(part, part.sums, [model]):
+                    pass
+            images, others = (
+                np.asarray(to_numpy(model._whitened(training.take(rows[which]))), dtype=np.float64)
+                for which in (left, ~left & aside)
+            )
+            scored = partial(model._scores_after, training.signatures, training.classes)
+            yield LeftOut(described, trained, images, y[left], others, y[~left & aside]), scored
+
+    def _scores_after(
+        self,
+        signatures: Signatures,
+        labels: NDArray[Any],
+        pile: Floats,
+        candidates: NDArray[np.intp],
+        trust: float,
+    ) -> Floats:
+        """Scores of whitened images for some classes, once they have been listened to."""
+        signatures, labels = signatures[candidates], labels[candidates]
+        adapted = copy.copy(self)
+        if trust:
+            sums = self._sums_of_pile(lambda: [pile], signatures, labels, trust)
+            assert sums is not None
+            adapted._unlabelled = ClassExamples(labels, trust * sums.counts, sums.means)
+        return np.asarray(self._of_whitened(pile) @ adapted.synthesize(signatures, labels).T)
+
     def _describe_again(self, labels: NDArray[Any]) -> None:
         """Make the parameters of some described classes anew."""
         table, parameters = self._described
@@ -690,7 +918,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
 
     def embed(self, X: Array) -> Array:
         """Whitened samples z as (z, 1), or as (z², z, 1) with variance="predictive"."""
-        z = self._whitened(X)
+        return self._of_whitened(self._whitened(X))
+
+    def _of_whitened(self, z: Array) -> Array:
+        """Whitened samples as their product with the parameters of classes needs them."""
         xp = compat.array_namespace(z)
         squares = [z * z] if self.variance == "predictive" else []
         return xp.concat([*squares, z, xp.ones_like(z[:, :1])], axis=1)
@@ -708,11 +939,15 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             classes, predictive=self.variance == "predictive", axis_weights=self.axis_weights_
         )
         parameters = np.concatenate(parts, axis=1) / self.temperature_
+        parameters[:, -1] += as_unseen * self._log_odds(as_unseen)
+        return parameters
+
+    def _log_odds(self, as_unseen: Floats) -> float:
+        """Log odds of a class without samples."""
         odds = self.unseen_odds_
         if odds is None:
             odds = len(self.seen_classes_) / max(int((as_unseen == 1).sum()), 1)
-        parameters[:, -1] += as_unseen * np.log(odds)
-        return parameters
+        return float(np.log(odds))
 
     def _gaussians(
         self, signatures: Signatures, labels: NDArray[Any] | None
@@ -721,8 +956,22 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         described = self._process.predict(signatures)
         if labels is None:
             return described, np.ones(len(described.means))
-        confirmed = described.variances * self.variance_ratio_
-        return self._with_examples(described, ClassGaussians(described.means, confirmed), labels)
+        confirmed = ClassGaussians(described.means, described.variances * self.variance_ratio_)
+        known, as_unseen = self._with_examples(described, confirmed, labels)
+        rows = np.flatnonzero(is_among(labels, self._unlabelled.labels))
+        if len(rows):
+            at = np.searchsorted(self._unlabelled.labels, labels[rows])
+            prior = self._confirmed(known, as_unseen)
+            prior = ClassGaussians(prior.means[rows], prior.variances[rows])
+            found = posterior(prior, self._unlabelled.counts[at], self._unlabelled.means[at])
+            known.means[rows], known.variances[rows] = found.means, found.variances
+            as_unseen[rows] *= (found.variances / prior.variances).mean(axis=1)
+        return known, as_unseen
+
+    def _confirmed(self, known: ClassGaussians, as_unseen: Floats) -> ClassGaussians:
+        """With the variances that left-out classes confirm, where signatures alone are known."""
+        ratio = np.where(as_unseen[:, None] == 1, self.variance_ratio_, 1.0)
+        return ClassGaussians(known.means, known.variances * ratio)
 
     def _with_examples(
         self, described: ClassGaussians, prior: ClassGaussians, labels: NDArray[Any]
