@@ -537,4 +537,4 @@ def test_images_alone_and_peers(data, tmp_path):
     shown = {name: drawn[0].get_ydata() for drawn, name in legend}
     values = frame.set_index(["method", "metric"])["value"]
     for name, metric in (("GDA", "calibrated_harmonic"), (NEAREST, "harmonic")):
-        np.testing.assert_allclose(shown[name], 100 * values[name, metric])
+        np.testing.assert_allclose(shown[name].astype(float), 100 * values[name, metric])

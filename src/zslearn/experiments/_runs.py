@@ -400,7 +400,8 @@ def with_images(
         search.estimator_ = search.estimator_.adapt(pile, classes=classes)
         found = getattr(search.estimator_, "adaptation_", None)
         named = {name: getattr(found, name, None) for name in _ADAPTATION}
-        results["adaptation"] = _plain({n: v for n, v in named.items() if v is not None})
+        known = {name: v for name, v in named.items() if v is not None and v == v}
+        results["adaptation"] = _plain(known)
     return data, results
 
 

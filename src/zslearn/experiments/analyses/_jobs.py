@@ -130,6 +130,7 @@ class JobRunner:
             to_numpy(data.X), data.y, data.signatures, *(getattr(split, part) for part in PARTS)
         )
         self._parts = self.out / f".parts-{self.analysis}"
+        self.shared = self._parts / "shared"
         self._searches: dict[str, ZeroShotSearchCV] = {}
 
     def tune(
@@ -169,7 +170,7 @@ class JobRunner:
                 grid=grid or self.grid,
                 cv=replace(self.protocol, shots=shots).folds("zsl", len(data.seen_classes), seed),
                 checkpoint=self._parts / key[:16],
-                shared=self._parts / f"{key[:16]}-shared",
+                shared=self.shared,
                 n_jobs=self.n_jobs,
                 not_searched=tuple(fixed),
                 also=also or {},

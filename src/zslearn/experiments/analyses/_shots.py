@@ -29,6 +29,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from zslearn._utils._array import Floats, to_numpy, unit_rows
+from zslearn._utils._files import FitCache
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn.base._class_statistics import class_means
 from zslearn.baselines._gda import GDA
@@ -93,7 +94,7 @@ def vary_shots(runner: JobRunner, *, shots: int | Sequence[int] | None = None) -
         for k in numbers
         if k or method == DESCRIBED
     )
-    return pd.concat([frame, _worth_rows(frame)], ignore_index=True)
+    return pd.concat([frame, worth_rows(frame)], ignore_index=True)
 
 
 class FewShots:
@@ -137,8 +138,10 @@ class FewShots:
 
     def _fit(self, model: Any, drawn: Any) -> Any:
         """Fit on the training images and those that were drawn."""
-        rows = np.concatenate([self._data.active_split.train, drawn])
-        return model.fit(self._data.X[rows], self._data.y[rows], signatures=self._data.signatures)
+        data, rows = self._data, np.concatenate([self._data.active_split.train, drawn])
+        # The training images alone are what the description of every peer learns from.
+        with FitCache(self._runner.shared):
+            return model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
 
     def _find_image_trust(self, k: int) -> dict[str, Any]:
         model = self._runner.tune(DESCRIBED, _FOLD_SEED).estimator_
@@ -231,7 +234,7 @@ def images_worth(numbers: Sequence[int], alone: Sequence[float], described: floa
     return float(2 ** (k[i] + share * (k[i + 1] - k[i])))
 
 
-def _worth_rows(frame: pd.DataFrame) -> pd.DataFrame:
+def worth_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per seed: how many images a description is worth, where both were measured."""
     accuracy = frame[frame["metric"] == ACCURACY]
     rows = []

@@ -1,0 +1,103 @@
+"""Tables and the picture of docs/user_guide/few_images.rst: ``python docs/few_images_tables.py FOLDER …``.
+
+A FOLDER holds records of ``zslearn analyze shots`` on one or more data sets. Written are
+docs/results/few_images_….inc and docs/images/shots.png. Nothing is computed anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from zslearn.experiments._figures import new_figure, save_figure
+from zslearn.experiments._records import whole_records
+from zslearn.experiments.analyses import AnalysisDisplay
+from zslearn.experiments.analyses._jobs import numbers_frame
+from zslearn.experiments.analyses._shots import ALONE, DESCRIBED, ROWS, WORTH, worth_rows
+
+DOCS = Path(__file__).parent
+HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"
+#: Data sets in the order of the page: what records call them, and what the page does.
+NAMES = {"CUB": "CUB", "glyphs": "glyphs", "symbols1": "icons"}
+ACCURACY, HARMONIC = "per_class_accuracy", "harmonic"
+
+
+def read(folders: list[str]) -> pd.DataFrame:
+    """The numbers of all records, with what a description is worth."""
+    records = [record for folder in folders for record in whole_records(folder)]
+    shots = [r for r in records if r.get("analysis") == "shots" and "failed" not in r]
+    frame = numbers_frame(shots)
+    frame = frame.assign(dataset=frame["dataset"].map(NAMES))
+    worth = [worth_rows(part) for _, part in frame.groupby("dataset", sort=False)]
+    return pd.concat([frame, *worth], ignore_index=True)
+
+
+def cell(values: pd.Series, factor: float, digits: int) -> str:
+    """Mean and standard deviation over draws."""
+    if values.empty:
+        return "–"
+    spread = f" ± {factor * values.std():.{digits}f}" if values.nunique() > 1 else ""
+    return f"{factor * values.mean():.{digits}f}{spread}"
+
+
+def rows(frame: pd.DataFrame, metrics: list[str], factor: float, digits: int) -> list[str]:
+    """A line per data set and method; of several metrics the first that a method has."""
+    numbers = sorted(frame["shots"].unique())
+    lines = [f"data; method; {'; '.join(f'{k:.0f}' for k in numbers)}"]
+    for data, method in [(data, method) for data in NAMES.values() for method in ROWS]:
+        own = frame[(frame["dataset"] == data) & (frame["method"] == method)]
+        metric = next((name for name in metrics if (own["metric"] == name).any()), None)
+        found = own[own["metric"] == metric]
+        if len(found):
+            cells = [cell(found.loc[found["shots"] == k, "value"], factor, digits) for k in numbers]
+            lines.append(f"{data}; {method}; {'; '.join(cells)}")
+    return lines
+
+
+def worth(frame: pd.DataFrame) -> list[str]:
+    """A line per data set: how many images a description is worth."""
+    lines = ["data; accuracy by description; a description is worth; draws"]
+    for data in NAMES.values():
+        own = frame[(frame["dataset"] == data) & (frame["method"] == DESCRIBED)]
+        own = own[own["shots"] == 0].groupby("metric")["value"]
+        if ACCURACY in own.groups and WORTH in own.groups:
+            images, draws = own.get_group(WORTH), len(own.get_group(WORTH))
+            accuracy = cell(own.get_group(ACCURACY), 100, 1)
+            lines.append(f"{data}; {accuracy}; {cell(images, 1, 1)} images; {draws}")
+    return lines
+
+
+def draw(frame: pd.DataFrame, path: Path) -> None:
+    """Accuracy against images per class, a panel per data set."""
+    shown = frame[frame["method"].isin([DESCRIBED, "GDA", "Tip-Adapter", *ALONE])]
+    panels = [data for data in NAMES.values() if (shown["dataset"] == data).any()]
+    figure = new_figure(figsize=(3.4 * len(panels) + 0.2, 3.7))
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for ax, data in zip(axes, panels, strict=True):
+        AnalysisDisplay(shown[shown["dataset"] == data], "shots").plot(ax)
+        ax.get_legend().remove()
+        ax.set_title(data, fontsize=10)
+        ax.set_ylabel("accuracy among unseen classes (%)" if ax is axes[0] else "")
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=3, fontsize=8)
+    save_figure(figure, path)
+
+
+def main() -> None:
+    """Write every table, and the picture."""
+    frame = read(sys.argv[1:])
+    tables = {
+        "accuracy": rows(frame, [ACCURACY], 100, 1),
+        "harmonic": rows(frame, [f"calibrated_{HARMONIC}", HARMONIC], 1, 3),
+        "worth": worth(frame),
+    }
+    for name, lines in tables.items():
+        text = HEAD + "".join(f"   {line}\n" for line in lines)
+        (DOCS / "results" / f"few_images_{name}.inc").write_text(text, encoding="utf-8")
+    draw(frame, DOCS / "images" / "shots.png")
+
+
+if __name__ == "__main__":
+    main()
