@@ -1,4 +1,4 @@
-"""Tables and the picture of docs/user_guide/few_images.rst: ``python docs/few_images_tables.py FOLDER …``.
+"""Tables and picture of the page on a few images: ``python docs/few_images_tables.py FOLDER …``.
 
 A FOLDER holds records of ``zslearn analyze shots`` on one or more data sets. Written are
 docs/results/few_images_….inc and docs/images/shots.png. Nothing is computed anew.

@@ -3,7 +3,7 @@
 `shots` draws k test images of each unseen class, gives them to methods, and tests on the others.
 Gaussian EXEM is fitted with them, or takes them into a finished model (`add_examples`); GDA and
 Tip-Adapter add a score by images to that of the description, which is Gaussian EXEM's here, so that
-all begin at the same place; images alone are the nearest mean in Gaussian EXEM's whitened space,
+all begin at the same place; images alone are the nearest mean in a whitened space of Gaussian EXEM,
 and logistic regression on features of unit norm. The hyper-parameters of the description are chosen
 once, without images; those of images for each k, by leaving out seen classes and giving k of their
 images back. Harmonic means are those of the predictions; of GDA and Tip-Adapter, which have no
@@ -48,6 +48,7 @@ from zslearn.experiments._runs import IMAGE_TRUST, check_measurable, chosen_numb
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
 from zslearn.experiments.analyses._jobs import Job, JobRunner
 from zslearn.metrics._accuracy import harmonic_mean, per_class_accuracy
+from zslearn.synthesis._gaussian import GaussianEXEM
 
 DESCRIBED = "Gaussian EXEM"
 ADDED = "Gaussian EXEM (add_examples)"
@@ -60,6 +61,7 @@ ROWS = (DESCRIBED, ADDED, *PEERS, *ALONE)
 SHOTS = (0, 1, 2, 5, 10, 20)
 #: How many images a description is worth; see the module.
 WORTH = "images_worth"
+_SHRINKAGES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the space in which the nearest mean is looked for
 _PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # C of logistic regression
 _FOLD_SEED = 0
 
@@ -104,12 +106,14 @@ class FewShots:
         self._runner, self._data = runner, runner.data
         self._image_trust = cache(self._find_image_trust)
         self._peer = cache(self._find_peer)
+        self._shrinkage = cache(self._find_shrinkage)
+        self._whitened = cache(self._whiten)
         self._penalty = cache(self._find_penalty)
 
     def measure(self, method: str, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
         """What a method gives with the images that were drawn, on the others."""
         if method == NEAREST:
-            return self._nearest_mean(drawn, rest)
+            return self._nearest_mean(k, drawn, rest)
         if method == LOGISTIC:
             return self._logistic(k, drawn, rest)
         factor, chosen = None, {}
@@ -171,27 +175,51 @@ class FewShots:
 
     # Images alone.
 
-    def _nearest_mean(self, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
-        z, y, split = self._whitened(), self._data.y, rest.active_split
+    def _folds(self, k: int) -> list[tuple[Any, Any, Any]]:
+        """Training images of other classes, k images of each class left out, and its others."""
+        y, train = self._data.y, self._data.active_split.train
+        folds = ClassKFold(self._n_splits, shots=k, random_state=_FOLD_SEED).split(None, y[train])
+        found = []
+        for kept, test in folds:
+            few = np.isin(y[train[kept]], y[train[test]])
+            found.append((train[kept[~few]], train[kept[few]], train[test]))
+        return found
 
-        def accuracy(known: Any, rows: Any) -> float:
-            labels, codes = np.unique(y[known], return_inverse=True)
-            distances = cdist(z[rows], class_means(z[known], codes, len(labels)), "sqeuclidean")
-            return float(per_class_accuracy(y[rows], labels[distances.argmin(axis=1)]))
-
-        metrics = {ACCURACY: accuracy(drawn, split.test_unseen)}
+    def _nearest_mean(self, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
+        split, shrinkage = rest.active_split, self._shrinkage(k)
+        seen = frozenset(rest.seen_classes.tolist())
+        nearest = partial(self._nearest, self._whitened(seen, shrinkage))
+        metrics = {ACCURACY: nearest(drawn, split.test_unseen)}
         if len(split.test_seen):
             known = np.concatenate([split.train, drawn])
-            seen, unseen = (accuracy(known, r) for r in (split.test_seen, split.test_unseen))
-            harmonic = float(harmonic_mean(seen, unseen))
-            metrics |= {"seen": seen, "unseen": unseen, "harmonic": harmonic}
-        return {"metrics": metrics}
+            pair = [nearest(known, rows) for rows in (split.test_seen, split.test_unseen)]
+            metrics |= dict(zip(("seen", "unseen"), pair, strict=True))
+            metrics["harmonic"] = float(harmonic_mean(*pair))
+        return {"metrics": metrics, "hyper_parameters": {"shrinkage": shrinkage}}
 
-    def _whitened(self) -> Floats:
-        """All samples in the whitened space of Gaussian EXEM, which learned from the seen ones."""
-        model = self._runner.tune(DESCRIBED, _FOLD_SEED).estimator_
-        rows = model._prepare(self._data.X).whole()
-        return np.asarray(to_numpy(model._whitened(rows)), dtype=np.float64)
+    def _nearest(self, z: Floats, known: Any, rows: Any) -> float:
+        """Accuracy of the nearest mean of known images."""
+        y = self._data.y
+        labels, codes = np.unique(y[known], return_inverse=True)
+        distances = cdist(z[rows], class_means(z[known], codes, len(labels)), "sqeuclidean")
+        return float(per_class_accuracy(y[rows], labels[distances.argmin(axis=1)]))
+
+    def _find_shrinkage(self, k: int) -> float:
+        found = np.zeros(len(_SHRINKAGES))
+        for kept, few, test in self._folds(k):
+            classes = frozenset(self._data.y[kept].tolist())
+            for i, shrinkage in enumerate(_SHRINKAGES):
+                found[i] += self._nearest(self._whitened(classes, shrinkage), few, test)
+        return _SHRINKAGES[int(found.argmax())]
+
+    def _whiten(self, classes: frozenset[Any], shrinkage: float) -> Floats:
+        """All samples in the whitened space of some of the seen classes."""
+        data, rows = self._data, self._data.active_split.train
+        rows = rows[np.isin(data.y[rows], list(classes))]
+        model = GaussianEXEM(shrinkage=shrinkage, temperature=1.0, unseen_odds=1.0)
+        with FitCache(self._runner.shared):
+            model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
+        return np.asarray(to_numpy(model._whitened(model._prepare(data.X).whole())), dtype=float)
 
     def _logistic(self, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
         data, penalty = self._data, self._penalty(k)
@@ -201,11 +229,9 @@ class FewShots:
         return {"metrics": {ACCURACY: accuracy}, "hyper_parameters": {"C": penalty}}
 
     def _find_penalty(self, k: int) -> float:
-        """The C with the best accuracy among classes left out, of which k images are given."""
-        X, y = _unit(self._data.X_train), self._data.y_train
+        X, y = _unit(self._data.X), self._data.y
         found = np.zeros(len(_PENALTIES))
-        for train, test in ClassKFold(self._n_splits, shots=k, random_state=_FOLD_SEED).split(X, y):
-            few = train[np.isin(y[train], y[test])]
+        for _, few, test in self._folds(k):
             for i, penalty in enumerate(_PENALTIES):
                 predicted = _logistic(penalty).fit(X[few], y[few]).predict(X[test])
                 found[i] += per_class_accuracy(y[test], predicted)
