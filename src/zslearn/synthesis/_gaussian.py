@@ -605,7 +605,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self._process, self._prior, self._examples, self._few = process, prior, examples, few
         self._undescribed = examples.labels[:0]
         self._unlabelled = ClassExamples(examples.labels[:0], np.empty(0), space.means[:0])
-        self.unlabelled_choices_ = {}
+        self.unlabelled_choices_: dict[str, TrustChoice] = {}
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
         self.signal_variances_ = process.signal
@@ -963,9 +963,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             at = np.searchsorted(self._unlabelled.labels, labels[rows])
             prior = self._confirmed(known, as_unseen)
             prior = ClassGaussians(prior.means[rows], prior.variances[rows])
-            found = posterior(prior, self._unlabelled.counts[at], self._unlabelled.means[at])
+            counts = self._unlabelled.counts[at]
+            found = posterior(prior, counts, self._unlabelled.means[at])
             known.means[rows], known.variances[rows] = found.means, found.variances
-            as_unseen[rows] *= (found.variances / prior.variances).mean(axis=1)
+            as_unseen[rows] *= (1 / (1 + counts[:, None] * prior.variances)).mean(axis=1)
         return known, as_unseen
 
     def _confirmed(self, known: ClassGaussians, as_unseen: Floats) -> ClassGaussians:

@@ -172,8 +172,8 @@ def _expected(
     against = xp.clip(against, -_LARGEST_POWER, _LARGEST_POWER)
     explained = 1 / (1 + xp.exp(against))
     r = r * explained
-    host = [to_numpy(part).astype(np.float64) for part in (xp.sum(r, axis=0), r.T @ z)]
-    return PileSums(*host, float(xp.sum(explained)), z.shape[0])
+    counts, sums = (to_numpy(part).astype(np.float64) for part in (xp.sum(r, axis=0), r.T @ z))
+    return PileSums(counts, sums, float(xp.sum(explained)), z.shape[0])
 
 
 def _values(z: Array, parts: tuple[Floats, ...]) -> Array:

@@ -1,0 +1,266 @@
+"""Gaussian EXEM and images without labels."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+
+import zslearn
+from zslearn.datasets import make_zero_shot
+from zslearn.synthesis import GaussianEXEM
+from zslearn.synthesis._gaussian_process import ClassGaussians
+from zslearn.synthesis._unlabelled import TRUSTS, TrustChoice, _chosen, pile_sums
+
+
+@pytest.fixture(scope="module")
+def data():
+    # Signatures that say little of the classes, so that images have much to add.
+    return make_zero_shot(n_seen=40, n_unseen=12, nonlinearity=1.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+def fitted(data, **settings):
+    return GaussianEXEM(**settings).fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+def accuracy(model, data):
+    return model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+
+
+def test_images_without_labels_help(model, data):
+    before = model.decision_function(data.X_test_unseen)
+    adapted = model.adapt(data.X_test_unseen, classes=data.unseen_classes)
+    done = adapted.adaptation_
+    assert done.accepted
+    assert done.trust in TRUSTS
+    assert done.score_after > done.score_before
+    assert accuracy(adapted, data) > accuracy(model, data)
+    assert done.n_samples == len(data.X_test_unseen)
+    assert list(done.moved.index) == sorted(data.unseen_classes)
+    assert (done.moved > 0).all()
+    assert done.proportions.sum() == pytest.approx(1)
+    assert adapted.adapted_from_ is model
+    # The model that was adapted is as it was.
+    np.testing.assert_array_equal(model.decision_function(data.X_test_unseen), before)
+    assert not hasattr(model, "adaptation_")
+
+
+def test_expectation_and_maximisation_by_hand():
+    """Two classes and three images, against loops over the formulas of the module."""
+    prior = ClassGaussians(np.array([[0.0, 1.0], [2.0, -1.0]]), np.array([[0.5, 2.0], [1.0, 0.3]]))
+    z = np.array([[0.1, 0.9], [1.5, -1.0], [6.0, 7.0]])
+    first, trust, temperature = np.array([0.75, 0.25]), 0.4, 2.0
+    width = np.array([1.5, 2.5])
+
+    def normal(x, mean, variance):
+        return np.exp(-0.5 * ((x - mean) ** 2 / variance + np.log(2 * np.pi * variance)).sum())
+
+    means, variances, shares, background = prior.means, prior.variances, first, 0.1
+    for _ in range(3):
+        r, explained = np.zeros((3, 2)), np.zeros(3)
+        for i in range(3):
+            within = sum(shares[c] * normal(z[i], means[c], 1 + variances[c]) for c in range(2))
+            outside = normal(z[i], 0.0, 1 + width)
+            explained[i] = (1 - background) * within
+            explained[i] /= explained[i] + background * outside
+            weights = [
+                shares[c] * normal(z[i], means[c], np.ones(2)) ** (1 / temperature)
+                for c in range(2)
+            ]
+            r[i] = explained[i] * np.array(weights) / sum(weights)
+        counts = r.sum(axis=0)
+        precision = 1 / prior.variances + trust * counts[:, None]
+        means = (prior.means / prior.variances + trust * (r.T @ z)) / precision
+        variances = 1 / precision
+        shares = (counts + 3 * first) / (counts.sum() + 3)
+        background = (3 - explained.sum() + 0.3 * 0.1) / 3.3
+
+    def scored_by(classes):
+        mean = classes.means
+        return mean / temperature, -0.5 * (mean**2).sum(axis=1, keepdims=True) / temperature
+
+    def inside(classes):
+        from zslearn.synthesis._gaussian import natural_parameters
+
+        return natural_parameters(classes, predictive=True)
+
+    found = pile_sums(lambda: [z[:2], z[2:]], prior, np.log(first), width, trust, scored_by, inside)
+    np.testing.assert_allclose(found.counts, counts, rtol=1e-10)
+    np.testing.assert_allclose(found.sums, r.T @ z, rtol=1e-10)
+    assert found.explained == pytest.approx(explained.sum())
+    assert found.n == 3
+
+
+def test_order_and_blocks_do_not_matter(model, data, monkeypatch):
+    X = data.X_test_unseen
+    whole = model.adapt(X).decision_function(X)
+    turned = model.adapt(X[::-1].copy()).decision_function(X)
+    np.testing.assert_allclose(turned, whole, rtol=0, atol=1e-9)
+    from zslearn.synthesis import _gaussian
+
+    monkeypatch.setattr(_gaussian, "row_blocks", lambda n, *_: [slice(0, 7), slice(7, n)])
+    np.testing.assert_allclose(model.adapt(X).decision_function(X), whole, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("empty", [np.empty((0, 0)), "rows"])
+def test_no_images_change_nothing(model, data, empty):
+    X = data.X_test_unseen[:0] if isinstance(empty, str) else empty
+    adapted = model.adapt(X)
+    assert adapted.adaptation_.n_samples == 0
+    assert (adapted.adaptation_.moved == 0).all()
+    np.testing.assert_array_equal(
+        adapted.decision_function(data.X_test_seen), model.decision_function(data.X_test_seen)
+    )
+
+
+def test_images_of_no_class_change_little(data):
+    """Images of classes that nobody described hardly cost accuracy, and are seen as such."""
+    model = fitted(data)
+    half = np.sort(data.unseen_classes)[::2]
+    own = np.isin(data.y_test_unseen, half)
+    mixed = model.adapt(data.X_test_unseen, classes=half).adaptation_
+    clean = model.adapt(data.X_test_unseen[own], classes=half).adaptation_
+    assert mixed.unexplained > clean.unexplained
+    X, y = data.X_test_unseen[own], data.y_test_unseen[own]
+    before = model.score(X, y, classes=half)
+    after = model.adapt(data.X_test_unseen, classes=half).score(X, y, classes=half)
+    assert after >= before - 0.02
+
+
+def test_a_single_image(model, data):
+    adapted = model.adapt(data.X_test_unseen[:1], classes=data.unseen_classes)
+    assert adapted.adaptation_.n_samples == 1
+    assert accuracy(adapted, data) >= accuracy(model, data) - 0.02
+
+
+def test_absent_classes_stay_where_they_are(model, data):
+    present = np.sort(data.unseen_classes)[::2]
+    own = np.isin(data.y_test_unseen, present)
+    done = model.adapt(data.X_test_unseen[own], classes=data.unseen_classes).adaptation_
+    assert done.proportions[present].mean() > 2 * done.proportions.drop(present).mean()
+
+
+def test_adapting_again_begins_anew(model, data):
+    X = data.X_test_unseen
+    twice = model.adapt(X[:20]).adapt(X)
+    np.testing.assert_allclose(
+        twice.decision_function(X), model.adapt(X).decision_function(X), atol=1e-12
+    )
+
+
+def test_an_adapted_model_goes_on_learning(model, data):
+    X, y = data.X_test_unseen, data.y_test_unseen
+    adapted = model.adapt(X, classes=data.unseen_classes)
+    known = accuracy(adapted, data)
+    adapted.add_examples(X[:12], y[:12])
+    assert accuracy(adapted, data) >= known - 0.02
+    adapted.add_classes({"new": data.signatures.iloc[:2].mean()})
+    assert "new" in adapted.classes_
+    # What it learned from labels, it keeps when it listens to other images.
+    again = adapted.adapt(X, classes=data.unseen_classes)
+    assert again.adaptation_.n_samples == len(X)
+
+
+def test_refusal_is_said_with_both_numbers(model, data):
+    sure = copy.copy(model)
+    sure.unlabelled_choices_ = {name: TrustChoice(0.0, 0.512, 0.498) for name in ("alone", "all")}
+    with pytest.warns(UserWarning, match=r"not adapted.*0\.512 without and to 0\.498"):
+        refused = sure.adapt(data.X_test_unseen)
+    assert not refused.adaptation_.accepted
+    np.testing.assert_array_equal(
+        refused.decision_function(data.X_test_seen), model.decision_function(data.X_test_seen)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sure.adapt(data.X_test_unseen, accept=True).adaptation_.accepted
+
+
+def test_nothing_left_out(data):
+    few = np.isin(data.y_train, data.seen_classes[:6])
+    model = GaussianEXEM().fit(data.X_train[few], data.y_train[few], signatures=data.signatures)
+    assert model.unlabelled_choices_ == {}
+    with pytest.warns(UserWarning, match="ten seen classes"):
+        assert not model.adapt(data.X_test_unseen).adaptation_.accepted
+    with pytest.raises(ValueError, match="accept must be"):
+        model.adapt(data.X_test_unseen, accept="yes")
+    with pytest.raises(ValueError, match="not described"):
+        model.adapt(data.X_test_unseen, classes=["nobody"])
+
+
+def test_choice_needs_a_gain_and_no_loss_elsewhere():
+    # Three folds; all in the pile, half absent, half not described; without and with each trust.
+    scores = np.full((3, 3, 1 + len(TRUSTS)), 0.5)
+    scores[:, 0, 1:] = [0.6, 0.7, 0.8, 0.9]
+    assert _chosen(scores) == TrustChoice(TRUSTS[3], 0.5, pytest.approx(0.9))
+    scores[:, 1, 4] = 0.4
+    assert _chosen(scores).trust == TRUSTS[2]
+    scores[:, 2, 1:] = 0.4
+    refused = _chosen(scores)
+    assert refused.trust == 0
+    assert refused.after == pytest.approx(0.9)
+
+
+def test_left_out_classes_do_not_depend_on_order(data):
+    order = np.random.default_rng(0).permutation(len(data.y_train))
+    shuffled = GaussianEXEM().fit(
+        data.X_train[order], data.y_train[order], signatures=data.signatures
+    )
+    for name, choice in fitted(data).unlabelled_choices_.items():
+        assert choice == pytest.approx(shuffled.unlabelled_choices_[name], abs=1e-6)
+
+
+def test_given_trust_leaves_nothing_out(data):
+    model = fitted(data, unlabelled_trust=0.2)
+    assert model.unlabelled_choices_ == {}
+    assert model.adapt(data.X_test_unseen).adaptation_.trust == 0.2
+
+
+def test_streams_and_dask(model, data, tmp_path):
+    from zslearn.datasets import FeatureBlocks
+
+    X = np.asarray(data.X_test_unseen, dtype=np.float32)
+    whole = model.adapt(X).decision_function(X)
+    np.save(tmp_path / "features.npy", X)
+    stream = FeatureBlocks.open(tmp_path / "features.npy")
+    np.testing.assert_allclose(model.adapt(stream).decision_function(X), whole, atol=1e-4)
+    array = pytest.importorskip("dask.array")
+    chunks = array.from_array(X, chunks=(11, -1))
+    np.testing.assert_allclose(model.adapt(chunks).decision_function(X), whole, atol=1e-4)
+
+
+def test_tensors(model, data):
+    torch = pytest.importorskip("torch")
+    X = np.asarray(data.X_test_unseen, dtype=np.float32)
+    whole = model.adapt(X).decision_function(X)
+    found = model.adapt(torch.from_numpy(X)).decision_function(X)
+    np.testing.assert_allclose(found, whole, atol=1e-3)
+
+
+def test_file(model, data, tmp_path):
+    adapted = model.adapt(data.X_test_unseen)
+    zslearn.save(adapted, tmp_path / "adapted.zsl")
+    loaded = zslearn.load(tmp_path / "adapted.zsl")
+    np.testing.assert_array_equal(
+        loaded.decision_function(data.X_test_seen), adapted.decision_function(data.X_test_seen)
+    )
+    assert loaded.adaptation_.moved.equals(adapted.adaptation_.moved)
+    again = loaded.adapted_from_.adapt(data.X_test_unseen)
+    np.testing.assert_allclose(
+        again.decision_function(data.X_test_seen), adapted.decision_function(data.X_test_seen)
+    )
+
+
+@pytest.mark.parametrize(
+    "settings", [{"variance": "predictive"}, {"unseen_odds": "balanced"}, {"doubt": 0.3}]
+)
+def test_other_settings(data, settings):
+    model = fitted(data, **settings)
+    adapted = model.adapt(data.X_test_unseen, classes=data.unseen_classes, accept=True)
+    assert accuracy(adapted, data) >= accuracy(model, data) - 0.02
