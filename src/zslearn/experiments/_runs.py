@@ -64,7 +64,7 @@ from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
 from zslearn.signatures._views import MultiSignatures
 
 #: Values of the trust in single images that are searched where there are a few of a class.
-IMAGE_TRUST = (0.3, 0.1, 1.0)
+IMAGE_TRUST = (0.5, 0.2, 1.0)
 # What a record keeps of an adaptation to unlabelled images.
 _ADAPTATION = (
     "accepted", "score_before", "score_after", "trust", "n_samples", "unexplained",
