@@ -42,17 +42,18 @@ def cell(values: pd.Series, factor: float, digits: int) -> str:
     return f"{factor * values.mean():.{digits}f}{spread}"
 
 
-def rows(frame: pd.DataFrame, metrics: list[str], factor: float, digits: int) -> list[str]:
-    """A line per data set and method; of several metrics the first that a method has."""
+def rows(frame: pd.DataFrame, metrics: dict[str, str], factor: float, digits: int) -> list[str]:
+    """A line per data set, method and metric; of the metrics the words behind the method."""
     numbers = sorted(frame["shots"].unique())
     lines = [f"data; method; {'; '.join(f'{k:.0f}' for k in numbers)}"]
     for data, method in [(data, method) for data in NAMES.values() for method in ROWS]:
         own = frame[(frame["dataset"] == data) & (frame["method"] == method)]
-        metric = next((name for name in metrics if (own["metric"] == name).any()), None)
-        found = own[own["metric"] == metric]
-        if len(found):
-            cells = [cell(found.loc[found["shots"] == k, "value"], factor, digits) for k in numbers]
-            lines.append(f"{data}; {method}; {'; '.join(cells)}")
+        for metric, words in metrics.items():
+            found = own[own["metric"] == metric]
+            if len(found):
+                by_number = [found.loc[found["shots"] == k, "value"] for k in numbers]
+                cells = [cell(values, factor, digits) for values in by_number]
+                lines.append(f"{data}; {method}{words}; {'; '.join(cells)}")
     return lines
 
 
@@ -71,7 +72,9 @@ def worth(frame: pd.DataFrame) -> list[str]:
 
 def draw(frame: pd.DataFrame, path: Path) -> None:
     """Accuracy against images per class, a panel per data set."""
-    shown = frame[frame["method"].isin([DESCRIBED, "GDA", "Tip-Adapter", *ALONE])]
+    order = [DESCRIBED, "GDA", "Tip-Adapter", *ALONE]
+    shown = frame[frame["method"].isin(order)]
+    shown = shown.sort_values("method", key=lambda names: names.map(order.index), kind="stable")
     panels = [data for data in NAMES.values() if (shown["dataset"] == data).any()]
     figure = new_figure(figsize=(3.4 * len(panels) + 0.2, 3.7))
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -89,8 +92,8 @@ def main() -> None:
     """Write every table, and the picture."""
     frame = read(sys.argv[1:])
     tables = {
-        "accuracy": rows(frame, [ACCURACY], 100, 1),
-        "harmonic": rows(frame, [f"calibrated_{HARMONIC}", HARMONIC], 1, 3),
+        "accuracy": rows(frame, {ACCURACY: ""}, 100, 1),
+        "harmonic": rows(frame, {HARMONIC: "", f"calibrated_{HARMONIC}": ", calibrated"}, 1, 3),
         "worth": worth(frame),
     }
     for name, lines in tables.items():

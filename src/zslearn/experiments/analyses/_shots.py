@@ -293,7 +293,7 @@ def draw_shots(ax: Any, frame: pd.DataFrame, *, metric: str = ACCURACY) -> None:
         ax, shown, x="shots", xlabel="labelled images of each class", ylabel=labels[metric],
         metric=metric,
     )  # fmt: skip
-    ax.set_xscale("symlog", linthresh=1)
+    ax.set_xscale("symlog", linthresh=1, linscale=0.3)
     numbers = sorted(frame["shots"].astype(int).unique())
     ax.set_xticks(numbers, [str(number) for number in numbers])
     ax.minorticks_off()
@@ -309,7 +309,9 @@ def _draw_worth(ax: Any, frame: pd.DataFrame) -> None:
     if worth.empty or np.isnan(level):
         return
     ax.plot([0, worth.mean()], [level, level], color="0.5", linewidth=0.8, zorder=0)
+    ax.plot(worth.mean(), level, "o", color="0.2", markersize=7, markerfacecolor="none")
     ax.annotate(
-        f"a description is worth {worth.mean():.1f} images", (worth.mean(), level),
-        xytext=(4, -10), textcoords="offset points", fontsize=8, color="0.3",
+        f"a description is worth\n{worth.mean():.1f} labelled images", (worth.mean(), level),
+        xytext=(0.97, 0.06), textcoords="axes fraction", ha="right", fontsize=8,
+        arrowprops={"arrowstyle": "-", "color": "0.5", "linewidth": 0.6, "shrinkB": 4},
     )  # fmt: skip
