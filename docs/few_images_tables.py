@@ -15,7 +15,13 @@ from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._records import whole_records
 from zslearn.experiments.analyses import AnalysisDisplay
 from zslearn.experiments.analyses._jobs import numbers_frame
-from zslearn.experiments.analyses._shots import ALONE, DESCRIBED, ROWS, WORTH, worth_rows
+from zslearn.experiments.analyses._shots import (
+    ALONE,
+    DESCRIBED,
+    ROWS,
+    worth_in_words,
+    worth_rows,
+)
 
 DOCS = Path(__file__).parent
 HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"
@@ -61,25 +67,25 @@ def worth(frame: pd.DataFrame) -> list[str]:
     """A line per data set: how many images a description is worth."""
     lines = ["data; accuracy by description; a description is worth; draws"]
     for data in NAMES.values():
-        own = frame[(frame["dataset"] == data) & (frame["method"] == DESCRIBED)]
-        own = own[own["shots"] == 0].groupby("metric")["value"]
-        if ACCURACY in own.groups and WORTH in own.groups:
-            images, draws = own.get_group(WORTH), len(own.get_group(WORTH))
-            accuracy = cell(own.get_group(ACCURACY), 100, 1)
-            lines.append(f"{data}; {accuracy}; {cell(images, 1, 1)} images; {draws}")
+        own = frame[frame["dataset"] == data]
+        if words := worth_in_words(own):
+            described = own[(own["method"] == DESCRIBED) & (own["shots"] == 0)]
+            accuracy = described.loc[described["metric"] == ACCURACY, "value"]
+            lines.append(f"{data}; {cell(accuracy, 100, 1)}; {words} images; {len(accuracy)}")
     return lines
 
 
 def draw(frame: pd.DataFrame, path: Path) -> None:
-    """Accuracy against images per class, a panel per data set."""
+    """Accuracy against images per class, a panel per data set on which one image is not all."""
     order = [DESCRIBED, "GDA", "Tip-Adapter", *ALONE]
     shown = frame[frame["method"].isin(order)]
     shown = shown.sort_values("method", key=lambda names: names.map(order.index), kind="stable")
-    panels = [data for data in NAMES.values() if (shown["dataset"] == data).any()]
+    parts = {data: shown[shown["dataset"] == data] for data in NAMES.values()}
+    panels = [data for data in parts if worth_in_words(parts[data])[:5] not in ("", "fewer")]
     figure = new_figure(figsize=(3.4 * len(panels) + 0.2, 3.7))
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for ax, data in zip(axes, panels, strict=True):
-        AnalysisDisplay(shown[shown["dataset"] == data], "shots").plot(ax)
+        AnalysisDisplay(parts[data], "shots").plot(ax)
         ax.get_legend().remove()
         ax.set_title(data, fontsize=10)
         ax.set_ylabel("accuracy among unseen classes (%)" if ax is axes[0] else "")

@@ -27,7 +27,15 @@ from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.experiments.analyses._jobs import JobRunner, read_variant, write_variant
 from zslearn.experiments.analyses._records import compare_protocols, protocol_choices
 from zslearn.experiments.analyses._run import AnalysisDisplay, analyze
-from zslearn.experiments.analyses._shots import ADDED, DESCRIBED, NEAREST, ROWS, images_worth
+from zslearn.experiments.analyses._shots import (
+    ADDED,
+    DESCRIBED,
+    NEAREST,
+    ROWS,
+    images_worth,
+    worth_in_words,
+    worth_rows,
+)
 from zslearn.experiments.analyses._sync import components_for_variance
 from zslearn.metrics import per_class_accuracy
 from zslearn.model_selection import ZeroShotSearchCV
@@ -506,6 +514,25 @@ def test_a_description_is_worth_the_images_that_are_as_accurate():
     assert images_worth([1, 2, 8], [0.1, 0.2, 0.4], 0.2) == pytest.approx(2.0)
     assert np.isnan(images_worth([1, 2], [0.1, 0.2], 0.3))
     assert np.isnan(images_worth([1, 2], [0.1, 0.2], 0.05))
+
+
+def test_what_a_description_is_worth_in_words():
+    rows = [(DESCRIBED, 0, 0.5), (NEAREST, 1, 0.4), (NEAREST, 2, 0.6)]
+    frame = pd.DataFrame(
+        [(name, k, seed, "per_class_accuracy", v) for seed in (0, 1) for name, k, v in rows],
+        columns=["method", "shots", "seed", "metric", "value"],
+    )
+
+    def words(change=0.0, seeds=(0, 1)):
+        changed = frame["value"] + change * (frame["shots"] > 0) * frame["seed"].isin(seeds)
+        found = frame.assign(value=changed)
+        return worth_in_words(pd.concat([found, worth_rows(found)]))
+
+    assert words() == "1.4 ± 0.0"
+    # Where images alone reach it in some draws only, no mean over these is taken.
+    assert words(-0.3, [0]) == words(-0.3) == "more than 2"
+    assert words(0.2) == "fewer than 1"
+    assert worth_in_words(frame[frame["shots"] > 0]) == ""
 
 
 def test_from_zero_to_many(data, tmp_path):

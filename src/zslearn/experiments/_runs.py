@@ -348,7 +348,8 @@ def plan_runs(
             shared = fingerprint(data_key, *of_run, of_part.definition("zsl"))
             where = [part.split] if len(parts) > 1 else []
             where += [f"seed {seed}"] if len(seeds) > 1 else []
-            for setting, k, name in product(settings, shots or [None], named):
+            numbers: Sequence[int | None] = shots or [None]
+            for setting, k, name in product(settings, numbers, named):
                 images = [] if k is None else [f"{k} shots"]
                 images += [f"unlabelled {unlabelled}"] if unlabelled else []
                 given = replace(

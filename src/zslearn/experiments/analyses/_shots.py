@@ -275,6 +275,22 @@ def worth_rows(frame: pd.DataFrame) -> pd.DataFrame:
     return found.astype(frame.dtypes)
 
 
+def worth_in_words(frame: pd.DataFrame) -> str:
+    """How many images a description is worth, over all draws; empty where that was not measured."""
+    accuracy = frame[frame["metric"] == ACCURACY]
+    described = accuracy[(accuracy["method"] == DESCRIBED) & (accuracy["shots"] == 0)]["value"]
+    alone = accuracy[accuracy["method"].isin(ALONE)].groupby(["method", "shots"])["value"].mean()
+    if described.empty or alone.empty:
+        return ""
+    worth = frame.loc[frame["metric"] == WORTH, "value"]
+    if len(worth) == len(described):
+        spread = f" ± {worth.std():.1f}" if len(worth) > 1 else ""
+        return f"{worth.mean():.1f}{spread}"
+    best = alone.groupby("shots").max()
+    few = best.iloc[0] >= described.mean()
+    return f"fewer than {best.index[0]:.0f}" if few else f"more than {best.index[-1]:.0f}"
+
+
 # Pictures.
 
 
@@ -303,15 +319,16 @@ def draw_shots(ax: Any, frame: pd.DataFrame, *, metric: str = ACCURACY) -> None:
 
 def _draw_worth(ax: Any, frame: pd.DataFrame) -> None:
     """A line at the accuracy by description, to where images alone reach it."""
-    worth = frame.loc[frame["metric"] == WORTH, "value"]
+    words = worth_in_words(frame)
+    if not words:
+        return
     described = frame[(frame["method"] == DESCRIBED) & (frame["shots"] == 0)]
     level = 100 * described.loc[described["metric"] == ACCURACY, "value"].mean()
-    if worth.empty or np.isnan(level):
-        return
-    ax.plot([0, worth.mean()], [level, level], color="0.5", linewidth=0.8, zorder=0)
-    ax.plot(worth.mean(), level, "o", color="0.2", markersize=7, markerfacecolor="none")
-    ax.annotate(
-        f"a description is worth\n{worth.mean():.1f} labelled images", (worth.mean(), level),
-        xytext=(0.97, 0.06), textcoords="axes fraction", ha="right", fontsize=8,
-        arrowprops={"arrowstyle": "-", "color": "0.5", "linewidth": 0.6, "shrinkB": 4},
+    worth = frame.loc[frame["metric"] == WORTH, "value"].mean() if words[0].isdigit() else np.nan
+    end = {"f": frame["shots"].min(), "m": frame["shots"].max()}.get(words[0], worth)
+    ax.plot([0, end], [level, level], color="0.5", linewidth=0.8, zorder=0)
+    ax.plot(worth, level, "o", color="0.2", markersize=7, markerfacecolor="none")
+    ax.text(
+        0.97, 0.05, f"a description is worth\n{words} labelled images", fontsize=8, ha="right",
+        transform=ax.transAxes,
     )  # fmt: skip
