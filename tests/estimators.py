@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from zslearn import baselines, calibration, model_selection, networks, synthesis
-from zslearn.baselines import ESZSL
+from zslearn.baselines import ESZSL, SAE
 from zslearn.networks import VAEGANGenerator, WGANGenerator
 from zslearn.synthesis import ExemplarMLP, SynC
 
@@ -143,6 +143,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         _TWO_LAYERS,
         {**_TWO_LAYERS, "dropout": 0.0, "hierarchy": "cluster", "targets": "cs"},
     ],
+    "Adapted": [{"estimator": SAE(), "cv": 3}],
     "CalibratedStacking": [
         {"estimator": ESZSL()},
         {"estimator": ESZSL(), "bias": 0.1},

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+import zslearn
 from estimators import SETTINGS, all_estimators, missing_package
 from zslearn._scoring._probabilities import best_temperature, mean_temperature, softmax
 from zslearn._utils._folds import class_folds, hold_out_per_class
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, ConSE
-from zslearn.calibration import CalibratedStacking
+from zslearn.calibration import Adapted, CalibratedStacking
 from zslearn.calibration._folds import rescaled, score_scale
+from zslearn.calibration._unlabelled import _move
+from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures
@@ -439,3 +442,67 @@ def test_every_method_has_probabilities(problem, name):
     assert np.mean(model.classes_[chances.argmax(axis=1)] == model.predict(X)) > 0.99
     # Neither all but equal nor all but certain.
     assert 1.5 / len(model.classes_) < chances.max(axis=1).mean() < 0.999
+
+
+@pytest.fixture(scope="module")
+def many_classes():
+    return make_zero_shot(n_seen=40, n_unseen=12, nonlinearity=1.0, random_state=0)
+
+
+class TestAdapted:
+    """Exemplars that move to images without labels."""
+
+    def _fitted(self, data, **settings):
+        model = Adapted(EXEM(**settings), cv=3)
+        return model.fit(data.X_train, data.y_train, signatures=data.signatures)
+
+    def test_accepted_where_left_out_classes_gain(self, many_classes):
+        data = many_classes
+        model = self._fitted(data)
+        choice = model.unlabelled_choices_["alone"]
+        assert choice.trust > 0
+        assert choice.after > choice.before
+        X, y, among = data.X_test_unseen, data.y_test_unseen, data.unseen_classes
+        before = model.decision_function(X)
+        adapted = model.adapt(X, classes=among)
+        assert adapted.score(X, y, classes=among) > model.score(X, y, classes=among)
+        assert adapted.adaptation_.proportions.sum() == pytest.approx(1)
+        np.testing.assert_array_equal(model.decision_function(X), before)
+        # Seen classes are no candidates, and stay where they are.
+        seen = data.seen_classes
+        np.testing.assert_allclose(
+            adapted.decision_function(X, classes=seen), model.decision_function(X, classes=seen)
+        )
+
+    def test_one_round_by_hand(self):
+        images, start = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [2.0, 0.0]])
+        points = start
+        scale = np.median([np.std([1.0, 4.0]), np.std([2.0, 1.0])])
+        for _ in range(3):
+            distances = ((images[:, None] - points) ** 2).sum(axis=2)
+            shares = np.exp(-distances / (0.2 * scale))
+            shares /= shares.sum(axis=1, keepdims=True)
+            counts = shares.sum(axis=0)
+            points = (start + 0.5 * shares.T @ images) / (1 + 0.5 * counts)[:, None]
+        found = _move(images, start, 0.5)
+        np.testing.assert_allclose(found[0], counts)
+        np.testing.assert_allclose(found[1], points)
+
+    def test_refused_and_saved(self, many_classes, tmp_path):
+        data = many_classes
+        model = self._fitted(data)
+        adapted = model.adapt(data.X_test_unseen, accept=True)
+        adapted.add_classes({"new": data.signatures.iloc[:2].mean()})
+        zslearn.save(adapted, tmp_path / "adapted.zsl")
+        loaded = zslearn.load(tmp_path / "adapted.zsl")
+        np.testing.assert_array_equal(
+            loaded.predict(data.X_test_seen), adapted.predict(data.X_test_seen)
+        )
+        model.unlabelled_choices_ = {}
+        with pytest.warns(UserWarning, match="not adapted"):
+            assert not model.adapt(data.X_test_unseen).adaptation_.accepted
+
+    def test_products_have_no_exemplars(self, many_classes):
+        data = many_classes
+        with pytest.raises(TypeError, match="no exemplar to move"):
+            Adapted(ESZSL()).fit(data.X_train, data.y_train, signatures=data.signatures)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import zslearn
+from zslearn.calibration._unlabelled import TRUSTS, TrustChoice, _chosen
 from zslearn.datasets import make_zero_shot
 from zslearn.synthesis import GaussianEXEM
 from zslearn.synthesis._gaussian_process import ClassGaussians
-from zslearn.synthesis._unlabelled import TRUSTS, TrustChoice, _chosen, pile_sums
+from zslearn.synthesis._unlabelled import pile_sums
 
 
 @pytest.fixture(scope="module")
@@ -264,3 +265,32 @@ def test_other_settings(data, settings):
     model = fitted(data, **settings)
     adapted = model.adapt(data.X_test_unseen, classes=data.unseen_classes, accept=True)
     assert accuracy(adapted, data) >= accuracy(model, data) - 0.02
+
+
+def test_inside_a_pipeline_and_a_search(data):
+    from sklearn.decomposition import PCA
+    from sklearn.pipeline import make_pipeline
+
+    from zslearn.calibration import PredictionSets
+    from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
+
+    train = {"X": data.X_train, "y": data.y_train, "signatures": data.signatures}
+    X, y = data.X_test_unseen, data.y_test_unseen
+    steps = make_pipeline(PCA(40), GaussianEXEM()).steps
+    pipeline = ZeroShotPipeline(steps).fit(**train)
+    adapted = pipeline.adapt(X, classes=data.unseen_classes)
+    assert adapted.steps[-1][1].adaptation_.n_samples == len(X)
+    assert not hasattr(pipeline.steps[-1][1], "adaptation_")
+    moved = adapted.add_examples(X[:2], y[:2]).decision_function(X)
+    assert not np.allclose(moved, pipeline.decision_function(X))
+    search = ZeroShotSearchCV(GaussianEXEM(), {"alpha": [0.1, 0.3]}, cv=2).fit(**train)
+    assert search.adapt(X, classes=data.unseen_classes).estimator_.adaptation_.accepted
+    # A promise that was made for the model as it was does not hold for an adapted one.
+    sets = PredictionSets(GaussianEXEM()).fit(**train)
+    with pytest.raises(TypeError, match="calibrated on classes that were left out"):
+        sets.adapt(X)
+    from zslearn.baselines import ESZSL
+
+    assert not hasattr(
+        ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0]}, cv=2).fit(**train), "adapt"
+    )

@@ -243,6 +243,9 @@ class ZeroShotPipeline(WrapsAnother, Pipeline):
     def _around(self, inner: Any) -> Self:
         return self._after(self.transformers_, inner)
 
+    def _rows_inside(self, X: Any) -> Any:
+        return self.transform_rows(X)
+
     def transform_rows(self, X: Any) -> Array:
         """What the transformers make of features.
 

@@ -374,6 +374,11 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return X
 
 
+def _inner_has(name: str) -> Any:
+    """A method that a wrapper has where the estimator inside does."""
+    return available_if(lambda wrapper: hasattr(wrapper._inner, name))
+
+
 @inherit_docs
 class WrapsAnother(ZeroShotPredictor):
     """Base of estimators with a fitted zero-shot estimator `_inner`, through which they predict."""
@@ -422,6 +427,43 @@ class WrapsAnother(ZeroShotPredictor):
         check_is_fitted(self, "class_scorer_")
         self._inner.add_classes(signatures)
         return self
+
+    @_inner_has("add_examples")
+    def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Give labelled samples to the inner estimator, without learning anything else again.
+
+        Parameters
+        ----------
+        signatures : DataFrame, mapping or MultiSignatures, optional
+            See :meth:`zslearn.synthesis.GaussianEXEM.add_examples`.
+
+        Returns
+        -------
+        self
+            The estimator. What it was tuned or calibrated by stays.
+        """
+        self._inner.add_examples(self._rows_inside(X), y, signatures=signatures)
+        return self
+
+    @_inner_has("adapt")
+    def adapt(self, X: Any, **options: Any) -> Self:
+        """Adapt the inner estimator to images without labels.
+
+        Parameters
+        ----------
+        **options : dict
+            See :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
+
+        Returns
+        -------
+        estimator
+            A copy around the adapted estimator; this one stays as it is.
+        """
+        return self._around(self._inner.adapt(self._rows_inside(X), **options))
+
+    def _rows_inside(self, X: Any) -> Any:
+        """Features as the inner estimator takes them."""
+        return X
 
     @property
     def signature_table_(self) -> SignatureTable:

@@ -259,6 +259,9 @@ def _score_fold(
         # Said already when the estimator was fitted on all of the data.
         warnings.simplefilter("ignore", InputWarning)
         part = None if weights is None else weights[train]
+        if hasattr(estimator, "unlabelled_trust"):
+            # What is found for `adapt` takes further fits.
+            estimator.set_params(unlabelled_trust=0.1)
         fit_weighted(estimator, take_rows(X, train), y[train], table, part)
         images = FoldImages(X, y, table.labels, fold, generalized=True)
         return measure(images.scores(estimator, with_scale=with_scale))

@@ -288,6 +288,16 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
 
     temperature_: Any
 
+    def adapt(self, X: Any, **options: Any) -> Self:
+        """Not possible: what is calibrated on left-out classes does not hold for an adapted model.
+
+        Adapt the estimator inside, `estimator_`, and use it without the calibration.
+        """
+        raise TypeError(
+            f"{type(self).__name__} was calibrated on classes that were left out, which says "
+            "nothing of an adapted model: adapt the estimator inside, estimator_."
+        )
+
     def _begin_calibration(self, table: SignatureTable) -> None:
         """Check what depends on the described classes, before the folds are fitted."""
 

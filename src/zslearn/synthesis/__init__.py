@@ -16,11 +16,9 @@ from zslearn.synthesis._exem import (
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP
 from zslearn.synthesis._gaussian import GaussianEXEM
 from zslearn.synthesis._sync import SynC
-from zslearn.synthesis._unlabelled import Adaptation
 
 __all__ = [
     "EXEM",
-    "Adaptation",
     "ClassStatistics",
     "ExemplarMLP",
     "GaussianEXEM",

@@ -49,13 +49,22 @@ from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_num
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
-from zslearn._utils._messages import warn_once, warn_user
+from zslearn._utils._messages import warn_once
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier, _lock_of
 from zslearn.base._streams import is_streamed, read_blocks
 from zslearn.base._training import Training, chosen_samples
 from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
+from zslearn.calibration._unlabelled import (
+    TRUSTS,
+    Adaptation,
+    LeftOut,
+    Scored,
+    TrustChoice,
+    accepted_trust,
+    choose_trust,
+)
 from zslearn.signatures._table import SignatureTable, label_array
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._exem import LearnsFromStatistics
@@ -70,16 +79,7 @@ from zslearn.synthesis._gaussian_process import (
     into_space,
     posterior,
 )
-from zslearn.synthesis._unlabelled import (
-    TRUSTS,
-    Adaptation,
-    LeftOut,
-    PileSums,
-    Scored,
-    TrustChoice,
-    choose_trust,
-    pile_sums,
-)
+from zslearn.synthesis._unlabelled import PileSums, pile_sums
 
 #: The odds where nothing tells them: the ratio of seen to unseen classes in five folds.
 USUAL_ODDS = 4.0
@@ -316,7 +316,6 @@ _AFTER_THE_PROCESS = (
 )
 # Groups of seen classes that are left out, of five, to find the trust in images without labels;
 # images of the other classes held aside, one of so many; images looked at, about.
-_USUAL_TRUST = 0.1
 _LEFT_OUT = 3
 _ASIDE = 5
 _MOST_IMAGES = 20_000
@@ -755,8 +754,6 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         True
         """
         check_is_fitted(self)
-        if accept is not True and accept != "cv":
-            raise ValueError(f'accept must be "cv" or True; got {accept!r}.')
         table = self._described.table
         candidates = (
             table.labels
@@ -765,7 +762,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         )
         known = is_among(candidates, self.seen_classes_[~self._few])
         choice = self.unlabelled_choices_.get("all" if known.any() else "alone")
-        trust = self._accepted_trust(choice, always=accept is True)
+        given = None if self.unlabelled_trust == "cv" else float(self.unlabelled_trust)
+        trust = accepted_trust(choice, accept, given)
         original = copy.copy(self)
         original._unlabelled = ClassExamples(candidates[:0], np.empty(0), self.exemplars_[:0])
         signatures = table.subset(table.positions(candidates)).normalized(
@@ -785,36 +783,14 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         adapted.adaptation_ = Adaptation(
             accepted=bool(trust),
             trust=trust,
-            score_before=np.nan if choice is None else choice.before,
-            score_after=np.nan if choice is None else choice.after,
+            score_before=None if choice is None else choice.before,
+            score_after=None if choice is None else choice.after,
             n_samples=0 if sums is None else sums.n,
             unexplained=0.0 if sums is None else 1 - sums.explained / sums.n,
             moved=pd.Series(np.sqrt(((after.means - before.means) ** 2).sum(axis=1)), candidates),
             proportions=pd.Series(counts / max(counts.sum(), 1e-300), candidates),
         )
         return adapted
-
-    def _accepted_trust(self, choice: TrustChoice | None, *, always: bool) -> float:
-        """The trust in images without labels; 0, with a warning, where they are not accepted."""
-        if self.unlabelled_trust != "cv":
-            return float(self.unlabelled_trust)
-        if choice is not None and choice.trust:
-            return choice.trust
-        if always:
-            return _USUAL_TRUST
-        why = (
-            "Nothing says whether it would gain: it takes ten seen classes with images in memory "
-            "to leave some out, in fit, not in the fits of a grid"
-            if choice is None
-            else f"Seen classes that were left out come to {choice.before:.3f} without and to "
-            f"{choice.after:.3f} with their images unlabelled, or lose where half of them are "
-            "absent or described by nobody"
-        )
-        warn_user(
-            f"The model is not adapted. {why}. Give accept=True, or unlabelled_trust= a number, to "
-            "adapt it all the same."
-        )
-        return 0.0
 
     def _whitened_blocks(self, X: Any) -> Iterator[Array]:
         """Images in the whitened space, a block at a time."""

@@ -1,0 +1,393 @@
+"""Images without labels: whether they are to be listened to, how far, and by which methods.
+
+The trust in them is chosen on seen classes that are left out of training, with their images
+unlabelled. It must gain where the pile holds images of all candidates, and lose nothing where half
+of the candidates are absent and where half of the images are of classes that nobody described.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from sklearn.pipeline import Pipeline
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_is_fitted
+
+from zslearn._scoring._probabilities import softmax
+from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
+from zslearn._utils._array import Array, Floats, take_rows, to_numpy, unit_rows
+from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._files import saved_part
+from zslearn._utils._messages import warn_user
+from zslearn._utils._validation import checks_parameters
+from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._predictor import ZeroShotMetaClassifier
+from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.calibration._folds import checked_folds, seen_table
+
+#: What is chosen from.
+TRUSTS = (0.03, 0.1, 0.3, 1.0)
+#: What is taken where nothing was chosen.
+USUAL_TRUST = 0.1
+
+
+@saved_part
+class TrustChoice(NamedTuple):
+    """The trust that left-out classes chose, 0 for none, and their score without and with it."""
+
+    trust: float
+    before: float
+    after: float
+
+
+@saved_part
+@dataclass(frozen=True, eq=False)
+class Adaptation:
+    """What images without labels did to a model.
+
+    Attributes
+    ----------
+    accepted : bool
+        Whether they were listened to. If not, the model is as it was.
+    trust : float
+        What each image counted for, at most; of images with labels, 1 is the most.
+    score_before, score_after : float or None
+        Of seen classes that were left out, without and with their images unlabelled: the accuracy
+        among them, or the harmonic mean where seen classes were candidates. None where nothing was
+        left out.
+    n_samples : int
+        Number of images.
+    unexplained : float or None
+        Share of the images that no candidate explains; None where the method does not say.
+    moved : Series
+        How far the mean of each candidate moved, in standard deviations of its images.
+    proportions : Series
+        Share of each candidate in the images that some candidate explains.
+    """
+
+    accepted: bool
+    trust: float
+    score_before: float | None
+    score_after: float | None
+    n_samples: int
+    unexplained: float | None
+    moved: pd.Series
+    proportions: pd.Series
+
+
+def accepted_trust(
+    choice: TrustChoice | None, accept: str | bool, given: float | None = None
+) -> float:
+    """The trust in images without labels; 0, with a warning, where they are not accepted."""
+    if accept is not True and accept != "cv":
+        raise ValueError(f'accept must be "cv" or True; got {accept!r}.')
+    if given is not None:
+        return given
+    if choice is not None and choice.trust:
+        return choice.trust
+    if accept is True:
+        return USUAL_TRUST
+    why = (
+        "Nothing says whether it would gain: it takes ten seen classes with images in memory to "
+        "leave some out, in fit, not in the fits of a grid"
+        if choice is None
+        else f"Seen classes that were left out come to {choice.before:.3f} without and to "
+        f"{choice.after:.3f} with their images unlabelled, or lose where half of them are absent "
+        "or described by nobody"
+    )
+    warn_user(f"The model is not adapted. {why}. Give accept=True to adapt it all the same.")
+    return 0.0
+
+
+class LeftOut(NamedTuple):
+    """A model without some seen classes, and images of these and of others that it did not see."""
+
+    described: NDArray[np.intp]  # positions of the classes that were left out
+    trained: NDArray[np.intp]
+    images: Floats  # of the classes left out, in the model's space
+    y: NDArray[np.intp]
+    others: Floats  # of the classes trained on
+    other_y: NDArray[np.intp]
+
+
+#: Scores of images for some classes, once they have been listened to with some trust.
+Scored = Callable[[Floats, NDArray[np.intp], float], Floats]
+
+
+def choose_trust(folds: Iterable[tuple[LeftOut, Scored]]) -> dict[str, TrustChoice]:
+    """The trust where the classes left out are "alone", and where "all" classes are candidates."""
+    scores: dict[str, list[Floats]] = {"alone": [], "all": []}
+    for fold, scored in folds:
+        for setting, found in scores.items():
+            cases = list(_cases(fold, setting == "all"))
+            found.append(
+                np.array([[case.score(scored, t) for t in (0.0, *TRUSTS)] for case in cases])
+            )
+    return {setting: _chosen(np.array(found)) for setting, found in scores.items() if found}
+
+
+def _chosen(scores: Floats) -> TrustChoice:
+    """The best trust where all candidates are in the pile, of those that lose nothing elsewhere."""
+    gains = scores[..., 1:] - scores[..., :1]
+    mean = gains.mean(axis=0)
+    error = gains.std(axis=0) / np.sqrt(max(len(gains) - 1, 1))
+    allowed = (mean[0] > error[0]) & (mean[1:] >= -error[1:]).all(axis=0)
+    best = int(np.where(allowed, mean[0], -np.inf).argmax())
+    # Of a refusal, what would have been gained where the pile holds all.
+    shown = best if allowed.any() else int(mean[0].argmax())
+    before, after = scores[:, 0, 0].mean(), scores[:, 0, 1 + shown].mean()
+    return TrustChoice(TRUSTS[best] if allowed.any() else 0.0, float(before), float(after))
+
+
+class _Case(NamedTuple):
+    """A pile without labels, the candidates, and which of its images are looked at."""
+
+    fold: LeftOut
+    pile: Floats
+    y: NDArray[np.intp]
+    candidates: NDArray[np.intp]
+
+    def score(self, scored: Scored, trust: float) -> float:
+        """Accuracy of the classes left out, or its harmonic mean with that of the others."""
+        found = self.candidates[scored(self.pile, self.candidates, trust).argmax(axis=1)]
+        there, codes = np.unique(self.y, return_inverse=True)
+        right = np.bincount(codes, found == self.y) / np.bincount(codes)
+        described = np.isin(there, self.fold.described)
+        looked_at = np.isin(there, self.candidates)
+        unseen = float(right[described & looked_at].mean())
+        if described.all():
+            return unseen
+        seen = float(right[~described].mean())
+        return 2 * seen * unseen / max(seen + unseen, 1e-300)
+
+
+def _cases(fold: LeftOut, generalized: bool) -> Iterator[_Case]:
+    """All candidates in the pile; half of those left out absent; half of them not described."""
+    half = fold.described[::2]
+    for present, described in (
+        (fold.described, fold.described),
+        (half, fold.described),
+        (fold.described, half),
+    ):
+        rows = np.flatnonzero(np.isin(fold.y, present))
+        pile, y, candidates = fold.images[rows], fold.y[rows], described
+        if generalized:
+            pile, y = np.concatenate([pile, fold.others]), np.concatenate([y, fold.other_y])
+            candidates = np.sort(np.concatenate([described, fold.trained]))
+        yield _Case(fold, pile, y, candidates)
+
+
+# Methods that compare images with exemplars.
+
+# Distances are divided by this share of their standard deviation over the classes.
+_TEMPERATURE = 0.2
+_ROUNDS = 3
+# With fewer seen classes nothing is left out.
+_FEWEST_CLASSES = 10
+
+
+@inherit_docs
+class Adapted(ZeroShotMetaClassifier):
+    r"""Move the exemplars of a method to images without labels, where left-out classes gain by it.
+
+    For methods that compare an image with a point for each class: EXEM, CMT, BiDiLEL, CCA, SAE and
+    others whose scores are distances or cosines. With e an embedded image and :math:`p_c` the point
+    of a class, three rounds of
+
+    .. math:: r_c \propto \exp(-\|e - p_c\|^2 / \tau), \qquad
+              p_c \leftarrow \frac{p_{0c} + t \sum r_c e}{1 + t \sum r_c},
+
+    with :math:`\tau` a fifth of the standard deviation of an image's squared distances from the
+    classes. The trust t, or that nothing is to be moved, is found in `fit` on seen classes that are
+    left out in turn. Methods that multiply (SynC, ESZSL and others) have no such points, and label
+    propagation between images lost accuracy on left-out classes; they are refused.
+    :meth:`zslearn.synthesis.GaussianEXEM.adapt` needs no wrapper. For labelled images there are
+    :class:`~zslearn.baselines.GDA` and :class:`~zslearn.baselines.TipAdapter`.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator or Pipeline
+        What is adapted.
+    cv : int, splitter or list of (train, test), default=5
+        Folds over the seen classes; see :class:`CalibratedStacking`.
+    held_out : float, default=0.2
+        Share of the images of each seen class that is held aside, where `cv` is a number.
+    random_state : int, RandomState or None, default=0
+        Decides the folds and what is held aside, where `cv` is a number.
+
+    Attributes
+    ----------
+    estimator_ : zero-shot estimator
+        Fitted on all of the training data.
+    unlabelled_choices_ : dict of str to TrustChoice
+        See :class:`zslearn.synthesis.GaussianEXEM`.
+    adapted_from_, adaptation_
+        After :meth:`adapt`: the model that was adapted, and what the images did.
+
+    Examples
+    --------
+    >>> from zslearn import EXEM
+    >>> from zslearn.calibration import Adapted
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = Adapted(EXEM()).fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> adapted = model.adapt(data.X_test_unseen, classes=data.unseen_classes)
+    >>> adapted.adaptation_.n_samples
+    150
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
+        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
+        "held_out": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, estimator: Any, *, cv: Any = 5, held_out: float = 0.2, random_state: Any = 0
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.held_out = held_out
+        self.random_state = random_state
+
+    @checks_parameters(also_of_inner=True)
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the estimator, and find the trust in images without labels on left-out classes."""
+        with self._anew() as fresh:
+            X, y = fresh._check_training(X, y)
+            X, y, weights = weighted_samples(X, y, sample_weight)
+            estimator = as_zero_shot(self.estimator)
+            fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
+            _refuse_products(fresh.estimator_)
+            fresh._moved = pd.DataFrame()
+            fresh.unlabelled_choices_ = {}
+            if signatures is not None and len(np.unique(y)) >= _FEWEST_CLASSES:
+                left_out = fresh._left_out(X, y, signatures, weights)
+                fresh.unlabelled_choices_ = choose_trust(left_out)
+        return self
+
+    def _left_out(
+        self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
+    ) -> Iterator[tuple[LeftOut, Scored]]:
+        """Models without some of the seen classes, and images of these, embedded."""
+        seen = np.unique(y)
+        table = seen_table(signatures, seen)
+        options = {"held_out": self.held_out, "random_state": self.random_state}
+        for fold in checked_folds(self.cv, X, y, generalized=True, **options):
+            model = as_zero_shot(self.estimator)
+            part = None if weights is None else weights[fold.train]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fit_weighted(model, take_rows(X, fold.train), y[fold.train], table, part)
+            scorer = model.class_scorer_
+            left = np.isin(seen, fold.left_out(y, seen))
+            true = np.searchsorted(seen, y[fold.test])
+            points = _points(scorer, scorer.embedding(take_rows(X, fold.test)))
+            out = left[true]
+            positions = np.flatnonzero(left), np.flatnonzero(~left)
+            images = points[out], true[out], points[~out], true[~out]
+            yield LeftOut(*positions, *images), partial(_scores_after, scorer)
+
+    def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
+        """Listen to images without labels; see :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        classes : array-like of labels, optional
+            Candidates that the images may be of; by default every class in `classes_`.
+        accept : "cv" or True, default="cv"
+            Whether left-out classes decide, or the images are listened to in any case.
+
+        Returns
+        -------
+        Adapted
+            An adapted copy, with `adaptation_` and `adapted_from_`; this model stays as it is.
+        """
+        check_is_fitted(self, "estimator_")
+        scorer = self.estimator_.class_scorer_
+        places = np.arange(len(scorer.labels))
+        if classes is not None:
+            places = np.sort(find_classes(classes, scorer.labels))
+        labels = scorer.labels[places]
+        known = is_among(labels, self.seen_classes_)
+        choice = self.unlabelled_choices_.get("all" if known.any() else "alone")
+        trust = accepted_trust(choice, accept)
+        start = _points(scorer, scorer.parameters)[places]
+        X = self._check_features(X)
+        images = _points(scorer, scorer.embedding(X))
+        counts, points = _move(images, start, trust)
+        adapted = copy.copy(self)
+        adapted._moved = pd.DataFrame(points, labels) if trust else pd.DataFrame()
+        adapted.adapted_from_ = self
+        adapted.adaptation_ = Adaptation(
+            accepted=bool(trust),
+            trust=trust,
+            score_before=None if choice is None else choice.before,
+            score_after=None if choice is None else choice.after,
+            n_samples=len(images),
+            unexplained=None,
+            moved=pd.Series(np.sqrt(((points - start) ** 2).sum(axis=1)), labels),
+            proportions=pd.Series(counts / counts.sum(), labels),
+        )
+        return adapted
+
+    def _wrap(self, scorer: ClassScorer) -> ClassScorer:
+        if not len(self._moved):
+            return scorer
+        parameters = _points(scorer, scorer.parameters).copy()
+        places = pd.Index(self._moved.index).get_indexer(pd.Index(scorer.labels))
+        parameters[places >= 0] = self._moved.to_numpy()[places[places >= 0]]
+        return replace(scorer, parameters=parameters)
+
+
+def _refuse_products(estimator: Any) -> None:
+    """Methods without a point for each class cannot be adapted."""
+    score = estimator.class_scorer_.score
+    if score not in ("euclidean", "cosine"):
+        raise TypeError(
+            f"{type(estimator).__name__} multiplies images with a classifier of each class: there "
+            "is no exemplar to move. Adapt EXEM, a method that compares by distance or cosine, or "
+            "GaussianEXEM."
+        )
+
+
+def _points(scorer: ClassScorer, rows: Array) -> Floats:
+    """Embedded images, or the points of classes, as they are compared."""
+    points = np.asarray(to_numpy(rows), dtype=np.float64)
+    return unit_rows(points) if scorer.score == "cosine" else points
+
+
+def _move(images: Floats, start: Floats, trust: float) -> tuple[Floats, Floats]:
+    """What images each class is taken for, and its point after some rounds."""
+    points, scale = start, None
+    for _ in range(_ROUNDS):
+        distances = cdist(images, points, "sqeuclidean")
+        if scale is None:
+            scale = float(np.median(distances.std(axis=1))) or 1.0
+        shares = softmax(-distances, _TEMPERATURE * scale)
+        counts = shares.sum(axis=0)
+        points = (start + trust * (shares.T @ images)) / (1 + trust * counts)[:, None]
+    return counts, points
+
+
+def _scores_after(
+    scorer: ClassScorer, pile: Floats, candidates: NDArray[np.intp], trust: float
+) -> Floats:
+    """Scores of embedded images for some classes, once they have been listened to."""
+    points = _points(scorer, scorer.parameters)[candidates]
+    if trust:
+        points = _move(pile, points, trust)[1]
+    return np.asarray(-cdist(pile, points, "sqeuclidean"))
