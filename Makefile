@@ -13,7 +13,7 @@ comma := ,
 stamp = $(VENV)/.installed-$(subst $(comma),-,$(1))
 TEST_EXTRAS := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 
-.PHONY: demo test test-all test-lowest fuzz lint docs docs-shots bench clean
+.PHONY: demo test test-all test-lowest fuzz lint docs docs-shots dist bench clean
 
 demo: $(call stamp,plot)
 	$(BIN)/zslearn demo
@@ -56,6 +56,13 @@ docs: $(call stamp,docs)
 docs-shots: docs $(VENV)/.playwright
 	$(BIN)/python docs/shots.py
 
+# The source archive and the wheel that is built from it, and what an index would say of them.
+dist: $(BIN)/python
+	$(BIN)/python -m pip install --quiet build twine
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
 # Ratios against peers in one run, written to benchmarks/results and drawn for the documentation:
 # an estimated 50 minutes on two cores that do nothing else. What is finished stays if it is stopped, and
 # ONLY="sync nu_svr" measures some. QUICK=1 takes under three minutes, one thread, and writes to
@@ -77,4 +84,4 @@ $(VENV)/.playwright: $(BIN)/python
 	@touch $@
 
 clean:
-	rm -rf $(VENV) docs/_build docs/auto_examples docs/generated zslearn-demo
+	rm -rf $(VENV) dist docs/_build docs/auto_examples docs/generated zslearn-demo

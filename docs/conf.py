@@ -31,8 +31,9 @@ exclude_patterns = ["_build", "_templates", "auto_examples/**/*.ipynb", "auto_ex
 templates_path = ["_templates"]
 default_role = "literal"
 
-# The reference: one page for each public name of api.rst.
+# The reference: one page for each package of api.rst, and one for each name that it exports.
 autosummary_generate = True
+autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # the docstrings say it in words
 toc_object_entries_show_parents = "hide"  # beside the page of a class: fit(), not EXEM.fit()
 numpydoc_show_class_members = False  # the template of a class lists its members
@@ -68,7 +69,8 @@ html_title = f"zslearn {version}"
 html_static_path = ["_static"]
 html_css_files = ["zslearn.css"]
 html_favicon = "_static/favicon.svg"
-html_sidebars = {"reproducing": []}  # a part with a single page has nothing to list
+# A part with a single page has nothing to list.
+html_sidebars = {page: [] for page in ("reproducing", "beyond", "analyses")}
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_show_sourcelink = False
 html_copy_source = False

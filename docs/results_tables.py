@@ -111,7 +111,7 @@ def conventional(results: Results) -> Iterator[str]:
 
 def generalized(results: Results) -> Iterator[str]:
     """AUSUC beside the published one, and harmonic means."""
-    yield "method; AUSUC; published; H without a factor; H calibrated; S; U; seeds"
+    yield "method; AUSUC; published; H without calibration; H calibrated; S; U; seeds"
     paper = published("main", "ausuc")
     for method in results.methods():
         if not len(results.values(method, AUSUC)):

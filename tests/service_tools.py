@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -23,6 +25,7 @@ from zslearn.images import (
     fit_images,
     save_image_model,
 )
+from zslearn.synthesis import GaussianEXEM
 
 #: Colours with training images; the others are in nobody's description.
 SEEN = ("red", "green", "blue", "yellow", "cyan")
@@ -35,7 +38,7 @@ def save_feature_model(problem, path: Path, **kept) -> Path:
     return path
 
 
-def save_color_model(folder: Path, *, in_words: bool) -> Path:
+def save_color_model(folder: Path, *, in_words: bool = False, learns: bool = False) -> Path:
     """A model of colours that takes pictures; needs a stand-in of timm, or of open_clip."""
     images = write_colors(folder / "images", SEEN)
     network = "open_clip:ViT-T/colors" if in_words else "timm:tiny"
@@ -48,8 +51,13 @@ def save_color_model(folder: Path, *, in_words: bool) -> Path:
         table = {name: [value / 255 for value in COLORS[name]] + [1.0] for name in SEEN}
         signatures = pd.DataFrame(table, index=["red", "green", "blue", "constant"]).T
         description = Description(signatures, {"kind": "table"})
-    model = fit_images(features, description.signatures, "eszsl", tune=None)
-    save_image_model(model, folder / "colors.zsl", features, description, method="ESZSL")
+    if learns:
+        model = GaussianEXEM(unlabelled_trust=0.3)
+        model.fit(features.X, features.y, signatures=description.signatures)
+    else:
+        model = fit_images(features, description.signatures, "eszsl", tune=None)
+    name = "Gaussian EXEM" if learns else "ESZSL"
+    save_image_model(model, folder / "colors.zsl", features, description, method=name)
     return folder / "colors.zsl"
 
 
@@ -75,6 +83,30 @@ def running(app, limits=None):
     finally:
         server.should_exit = True
         thread.join(timeout=20)
+
+
+@contextmanager
+def served(path):
+    """A process that serves a model by the command line, and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "zslearn", "serve", str(path), "--port", str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 90
+        while True:
+            try:
+                get(f"http://127.0.0.1:{port}/health")
+                break
+            except OSError:
+                ended = process.poll() is not None or time.monotonic() > end
+                assert not ended, (process.kill(), process.stderr.read())
+                time.sleep(0.1)
+        yield process, f"http://127.0.0.1:{port}/"
+    finally:
+        process.kill()
+        process.wait(30)
+        process.stderr.close()
 
 
 def client_of(app, **headers):

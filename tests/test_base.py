@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from zslearn._utils._messages import InputWarning
 from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except, inherit_docs
-from zslearn.baselines import ESZSL, ConSE
+from zslearn.baselines import ESZSL, GDA, ConSE
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, SignatureViews
 from zslearn.signatures._views import side_by_side
@@ -419,6 +419,83 @@ def test_named_attributes_may_come_in_another_order(fitted, problem):
     fitted.add_classes(new)
     other.add_classes(new.iloc[:, ::-1])
     np.testing.assert_array_equal(fitted.decision_function(X), other.decision_function(X))
+
+
+def test_classes_by_attribute_or_like_another_one(fitted, problem):
+    names, table = problem.signatures.columns.tolist(), problem.signatures
+    known = table.iloc[0]
+    fitted.add_classes({"by name": {name: known[name] + 1 for name in reversed(names)}})
+    changed = {"one": {names[2]: 7}, "none": pd.Series({names[0]: 5.0}), "two": {names[1]: True}}
+    fitted.add_classes(changed, like=known.name)
+    fitted.add_classes(pd.DataFrame({names[3]: [9.0]}, index=["frame"]), like="by name")
+    rows = fitted.signature_table_.as_user()
+    np.testing.assert_array_equal(rows.loc["by name"], known + 1)
+    np.testing.assert_array_equal(rows.loc["one"], known.where(known.index != names[2], 7))
+    np.testing.assert_array_equal(rows.loc["none"], known.where(known.index != names[0], 5))
+    np.testing.assert_array_equal(rows.loc["two"], known.where(known.index != names[1], 1))
+    assert rows.loc["frame", names[3]] == 9
+    assert rows.loc["frame", names[0]] == known.iloc[0] + 1
+
+
+def test_ill_described_classes_by_attribute_change_nothing(fitted, problem):
+    names, known = problem.signatures.columns.tolist(), problem.signatures.index[0]
+    before = fitted.classes_.tolist()
+    whole = dict.fromkeys(names, 1.0)
+    frame = pd.DataFrame({names[0]: [1.0, 2.0]}, index=["a", "a"])
+    for signatures, like, said in (
+        ({"a": {names[0]: 1.0}}, None, f"'a' has no value for .* all {len(names)} .*like="),
+        ({"a": {f"{names[0]} ": 1.0}}, known, f"no attribute '{names[0]} '.* mean {names[0]!r}"),
+        ({"a": {names[0]: "much"}}, known, f"{names[0]!r} of 'a' is no number: 'much'"),
+        ({"a": whole | {names[0]: np.nan}}, None, "NaN"),
+        ({"a": whole}, f"{known}s", f"is not described.*{known!r}"),
+        ({"a": list(whole.values())}, known, "like= goes with values by attribute"),
+        ({known: whole}, None, "Already described"),
+        ({}, known, "like= goes with values by attribute"),
+        (frame, known, "more than once"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            fitted.add_classes(signatures, like=like)
+    assert fitted.classes_.tolist() == before
+
+
+def test_attributes_of_several_views_by_name(problem):
+    table = problem.signatures
+    views = MultiSignatures({"front": table.iloc[:, :5], "back": table.iloc[:, 5:]})
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=views)
+    model.add_classes({"new": {f"back: {table.columns[5]}": 3.0}}, like=table.index[0])
+    front, back = (view.loc["new"] for view in model.signature_table_.as_user().views.values())
+    assert front.tolist() == table.iloc[0, :5].tolist()
+    assert back.tolist() == [3.0, *table.iloc[0, 6:]]
+
+
+def test_removed_classes(fitted, problem):
+    X, unseen = problem.X_test_unseen, problem.unseen_classes
+    kept = fitted.decision_function(X, classes=unseen[1:])
+    assert fitted.remove_classes(unseen[:1]) is fitted
+    assert fitted.unseen_classes_.tolist() == np.sort(unseen[1:]).tolist()
+    np.testing.assert_allclose(fitted.decision_function(X, classes=unseen[1:]), kept, rtol=1e-9)
+    before = fitted.classes_.tolist()
+    for labels, said in (
+        (problem.seen_classes[:1], "learned from images of .* give classes="),
+        ([unseen[1], problem.seen_classes[0]], "learned from images"),
+        (unseen[:1], "labels names what is not described"),
+        (unseen[1], "labels must be a list"),
+        ([], "labels is empty"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            fitted.remove_classes(labels)
+    assert fitted.classes_.tolist() == before
+    again = problem.signatures.loc[unseen[:1]]
+    assert fitted.add_classes(again).classes_.tolist() == sorted(problem.signatures.index)
+
+
+def test_wrappers_refuse_to_remove_what_has_few_images(problem):
+    few = problem.seen_classes[0]
+    rows = np.flatnonzero(problem.y_train == few)[1:]
+    X, y = np.delete(problem.X_train, rows, axis=0), np.delete(problem.y_train, rows)
+    model = GDA(min_images=3).fit(X, y, signatures=problem.signatures)
+    with pytest.raises(ValueError, match="GDA learned from images"):
+        model.remove_classes([few])
 
 
 # Features that are not finite

@@ -17,7 +17,12 @@ from zslearn.calibration._folds import rescaled, score_scale
 from zslearn.calibration._unlabelled import _move
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
-from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
+from zslearn.model_selection import (
+    ClassKFold,
+    GeneralizedClassKFold,
+    ZeroShotPipeline,
+    ZeroShotSearchCV,
+)
 from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import EXEM, SynC
 
@@ -397,12 +402,17 @@ def test_a_given_temperature_needs_no_folds(problem, monkeypatch):
 
 
 def test_without_a_temperature_there_are_no_probabilities(problem):
-    for model in (ESZSL(), CalibratedStacking(ESZSL())):
+    for model, advice in (
+        (ESZSL(), r"fit CalibratedStacking\(ESZSL\(…\), temperature='cv'\)"),
+        (CalibratedStacking(ESZSL()), r"fit CalibratedStacking\(…, temperature='cv'\)"),
+        (ZeroShotPipeline([("method", ESZSL())]), r"CalibratedStacking\(ZeroShotPipeline\(…\)"),
+    ):
         _fit(model, problem)
         assert not hasattr(model, "predict_proba")
-        with pytest.raises(AttributeError) as caught:
+        with pytest.raises(AttributeError, match=advice):
             model.predict_proba(problem.X_test_seen)
-        assert "CalibratedStacking(…, temperature='cv')" in str(caught.value.__cause__)
+        with pytest.raises(ValueError, match=advice):
+            model.predict_top_k(problem.X_test_seen, 2, proba=True)
     outer = CalibratedStacking(CalibratedStacking(ESZSL(), temperature=0.5), bias=0.0)
     _fit(outer, problem)
     assert outer.predict_proba(problem.X_test_seen).shape[1] == len(outer.classes_)
@@ -421,6 +431,22 @@ def test_probabilities_of_tensors(problem):
     chances = model.predict_proba(torch.as_tensor(X))
     assert isinstance(chances, torch.Tensor)
     np.testing.assert_allclose(chances.numpy(), model.predict_proba(X))
+    best = model.predict_top_k(torch.as_tensor(X), 2, proba=True)[1]
+    assert isinstance(best, torch.Tensor)
+    np.testing.assert_allclose(best.numpy(), model.predict_top_k(X, 2, proba=True)[1])
+
+
+def test_best_probabilities_in_small_blocks(problem, monkeypatch):
+    model = _fit(CalibratedStacking(ESZSL(), temperature="cv"), problem)
+    X, _ = _rows(problem)
+    for classes in (None, problem.unseen_classes[::-1]):
+        chances = -np.sort(-model.predict_proba(X, classes=classes), axis=1)[:, :2]
+        whole = model.predict_top_k(X, 2, classes=classes, proba=True)[1]
+        np.testing.assert_allclose(whole, chances)
+        with monkeypatch.context() as patch:
+            patch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1000)
+            few = model.predict_top_k(X, 2, classes=classes, proba=True)[1]
+        np.testing.assert_allclose(few, chances)
 
 
 @pytest.mark.parametrize("name", sorted(all_estimators()))

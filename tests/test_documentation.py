@@ -67,6 +67,18 @@ def test_numbers_follow_the_tables(numbers, tmp_path, monkeypatch):
     numbers.table.cache_clear()
 
 
+def test_numbers_of_the_readme_are_those_of_the_tables(numbers):
+    """It is read where nothing is substituted."""
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    for name in (
+        "beyond_attributes > Gaussian EXEM > H",
+        "beyond_attributes > Gaussian EXEM > accuracy",
+        "few_lines > Ridge to attributes > H",
+        "few_lines > Ridge to attributes > accuracy",
+    ):
+        assert numbers.resolve(name) in text, name
+
+
 def test_typed_numbers_say_that_there_is_no_record():
     """What has a deviation was measured, and belongs into a table."""
     for page in ("beyond.rst", "reproducing_results.inc"):

@@ -386,6 +386,11 @@ class IgnoresWeights(AcceptsSampleWeight, PredictedMeans):
     """Takes weights and does not look at them."""
 
 
+class RemovesAnything(ESZSL):
+    def _refuse_seen(self, labels):
+        pass
+
+
 class DescribesWithoutALock(PredictedMeans):
     def add_classes(self, signatures):
         table = self._described.table
@@ -406,6 +411,7 @@ BROKEN = [
     (ReadsLabels(), "check_renamed_labels", "numbers in place of names"),
     (IsRandom(), "check_repeatable", "random_state"),
     (IsRandom(), "check_described_later", "after add_classes"),
+    (RemovesAnything(), "check_described_by_name", "with training images"),
     (IsUpsideDown(), "check_better_than_chance", "accuracy among 4 unseen"),
     (TurnsToDouble(), "check_float32", "float64"),
     (CannotBePickled(), "check_pickling", "cannot be pickled"),

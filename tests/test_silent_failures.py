@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 import unicodedata
 import warnings
 
@@ -15,10 +16,12 @@ from sklearn.model_selection import cross_val_score
 from zslearn._utils._messages import (
     InputWarning,
     did_you_mean,
+    each_warning_once,
     look_alikes,
     name_near_misses,
     normal_form,
     suggest,
+    warn_user,
 )
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
@@ -320,6 +323,37 @@ def test_suggest():
     assert normal_form("_") == "_"
     assert did_you_mean("demos", ["demo"]) == " Did you mean 'demo'?"
     assert did_you_mean("xyz", ["demo"]) == ""
+
+
+def test_a_warning_is_located_where_the_library_was_called():
+    """Also where the library calls itself through the standard library."""
+    source = """
+from contextlib import contextmanager
+from zslearn._utils._messages import warn_user
+@contextmanager
+def inner():
+    yield
+    warn_user("odd")
+def entry():
+    with inner():
+        pass
+"""
+    module = types.ModuleType("zslearn._made_up")
+    exec(compile(source, "made_up.py", "exec"), vars(module))
+    with pytest.warns(InputWarning, match="odd") as caught:
+        module.entry()
+    assert caught[0].filename == __file__
+
+
+def test_each_warning_once():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with each_warning_once():
+            for text in ("a", "b", "a"):
+                with each_warning_once():
+                    warn_user(text)
+        warn_user("a")
+    assert [str(w.message) for w in caught] == ["a", "b", "a"]
 
 
 def test_near_misses_are_counted():

@@ -112,6 +112,8 @@ def test_everything_is_predicted_from_blocks():
         expected = model.predict_top_k(TEST, 3, classes=classes)
         assert np.array_equal(labels, expected[0])
         _close(scores, expected[1])
+        chances = model.predict_top_k(test, 3, classes=classes, proba=True)[1]
+        _close(chances, model.predict_top_k(TEST, 3, classes=classes, proba=True)[1])
         assert np.array_equal(model.predict(test, classes=classes), expected[0][:, 0])
     y = DATA.y_test_unseen
     expected = model.score(TEST, y, classes=some)

@@ -34,7 +34,7 @@ from zslearn.experiments import (
 )
 from zslearn.experiments._methods import METHODS
 from zslearn.experiments._protocol import named_grid
-from zslearn.experiments._records import failed_runs, grid_edges, whole_records
+from zslearn.experiments._records import checked_edges, failed_runs, whole_records
 from zslearn.experiments._tuning import (
     best_of,
     tune_at_once,
@@ -603,10 +603,8 @@ def test_edges_are_listed(tiny, tmp_path, monkeypatch):
     monkeypatch.setitem(METHODS, "ESZSL", Method("ESZSL", ESZSL, tune))
     monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [1.0]})
     paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, settings=["zsl"], n_splits=2)
-    edges = grid_edges(whole_records(paths)).query("method == 'ESZSL'")
-    shown = edges[["seed", "hyper_parameter", "value", "edge"]].to_numpy().tolist()
-    assert shown == [[0, "alpha_features", 100.0, "largest"]]
-    assert edges["file"].tolist() == [str(paths[0])]
+    edges = [checked_edges(record) for record in whole_records(paths)]
+    assert edges[0] == {"alpha_features": (100.0, "largest")}
 
 
 def test_a_search_without_a_score_is_never_the_best():

@@ -17,7 +17,7 @@ from zslearn.experiments import read_records, run_benchmark, write_record, write
 from zslearn.experiments._examples import png_bytes, read_examples, save_examples, thumbnail
 from zslearn.experiments._names import _COLORS, _FURTHER, method_style
 from zslearn.experiments._records import failed_runs, whole_records
-from zslearn.experiments._report._build import build_report, curve_of, landscape_of
+from zslearn.experiments._report._build import build_report, curve_of, landscape_of, shown_names
 from zslearn.metrics import generalized_accuracy
 
 NOTHING = "no numbers for a report"
@@ -81,7 +81,7 @@ def test_accuracies_and_confusions_of_classes(runs, report):
             values = [r["per_class"][label] for r in mine if label in r["per_class"]]
             assert (accuracy is None) == (not values)
             if values:
-                assert accuracy == round(1000 * np.mean(values))
+                assert accuracy == round(1_000_000 * np.mean(values))
     record = next(r for r in records if r["setting"] == "gzsl")
     for label, pairs in record["confused_with"].items():
         assert 1 - record["per_class"][label] >= sum(share for _, share in pairs) - 1e-3
@@ -155,21 +155,59 @@ def test_what_no_report_could_show_is_no_record(tmp_path, field, value):
 
 
 def test_published_numbers_stand_beside_ours(tmp_path):
-    record = example_record("EXEM (1NNs)", "zsl")
+    record = example_record("EXEM (1NNs)", "zsl") | {"split_version": "xlsa17/PS1/0123abcd"}
     write_record(record, tmp_path / "x.json")
     found = data_of(write_report(tmp_path, tmp_path / "page.html"))
     names = [metric["name"] for metric in found["table"]["metrics"]]
     cell = found["table"]["rows"][0]["cells"][names.index("per_class_accuracy")]
     assert cell["published"] == pytest.approx(0.58)
     ours = record["metrics"]["per_class_accuracy"]
-    assert cell["difference"] == pytest.approx(ours - 0.58, abs=1e-5)
-    assert any("PS1" in note for note in found["table"]["notes"])
-    # Other features: their number is shown, a difference would mislead.
-    write_record(record | {"features": "vit"}, tmp_path / "x.json")
-    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
-    cell = found["table"]["rows"][0]["cells"][names.index("per_class_accuracy")]
-    assert (cell["published"], cell["difference"]) == (0.58, None)
-    assert cell["features"] == "ResNet-101"
+    # Rounded when it is printed, and not before.
+    assert cell["mean"] == ours
+    assert cell["difference"] == pytest.approx(ours - 0.58, abs=1e-15)
+    assert not any("PS1" in note for note in found["table"]["notes"])
+    # Other features, or another split: their number is shown, a difference would mislead.
+    for change, features in (
+        ({"features": "vit"}, "ResNet-101"),
+        ({"split_version": "xlsa17/PS2/0123abcd"}, ""),
+    ):
+        write_record(record | change, tmp_path / "x.json")
+        found = data_of(write_report(tmp_path, tmp_path / "page.html"))
+        cell = found["table"]["rows"][0]["cells"][names.index("per_class_accuracy")]
+        assert (cell["published"], cell["difference"]) == (0.58, None)
+        assert cell["features"] == features
+        assert any("no difference is shown" in note for note in found["table"]["notes"])
+
+
+def test_h_means_one_thing(tmp_path):
+    """At factor 0 of a model tuned for the generalized setting it is no H of the table."""
+    for setting, value in (("zsl", 0.275), ("gzsl", 0.219)):
+        record = example_record("ESZSL", setting)
+        record["metrics"]["harmonic"] = value
+        write_record(record, tmp_path / f"{setting}.json")
+    page = write_report(tmp_path, tmp_path / "page.html")
+    table = data_of(page)["table"]
+    labels = [metric["label"] for metric in table["metrics"]]
+    assert table["rows"][0]["cells"][labels.index("H")]["mean"] == 0.275
+    assert "0.219" not in page.read_text(encoding="utf-8")
+    (tmp_path / "zsl.json").unlink()
+    table = data_of(write_report(tmp_path, tmp_path / "page.html"))["table"]
+    assert "H" not in [metric["label"] for metric in table["metrics"]]
+    assert all(len(row["cells"]) == len(table["metrics"]) for row in table["rows"])
+
+
+def test_names_of_classes_as_a_person_writes_them():
+    names = ["001.Black_footed_Albatross", "grizzly+bear", "12", "3-toed sloth", "_x_", "2.5_inch"]
+    assert shown_names(names) == [
+        "Black footed Albatross",
+        "grizzly bear",
+        "12",
+        "3-toed sloth",
+        "_x_",
+        "2.5 inch",
+    ]
+    # What numbers alone tell apart keeps them.
+    assert shown_names(["1.cat", "2.cat", "a_b", "a b"]) == ["1.cat", "2.cat", "a_b", "a b"]
 
 
 def test_kinds_of_signatures_are_not_mixed(tmp_path):

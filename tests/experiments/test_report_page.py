@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 from report_records import HOSTILE, example_record, write_runs
@@ -226,13 +227,71 @@ def test_several_data_sets_and_a_failure(browser, tmp_path):
     assert tab.locator("#curves .readout").inner_text().startswith(before[:4])
     assert "failed: ValueError: <b>no</b>" in tab.locator("#runs").inner_text()
     # The paper's numbers can be put away.
-    heads = tab.locator(f"{TABLE} thead th")
-    shown = heads.count()
+    published = tab.locator(f"{TABLE} .paper")
+    assert published.count() > 0
     tab.get_by_label("Published numbers and differences").uncheck()
-    assert heads.count() < shown
+    assert published.count() == 0
     tab.goto(tab.url + "#method/ConSE")
     sync_api.expect(tab.locator("h1")).to_have_text("ConSE")
     assert problems == []
+    context.close()
+
+
+def test_a_wide_table_fits_the_window(browser, tmp_path):
+    """Two data sets, three seeds, long names, and published numbers: all columns can be seen."""
+    birds = ["001.Black_footed_Albatross", "002.Laysan_Albatross", "004.Groove_billed_Ani", "x"]
+    names = ("ESZSL", "EXEM (SynC struct)", "SynC o-vs-o (learned phantoms, truncated)")
+    for dataset, features in (("CUB", "res101"), ("SUN", "efficientnet_lite0_mine")):
+        for method in names:
+            for setting in ("zsl", "gzsl"):
+                for seed in (0, 1, 2):
+                    record = example_record(method, setting, seed=seed, classes=birds, n_unseen=2)
+                    record |= {"dataset": dataset, "features": features}
+                    record["split_version"] = "xlsa17/PS1/0123abcd"
+                    where = tmp_path / f"{dataset}-{names.index(method)}-{setting}-{seed}.json"
+                    write_record(record, where)
+    page = write_report(tmp_path, tmp_path / "report.html")
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    tab = context.new_page()
+    tab.goto(page.as_uri())
+    last = tab.locator(f"{TABLE} thead th").last
+    assert last.inner_text() == "AUSUC"
+    box = last.bounding_box()
+    assert box["x"] + box["width"] <= 1280
+    assert (
+        tab.evaluate("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.scroll'))") == 0
+    )
+    # What was run is folded, below the table; and the meanings are words.
+    assert not tab.locator("#results .facts").is_visible()
+    tab.get_by_text("What was run").click()
+    assert "res101" in tab.locator("#results .facts").inner_text()
+    assert tab.locator(".hero .facts").count() == 0
+    tab.get_by_text("What the columns are").click()
+    assert "area under the seen–unseen curve" in tab.locator(".meanings").inner_text()
+    assert "[object" not in tab.locator("main").inner_text()
+    assert "Black footed Albatross" in tab.locator("#classes").inner_text()
+    # A method stays in view where the table is scrolled sideways.
+    tab.set_viewport_size({"width": 390, "height": 800})
+    name = tab.locator(f"{TABLE} tbody th").first
+    before = name.bounding_box()["x"]
+    tab.evaluate("document.querySelector('.scroll').scrollLeft = 300")
+    assert name.bounding_box()["x"] == pytest.approx(before, abs=2)
+    context.close()
+
+
+def test_what_there_is_nothing_to_say_of_is_not_shown(browser, tmp_path):
+    record = example_record("ESZSL", "zsl") | {"seed": None, "hyper_parameters": {}, "edges": {}}
+    write_record(record, tmp_path / "x.json")
+    answers = ("Two letters", [(np.zeros((8, 8), np.uint8), a, "é") for a in ("é", "<b>e</b>")])
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(write_report(tmp_path, tmp_path / "r.html", answers=answers).as_uri())
+    assert tab.locator("#ranks").count() == 0
+    assert "Ranks" not in tab.locator("#nav").inner_text()
+    heads = tab.locator("#runs thead th").all_inner_texts()
+    assert heads == ["Method", "Setting", "Tuned and fitted", "Measured"]
+    assert tab.locator(".answers figcaption").all_inner_texts() == ["✓ é", "✗ <b>e</b>, is é"]
+    assert "Two letters" in tab.locator(".hero").inner_text()
     context.close()
 
 

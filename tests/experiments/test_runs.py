@@ -220,7 +220,9 @@ def test_fast_grids_are_small(name):
     inner = getattr(estimator, "estimator", None) or estimator
     # Settings of these have most of their work in common.
     assert 1 <= len(expand(inner, "fast")) <= {"Gaussian EXEM": 280, "GDA": 72}.get(name, 60)
-    assert len(expand(inner, "paper")) >= len(expand(inner, "fast")) / 2
+    # The authors of GDA search its weight alone.
+    if name != "GDA":
+        assert len(expand(inner, "paper")) >= len(expand(inner, "fast")) / 2
 
 
 @pytest.mark.slow

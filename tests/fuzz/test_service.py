@@ -13,17 +13,21 @@ import numpy as np
 import pytest
 
 from fuzz.reader_worker import mutate
-from service_tools import client_of, reason, save_feature_model
+from service_tools import client_of, reason
 from zslearn.datasets import make_zero_shot
+from zslearn.persistence import save
 from zslearn.serving import Limits, Recognizer, create_app
+from zslearn.synthesis import GaussianEXEM
 
 pytest.importorskip("fastapi")
 pytest.importorskip("prometheus_client")
 
+#: What takes a body, then the others.
 PATHS = (
-    "/predict", "/classes", "/classes/class%2000", "/classes/..%2f..%2fetc", "/classes/%00",
-    "/about", "/health", "/metrics", "/openapi.json", "/", "/page.js", "/../x", "//x",
-    "/classes/" + "x" * 3000,
+    "/predict", "/classes", "/examples?class=class%2000", "/adapt", "/adapt?preview=true",
+    "/examples", "/examples/0", "/pictures/..%2fmodel.zsl", "/classes/class%2000",
+    "/classes/..%2f..%2fetc", "/classes/%00", "/about", "/health", "/metrics", "/openapi.json",
+    "/", "/page.js", "/../x", "//x", "/classes/" + "x" * 3000,
 )  # fmt: skip
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE")
 TYPES = (
@@ -53,9 +57,11 @@ def problem():
 
 @pytest.fixture
 def service(problem, tmp_path):
-    path = save_feature_model(problem, tmp_path / "model.zsl")
-    limits = Limits(body_bytes=2**18, added_classes=30, seconds=10)
-    return Recognizer(path, limits=limits)
+    model = GaussianEXEM(unlabelled_trust=0.1)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    save(model, tmp_path / "model.zsl")
+    limits = Limits(body_bytes=2**18, added_classes=30, examples=30, seconds=10)
+    return Recognizer(tmp_path / "model.zsl", limits=limits)
 
 
 def sound_bodies(problem):
@@ -116,12 +122,12 @@ def test_damaged_requests(cases, problem, service):
             rng = np.random.default_rng(seed)
             usual = rng.random() < 0.7
             method = "POST" if usual else METHODS[rng.integers(len(METHODS))]
-            path = PATHS[rng.integers(2)] if usual else PATHS[rng.integers(len(PATHS))]
+            path = PATHS[rng.integers(5)] if usual else PATHS[rng.integers(len(PATHS))]
             query = QUERIES[rng.integers(len(QUERIES))] if rng.random() < 0.3 else ""
             kind = TYPES[0] if usual else TYPES[rng.integers(len(TYPES))]
             response = client.request(
                 method,
-                f"{path}?{query}" if query else path,
+                f"{path}{'&' if '?' in path else '?'}{query}" if query else path,
                 content=random_body(rng, bodies),
                 headers={"content-type": kind},
             )
@@ -129,6 +135,10 @@ def test_damaged_requests(cases, problem, service):
             statuses.append(response.status_code)
             for name in list(service.snapshot.added):
                 service.remove(name)
+            for key in list(service.snapshot.examples):
+                service.remove_example(key)
+            if service.snapshot.unlabelled is not None:
+                service.forget_adaptation()
             actual = client.post("/predict", json=bodies[0]).json()["predictions"]
             assert actual == expected
         # Requests that are never refused, or always, would test nothing.
@@ -142,6 +152,8 @@ def test_damaged_files_of_added_classes(cases, problem, service, tmp_path):
         warnings.simplefilter("ignore")
         for i in range(3):
             service.add(f"new {i}", attributes=(problem.signatures.iloc[i] + 0.5 * i).tolist())
+        service.add_examples(problem.X_test_unseen[:2], "new 1", ["a.png", "b.png"])
+        service.adapt(problem.X_test_unseen)
         kept = tmp_path / "model.zsl.added.json"
         whole = kept.read_bytes()
         refused = 0
@@ -155,6 +167,7 @@ def test_damaged_files_of_added_classes(cases, problem, service, tmp_path):
             else:
                 said = None
                 assert set(opened.snapshot.added) == {f"new {i}" for i in range(3)}
+                assert opened.snapshot.examples.keys() == service.snapshot.examples.keys()
             if said is not None:
                 refused += 1
                 assert kept.name in said

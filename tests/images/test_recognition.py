@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +11,7 @@ from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
+from zslearn.experiments._methods import LEADING, METHODS, Method
 from zslearn.images import (
     Description,
     ImageFeatures,
@@ -27,9 +31,11 @@ from zslearn.images import (
 from zslearn.images import (
     _fitting as _storing,
 )
+from zslearn.images._fitting import fitted_method
 from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import read_model, save
+from zslearn.synthesis import GaussianEXEM
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +64,38 @@ def test_what_is_fitted(data):
     np.testing.assert_allclose(
         plain.predict_proba(data.X_test_unseen), by_hand.predict_proba(data.X_test_unseen)
     )
+
+
+def test_classes_left_out_choose_the_method(data, monkeypatch, caplog):
+    """By the score of the searches; Gaussian EXEM where nothing is tuned."""
+    names = tuple(map(str, range(len(data.y_train))))
+    features = ImageFeatures(data.X_train, data.y_train, names)
+    with caplog.at_level("INFO", "zslearn"):
+        model = fit_images(features, data.signatures, tune="quick")
+    said = caplog.messages[-1]
+    scores = dict(re.findall(r"(Gaussian EXEM|EXEM \(1NN\)|SynC o-vs-o) (\d\.\d+)", said))
+    chosen = said.partition(" is taken")[0]
+    assert len(scores) == 3
+    assert scores[chosen] == max(scores.values()) == f"{model.best_score_:.3f}"
+    assert fitted_method(model, "auto") == chosen
+    plain = fit_images(features, data.signatures, tune=None)
+    assert isinstance(plain.estimator_, GaussianEXEM)
+    assert fitted_method(plain, "auto") == "Gaussian EXEM"
+    assert fitted_method(plain, "mine") == "mine"
+    # Whichever is the best, not the first.
+    tuned = iter([0.1, 0.3, 0.2])
+    search = ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0]}).fit(
+        data.X_train, data.y_train, signatures=data.signatures
+    )
+
+    def tune(estimator, *given):
+        found = copy.copy(search)
+        found.estimator_, found.best_score_ = estimator, next(tuned)
+        return found
+
+    known = {name: Method(name, METHODS[name].make, tune) for name in LEADING}
+    monkeypatch.setattr(_storing, "find_method", known.__getitem__)
+    assert fitted_method(fit_images(features, data.signatures), "auto") == "EXEM (1NN)"
 
 
 def test_three_classes_cannot_be_left_out_in_turn(data):

@@ -162,8 +162,11 @@ def test_a_methods_own_grid_grows_beyond_its_edges(problem):
         lambda e: -abs(np.log10(e.alpha_features) - 3) - np.log10(e.alpha_signatures)
     )
     search = ZeroShotSearchCV(Wanting(), "fast", scoring=score, cv=3)
-    with pytest.warns(GridEdgeWarning, match=r"alpha_signatures=1e-05 is the smallest"):
+    with warnings.catch_warnings():
+        # Nobody gave its values.
+        warnings.simplefilter("error", GridEdgeWarning)
         _fit(search, problem)
+    assert search.edges_ == {"alpha_signatures": "smallest"}
     # Two steps to the best penalty of the features, four to where steps end for the other.
     assert search.best_params_ == pytest.approx(
         {"alpha_features": 1000.0, "alpha_signatures": 1e-5}
@@ -174,8 +177,10 @@ def test_a_methods_own_grid_grows_beyond_its_edges(problem):
     # A grid of the paper, one that is given, and none where none is wanted stay as they are.
     for change in ({"grid": "paper"}, {"grid": Wanting.grids["fast"]}, {"extensions": 0}):
         other = clone(search).set_params(**change)
-        with pytest.warns(GridEdgeWarning):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", GridEdgeWarning)
             _fit(other, problem)
+        assert len(caught) == ("grid" in change and not isinstance(change["grid"], str))
         assert other.n_extensions_ == 0
         assert other.best_params_ == {"alpha_features": 10.0, "alpha_signatures": 0.1}
 

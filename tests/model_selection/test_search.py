@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 
-from zslearn._utils._messages import InputWarning
+from zslearn._utils._messages import InputWarning, warn_user
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
@@ -616,6 +616,47 @@ def test_a_setting_that_fails_does_not_end_the_search(problem, n_jobs):
     assert np.isnan(mean[1])
     np.testing.assert_allclose(mean[[0, 2, 3]], plain.cv_results_["mean_test_accuracy"])
     assert search.best_params_ == plain.best_params_
+
+
+def test_one_warning_for_one_reason_of_failures(problem):
+    grid = {"alpha_features": [13.0, 10.0], "alpha_signatures": [0.1, 1.0, 10.0]}
+    with pytest.warns(FitFailedWarning) as caught:
+        _fit(ZeroShotSearchCV(Fragile(), grid, cv=3), problem)
+    (failed,) = [w for w in caught if w.category is FitFailedWarning]
+    assert str(failed.message).count("'alpha_features': 13.0") == 3
+    assert failed.filename == __file__
+
+
+class Slack(ESZSL):
+    """Never converges, and says so of the penalty."""
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        for model in super()._fit_many(training, variants):
+            warn_user(f"no end at alpha_features={model.alpha_features}", ConvergenceWarning)
+            warn_user(f"alpha_features={model.alpha_features} is odd")
+            yield model
+
+
+def test_a_search_says_nothing_of_settings_that_it_does_not_choose(problem):
+    grid = {"alpha_features": [1.0, 10.0]}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search = _fit(ZeroShotSearchCV(Slack(), grid, cv=3), problem)
+    chosen = search.best_params_["alpha_features"]
+    # That the list holds odd values is known to whoever wrote it.
+    assert [str(w.message) for w in caught] == [f"no end at alpha_features={chosen}"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Slack().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    assert len(caught) == 2
+
+
+def test_a_search_of_the_generalized_setting_is_scored_in_it(problem):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search = _fit(ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0]}, setting="gzsl"), problem)
+        search.score(problem.X_test_unseen, problem.y_test_unseen)
 
 
 def test_error_score_as_in_scikit_learn(problem):

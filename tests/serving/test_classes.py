@@ -7,11 +7,7 @@ import json
 import os
 import re
 import signal
-import socket
-import subprocess
-import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -24,6 +20,7 @@ from service_tools import (
     post,
     reason,
     save_feature_model,
+    served,
 )
 from zslearn.baselines import ESZSL
 from zslearn.cli import main
@@ -42,7 +39,8 @@ def test_classes_come_and_go(client, problem, rows):
     new = {"name": "a/b <script>? #%", "attributes": values}
     made = client.post("/classes", json=new)
     assert made.status_code == 201
-    assert made.json() == {"name": new["name"], "known_by": "described only", "added": True}
+    known = {"name": new["name"], "known_by": "described only", "added": True, "examples": 0}
+    assert made.json() == {**known, "same_as": target}
     shown = client.get("/classes/a%2Fb%20%3Cscript%3E%3F%20%23%25").json()
     assert shown["attributes"] == list(values.values())
     found = client.post("/predict?top=50", json={"features": rows}).json()["predictions"][0]
@@ -367,26 +365,8 @@ def test_an_encoder_in_a_folder_is_read_on_the_word_of_who_serves(problem, tmp_p
 
 @pytest.mark.slow
 def test_added_classes_survive_a_kill(model_path, problem, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "zslearn", "serve", str(model_path), "--port", str(port)]
-    address = f"http://127.0.0.1:{port}/"
-
-    def start():
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        end = time.monotonic() + 90
-        while time.monotonic() < end and process.poll() is None:
-            try:
-                get(address + "health")
-                return process
-            except OSError:
-                time.sleep(0.1)
-        process.kill()
-        pytest.fail(process.stderr.read())
-
-    process = start()
     added = []
-    try:
+    with served(model_path) as (process, address):
         for i in range(10_000):
             if i == 20:
                 # In the middle of what follows.
@@ -401,21 +381,15 @@ def test_added_classes_survive_a_kill(model_path, problem, tmp_path):
             added.append(new["name"])
         process.wait(30)
         assert added
-    finally:
-        process.kill()
-        process.stderr.close()
-    process = start()
-    try:
+    with served(model_path) as (process, address):
         classes = json.loads(get(address + "classes")[1])["classes"]
         kept = [entry["name"] for entry in classes if entry["added"]]
         # All that were confirmed; perhaps the one that was being written.
         assert set(added) <= set(kept) <= {*added, f"new {len(added)}"}
         whole = {"model.zsl", "model.zsl.added.json", ".model.zsl.added.json.lock"}
         assert {path.name for path in tmp_path.iterdir()} == whole
-    finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) in (0, 130)
-        process.stderr.close()
 
 
 @pytest.mark.parametrize("value", [None, 3, True, [], [1], {"a": 1}, "words"])

@@ -11,6 +11,7 @@ import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from urllib.parse import quote
 
 import pytest
 
@@ -20,6 +21,7 @@ from service_tools import (
     save_color_model,
 )
 from small_images import COLORS, tiny_timm
+from zslearn.persistence import read_model, save
 from zslearn.serving import Limits, Recognizer, _recognizer, create_app
 from zslearn.serving._recognizer import Refusal
 
@@ -213,3 +215,49 @@ def test_large_files_stay_in_memory(colors, monkeypatch):
     data = png() + b"\0" * 3_000_000
     sent = colors.post("/predict", files=[("images", ("x.png", data, "image/png"))])
     assert sent.status_code == 200
+
+
+def test_training_pictures_are_shown_from_the_folder_alone(color_model, saved, tmp_path):
+    folder = tmp_path / "images"
+    shutil.copytree(saved.parent / "images", folder)
+    file = read_model(color_model)
+    names = file.about["training"]["images"]
+    (tmp_path / "secret.png").write_bytes(png())
+    (folder / "link.png").symlink_to(tmp_path / "secret.png")
+    (folder / "damaged.png").write_bytes(b"no picture")
+    # A file may name what it likes.
+    absolute = str(tmp_path / "secret.png")
+    named = ["../secret.png", absolute, "link.png", "damaged.png", "\0", "red", 3]
+    about = {**file.about, "training": {"images": [*names, *named], "labels": None}}
+    save(file.model, color_model, about=about, extras=file.extras)
+    recognizer = Recognizer(color_model, pictures=folder)
+    with client_of(create_app(recognizer)) as client:
+        about = client.get("/about").json()
+        assert about["shows_pictures"]
+        assert set(about["samples"]) <= {*names, "damaged.png"}
+        shown = client.get(f"/pictures/{names[0]}")
+        assert shown.headers["content-type"] == "image/jpeg"
+        assert shown.content.startswith(b"\xff\xd8")
+        for name in (*map(quote, map(str, named)), "..%2fsecret.png", "model.zsl", "nothing.png"):
+            sent = client.get(f"/pictures/{name}")
+            assert sent.status_code == 404, name
+            assert sent.headers["content-type"] == "application/json"
+    with client_of(create_app(Recognizer(color_model), token="x" * 16)) as client:
+        assert client.get(f"/pictures/{names[0]}").status_code == 401
+
+
+def test_pictures_correct_answers(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setitem(sys.modules, "timm", tiny_timm())
+    path = save_color_model(tmp_path, learns=True)
+    limits = Limits(batch=3, unlabelled=2)
+    with client_of(create_app(Recognizer(path, limits=limits))) as client:
+        files = [("images", (f"{c}.png", png(c), "image/png")) for c in ("magenta", "magenta")]
+        made = client.post("/examples?class=blue", files=files)
+        assert made.status_code == 201
+        assert [e["image"] for e in made.json()["examples"]] == ["magenta.png"] * 2
+        found = client.post("/predict?top=1", files=files).json()["predictions"]
+        assert [p["ranked"][0]["examples"] for p in found] == [2, 2]
+        assert client.post("/adapt", files=files).json()["n_images"] == 2
+        sent = client.post("/adapt", files=files + files[:1])
+        assert "3 pictures; at most 2" in reason(sent, 413)

@@ -9,7 +9,8 @@ import pytest
 
 from service_tools import running, save_color_model, save_feature_model
 from small_images import COLORS, tiny_open_clip, tiny_timm, write_image
-from zslearn.serving import create_app
+from zslearn.datasets import make_zero_shot
+from zslearn.serving import Recognizer, create_app
 
 pytest.importorskip("fastapi")
 pytest.importorskip("torch")
@@ -38,8 +39,10 @@ def models(tmp_path_factory):
         patch.setitem(sys.modules, "timm", tiny_timm())
         patch.setitem(sys.modules, "open_clip", tiny_open_clip())
         yield {
-            kind: save_color_model(tmp_path_factory.mktemp(kind), in_words=kind == "words")
-            for kind in ("words", "attributes")
+            kind: save_color_model(
+                tmp_path_factory.mktemp(kind), in_words=kind == "words", learns=kind == "learns"
+            )
+            for kind in ("words", "attributes", "learns")
         }
 
 
@@ -57,6 +60,8 @@ def open_page(browser, models, tmp_path):
     def open_it(kind="attributes", *, path=None, width=1280, scheme="light", token=None, errors=()):
         if path is None:
             path = shutil.copy(models[kind], tmp_path / "model.zsl")
+        if kind == "learns":
+            path = Recognizer(path, pictures=models[kind].parent / "images")
         server = running(create_app(path, token=token))
         servers.append(server)
         address = server.__enter__()
@@ -112,8 +117,9 @@ def test_a_class_in_words_changes_a_prediction(open_page, pictures):
     assert not tab.locator("#sliders").is_visible()
     tab.get_by_label("Name").fill("magenta")
     tab.get_by_label("In words").fill("a magenta picture")
-    tab.get_by_text("It would take 1 of 3 pictures: magenta.png.").wait_for()
+    tab.get_by_text("It would take 1 of 3 pictures.").wait_for()
     assert tab.locator(".card.taken").count() == 1
+    assert tab.locator("#trial-thumbs img").get_attribute("alt") == "magenta.png"
     assert best(tab) == before  # nothing is kept yet
     tab.get_by_role("button", name="Add the class").press("Enter")
     tab.get_by_text("Added magenta. It took 1 of 3 pictures.").wait_for()
@@ -139,7 +145,7 @@ def test_a_class_by_sliders_changes_a_prediction(open_page, pictures):
     blue.focus()
     for key in ("Home", "End"):
         tab.keyboard.press(key)
-    tab.get_by_text("It would take 1 of 3 pictures: magenta.png.").wait_for()
+    tab.get_by_text("It would take 1 of 3 pictures.").wait_for()
     tab.get_by_role("button", name="Add the class").click()
     tab.get_by_text("Added magenta. It took 1 of 3 pictures.").wait_for()
     assert best(tab)[0] == "magenta"
@@ -150,16 +156,34 @@ def test_refusals_are_shown(open_page, tmp_path):
     damaged = tmp_path / "damaged.png"
     damaged.write_bytes(b"no picture")
     tab.locator("#files").set_input_files([str(damaged)])
-    tab.get_by_text("no image of a known kind").wait_for()
+    tab.get_by_text("Not a picture", exact=True).wait_for()
+    tab.get_by_text("in no format that is known here").wait_for()
+    assert "damaged.png" in tab.locator(".card").inner_text()
     tab.get_by_role("button", name="Add the class").click()
     tab.get_by_text("Give the class a name.").wait_for()
+    tab.get_by_label("Name").fill("Red")
+    tab.get_by_text("There is a class “red”, which differs in capitals alone.").wait_for()
     tab.get_by_label("Name").fill("red")
+    tab.get_by_text("There is a class of this name already: choose another name.").wait_for()
     tab.get_by_role("button", name="Add the class").click()
     tab.get_by_text("Every attribute is 0").wait_for()
-    tab.get_by_label("Begin with a copy of").fill("red")
-    sync_api.expect(tab.locator("#attribute-3")).not_to_have_value("0")
+    like = tab.get_by_label("Begin with a copy of")
+    like.fill("rad")
+    like.press("Tab")
+    tab.get_by_text("There is no class “rad”, so nothing was copied.").wait_for()
+    like.fill("red")
+    sync_api.expect(tab.locator("#like-note")).to_be_empty()
+    sync_api.expect(tab.locator("#attribute-0")).not_to_have_value("0")
     tab.get_by_role("button", name="Add the class").click()
-    tab.get_by_text("There is a class 'red' already").wait_for()
+    tab.get_by_text("There is a class 'red' in the model already: choose another name.").wait_for()
+    tab.get_by_label("Name").fill("scarlet")
+    tab.get_by_role("button", name="Add the class").click()
+    tab.get_by_text(
+        "Added scarlet. It took 0 of 1 picture. It is described exactly as “red”, which has "
+        "training pictures: nothing in the description tells the two apart."
+    ).wait_for()
+    tab.get_by_label("Name").fill("scarlet")
+    tab.get_by_text("added here: remove it below").wait_for()
 
 
 def test_dropped_pictures_and_the_keyboard(open_page):
@@ -205,8 +229,12 @@ NAMES = ("<script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "light")])
 def test_names_stay_text_in_any_width_and_scheme(open_page, pictures, width, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    tab = open_page(width=width, scheme=scheme)
+    tab = open_page("learns", width=width, scheme=scheme)
     show(tab, pictures)
+    tab.locator(".ranked button").nth(1).click()
+    tab.get_by_text("Learned from it").wait_for()
+    tab.get_by_role("button", name="Learn from these pictures").click()
+    tab.get_by_role("button", name="Leave it").wait_for()
     # Once, for it stays: a copy that comes later would clear the message of what was added.
     tab.get_by_label("Begin with a copy of").fill("red")
     tab.get_by_text("It would take").wait_for()
@@ -247,3 +275,127 @@ def test_the_page_asks_for_the_token(open_page, pictures):
     tab.locator("#main").wait_for()
     show(tab, pictures)
     assert best(tab)[1:] == ["red", "green"]
+
+
+def test_a_wrong_answer_is_corrected_by_a_click(open_page, pictures, tmp_path):
+    second = write_image(tmp_path / "magenta 2.png", COLORS["magenta"], seed=10)
+    tab = open_page("learns")
+    show(tab, [*pictures, second])
+    before = best(tab)
+    assert before[1:3] == ["red", "green"]
+    card = tab.locator(".card").nth(1)
+    card.get_by_role("button", name="yellow").click()
+    tab.get_by_text("Learned from it: “yellow”.").wait_for()
+    assert best(tab)[1] == "yellow"
+    assert "You said so" in card.locator(".said").inner_text()
+    assert tab.locator("#corrections img").get_attribute("alt") == "red.png"
+    # Another word replaces the first one; a name that nothing has is refused.
+    card.get_by_label("The right class of red.png").fill("cyan")
+    card.get_by_label("The right class of red.png").press("Enter")
+    tab.get_by_text("Learned from it: “cyan”.").wait_for()
+    assert tab.locator("#corrections li").count() == 1
+    card.get_by_role("button", name="Undo").click()
+    tab.get_by_text("The correction is undone.").wait_for()
+    assert best(tab) == before
+    assert not tab.locator("#corrections-part").is_visible()
+    # A class that is new: the picture is given to it, and the one like it is found.
+    tab.locator(".card").first.get_by_role("button", name="New class").click()
+    assert tab.locator("#for-picture").is_visible()
+    tab.get_by_label("Name", exact=True).fill("magenta")
+    tab.get_by_role("button", name="Add the class").click()
+    tab.get_by_text("Added magenta. It took 2 of 4 pictures.").wait_for()
+    assert best(tab) == ["magenta", "red", "green", "magenta"]
+    assert tab.locator(".card").nth(3).locator(".was").inner_text() == f"was: {before[3]}"
+    # The next visit sees it, and undoes it.
+    tab.reload()
+    tab.get_by_role("button", name="Undo magenta for magenta.png").click()
+    tab.get_by_text("The correction is undone.").wait_for()
+    assert not tab.locator("#corrections-part").is_visible()
+
+
+def test_learning_from_all_pictures_is_shown_first(open_page, pictures):
+    tab = open_page("learns")
+    show(tab, pictures)
+    tab.get_by_role("button", name="Learn from these pictures").click()
+    tab.get_by_text("of 3 pictures would change.").wait_for()
+    tab.get_by_role("button", name="Leave it").click()
+    sync_api.expect(tab.locator("#learned")).to_be_hidden()
+    tab.get_by_role("button", name="Learn from these pictures").click()
+    tab.get_by_role("button", name="Accept").click()
+    tab.get_by_text("The model has learned from 3 pictures without labels.").wait_for()
+    tab.reload()
+    tab.get_by_text("The model has learned from 3 pictures without labels.").wait_for()
+    tab.locator("#forget").click()
+    sync_api.expect(tab.locator("#learned")).to_be_hidden()
+
+
+def test_a_method_that_does_not_learn_has_no_such_controls(open_page, pictures):
+    tab = open_page()
+    tab.get_by_text("A picture is named by one of 5 classes").wait_for()
+    assert not tab.locator("#try-samples").is_visible()
+    show(tab, pictures)
+    for control in (".correct", "#learn", "#corrections-part", "#empty"):
+        assert not tab.locator(control).first.is_visible()
+    assert tab.locator(".ranked button").count() == 0
+
+
+def test_sample_pictures_and_nearest_ones(open_page):
+    tab = open_page("learns")
+    sync_api.expect(tab.locator("#samples img")).to_have_count(5)
+    tab.get_by_role("button", name="Try these pictures").click()
+    tab.get_by_text("5 pictures", exact=True).wait_for()
+    assert best(tab) == ["blue", "cyan", "green", "red", "yellow"]
+    tab.locator(".card summary").first.click()
+    near = tab.locator(".near img")
+    sync_api.expect(near).to_have_count(3)
+    tab.wait_for_function(
+        "() => [...document.querySelectorAll('.near img')].every((i) => i.naturalWidth > 0)"
+    )
+    assert near.first.get_attribute("alt").startswith("blue/")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_a_new_class_takes_stays_in_view(open_page, pictures, width):
+    tab = open_page(width=width)
+    show(tab, [*reversed(pictures)])
+    tab.get_by_label("Name").fill("magenta")
+    tab.get_by_label("Begin with a copy of").fill("red")
+    tab.get_by_text("It is described exactly as “red”").wait_for()
+    blue = tab.get_by_role("slider", name="blue")
+    for key in ("Home", "End"):
+        blue.press(key)
+    tab.get_by_text("It would take 1 of 3 pictures.", exact=True).wait_for()
+    boxes = [card.bounding_box() for card in tab.locator(".card").all()]
+    first = min(boxes, key=lambda box: (box["y"], box["x"]))
+    assert boxes[2] == first  # it was the last one
+    if width == 390:
+        assert tab.locator("#bar-words").inner_text() == "Takes 1 of 3"
+        assert tab.locator("#bar-thumbs img").count() == 1
+        tab.evaluate("scrollTo(0, 0)")
+        assert tab.locator("#bar").bounding_box()["y"] < 800
+        tab.get_by_role("link", name="Describe").click()
+        sync_api.expect(tab.locator("#name")).to_be_in_viewport()
+    else:
+        assert not tab.locator("#bar").is_visible()
+        tab.evaluate("document.querySelector('#results').style.paddingBottom = '2000px'")
+        tab.evaluate("scrollTo(0, 1500)")
+        sync_api.expect(tab.locator("#trial")).to_be_in_viewport()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_attributes_of_two_values_and_long_lists(open_page, tmp_path):
+    data = make_zero_shot(n_attributes=40, random_state=0)
+    data.signatures.iloc[:, 0] = (data.signatures.iloc[:, 0] > 0).astype(float)
+    tab = open_page(path=save_feature_model(data, tmp_path / "long.zsl"))
+    assert tab.get_by_role("checkbox", name="attribute 0", exact=True).count() == 1
+    assert tab.get_by_role("slider", name="attribute 1", exact=True).count() == 1
+    cue = tab.locator("#sliders + .more")
+    sync_api.expect(cue).to_contain_text("more")
+    tab.locator("#sliders").evaluate("list => list.scrollTo(0, list.scrollHeight)")
+    sync_api.expect(cue).to_be_empty()
+    tab.get_by_label("Begin with a copy of").fill("class 01")
+    sync_api.expect(tab.locator("#attribute-1")).not_to_have_value("0")
+    wanted = bool(data.signatures.loc["class 01"].iloc[0])
+    assert tab.locator("#attribute-0").is_checked() == wanted
+    tab.get_by_label("Show attributes with").fill("attribute 39")
+    assert tab.locator("#shown").inner_text() == "1 of 40"

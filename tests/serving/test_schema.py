@@ -7,9 +7,10 @@ from collections import Counter
 
 import pytest
 
-from service_tools import save_feature_model
 from zslearn.datasets import make_zero_shot
+from zslearn.persistence import save
 from zslearn.serving import Limits, Recognizer, create_app
+from zslearn.synthesis import GaussianEXEM
 
 pytest.importorskip("fastapi")
 schemathesis = pytest.importorskip("schemathesis")
@@ -26,15 +27,26 @@ def document(tmp_path_factory):
     problem = make_zero_shot(
         n_seen=4, n_unseen=2, n_features=3, n_attributes=2, samples_per_class=5, random_state=0
     )
-    path = save_feature_model(problem, tmp_path_factory.mktemp("model") / "model.zsl")
-    app = create_app(Recognizer(path, limits=Limits(added_classes=20, seconds=60)))
+    path = tmp_path_factory.mktemp("model") / "model.zsl"
+    # It learns from pictures with and without labels, whatever they are.
+    model = GaussianEXEM(unlabelled_trust=0.1)
+    save(model.fit(problem.X_train, problem.y_train, signatures=problem.signatures), path)
+    limits = Limits(added_classes=20, examples=20, unlabelled=20, seconds=60)
+    app = create_app(Recognizer(path, limits=limits))
     return schemathesis.openapi.from_asgi("/openapi.json", app, headers={"host": "localhost"})
 
 
 #: What some requests must get that are as the document says: else refusals alone were tried.
-WENT_WELL = {"POST /predict": 200, "POST /classes": 201}
+WENT_WELL = {"POST /predict": 200, "POST /classes": 201, "POST /adapt": 200}
 OPERATIONS = [
     "GET /about",
+    "GET /adapt",
+    "POST /adapt",
+    "DELETE /adapt",
+    "GET /examples",
+    "POST /examples",
+    "DELETE /examples/{id}",
+    "GET /pictures/{name}",
     "GET /classes",
     "POST /classes",
     "GET /classes/{name}",

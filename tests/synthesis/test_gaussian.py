@@ -13,18 +13,20 @@ from scipy.stats import multivariate_normal
 
 from zslearn._utils._messages import InputWarning
 from zslearn.base._training import chosen_samples
+from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import load, save
-from zslearn.signatures import MultiSignatures, rbf_similarity
-from zslearn.synthesis import ClassStatistics, GaussianEXEM
+from zslearn.signatures import MultiSignatures, SignatureViews, rbf_similarity
+from zslearn.synthesis import EXEM, ClassStatistics, GaussianEXEM, SynC
 from zslearn.synthesis._gaussian import held_out_scores, likeliest_temperature, unseen_odds_of
 from zslearn.synthesis._gaussian_process import (
     ClassProcess,
     LayeredKernel,
     SignatureKernel,
+    few_samples,
     posterior,
     signal_variances,
 )
@@ -818,7 +820,7 @@ def _known_means(model):
 
 
 def _whitened(model, X):
-    return model.embed(X / np.linalg.norm(X, axis=1, keepdims=True))[:, :-1]
+    return model._whitened(X / np.linalg.norm(X, axis=1, keepdims=True))
 
 
 def _accuracy(model, data, rows):
@@ -867,6 +869,17 @@ def test_examples_move_a_class_as_bayes_rule_asks(many_classes):
         np.testing.assert_allclose(before[other][0], after[other][0], atol=1e-12)
 
 
+def test_a_removed_class_leaves_none_of_its_examples(many_classes):
+    data = many_classes
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    before = model.decision_function(data.X_test_unseen)
+    label = data.unseen_classes[0]
+    rows = np.flatnonzero(data.y_test_unseen == label)[:3]
+    model.add_examples(data.X_test_unseen[rows], np.repeat([label, "zz"], [2, 1]))
+    model.remove_classes([label, "zz"]).add_classes(data.signatures.loc[[label]])
+    np.testing.assert_allclose(model.decision_function(data.X_test_unseen), before, atol=1e-9)
+
+
 def test_the_order_of_examples_does_not_matter(many_classes):
     data = many_classes
     given, rest = _few_of_unseen(data, 4)
@@ -878,14 +891,103 @@ def test_the_order_of_examples_does_not_matter(many_classes):
         models[1].add_examples(data.X_test_unseen[[row]], data.y_test_unseen[[row]])
     first, second = (model.decision_function(data.X_test_unseen[rest]) for model in models)
     np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-9)
-    # An example brings its class nearer.
-    plain = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
-    for row in given[:4]:
-        X, y = data.X_test_unseen[[row]], data.y_test_unseen[[row]]
-        alone = pickle.loads(pickle.dumps(plain)).add_examples(X, y)
-        near, far = (_known_means(model)[y[0]][0] for model in (alone, plain))
-        z = _whitened(plain, X)[0]
-        assert np.linalg.norm(z - near) <= np.linalg.norm(z - far)
+
+
+@pytest.mark.parametrize("variance", ["shared", "predictive"])
+@pytest.mark.parametrize("image_trust", [0.05, 1.0])
+def test_an_example_never_raises_the_distance_of_its_class(many_classes, image_trust, variance):
+    data = many_classes
+    model = GaussianEXEM(image_trust=image_trust, variance=variance)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    # Of seen classes and unseen ones, one after the other.
+    rng = np.random.default_rng(0)
+    X = np.concatenate([data.X_test_unseen, data.X_test_seen])
+    y = np.concatenate([data.y_test_unseen, data.y_test_seen])
+    for row in rng.choice(len(y), 40, replace=False):
+        before = _known_means(model)[y[row]][0]
+        model.add_examples(X[[row]], y[[row]])
+        after = _known_means(model)[y[row]][0]
+        z = _whitened(model, X[[row]])[0]
+        assert (np.abs(z - after) <= np.abs(z - before) + 1e-12).all()
+
+
+def test_examples_reach_beyond_the_space(many_classes):
+    """The score of a class has what its examples share with a sample where no seen class lies."""
+    data = many_classes
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    before, n_dims = model.matrix_.copy(), model.matrix_.shape[1]
+    given, _ = _few_of_unseen(data, 3)
+    model.add_examples(data.X_test_unseen[given], data.y_test_unseen[given])
+    assert model.matrix_.shape[1] == n_dims + len(data.unseen_classes)
+    np.testing.assert_array_equal(model.matrix_[:, :n_dims], before)
+    beyond = model._beyond
+    X = data.X_test_unseen / np.linalg.norm(data.X_test_unseen, axis=1, keepdims=True)
+    z = _whitened(model, data.X_test_unseen)
+    # No seen class lies there.
+    seen = data.X_train / np.linalg.norm(data.X_train, axis=1, keepdims=True)
+    means = np.stack([seen[data.y_train == label].mean(axis=0) for label in model.seen_classes_])
+    np.testing.assert_allclose((means - beyond.center) @ beyond.products, 0, atol=1e-8)
+    lengths = np.linalg.norm(X @ before - model.offset_[:n_dims], axis=1, keepdims=True)
+    r = (X - beyond.center) * model.norm_ / lengths
+    values, vectors = np.linalg.eigh(beyond.products)
+    r = r @ (vectors * np.sqrt(np.maximum(values, 0)))
+    label = data.unseen_classes[2]
+    own = given[data.y_test_unseen[given] == label]
+    share = beyond.signal * model.image_trust * 3 / (1 + beyond.signal * model.image_trust * 3)
+    further = share * r[own].mean(axis=0)
+    mean = _known_means(model)[label][0]
+    _, as_unseen = model._gaussians(
+        model._described.table.normalized(model.signature_scale_, keep_views=True),
+        model._described.table.labels,
+    )
+    expected = z @ mean - mean @ mean / 2 + r @ further - further @ further / 2
+    expected = expected / model.temperature_ + as_unseen[model.classes_ == label] * np.log(
+        model.unseen_odds_
+    )
+    found = model.decision_function(data.X_test_unseen, classes=[label])[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_chunks_learn_what_all_samples_at_once_do_whatever_the_sizes(many_classes):
+    data = many_classes
+    given, rest = _few_of_unseen(data, 3)
+    X = np.concatenate([data.X_train, data.X_test_unseen[given]])
+    y = np.concatenate([data.y_train, data.y_test_unseen[given]])
+    whole = GaussianEXEM(temperature=2.0, unseen_odds=3.0).fit(X, y, signatures=data.signatures)
+    parts = GaussianEXEM(temperature=2.0, unseen_odds=3.0)
+    order = np.random.default_rng(0).permutation(len(y))
+    for chunk in np.array_split(order, 7):
+        parts.partial_fit(X[chunk], y[chunk], classes=np.unique(y), signatures=data.signatures)
+    assert parts._few.sum() == len(data.unseen_classes)
+    np.testing.assert_allclose(
+        parts.decision_function(data.X_test_unseen[rest]),
+        whole.decision_function(data.X_test_unseen[rest]),
+        rtol=1e-9,
+        atol=1e-9,
+    )
+
+
+def test_variances_are_those_of_classes_that_had_no_part_in_the_space():
+    """What is found for seen classes is near the error of classes that are really left out."""
+    data = make_zero_shot(60, 20, samples_per_class=60, n_features=100, noise=0.3, random_state=0)
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    means, _ = model.class_gaussians()
+    z, y = _whitened(model, data.X_test_unseen), data.y_test_unseen
+    errors = [
+        (z[y == label].mean(axis=0) - means[model.classes_ == label][0]) ** 2
+        for label in data.unseen_classes
+    ]
+    found = float(np.mean(errors))
+    assert 0.7 < found / model.found_variances_.mean() < 1.4
+
+
+def test_medium_sizes_are_few_beside_the_usual_one():
+    sizes = np.array([1.0, 20, 21, 29, 39, 39, 39, 39, 39])
+    np.testing.assert_array_equal(few_samples(sizes), [True] * 2 + [False] * 7)
+    np.testing.assert_array_equal(few_samples(np.array([13.0, 15, 20, 20])), [True] + [False] * 3)
+    assert not few_samples(np.array([26.0, 47, 48, 60])).any()
+    # Two classes at least span a space.
+    assert not few_samples(np.array([1.0, 5])).any()
 
 
 def test_examples_of_classes_that_are_new(many_classes, tmp_path):
@@ -930,3 +1032,65 @@ def test_examples_that_are_refused_change_nothing(many_classes):
             data.X_test_unseen[:1], data.y_test_unseen[:1], signatures=data.signatures.iloc[:1]
         )
     np.testing.assert_array_equal(model.decision_function(data.X_test_unseen), before)
+
+
+# Views that some classes lack.
+
+
+@pytest.fixture(scope="module")
+def uneven(many_classes):
+    """Two views, each of half of the attributes; some classes lack the one, some the other."""
+    frame = many_classes.signatures
+    seen, unseen = many_classes.seen_classes, many_classes.unseen_classes
+    first = frame.iloc[:, :8].drop(index=[*seen[1:4], unseen[1]])
+    second = frame.iloc[:, 8:].drop(index=[*seen[10:20], unseen[0]])
+    return MultiSignatures({"first": first, "second": second}, weights=[1, 2])
+
+
+def test_classes_may_lack_views(many_classes, uneven, tmp_path):
+    data = many_classes
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=uneven)
+    assert set(model.classes_) == set(data.signatures.index)
+    known = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert known > 2 / len(data.unseen_classes)
+    # Described later, with one of the views; the other is none of the model's business.
+    seen_only = MultiSignatures(
+        {
+            name: view.drop(index=data.unseen_classes, errors="ignore")
+            for name, view in uneven.views.items()
+        },
+        uneven.weights,
+    )
+    later = GaussianEXEM().fit(data.X_train, data.y_train, signatures=seen_only)
+    for label in data.unseen_classes:
+        own = {n: v.loc[[label]] for n, v in uneven.views.items() if label in v.index}
+        later.add_classes(MultiSignatures(own))
+    expected = model.decision_function(data.X_test_unseen)
+    np.testing.assert_allclose(later.decision_function(data.X_test_unseen), expected, atol=1e-9)
+    save(later, tmp_path / "model.zsl")
+    again = load(tmp_path / "model.zsl")
+    np.testing.assert_array_equal(
+        again.decision_function(data.X_test_unseen), later.decision_function(data.X_test_unseen)
+    )
+    more = again.signature_table_.as_user()
+    refitted = GaussianEXEM().fit(data.X_train, data.y_train, signatures=more)
+    np.testing.assert_allclose(refitted.decision_function(data.X_test_unseen), expected, atol=1e-9)
+
+
+def test_the_kernel_of_views_that_both_classes_have():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
+    first[[0, 1]], second[[1, 2]] = np.nan, np.nan
+    found = rbf_similarity(SignatureViews((first, second), (0.25, 0.75)))
+    assert found[0, 2] == 0  # nothing to compare
+    np.testing.assert_allclose(found[0, 3], rbf_similarity(second)[0, 3])
+    np.testing.assert_allclose(found[2, 3], rbf_similarity(first)[2, 3])
+    np.testing.assert_allclose(np.diag(found), [1, 0, 1, 1])
+
+
+def test_other_methods_name_the_classes_that_lack_a_view(many_classes, uneven):
+    data = many_classes
+    label = repr(str(data.seen_classes[1]))
+    for method in (EXEM(), ESZSL(), SynC()):
+        with pytest.raises(ValueError, match=rf"{type(method).__name__}.*{label}.*GaussianEXEM"):
+            method.fit(data.X_train, data.y_train, signatures=uneven)

@@ -7,11 +7,13 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import zslearn
+from zslearn.calibration import Adapted
 from zslearn.calibration._unlabelled import TRUSTS, TrustChoice, _chosen
 from zslearn.datasets import make_zero_shot
-from zslearn.synthesis import GaussianEXEM
+from zslearn.synthesis import EXEM, GaussianEXEM
 from zslearn.synthesis._gaussian_process import ClassGaussians
 from zslearn.synthesis._unlabelled import pile_sums
 
@@ -294,3 +296,14 @@ def test_inside_a_pipeline_and_a_search(data):
     assert not hasattr(
         ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0]}, cv=2).fit(**train), "adapt"
     )
+
+
+@pytest.mark.parametrize("method", [GaussianEXEM(), Adapted(EXEM())])
+def test_a_removed_class_forgets_the_images_taken_for_its(data, method):
+    fitted = clone(method).fit(data.X_train, data.y_train, signatures=data.signatures)
+    X, label = data.X_test_unseen, data.unseen_classes[0]
+    before = fitted.decision_function(X, classes=[label])
+    adapted = copy.deepcopy(fitted).adapt(X, classes=data.unseen_classes, accept=True)
+    assert not np.allclose(adapted.decision_function(X, classes=[label]), before)
+    adapted.remove_classes([label]).add_classes(data.signatures.loc[[label]])
+    np.testing.assert_allclose(adapted.decision_function(X, classes=[label]), before, atol=1e-9)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +14,17 @@ from zslearn._scoring._blocks import class_scores, top_k
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._probabilities import softmax
-from zslearn._utils._array import Array, Floats, Latest, is_foreign, on_device, take_rows, to_numpy
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    Latest,
+    block_budget,
+    is_foreign,
+    on_device,
+    take_rows,
+    to_numpy,
+)
+from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._table import label_array, label_kind
@@ -86,7 +97,7 @@ class ClassScorer:
         return self._score_in_blocks(class_scores, X, positions)
 
     def top_k(
-        self, X: Array | EmbeddedRows, k: int, classes: Any = None
+        self, X: Array | EmbeddedRows, k: int, classes: Any = None, *, proba: bool = False
     ) -> tuple[NDArray[Any], Array]:
         """Name the `k` best classes of each row, best first.
 
@@ -94,13 +105,15 @@ class ClassScorer:
         ----------
         k : int
             How many classes.
+        proba : bool, default=False
+            Whether probabilities are given instead of scores.
 
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
             Class labels.
         scores : array of shape (n_samples, k)
-            Their scores, descending.
+            Their scores, or their probabilities among all candidates, descending.
         """
         labels, positions = self.labels, None
         if classes is not None:
@@ -111,6 +124,8 @@ class ClassScorer:
             positions = positions[np.argsort(self.precedence[positions], kind="stable")]
         indices, scores = self._score_in_blocks(top_k, X, positions, k)
         labels = labels if positions is None else labels[positions]
+        if proba:
+            scores = self._chances(X, scores, classes)
         return labels[to_numpy(indices)], scores
 
     def with_class_bias(self, classes: Any, factor: float) -> ClassScorer:
@@ -162,9 +177,28 @@ class ClassScorer:
         array of shape (n_samples, n_candidates)
             Columns follow `classes`, or `labels`; rows sum to 1.
         """
+        return softmax(self.scores(X, classes), self._known_temperature())
+
+    def _chances(self, X: Array | EmbeddedRows, best: Array, classes: Any) -> Array:
+        """Probabilities of the best classes, with one block of all scores at a time."""
+        temperature, xp = self._known_temperature(), compat.array_namespace(best)
+        out = xp.empty_like(best)
+        blocks = [slice(0, best.shape[0])]
+        if not isinstance(X, EmbeddedRows):  # such rows are a block already
+            n_classes = len(self.labels if classes is None else classes)
+            blocks = list(row_blocks(X.shape[0], 8 * (3 * n_classes + X.shape[1]), block_budget(X)))
+        for rows in blocks:
+            part = X if isinstance(X, EmbeddedRows) else X[rows, :]
+            scores = self.scores(part, classes)
+            largest = xp.max(scores, axis=1, keepdims=True)
+            total = xp.sum(xp.exp((scores - largest) / temperature), axis=1, keepdims=True)
+            out[rows, :] = xp.exp((best[rows, :] - largest) / temperature) / total
+        return out
+
+    def _known_temperature(self) -> float:
         if self.temperature is None:
             raise ValueError("This scorer has no temperature: make one by at_temperature.")
-        return softmax(self.scores(X, classes), self.temperature)
+        return self.temperature
 
     def _score_in_blocks(
         self, function: Any, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None, *args: Any
@@ -195,28 +229,28 @@ def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
     return np.asarray([label in wanted for label in labels.tolist()], dtype=bool)
 
 
-def find_classes(classes: Any, known: NDArray[Any]) -> NDArray[np.intp]:
-    """Positions among the known labels of the candidates that a user named."""
+def find_classes(classes: Any, known: NDArray[Any], where: str = "classes") -> NDArray[np.intp]:
+    """Positions among the known labels of those that a user named in the parameter `where`."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
-        raise ValueError(f"classes must be a list of labels; got {classes!r}.")
-    labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, "classes")
+        raise ValueError(f"{where} must be a list of labels; got {classes!r}.")
+    labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, where)
     if labels.size == 0:
-        raise ValueError("classes is empty: name at least one candidate, or leave it out.")
-    where = {label: i for i, label in enumerate(known.tolist())}
+        raise ValueError(f"{where} is empty: name at least one class, or leave it out.")
+    places = {label: i for i, label in enumerate(known.tolist())}
     kinds = label_kind(labels), label_kind(known)
     if kinds[0] != kinds[1]:
         raise ValueError(
-            f"classes names what is not described: {name_some(labels.tolist())}. Its labels are "
+            f"{where} names what is not described: {name_some(labels.tolist())}. Its labels are "
             f"{kinds[0]}s, those of classes_ are {kinds[1]}s: they can never be equal."
         )
-    unknown = [label for label in labels.tolist() if label not in where]
+    unknown = [label for label in labels.tolist() if label not in places]
     if unknown:
-        near = name_near_misses(unknown, where, unknown_in="classes", known_in="classes_")
+        near = name_near_misses(unknown, places, unknown_in=where, known_in="classes_")
         raise ValueError(
-            f"classes names what is not described: {name_some(unknown)}."
+            f"{where} names what is not described: {name_some(unknown)}."
             f"{near or ' Describe it with add_classes, or look at classes_.'}"
         )
     if len(np.unique(labels)) < len(labels):
         values, counts = np.unique(labels, return_counts=True)
-        raise ValueError(f"classes names twice: {name_some(values[counts > 1].tolist())}.")
-    return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)
+        raise ValueError(f"{where} names twice: {name_some(values[counts > 1].tolist())}.")
+    return np.asarray([places[label] for label in labels.tolist()], dtype=np.intp)

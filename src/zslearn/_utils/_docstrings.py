@@ -34,7 +34,7 @@ def inherit_docs(cls: _Class) -> _Class:
     cls.__doc__ = _numpydoc_text(own)
     further_up: list[dict[str, str]] = []
     for name, member in vars(cls).items():
-        # Of a class method, and of one that scikit-learn's `available_if` guards.
+        # Of a class method, and of one that is there only under a condition (`available_if`).
         method = getattr(member, "__func__", getattr(member, "fn", member))
         if not inspect.isfunction(method) or not method.__doc__ or name[0] == "_":
             continue

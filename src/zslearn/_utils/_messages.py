@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from traceback import walk_stack
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,7 @@ class InputWarning(UserWarning):
 
 
 _is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
+_said_here: ContextVar[set[str] | None] = ContextVar("said_here", default=None)
 
 
 @contextmanager
@@ -199,16 +201,29 @@ def no_user_warnings() -> Iterator[None]:
         _is_quiet.reset(token)
 
 
+@contextmanager
+def each_warning_once() -> Iterator[None]:
+    """Have :func:`warn_user` say the same thing once, in this thread, until the outermost ends."""
+    token = _said_here.set(set() if (said := _said_here.get()) is None else said)
+    try:
+        yield
+    finally:
+        _said_here.reset(token)
+
+
 def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
     """Warn at the line of the user's code that called into the library."""
-    if _is_quiet.get():
+    said = _said_here.get()
+    if _is_quiet.get() or (said is not None and message in said):
         return
-    level = 2
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
-        frame = frame.f_back
+    if said is not None:
+        said.add(message)
+    names = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe(1))]
+    # The library may call itself through others, such as contextlib.
+    level = max((i for i, name in enumerate(names) if _package(name) == "zslearn"), default=-1) + 1
+    while level < len(names) - 1 and _package(names[level]) in ("sklearn", "joblib"):
         level += 1
-    warnings.warn(plain(message, lines=True), category, stacklevel=level)
+    warnings.warn(plain(message, lines=True), category, stacklevel=level + 2)
 
 
 def warn_once(message: str, category: type[Warning] = InputWarning) -> None:
@@ -221,5 +236,5 @@ def warn_once(message: str, category: type[Warning] = InputWarning) -> None:
         warn_user(message, category)
 
 
-def _is_inside(module: str) -> bool:
-    return module.partition(".")[0] in ("zslearn", "sklearn", "joblib")
+def _package(module: str) -> str:
+    return module.partition(".")[0]

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
-from zslearn._scoring._scorer import ClassScorer
+from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
@@ -253,7 +253,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
                 raise not_each_once(type(self))
         return self
 
-    def add_classes(self, signatures: Any) -> Self:
+    def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
         """Describe further classes; nothing is learned again.
 
         Several threads may add classes and predict at the same time: a prediction sees all of the
@@ -263,19 +263,52 @@ class ZeroShotClassifier(ZeroShotPredictor):
         ----------
         signatures : DataFrame, mapping or MultiSignatures
             Signatures of classes that are not in `classes_`, with the attributes given to `fit`.
-            Named columns may come in another order.
+            Named columns may come in another order. A mapping may also hold, for each label, a
+            mapping from attribute to value; of several views an attribute is "view: attribute".
+        like : label, optional
+            The class whose values attributes have that are not named.
 
         Returns
         -------
         self
-            The method, which now also predicts these classes. After an error it is as it was.
+            The method, not a copy, which now also predicts these classes. After an error it is as
+            it was.
         """
         check_is_fitted(self, "class_scorer_")
         # Threads that add at the same time: each begins with what the one before has left.
         with _lock_of(self):
             table = self._described.table
-            self._describe(table.union(SignatureTable.from_new(signatures, table)))
+            self._describe(table.union(SignatureTable.from_new(signatures, table, like)))
         return self
+
+    def remove_classes(self, labels: Any) -> Self:
+        """Forget classes that are known by their signature alone; nothing is learned again.
+
+        Parameters
+        ----------
+        labels : array-like of labels
+            Classes in `unseen_classes_`. One with training images is refused, since what was
+            learned holds it; `classes=` leaves it out of the candidates.
+
+        Returns
+        -------
+        self
+            The method, not a copy, which no longer predicts these classes. After an error it is
+            as it was.
+        """
+        check_is_fitted(self, "class_scorer_")
+        with _lock_of(self):
+            table = self._described.table
+            rows = find_classes(labels, table.labels, "labels")
+            self._refuse_seen(table.labels[rows])
+            changed = copy.copy(self)
+            changed._forget(table.labels[rows])
+            changed._describe(table.subset(np.setdiff1d(np.arange(len(table.labels)), rows)))
+            self.__dict__.update(changed.__dict__)
+        return self
+
+    def _forget(self, labels: NDArray[Any]) -> None:
+        """Drop what is kept of classes besides their signatures; most methods keep nothing."""
 
     @property
     def signature_table_(self) -> SignatureTable:
@@ -394,6 +427,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
                 "learning needs samples of at least two seen classes."
             )
         table = SignatureTable.from_user(signatures, seen)
+        self._check_views(table)
         rows = table.positions(seen)
         if isinstance(self.signature_scale, str):
             scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
@@ -401,6 +435,10 @@ class ZeroShotClassifier(ZeroShotPredictor):
             scales = (float(self.signature_scale),) * len(table.arrays)
         described = table.normalized(scales, keep_views=self.keep_views)[rows]
         return Training(X, y, described, seen, table, scales, self.keep_views, feature_names)
+
+    def _check_views(self, table: SignatureTable) -> None:
+        """Refuse classes that lack a view, unless the method can do without."""
+        table.refuse_lacking(type(self).__name__)
 
     def _take_training(self, training: Training) -> None:
         """Take over what every method keeps of its training data."""
@@ -424,6 +462,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         warned of equal ones, gives them as `described`.
         """
         if described is None:
+            self._check_views(table)
             described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
             table.warn_equal_signatures(described)
         parameters = self.synthesize(described, table.labels)

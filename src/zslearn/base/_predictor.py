@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from types import MethodType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -42,16 +43,21 @@ from zslearn.metrics._counts import HitCounts
 from zslearn.signatures._table import SignatureTable, label_array
 
 
-def _knows_temperature(estimator: ZeroShotPredictor) -> bool:
-    """Whether an estimator has probabilities; the reason where it has not."""
-    if estimator._has_temperature():
-        return True
-    name = type(estimator).__name__
-    raise AttributeError(
-        f"{name} has scores, not probabilities: a temperature must be found first, on classes left "
-        f"out of training. Use CalibratedStacking(…, temperature='cv'), or "
-        f"ZeroShotSearchCV(…, temperature='cv')."
-    )
+class _NeedsTemperature:
+    """A method that is there where an estimator has a temperature.
+
+    As scikit-learn's `available_if`, but the error itself says what is missing, not its cause.
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+
+    def __get__(self, estimator: Any, owner: Any = None) -> Any:
+        if estimator is None:
+            return self.fn
+        if not estimator._has_temperature():
+            raise AttributeError(estimator._no_probabilities())
+        return MethodType(self.fn, estimator)
 
 
 @inherit_docs
@@ -142,7 +148,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return self.predict_top_k(X, 1, classes=classes)[0][:, 0]
 
     def predict_top_k(
-        self, X: Any, k: int = 5, *, classes: Any = None
+        self, X: Any, k: int = 5, *, classes: Any = None, proba: bool = False
     ) -> tuple[NDArray[Any], Array]:
         """Name the `k` best classes of each sample, best first.
 
@@ -152,20 +158,25 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         ----------
         k : int, default=5
             How many classes.
+        proba : bool, default=False
+            Whether to give probabilities in place of scores: those of `predict_proba`, which the
+            estimator must have.
 
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
             Class labels.
         scores : array of shape (n_samples, k)
-            Their scores, descending.
+            Their scores, or their probabilities among all candidates, descending.
         """
         scorer = self._checked_scorer()
+        if proba and not self._has_temperature():
+            raise ValueError(self._no_probabilities())
         if is_streamed(X):
-            return stream_top_k(scorer, self._check_stream(X), k, classes)
-        return scorer.top_k(self._check_features(X), k, classes)
+            return stream_top_k(scorer, self._check_stream(X), k, classes, proba=proba)
+        return scorer.top_k(self._check_features(X), k, classes, proba=proba)
 
-    @available_if(_knows_temperature)
+    @_NeedsTemperature
     def predict_proba(self, X: Any, *, classes: Any = None) -> Array:
         """Probabilities of the candidates: softmax of the scores at the estimator's temperature.
 
@@ -261,6 +272,28 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         """Whether there are probabilities; a wrapper says so."""
         return False
 
+    def _no_probabilities(self) -> str:
+        """Why there are none, and what gives them."""
+        name = type(self).__name__
+        how = f"fit {name}(…, temperature='cv')"
+        if "temperature" not in self._get_param_names():
+            how = f"fit CalibratedStacking({name}(…), temperature='cv')"
+        return (
+            f"{name} has scores, not probabilities: a temperature must be found first, on classes "
+            f"left out of training. To have it, {how}."
+        )
+
+    def _refuse_seen(self, labels: Any) -> None:
+        """Refuse to forget classes with training images: what was learned holds them."""
+        seen = set(self.seen_classes_.tolist())
+        learned = [label for label in to_numpy(labels).tolist() if label in seen]
+        if learned:
+            raise ValueError(
+                f"{type(self).__name__} learned from images of {name_some(learned)}, and keeps "
+                "what it learned: only classes without training images can be removed. To leave "
+                "others out of the candidates give classes= when predicting, or fit without them."
+            )
+
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
@@ -301,10 +334,14 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             f"y holds labels that are not among {among}: {name_some(outside)}.{near}{advice}"
         )
 
+    def _is_generalized(self) -> bool:
+        """Whether the generalized setting was asked for."""
+        return False
+
     def _warn_of_generalized(self, y: NDArray[Any]) -> None:
         """Say once that unseen images are scored against seen classes too."""
         seen = set(self.seen_classes_.tolist())
-        if y.size and seen.isdisjoint(y.ravel().tolist()):
+        if not self._is_generalized() and y.size and seen.isdisjoint(y.ravel().tolist()):
             # Right in the generalized setting; whoever leaves out classes rarely means it.
             warn_once(
                 "score: every label is of an unseen class, and seen classes are among the "
@@ -411,21 +448,43 @@ class WrapsAnother(ZeroShotPredictor):
         """The classes of the training data, sorted."""
         return self._inner.seen_classes_
 
-    def add_classes(self, signatures: Any) -> Self:
+    def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
         """Describe further classes to the inner estimator.
 
         Parameters
         ----------
         signatures : DataFrame, mapping or MultiSignatures
             See :meth:`ZeroShotClassifier.add_classes`.
+        like : label, optional
+            The class whose values unnamed attributes have.
 
         Returns
         -------
         self
-            The estimator, which now also predicts these classes.
+            The estimator, not a copy, which now also predicts these classes.
         """
         check_is_fitted(self, "class_scorer_")
-        self._inner.add_classes(signatures)
+        self._inner.add_classes(signatures, like=like)
+        return self
+
+    def remove_classes(self, labels: Any) -> Self:
+        """Forget classes that are known by their signature alone.
+
+        Parameters
+        ----------
+        labels : array-like of labels
+            See :meth:`ZeroShotClassifier.remove_classes`.
+
+        Returns
+        -------
+        self
+            The estimator, not a copy, which no longer predicts these classes.
+        """
+        check_is_fitted(self, "class_scorer_")
+        find_classes(labels, self.classes_, "labels")
+        # To the inner one a class with few images may be as one without.
+        self._refuse_seen(labels)
+        self._inner.remove_classes(labels)
         return self
 
     @_inner_has("add_examples")
@@ -546,7 +605,9 @@ def stream_scores(
     )
 
 
-def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDArray[Any], Array]:
+def stream_top_k(
+    scorer: ClassScorer, X: Any, k: int, classes: Any, *, proba: bool = False
+) -> tuple[NDArray[Any], Array]:
     """The best classes of all rows, as `predict_top_k` gives them."""
     classes = _candidates(classes, scorer)
     check_k(k, len(scorer.labels if classes is None else classes))
@@ -554,7 +615,7 @@ def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDA
     record = np.dtype(
         [("label", scorer.labels.dtype, (k,)), ("score", _score_dtype(scorer, X), (k,))]
     )
-    found = _map_blocks(X, _block_top_k, (scorer, k, classes, record), None, record)
+    found = _map_blocks(X, _block_top_k, (scorer, k, classes, proba, record), None, record)
     return found["label"], found["score"]
 
 
@@ -612,8 +673,8 @@ def _block_scores(rows: Any, shared: Any) -> Any:
 
 def _block_top_k(rows: Any, shared: Any) -> Any:
     """Records of the best classes of one block."""
-    scorer, k, classes, record = shared
-    labels, scores = scorer.top_k(rows, k, classes)
+    scorer, k, classes, proba, record = shared
+    labels, scores = scorer.top_k(rows, k, classes, proba=proba)
     out = np.empty(len(rows), dtype=record)
     out["label"], out["score"] = labels, to_numpy(scores)
     return out

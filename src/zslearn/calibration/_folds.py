@@ -20,6 +20,7 @@ import array_api_compat as compat
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._probabilities import best_temperature, mean_temperature
@@ -258,6 +259,7 @@ def _score_fold(
     with warnings.catch_warnings():
         # Said already when the estimator was fitted on all of the data.
         warnings.simplefilter("ignore", InputWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
         part = None if weights is None else weights[train]
         if hasattr(estimator, "unlabelled_trust"):
             # What is found for `adapt` takes further fits.

@@ -188,7 +188,7 @@ class NoneOfThese(HeldOutCalibration):
         seen = np.isin(to_numpy(labels), self.seen_classes_)
         return np.where(seen, self.threshold_["seen"], self.threshold_["described"])
 
-    def add_classes(self, signatures: Any) -> Self:
+    def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
         """Describe further classes; `none_label_` can be none of them."""
         check_is_fitted(self, "estimator_")
         labels = signatures if isinstance(signatures, Mapping) else getattr(signatures, "index", ())
@@ -196,7 +196,7 @@ class NoneOfThese(HeldOutCalibration):
             raise ValueError(
                 f"{self.none_label_!r} is what rejected images are named: call the class otherwise."
             )
-        return super().add_classes(signatures)
+        return super().add_classes(signatures, like=like)
 
     def _decide(self, X: Any, classes: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The best class of each sample, and whether it is rejected."""

@@ -161,6 +161,9 @@ class CalibratedStacking(HeldOutCalibration):
             fresh.temperature_ = found if self.temperature == "cv" else self.temperature
         return self
 
+    def _is_generalized(self) -> bool:
+        return True
+
     def _has_temperature(self) -> bool:
         return self.temperature is not None or hasattr(self.estimator, "predict_proba")
 

@@ -344,6 +344,12 @@ class Adapted(ZeroShotMetaClassifier):
         )
         return adapted
 
+    def remove_classes(self, labels: Any) -> Self:
+        """Forget classes, and where images without labels moved them."""
+        super().remove_classes(labels)
+        self._moved = self._moved.drop(index=list(labels), errors="ignore")
+        return self
+
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         if not len(self._moved):
             return scorer

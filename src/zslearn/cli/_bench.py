@@ -26,14 +26,13 @@ from zslearn.cli._output import (
     print_table,
     say,
     values_of,
-    warnings_as_lines,
 )
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._demo import run_demo
 from zslearn.experiments._methods import METHODS, default_methods
 from zslearn.experiments._protocol import GRIDS, PROTOCOLS, SETTINGS
 from zslearn.experiments._ranks import save_critical_difference
-from zslearn.experiments._records import failed_runs, grid_edges, numbers_of, whole_records
+from zslearn.experiments._records import failed_runs, numbers_of, whole_records
 from zslearn.experiments._render import FORMATS, render, save_table_plot
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
@@ -63,7 +62,7 @@ _DEMO_COLUMNS = {
 #: What the columns of a benchmark's results are.
 _MEANINGS = {
     "accuracy": "per class, unseen among unseen",
-    "H": "harmonic mean without calibration",
+    "H": "harmonic mean without calibration, tuned for accuracy",
     "S cal.": "seen",
     "U cal.": "unseen",
     "H cal.": "their harmonic mean, calibrated",
@@ -80,9 +79,10 @@ _ONLY_FOR = {
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:
-    """Fit the quick methods on the embedded glyphs and recognise letters that they never saw.
+    """Fit three methods on the embedded glyphs and recognise letters that they never saw.
 
-    Prints a table; writes it, pictures and a report for a browser to a folder.
+    Takes about half a minute. Prints a table; writes it, pictures and a report for a browser to a
+    folder.
     """
     parser.epilog = "`zslearn demo imagenet` predicts the last layer of a network: see its --help."
     add_options(parser, ("--out", "FOLDER", Path("zslearn-demo"), "where to write"))
@@ -92,13 +92,23 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
 def _run_demo(arguments: argparse.Namespace) -> int:
     demo = run_demo(arguments.out, say=say, progress=True)
     table = demo.table[list(_DEMO_COLUMNS)].map("{:.3f}".format).rename(columns=_DEMO_COLUMNS)
+    print(f"{_filled(demo.headline())}\n")
     print_table(table, title="Glyphs, split ns: per-class accuracies")
-    print()
-    print(textwrap.fill(demo.summary(), max(shutil.get_terminal_size().columns, 20)))
-    print()
+    print(f"\n{_filled(demo.summary())}\n")
     for path in demo.files:
         print(f"wrote {path}")
+    next_step = (
+        f"Next: open {demo.files[-1]}. For images or tables of your own: zslearn fit YOURS "
+        "--signatures CLASSES.csv, then zslearn serve model.zsl."
+    )
+    print(f"\n{_filled(next_step)}")
     return 0
+
+
+def _filled(text: str) -> str:
+    """Paragraphs as wide as the terminal, with a free line between them."""
+    width = max(shutil.get_terminal_size().columns, 20)
+    return "\n\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:
@@ -177,7 +187,6 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     failed, records = failed_runs(whole), numbers_of(whole)
     if not records.empty:
         _print_results(records, data)
-    _print_edges(grid_edges(whole), records)
     _print_line(
         f"{counted(len(paths) - len(failed), 'record')} in {arguments.out}; "
         f"see also: zslearn table {arguments.out}"
@@ -210,18 +219,6 @@ def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     meanings = [f"{name}: {text}" for name, text in _MEANINGS.items() if name in summary.mean]
     for note in (f"{'; '.join(meanings)}.", *summary.notes):
         print(textwrap.fill(note, 80))
-
-
-def _print_edges(edges: pd.DataFrame, records: pd.DataFrame) -> None:
-    """Print which hyper-parameters ended at the edge of a grid, a line per run."""
-    further = {"smallest": "smaller", "largest": "larger"}
-    for _, run in edges.groupby("file", sort=False):
-        rows = run.to_dict("records")
-        at = [
-            f"{row['hyper_parameter']}={row['value']} ({row['edge']}; try {further[row['edge']]})"
-            for row in rows
-        ]
-        _print_line(f"at the edge of its grid: {_name_run(rows[0], records)}: {', '.join(at)}")
 
 
 def _name_run(run: dict[Any, Any], runs: pd.DataFrame) -> str:
@@ -274,7 +271,10 @@ def _run_table(arguments: argparse.Namespace) -> int:
     if arguments.picture is not None:
         ours = [ranking for (_, side), ranking in table.rankings.items() if side == "ours"]
         if not ours:
-            raise ValueError("There is nothing to rank: no column has two of our methods.")
+            raise ValueError(
+                "There is nothing to rank: ranks need two methods with numbers on two data sets or "
+                "splits."
+            )
         save_critical_difference(ours[0].mean_ranks, ours[0].critical_difference, arguments.picture)
         _print_line(f"wrote {arguments.picture}")
     if arguments.plot is not None:
@@ -355,20 +355,19 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:
         data = load_named(arguments)
-    with warnings_as_lines():
-        frame, paths = run_analysis(
-            arguments.analysis,
-            data,
-            arguments.out,
-            # Those that were asked for; the records of another folder are of any split.
-            splits=None if data is None or arguments.split is None else list(data.splits),
-            **values_of(arguments, "resume", "grid"),
-            progress=True,
-            n_jobs=arguments.jobs,
-            say=say,
-            command=_command(arguments),
-            **{name: value for name, value in options.items() if value is not None},
-        )
+    frame, paths = run_analysis(
+        arguments.analysis,
+        data,
+        arguments.out,
+        # Those that were asked for; the records of another folder are of any split.
+        splits=None if data is None or arguments.split is None else list(data.splits),
+        **values_of(arguments, "resume", "grid"),
+        progress=True,
+        n_jobs=arguments.jobs,
+        say=say,
+        command=_command(arguments),
+        **{name: value for name, value in options.items() if value is not None},
+    )
     where = "" if data is None else f" of {data.name}"
     print_table(summarize_analysis(frame), title=f"{arguments.analysis}{where}: {analysis.title}")
     for path in paths:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from zslearn._utils._messages import plain
-from zslearn.cli._output import add_options, print_table, say, warnings_as_lines
+from zslearn.cli._output import add_options, print_table, say
 from zslearn.datasets._check import check_data
 from zslearn.datasets._class_shards import load_imagenet
 from zslearn.datasets._dataset import ZeroShotDataset
@@ -263,8 +263,7 @@ def _add_fetch(commands: Any) -> None:
 
 def _run_fetch(arguments: argparse.Namespace) -> int:
     """Download an archive, and say where it is."""
-    with warnings_as_lines():
-        folder = fetch_archive(arguments.name, arguments.to, progress=True, say=say)
+    folder = fetch_archive(arguments.name, arguments.to, progress=True, say=say)
     print(folder)
     return 0
 

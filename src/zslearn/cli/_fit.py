@@ -23,7 +23,7 @@ from zslearn.cli._output import (
 )
 from zslearn.datasets._files import read_lines
 from zslearn.experiments._evaluate import evaluate
-from zslearn.experiments._methods import find_method
+from zslearn.experiments._methods import LEADING, find_method
 from zslearn.experiments._protocol import GRIDS
 from zslearn.images._backbones import BACKBONES
 from zslearn.images._describing import (
@@ -34,7 +34,13 @@ from zslearn.images._describing import (
     read_class_texts,
 )
 from zslearn.images._features import ImageFeatures, extract_features, load_features
-from zslearn.images._fitting import add_classes_to_file, fit_images, save_image_model
+from zslearn.images._fitting import (
+    AUTO,
+    add_classes_to_file,
+    fit_images,
+    fitted_method,
+    save_image_model,
+)
 from zslearn.images._predicting import (
     candidate_classes,
     explain_predictions,
@@ -201,6 +207,10 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         "what reads the texts: use, minilm, st:FOLDER, or backbone for the text side of an "
         "open_clip model (default: backbone where it has one, else use)"
     )
+    method = (
+        "the method, as zslearn bench names them; auto takes what classes left out choose among "
+        f"{', '.join(LEADING)}, and with --tune none the first"
+    )
     none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
     parser.add_argument("source", type=Path, metavar="IMAGES|FEATURES", help=source)
     texts = "a table .csv with the columns class and text"
@@ -214,7 +224,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         ("--text-encoder", "NAME", None, encoder),
-        ("--method", "METHOD", "exem", "the method, as zslearn bench names them"),
+        ("--method", "METHOD", AUTO, method),
         ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
         ("--none", float, None, none),
         ("--seed", int, 0, "seed"),
@@ -229,8 +239,9 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     trained = features
     if arguments.leave_out and features.y is not None:
         trained = features.take(~pd.Series(features.y).isin(list(arguments.leave_out)).to_numpy())
-    save_image_model(model, arguments.out, trained, description, method=arguments.method)
-    print(_summary(features))
+    method = fitted_method(model, arguments.method)
+    save_image_model(model, arguments.out, trained, description, method=method)
+    print(f"{_summary(features)}; method: {method}")
     n_seen, n_unseen = len(model.seen_classes_), len(model.unseen_classes_)
     print(f"{n_seen} classes with images, {n_unseen} described only")
     if n_unseen:
@@ -260,7 +271,8 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     shown = pd.DataFrame(list(table["params"])).astype(str)
     shown[score.removeprefix("mean_test_")] = [f"{value:.3f}" for value in table[score]]
     shown.index = pd.Index(range(1, len(shown) + 1), name="rank")
-    print_table(shown.head(_NAMED), title=f"Best of {len(shown)} settings")
+    method = fitted_method(model, arguments.method)
+    print_table(shown.head(_NAMED), title=f"Best of {len(shown)} settings of {method}")
     return 0
 
 
@@ -269,7 +281,8 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
     if arguments.signatures is not None and arguments.text_encoder is not None:
         raise ValueError("--text-encoder is for --describe.")
     # Checked before long work, so that mistakes are found at once.
-    find_method(arguments.method)
+    if arguments.method != AUTO:
+        find_method(arguments.method)
     if arguments.none is not None and not 0 < arguments.none < 1:
         raise ValueError(f"--none {arguments.none:g}: give a share between 0 and 1, such as 0.05.")
     if arguments.jobs == 0:
@@ -290,7 +303,8 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
                 about_features=features.about,
                 progress=True,
             )
-        say(f"Fitting {arguments.method}")
+        names = LEADING[:1] if arguments.tune == "none" else LEADING
+        say(f"Fitting {', '.join(names) if arguments.method == AUTO else arguments.method}")
         model = fit_images(
             features,
             table.signatures,

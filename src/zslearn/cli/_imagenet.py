@@ -14,7 +14,6 @@ from zslearn.cli._output import (
     print_table,
     say,
     values_of,
-    warnings_as_lines,
 )
 from zslearn.datasets._class_shards import ClassShards
 from zslearn.datasets._last_layers import NETWORKS
@@ -86,25 +85,23 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     epochs = {} if arguments.epochs is None else {"max_iter": arguments.epochs}
     refuse_unwritable(arguments.out / "record.json")
     # What is wrong with a folder is said before the work begins.
-    with warnings_as_lines():
-        wordnet = WordNet(arguments.wordnet)
-        bench = ImageNetBench(
-            ClassShards(arguments.folder, known=wordnet),
-            signatures,
-            arguments.out,
-            wordnet,
-            counts=None if arguments.counts is None else read_image_counts(arguments.counts),
-            **values_of(arguments, "lists", "features", "grid", "seed"),
-            per_class=arguments.per_class or None,
-            n_folds=arguments.folds,
-            settings={name: epochs for name in ("GCNZ", "SGCN", "DGP") if epochs},
-            n_jobs=arguments.jobs,
-            say=say,
-        )
+    wordnet = WordNet(arguments.wordnet)
+    bench = ImageNetBench(
+        ClassShards(arguments.folder, known=wordnet),
+        signatures,
+        arguments.out,
+        wordnet,
+        counts=None if arguments.counts is None else read_image_counts(arguments.counts),
+        **values_of(arguments, "lists", "features", "grid", "seed"),
+        per_class=arguments.per_class or None,
+        n_folds=arguments.folds,
+        settings={name: epochs for name in ("GCNZ", "SGCN", "DGP") if epochs},
+        n_jobs=arguments.jobs,
+        say=say,
+    )
     sizes = ", ".join(f"{name} {len(classes)}" for name, classes in bench.sets.items())
     say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
-    with warnings_as_lines():
-        files = bench.run(arguments.methods, ideal=arguments.ideal)
+    files = bench.run(arguments.methods, ideal=arguments.ideal)
     for folder, names in IMAGENET_TABLES.items():
         records = read_records([path for path in files if path.parent.name == folder])
         for like in names if len(records) else ():
@@ -157,16 +154,15 @@ def add_demo_imagenet(parser: argparse.ArgumentParser) -> None:
 
 def _run_demo(arguments: argparse.Namespace) -> int:
     """Predict the last layer and print how often its rows are recognised."""
-    with warnings_as_lines():
-        found = last_layers.run_last_layers(
-            arguments.out,
-            kinds=arguments.signatures,
-            n_splits=arguments.splits,
-            n_held_out=arguments.held_out,
-            **values_of(arguments, "network", "methods", "seed", "recipe", "graph"),
-            **values_of(arguments, "packages", "fetch"),
-            say=say,
-        )
+    found = last_layers.run_last_layers(
+        arguments.out,
+        kinds=arguments.signatures,
+        n_splits=arguments.splits,
+        n_held_out=arguments.held_out,
+        **values_of(arguments, "network", "methods", "seed", "recipe", "graph"),
+        **values_of(arguments, "packages", "fetch"),
+        say=say,
+    )
     table = found.table.map(lambda x: "" if x != x else f"{x:.3f}" if isinstance(x, float) else x)
     table.index = [f"{kind} · {method}" for kind, method in table.index]
     title = f"{arguments.network}: rows of {arguments.held_out} held-out classes recognised"

@@ -33,6 +33,7 @@ _COMMANDS = {
     "report": ("_bench", "records as one page to look at"),
     "serve": ("_serve", "serve a model file over HTTP, with a page for people"),
     "analyze": ("_bench", "the paper's analyses on a data set"),
+    "info": ("_info", "versions, threads, device and data, for a report of a fault"),
     # Two words each; the list of commands has bench and demo.
     "bench-imagenet": ("_imagenet", None),
     "demo-imagenet": ("_imagenet", None),
@@ -157,7 +158,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser(words).parse_args(words)
     arguments.words, arguments.debug = words, debug
     try:
-        with _log_to_stderr():
+        from zslearn._utils._messages import each_warning_once
+        from zslearn.cli._output import warnings_as_lines
+
+        with _log_to_stderr(), warnings_as_lines(), each_warning_once():
             return arguments.run(arguments)
     except KeyboardInterrupt:
         print("zslearn: stopped", file=sys.stderr)

@@ -109,18 +109,17 @@ def say(text: str) -> None:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Show warnings of the library, which arise within, as one line each on standard error."""
-    with warnings.catch_warnings(record=True) as caught:
+    """Show each warning within once, as a line on standard error; `main` does so of a command."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        text = plain(" ".join(str(message).split()))
+        if issubclass(category, UserWarning) and text not in said:
+            said.add(text)
+            print(f"zslearn: warning: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.simplefilter("always", UserWarning)
-        try:
-            yield
-        finally:
-            texts = [
-                plain(" ".join(str(warning.message).split()))
-                for warning in caught
-                if issubclass(warning.category, UserWarning)
-            ]
-            # Labels and probabilities of the same images are warned of twice.
-            for text in dict.fromkeys(texts):
-                print(f"zslearn: warning: {text}", file=sys.stderr)
+        warnings.showwarning = show
+        yield

@@ -19,6 +19,8 @@ _LIMITS = {
     "pixels": ("--max-pixels", int, "pixels of an image (default: 50000000)"),
     "batch": ("--max-batch", int, "images or vectors of one request (default: 64)"),
     "added_classes": ("--max-added", int, "classes that may be added (default: 1000)"),
+    "examples": ("--max-examples", int, "corrections that are kept (default: 1000)"),
+    "unlabelled": ("--max-unlabelled", int, "pictures to adapt to (default: 1000)"),
     "in_flight": ("--max-in-flight", int, "requests at the same time (default: 64)"),
     "seconds": ("--timeout", float, "seconds for a request (default: 30)"),
 }
@@ -58,8 +60,8 @@ def run_export(arguments: argparse.Namespace) -> int:
 def add_serve(parser: argparse.ArgumentParser) -> None:
     """Serve a model file over HTTP, with a page for people.
 
-    Answers predictions of images or features, and adds classes by describing them. Only this
-    machine is answered unless there is a token.
+    Answers predictions of images or features, adds classes by describing them, and learns from
+    corrections. Only this machine is answered unless there is a token.
     """
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
     token = "what requests must carry, needed where other machines reach the service; or set"
@@ -69,7 +71,8 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         ("--host", "HOST", "127.0.0.1", "address to listen at"),
         ("--port", int, 8000, "port"),
         ("--token", "TOKEN", None, f"{token} ZSLEARN_TOKEN, which fewer see"),
-        ("--added", "FILE", None, "where added classes are kept (default: MODEL.added.json)"),
+        ("--added", "FILE", None, "where what is added is kept (default: MODEL.added.json)"),
+        ("--pictures", "FOLDER", None, "the training pictures, of which small copies are shown"),
         ("--weights", "FILE", None, "weights, for a network that needs them"),
         ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
         ("--text-encoder", "NAME", None, encoder),
@@ -91,6 +94,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     recognizer = Recognizer(
         arguments.model,
         added=arguments.added,
+        pictures=arguments.pictures,
         weights=arguments.weights,
         device=arguments.device,
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),

@@ -10,7 +10,7 @@ import pandas as pd
 
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
-from zslearn.cli._output import add_options, warnings_as_lines
+from zslearn.cli._output import add_options
 from zslearn.datasets._imagenet_classes import imagenet_classes
 from zslearn.datasets._signature_files import (
     check_signature_path,
@@ -49,11 +49,10 @@ def add_signatures(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Make what a subcommand makes; what the library warns of is said in one line each."""
-    with warnings_as_lines():
-        if arguments.subcommand != "train-words":
-            check_signature_path(arguments.out)
-        arguments.make(arguments)
+    """Make what a subcommand makes."""
+    if arguments.subcommand != "train-words":
+        check_signature_path(arguments.out)
+    arguments.make(arguments)
     return 0
 
 

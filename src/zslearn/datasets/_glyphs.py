@@ -12,7 +12,6 @@ import os
 import string
 import sys
 import unicodedata
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._files import DamagedCacheError, cache_folder, read_arrays, write_arrays
+from zslearn._utils._messages import warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
 from zslearn._utils._validation import checks_arguments
@@ -222,19 +222,17 @@ def load_glyphs(
         images = _read_images(path)
     except (FileNotFoundError, DamagedCacheError) as error:
         if isinstance(error, DamagedCacheError):
-            warnings.warn(
-                f"The cached glyphs in {path} cannot be used ({error}); they are rendered again.",
-                stacklevel=3,
+            warn_user(
+                f"The cached glyphs in {path} cannot be used ({error}); they are rendered again."
             )
         images = _render(ft2font, fonts, progress=progress and sys.stderr.isatty())
         try:
             write_arrays(path, {"images": images})
         except OSError as unwritable:
-            warnings.warn(
+            warn_user(
                 f"The glyphs were rendered but not kept in {path.parent} ({unwritable}). Name a "
                 "folder that can be written by data_home, or by the environment variable "
-                "ZSLEARN_CACHE.",
-                stacklevel=3,
+                "ZSLEARN_CACHE."
             )
     return ZeroShotDataset(
         X=gradient_histogram(images),

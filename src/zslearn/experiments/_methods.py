@@ -67,8 +67,6 @@ class Method:
     tune : callable, optional
         Takes the method, the data and :class:`TuningOptions`; gives the fitted search. By default
         the method's own grid is searched at once.
-    in_demo : bool, default=False
-        Whether the demo, which must end within a minute, runs it.
     in_default : bool, default=True
         Whether it is run where no methods are named. The other ones are found by their name.
     check : callable, optional
@@ -79,7 +77,6 @@ class Method:
     name: str
     make: Callable[[], Any]
     tune: Tune = tune_at_once
-    in_demo: bool = False
     in_default: bool = True
     check: Callable[[ZeroShotDataset], None] | None = None
 
@@ -113,19 +110,19 @@ def _methods() -> Iterator[Method]:
     kind: type[Any]
     for kind in (DeViSE, ConSE, ALE, SJE, LatEm, SSE):
         yield Method(kind.__name__, kind)
-    yield Method("ESZSL", ESZSL, in_demo=True)
+    yield Method("ESZSL", ESZSL)
     yield Method("SAE", SAE)
     yield Method("SAE (feature to semantic)", partial(SAE, direction="feature_to_semantic"))
     for kind in (GFZSL, BiDiLEL, CCA, COSTA):
         yield Method(kind.__name__, kind)
     for name, loss in _LOSSES.items():
-        yield Method(name, partial(_sync, loss), in_demo=loss == "ovo")
+        yield Method(name, partial(_sync, loss))
     yield Method("EXEM (ConSE)", partial(_exem_of, ConSE), tune_on_exemplars)
-    yield Method("EXEM (ESZSL)", partial(_exem_of, ESZSL), tune_on_exemplars, in_demo=True)
+    yield Method("EXEM (ESZSL)", partial(_exem_of, ESZSL), tune_on_exemplars)
     for name, loss in _LOSSES.items():
         make_exem = partial(_exem_of, partial(_sync, loss))
         yield Method(f"EXEM ({name})", make_exem, tune_on_exemplars)
-    yield Method("EXEM (1NN)", _exem, in_demo=True)
+    yield Method("EXEM (1NN)", _exem)
     yield Method("EXEM (1NNs)", partial(_exem, distance="standardized"))
     yield Method("Gaussian EXEM", GaussianEXEM)
 
@@ -215,6 +212,9 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (*_methods(), *(replace(method, in_default=False) for method in _variants()))
 }
+#: The library's own methods, which the demo runs and a fit chooses from; the first where nothing is
+#: tuned.
+LEADING = ("Gaussian EXEM", "EXEM (1NN)", "SynC o-vs-o")
 #: Classes under their own names mean their default form.
 _DEFAULT_FORMS = {"EXEM": "EXEM (1NN)", "SynC": "SynC o-vs-o"}
 

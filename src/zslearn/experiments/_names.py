@@ -32,6 +32,8 @@ _DATASETS = {
     "sun": "SUN",
     "imagenet": "ImageNet",
 }
+#: The version of the new splits that the paper's numbers are for.
+PUBLISHED_SPLIT_VERSION = "PS1"
 AT_K = {"flat_hit_at_": "F@", "hierarchical_precision_at_": "HP@"}
 
 
@@ -75,6 +77,13 @@ def short_version(version: str) -> str:
 def is_drawn(version: str) -> bool:
     """Whether a split version says that the unseen classes were drawn at random."""
     return "/random" in version
+
+
+def is_published_split(split: str, version: str) -> bool:
+    """Whether a split is known to be the one that the paper's numbers are for."""
+    if split.casefold() == "ns":
+        return short_version(version) == PUBLISHED_SPLIT_VERSION
+    return not is_drawn(version)
 
 
 def same_features(first: str, second: str) -> bool:

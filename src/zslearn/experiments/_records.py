@@ -46,7 +46,6 @@ _ORIGIN = (*REQUIRED, *OPTIONAL, "seed")
 _COLUMNS = (*_ORIGIN, "metric", "value", "by_class", "file")
 _RUN = ("dataset", "split", "features", "method", "setting", "protocol", "seed")
 _FAILED_COLUMNS = (*_RUN, *FAILURE, "file")
-_EDGE_COLUMNS = (*_RUN, "hyper_parameter", "value", "edge", "file")
 
 Rows = list[dict[str, Any]]
 
@@ -228,7 +227,7 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     - ``"seed"``: whole number or null;
     - ``"metrics"``: name → number. All numbers are fractions between 0 and 1. Names are those of
       the published numbers: ``per_class_accuracy``, ``per_sample_accuracy``, ``ausuc``,
-      ``unseen``, ``seen``, ``harmonic`` (without calibration), ``calibrated_unseen``,
+      ``unseen``, ``seen``, ``harmonic`` (at factor 0), ``calibrated_unseen``,
       ``calibrated_seen``, ``calibrated_harmonic`` (at the factor from the training data),
       ``flat_hit_at_5``, ``hierarchical_precision_at_5``; others may be there. null and NaN mean
       not measured;
@@ -428,17 +427,6 @@ def failed_runs(records: Rows) -> pd.DataFrame:
         if "failed" in record
     ]
     return pd.DataFrame(rows, columns=list(_FAILED_COLUMNS))
-
-
-def grid_edges(records: Rows) -> pd.DataFrame:
-    """Hyper-parameters whose chosen value is at the edge of its grid, of whole records."""
-    rows = [
-        {**checked_origin(record), "hyper_parameter": name, "value": value, "edge": edge}
-        | {"file": record["file"]}
-        for record in records
-        for name, (value, edge) in checked_edges(record).items()
-    ]
-    return pd.DataFrame(rows, columns=list(_EDGE_COLUMNS))
 
 
 def _files(records: Path | str | Iterable[Path | str]) -> list[tuple[Path, str]]:

@@ -96,7 +96,7 @@ def _drawn(table: ResultTable, *, plain: bool = False) -> list[_Drawn]:
                 published, table.published_decimals[name], table.marks_published[name], strict=True
             )
             sides["published"] = [_number(*cell) for cell in cells]
-        if len(sides) > 1 and "published" in sides:
+        if difference[name].notna().any():
             sides["Δ"] = [_number(value, digits, sign=True) for value in difference[name]]
         sides = sides or {"published": [(_MISSING, "")] * len(table.ours)}
         drawn.append(_Drawn(name, tuple(sides), list(zip(*sides.values(), strict=True))))
@@ -325,7 +325,8 @@ def save_table_plot(table: ResultTable, path: Path, *, most_columns: int = 4) ->
     ):
         ours = table.ours.loc[rows, column.name].to_numpy(dtype=float)
         published = table.published.loc[rows, column.name].to_numpy(dtype=float)
-        axes.hlines(places, np.fmin(ours, published), np.fmax(ours, published), color="0.8")
+        if column.comparable:
+            axes.hlines(places, np.fmin(ours, published), np.fmax(ours, published), color="0.8")
         axes.plot(published, places, "o", color="0.45", fillstyle="none", label="published")
         colors = [method_style(str(row).partition(" · ")[0]).color for row in rows]
         axes.scatter(ours, places, color=colors, label="ours", zorder=3)

@@ -28,7 +28,7 @@ from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
 from zslearn._utils._files import fingerprint, refuse_unwritable, source_digest
-from zslearn._utils._messages import name_some, warn_user
+from zslearn._utils._messages import each_warning_once, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
 from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
@@ -60,7 +60,7 @@ from zslearn.experiments._records import (
 from zslearn.experiments._summary import is_class_split
 from zslearn.experiments._tuning import TuningOptions, tune_at_once, tune_with_views
 from zslearn.metrics._curve import seen_unseen_curve
-from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
+from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.signatures._views import MultiSignatures
 
 #: Values of the trust in single images that are searched where there are a few of a class.
@@ -418,10 +418,7 @@ def tune_and_measure(
     `images` gives the method what a protocol adds to training (:func:`with_images`).
     """
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        # The record says so.
-        warnings.simplefilter("ignore", GridEdgeWarning)
-        search = tune_with_views(method.tune, estimator, data, options)
+    search = tune_with_views(method.tune, estimator, data, options)
     data, given = (data, {}) if images is None else images(search, data)
     tuned = time.perf_counter()
     model = search.estimator_
@@ -434,7 +431,7 @@ def tune_and_measure(
         top = rank_unseen(model, data)
         results["metrics"] = ranked_metrics(data.y_test_unseen, top)
         if len(data.y_test_seen) and not untested_classes(data):
-            # The paper's harmonic mean without calibration is of methods tuned for this setting.
+            # The harmonic mean without calibration is of methods tuned for this setting.
             results["metrics"] |= generalized_metrics(model, data)
         results |= by_class(data.y_test_unseen, top[:, 0], data.unseen_classes)
     else:
@@ -676,8 +673,9 @@ def run_benchmark(
             say(f"{run.label}: finished before")
         else:
             todo.append(run)
-    for run, reason in _compute_all(todo, n_jobs, progress, command, say):
-        end(run, reason)
+    with each_warning_once():
+        for run, reason in _compute_all(todo, n_jobs, progress, command, say):
+            end(run, reason)
     failed.sort(key=runs.index)
     for folder in {run.shared for run in runs} - {run.shared for run in failed}:
         shutil.rmtree(folder, ignore_errors=True)

@@ -56,6 +56,8 @@ SUMMARY = (
     "calibrated_harmonic",
     "ausuc",
 )
+#: Numbers without calibration.
+UNCALIBRATED = ("unseen", "seen", "harmonic")
 #: What makes rows distinct, beside the method.
 ORIGIN = ("dataset", "split", "features", "semantic", "protocol", "grid")
 
@@ -265,9 +267,9 @@ def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         Fractions, NaN where there is none. "accuracy" is that of the conventional setting, per
         class; "H" the harmonic mean without calibration, of a method tuned for the conventional
-        setting where there is one; "S cal.", "U cal." and "H cal." the accuracies on images of
-        seen and unseen classes and their harmonic mean, with calibration; and "AUSUC". With several
-        seeds each is followed by its standard deviation, "accuracy ±" and so on.
+        setting or not tuned; "S cal.", "U cal." and "H cal." the accuracies on images of seen and
+        unseen classes and their harmonic mean, with calibration; and "AUSUC". With several seeds
+        each is followed by its standard deviation, "accuracy ±" and so on.
 
     See Also
     --------
@@ -350,9 +352,22 @@ def compare_runs(records: pd.DataFrame) -> RunSummary:
     )
 
 
+def without_factor_zero(records: pd.DataFrame) -> pd.DataFrame:
+    """Records less what models tuned for the generalized setting give at factor 0.
+
+    "Without calibration" means one thing everywhere: of a model that was tuned for the conventional
+    setting, as in the paper, or not tuned at all.
+    """
+    if "grid" not in records:
+        return records
+    is_tuned = records["grid"].map(lambda grid: isinstance(grid, str) and grid != "")
+    at_zero = (records["setting"] == "gzsl") & records["metric"].isin(UNCALIBRATED) & is_tuned
+    return records[~at_zero]
+
+
 def _prepared(records: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Records with every column, and the class splits where there are several."""
-    records = records.copy()
+    records = without_factor_zero(records).copy()
     for name in ("semantic", "protocol", "grid", "seed"):
         if name not in records:
             records[name] = ""

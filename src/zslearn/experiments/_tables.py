@@ -21,10 +21,12 @@ from zslearn.experiments._names import (
     DATASET_LABELS,
     FEATURE_LABELS,
     LEARNED,
+    PUBLISHED_SPLIT_VERSION,
     canonical_dataset,
     canonical_features,
     canonical_method,
     is_drawn,
+    is_published_split,
     metric_label,
     same_features,
     short_version,
@@ -34,6 +36,7 @@ from zslearn.experiments._ranks import Ranking, rank_methods
 from zslearn.experiments._records import DEFAULT_PROTOCOL, OPTIONAL, REQUIRED
 from zslearn.experiments._summary import (
     NOT_DIFFERENT,
+    UNCALIBRATED,
     Measured,
     SeedAndSplit,
     Verdict,
@@ -43,6 +46,7 @@ from zslearn.experiments._summary import (
     seed_mean,
     seeds_text,
     verdicts,
+    without_factor_zero,
 )
 
 #: Values that name a row or a column.
@@ -50,12 +54,8 @@ Key = tuple[str, ...]
 #: A row and a column.
 Place = tuple[Key, Key]
 
-#: Metrics that the paper tunes as in the conventional setting.
-UNCALIBRATED = ("unseen", "seen", "harmonic")
 #: How the variants of records begin whose methods were given images of unseen classes.
 WITH_IMAGES = ("shots=", "unlabelled=")
-#: The version of the new splits that the paper's numbers are for.
-PUBLISHED_SPLIT_VERSION = "PS1"
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ class TableColumn:
     """A column of a table: what makes it distinct, how its numbers are printed, and its name.
 
     `published`: whether the paper's table has it. `features` and `published_features` are those of
-    our and of the published numbers; empty without any.
+    our and of the published numbers; empty without any. `comparable`: whether both are of the same
+    features and the same split.
     """
 
     keys: Mapping[str, str]
@@ -127,6 +128,7 @@ class TableColumn:
     name: str = ""
     features: str = ""
     published_features: str = ""
+    comparable: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,9 @@ class ResultTable:
     best_of : {"column", "row"}
         What the marks compare.
     rankings : dict
-        (metric, ``"ours"`` or ``"published"``) → `Ranking` over the small data sets.
+        (metric, ``"ours"`` or ``"published"``) → `Ranking` over two or more of the small data
+        sets; of the published numbers only where the same methods are ranked on the same columns as
+        ours, or none of ours are.
     notes : tuple of str
         What a reader must know: other features, other splits, means over records, tests.
     """
@@ -188,8 +192,9 @@ class ResultTable:
 
     @property
     def difference(self) -> pd.DataFrame:
-        """Ours less published."""
-        return self.ours - self.published
+        """Ours less published; NaN where the features or the split are not the same."""
+        apart = [column.name for column in self.columns if not column.comparable]
+        return (self.ours - self.published).assign(**dict.fromkeys(apart, math.nan))
 
 
 def build_table(
@@ -394,6 +399,7 @@ def comparable_records(
 ) -> Iterator[dict[str, Any]]:
     """Records with these features and so on, under the published tables' names of things."""
     methods: dict[str, str] = {}
+    records = without_factor_zero(records)
     # Class splits whose mean is shown: those of the field, and others of several.
     averaged = {
         (dataset, split)
@@ -448,8 +454,8 @@ def place_records(
 ) -> tuple[list[OwnNumber], set[str]]:
     """Our numbers in their places, and kinds of signatures that were left out.
 
-    New columns are added to `columns`. Of uncalibrated numbers that exist both ways, those tuned as
-    in the paper are kept.
+    New columns are added to `columns`. Of uncalibrated numbers that exist both ways, those of the
+    conventional setting are kept.
     """
     numbers: list[OwnNumber] = []
     left_out: set[str] = set()
@@ -700,13 +706,21 @@ def _assemble(
     printed = frame(lambda at: published[at]["value"] if at in published else math.nan)
     marks = frame(lambda at: published[at]["mark"] if at in published else "")
     our_features = {n.column: str(n["features"]) for n in numbers if "features" not in layout.rows}
+    other_splits = {
+        n.column for n in numbers if not is_published_split(n["split"], str(n["split_version"]))
+    }
     table_columns = tuple(
         replace(
             column,
             name=names[key],
             features=our_features.get(key, ""),
-            published_features=column.keys.get("features", "") if column.published else "",
+            published_features=(theirs := column.keys.get("features", "")),
+            # Where features name a row, those of a row are the same.
+            comparable=key not in other_splits
+            and ("features" in layout.rows or same_features(our_features.get(key, ""), theirs)),
         )
+        if column.published
+        else replace(column, name=names[key], features=our_features.get(key, ""))
         for key, column in columns.items()
     )
     # Whether the table shows a data set of the paper, be it with our numbers only.
@@ -715,9 +729,6 @@ def _assemble(
     if "dataset" in layout.rows:
         of_paper = any(row in paper_rows for row in rows)
     rankings = _rankings(layout, table_columns, our_compared, printed.astype(float))
-    if not of_paper:
-        # A rank on one data set of one's own is its number once more.
-        rankings = {key: ranking for key, ranking in rankings.items() if ranking.n_columns > 1}
     left_out_notes = []
     if left_out:
         others = name_some(sorted(left_out))
@@ -745,7 +756,7 @@ def _assemble(
             *left_out_notes,
             *_feature_notes(table_columns, of_paper),
             *_version_notes(table_columns, columns, numbers),
-            *_tuning_notes(columns, numbers, of_paper),
+            *_tuning_notes(numbers, of_paper),
             *_count_notes(names, numbers, n_seeds),
             *_class_split_notes(names, columns, numbers),
             *comparison_notes,
@@ -759,7 +770,7 @@ def _rankings(
     layout: Layout, columns: Sequence[TableColumn], ours: pd.DataFrame, published: pd.DataFrame
 ) -> dict[tuple[str, str], Ranking]:
     """Rank over the small data sets, by each metric that the layout ranks by."""
-    rankings = {}
+    rankings: dict[tuple[str, str], Ranking] = {}
     for metric in layout.ranked:
         names = [
             column.name
@@ -768,10 +779,18 @@ def _rankings(
             and column.keys["dataset"] != "ImageNet"
             and not column.keys.get("variant", "").startswith(WITH_IMAGES)
         ]
-        for side, frame in (("ours", ours), ("published", published)):
-            values = frame[names].dropna(axis="columns", how="all")
-            if values.shape[1] and len(values.dropna()) > 1:
-                rankings[metric, side] = rank_methods(values)
+        sides = {
+            side: frame[names].dropna(axis="columns", how="all").dropna()
+            for side, frame in (("ours", ours), ("published", published))
+        }
+        # A rank on one column is its number once more; ranks among other methods, or on other data,
+        # say nothing beside ours.
+        ranked = {side: values for side, values in sides.items() if min(values.shape) > 1}
+        if "ours" in ranked and "published" in ranked:
+            mine, theirs = ranked["ours"].axes, ranked["published"].axes
+            if not all(a.equals(b) for a, b in zip(mine, theirs, strict=True)):
+                del ranked["published"]
+        rankings |= {(metric, side): rank_methods(values) for side, values in ranked.items()}
     return rankings
 
 
@@ -875,20 +894,10 @@ def _class_split_notes(
     return [f"{what} – {where}." for what, where in notes.items() if where]
 
 
-def _tuning_notes(
-    columns: Mapping[Key, TableColumn], numbers: Sequence[OwnNumber], of_paper: bool
-) -> list[str]:
-    """Say how ours were tuned, where that is not the default or not as the paper's."""
-    notes = []
-    if names := sorted({str(n["protocol"]) for n in numbers} - {DEFAULT_PROTOCOL}):
-        notes.append(f"Protocol – {'ours: ' if of_paper else ''}{', '.join(names)}.")
-    uncalibrated = {key for key, c in columns.items() if c.keys.get("metric") in UNCALIBRATED}
-    if any(n["tuned_for"] == "gzsl" and n.column in uncalibrated for n in numbers):
-        compared = "; the paper tunes these as in the conventional one" if of_paper else ""
-        notes.append(
-            f"Without calibration – some of ours were tuned for the generalized setting{compared}."
-        )
-    return notes
+def _tuning_notes(numbers: Sequence[OwnNumber], of_paper: bool) -> list[str]:
+    """Say how ours were tuned, where that is not the default."""
+    names = sorted({str(n["protocol"]) for n in numbers} - {DEFAULT_PROTOCOL})
+    return [f"Protocol – {'ours: ' if of_paper else ''}{', '.join(names)}."] if names else []
 
 
 def _rank_notes(rankings: Mapping[tuple[str, str], Ranking]) -> list[str]:
@@ -897,7 +906,7 @@ def _rank_notes(rankings: Mapping[tuple[str, str], Ranking]) -> list[str]:
     for (metric, side), ranking in rankings.items():
         note = (
             f"Mean ranks by {metric_label(metric)}, {side} – {len(ranking.mean_ranks)} methods, "
-            f"{ranking.n_columns} column{'s' if ranking.n_columns > 1 else ''}"
+            f"{ranking.n_columns} columns"
         )
         if not math.isnan(ranking.pvalue):
             note += (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -13,7 +14,7 @@ from sklearn.base import clone
 
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._protocol import named_grid
-from zslearn.model_selection._search import EXTENSIONS, ZeroShotSearchCV
+from zslearn.model_selection._search import EXTENSIONS, GridEdgeWarning, ZeroShotSearchCV
 from zslearn.signatures._views import MultiSignatures
 from zslearn.synthesis._exem import exemplar_distance_score
 
@@ -248,7 +249,10 @@ def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:
 
 
 def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:
-    return search.fit(data.X_train, data.y_train, signatures=data.signatures)
+    with warnings.catch_warnings():
+        # The grid is the method's own, not the user's.
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        return search.fit(data.X_train, data.y_train, signatures=data.signatures)
 
 
 def best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:

@@ -6,6 +6,7 @@ can be predicted and further classes described later.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,9 +28,9 @@ from zslearn._utils._messages import (
 )
 from zslearn.calibration._none_of_these import NoneOfThese
 from zslearn.calibration._stacking import CalibratedStacking
-from zslearn.experiments._methods import find_method
+from zslearn.experiments._methods import LEADING, METHODS, find_method
 from zslearn.experiments._protocol import Protocol
-from zslearn.experiments._tuning import TuningOptions
+from zslearn.experiments._tuning import TuningOptions, best_of
 from zslearn.images._describing import (
     Description,
     describe_in_text,
@@ -39,6 +40,10 @@ from zslearn.images._describing import (
 from zslearn.images._features import ImageFeatures
 from zslearn.persistence._model_files import ModelFile, read_model, save
 
+_logger = logging.getLogger("zslearn")
+
+#: The method that classes left out choose.
+AUTO = "auto"
 #: Features of training images that travel with a model, in bytes; of more images some are taken.
 _KEPT_BYTES = 64 * 2**20
 #: What of the record of features a model file keeps.
@@ -187,7 +192,7 @@ _FEWEST_CLASSES = 4
 def fit_images(
     features: ImageFeatures,
     signatures: pd.DataFrame,
-    method: str = "exem",
+    method: str = AUTO,
     *,
     tune: str | None = "fast",
     leave_out: Iterable[str] = (),
@@ -207,8 +212,10 @@ def fit_images(
         With labels.
     signatures : DataFrame
         One row per class, of those with images and of others.
-    method : str, default="exem"
-        A name that :func:`~zslearn.experiments.find_method` knows.
+    method : str, default="auto"
+        A name that :func:`~zslearn.experiments.find_method` knows; or "auto": Gaussian EXEM, EXEM
+        and SynC are tuned, and the one with the largest AUSUC on the classes left out is taken.
+        Where nothing is tuned it is Gaussian EXEM.
     tune : str or None, default="fast"
         The grid of hyper-parameters to search; None takes the method's defaults.
     leave_out : iterable of str, default=()
@@ -251,18 +258,21 @@ def fit_images(
     if none_rate is not None and not 0 < none_rate < 1:
         raise ValueError(f"none_rate={none_rate} must be a share between 0 and 1, such as 0.05.")
     X, y = _training(features, signatures, list(leave_out))
-    known = find_method(method)
+    known = [find_method(name) for name in (LEADING if method == AUTO else [method])]
     protocol = Protocol("default")
-    estimator = protocol.prepare(known.make(), random_state)
     seen = np.unique(y)
     # What tuning asks of a data set.
     data: Any = SimpleNamespace(X_train=X, y_train=y, signatures=signatures, seen_classes=seen)
-    if known.check is not None:
-        known.check(data)
+    for one in known:
+        if one.check is not None:
+            one.check(data)
     model: Any
     if tune is None or len(seen) < _FEWEST_CLASSES:
         calibrated = CalibratedStacking(
-            estimator, temperature="cv", n_jobs=n_jobs, random_state=random_state
+            protocol.prepare(known[0].make(), random_state),
+            temperature="cv",
+            n_jobs=n_jobs,
+            random_state=random_state,
         )
         model = calibrated.fit(X, y, signatures=signatures)
     else:
@@ -274,7 +284,15 @@ def fit_images(
             progress=progress,
             temperature="cv",
         )
-        model = known.tune(estimator, data, options)
+        searches = [
+            one.tune(protocol.prepare(one.make(), random_state), data, options) for one in known
+        ]
+        model = best_of(searches)
+        if len(known) > 1:
+            pairs = zip(known, searches, strict=True)
+            scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
+            chosen_name = fitted_method(model, method)
+            _logger.info("%s is taken; AUSUC on classes left out: %s", chosen_name, scores)
     if none_rate is None:
         return model
     chosen = CalibratedStacking(
@@ -284,6 +302,14 @@ def fit_images(
         chosen, false_alarm_rate=none_rate, n_jobs=n_jobs, random_state=random_state
     )
     return rejecting.fit(X, y, signatures=signatures)
+
+
+def fitted_method(model: Any, method: str) -> str:
+    """The name of the method that a model was fitted with; "auto" is what it chose."""
+    while getattr(model, "estimator_", None) is not None:
+        model = model.estimator_
+    kinds = {type(METHODS[name].make()): name for name in LEADING}
+    return kinds[type(model)] if method == AUTO else method
 
 
 def _training(

@@ -25,6 +25,7 @@ from zslearn.metrics._plot_confusion import ConfusedPair, UnseenConfusionDisplay
 from zslearn.metrics._plot_distance import ClassDistanceDisplay
 from zslearn.metrics._reliability import (
     ReliabilityDisplay,
+    VarianceDisplay,
     expected_calibration_error,
     reliability_curve,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "ReliabilityDisplay",
     "SeenUnseenCurveDisplay",
     "UnseenConfusionDisplay",
+    "VarianceDisplay",
     "ausuc",
     "best_harmonic_mean",
     "expected_calibration_error",

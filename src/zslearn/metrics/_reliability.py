@@ -14,10 +14,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn.metrics._plot import CandidatesDisplay, with_name
+from zslearn.metrics._plot import CandidatesDisplay, Display, plain_texts, with_name
 from zslearn.metrics._validation import (
     check_classes,
     check_k,
@@ -264,3 +265,113 @@ def _check(
         )
     predicted = chances.argmax(axis=1)
     return np.minimum(chances.max(axis=1), 1.0), predicted == code
+
+
+@inherit_docs
+@dataclass(kw_only=True, eq=False, repr=False)
+class VarianceDisplay(Display):
+    """Picture of the variances that a model states against those that left-out classes show.
+
+    A point is a dimension of the whitened space. On the diagonal predictions of class means are as
+    far off as the model says; above it the model is too sure of itself, below it not sure enough.
+
+    Use `from_estimator` to make one. All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    stated : array-like of shape (n_dims,)
+        Variances that the model states.
+    found : array-like of shape (n_dims,)
+        Squared errors, averaged over classes.
+    estimator_name : str, default=None
+        Name in the legend. None: only the ratio is shown.
+
+    Attributes
+    ----------
+    points_ : matplotlib PathCollection
+        The dimensions.
+    diagonal_ : matplotlib Line2D
+        Where both are equal.
+
+    See Also
+    --------
+    zslearn.synthesis.GaussianEXEM : Has both as fitted attributes.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.metrics import VarianceDisplay
+    >>> from zslearn.synthesis import GaussianEXEM
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> display = VarianceDisplay.from_estimator(model)
+    >>> len(display.stated)
+    19
+    """
+
+    stated: Any
+    found: Any
+    estimator_name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.stated = np.asarray(self.stated, dtype=np.float64)
+        self.found = np.asarray(self.found, dtype=np.float64)
+        if self.stated.shape != self.found.shape or self.stated.ndim != 1:
+            raise ValueError(
+                "stated and found must have one entry per dimension: got shapes "
+                f"{self.stated.shape} and {self.found.shape}."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
+    ) -> Self:
+        """Plot the variances of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : GaussianEXEM
+            Fitted: it has `stated_variances_` and `found_variances_`.
+        name : str, default=None
+            Name in the legend. None: the name of the estimator's class.
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+        **kwargs : dict
+            Passed to matplotlib's `scatter`.
+
+        Returns
+        -------
+        display : VarianceDisplay
+        """
+        check_is_fitted(estimator, ["stated_variances_", "found_variances_"])
+        display = cls(
+            stated=estimator.stated_variances_,
+            found=estimator.found_variances_,
+            estimator_name=type(estimator).__name__ if name is None else name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw a point per dimension, and the diagonal.
+
+        Parameters
+        ----------
+        **kwargs : dict
+            Passed to matplotlib's `scatter`.
+        """
+        ax = self._begin(ax)
+        ratio = f"found / stated = {self.found.sum() / max(self.stated.sum(), 1e-300):0.2f}"
+        label = with_name(self.estimator_name if name is None else name, ratio)
+        options = {"s": 16, "alpha": 0.7, "linewidths": 0, "label": label}
+        self.points_ = ax.scatter(self.stated, self.found, **(options | kwargs))
+        values = np.concatenate([self.stated, self.found])
+        ends = [values[values > 0].min(initial=1.0), values.max(initial=1.0)]
+        (self.diagonal_,) = ax.plot(ends, ends, color="0.6", linestyle=":", zorder=0)
+        ax.set(
+            xscale="log",
+            yscale="log",
+            xlabel="Variance that is stated for a class mean",
+            ylabel="Squared error of left-out classes",
+        )
+        plain_texts(ax.legend(loc="upper left"))
+        return self

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, Self
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
@@ -145,8 +145,10 @@ class FoldTask:
         images = FoldImages(self.X, self.y, self.table.labels, self.fold, generalized=generalized)
         try:
             with warnings.catch_warnings(), FitCache(self.memory) as kept_fits:
-                # Said again when the chosen setting is fitted on all of the data.
+                # Said again when the chosen setting is fitted on all of the data; that another one
+                # does not converge is what a search finds out.
                 warnings.simplefilter("ignore", InputWarning)
+                warnings.simplefilter("ignore", ConvergenceWarning)
                 self._fit_or_halve(left, images, advance, done, failures)
         finally:
             # Also after Ctrl-C: what is finished is not lost.
@@ -381,19 +383,20 @@ def _warn_of_failures(
     settings: Sequence[Mapping[str, Any]],
     error_score: str | float,
 ) -> None:
-    """Warn once for each setting that failed, with the folds and the reason."""
-    for index, setting in enumerate(settings):
-        reasons = {
-            fold: result.failures[index]
-            for fold, result in enumerate(results)
-            if index in result.failures
-        }
-        if reasons:
-            warn_user(
-                f"{method} failed with {dict(setting)} in fold {', '.join(map(str, reasons))} and "
-                f"scores {error_score} there. {next(iter(reasons.values()))}",
-                FitFailedWarning,
-            )
+    """Warn once for each reason why settings failed, with these and the folds."""
+    failed: dict[str, dict[int, list[int]]] = {}
+    for fold, result in enumerate(results):
+        for index, reason in result.failures.items():
+            failed.setdefault(reason, {}).setdefault(index, []).append(fold)
+    for reason, of_reason in failed.items():
+        which = name_some([dict(settings[index]) for index in of_reason], 3)
+        folds = ", ".join(
+            map(str, sorted({fold for found in of_reason.values() for fold in found}))
+        )
+        warn_user(
+            f"{method} failed at {which} in fold {folds} and scores {error_score} there. {reason}",
+            FitFailedWarning,
+        )
 
 
 def _warn_of_equal_scores(
@@ -744,7 +747,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     edges_ : dict of str to {"smallest", "largest"}
         Hyper-parameters whose chosen value is the smallest or the largest of three or more numbers
         in the grid, unless a value further inside is as good or the method takes none beyond. A
-        :class:`GridEdgeWarning` names them. Of a grid that grows, those left after its last step.
+        :class:`GridEdgeWarning` names them where you gave the grid. Of a grid that grows, those
+        left after its last step.
     n_extensions_ : int
         Settings that were tried beyond the grid; they are the last of `cv_results_`.
     bias_ : float
@@ -859,14 +863,19 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             fresh._choose(X, y, signatures, weights)
             chosen = time.perf_counter()
             best = with_setting(as_zero_shot(self.estimator), fresh.best_params_)
-            with FitCache(self.memory) as kept:
+            with FitCache(self.memory) as kept, warnings.catch_warnings():
+                for name in fresh.best_params_:
+                    # Whoever lists values to try knows them: "n_components=500 is more than …".
+                    start_of_it = rf"{name.rpartition('__')[2]}="
+                    warnings.filterwarnings("ignore", start_of_it, InputWarning)
                 fresh.estimator_ = fit_weighted(best, X, y, signatures, weights)
             fresh.n_read_fits_ += kept.n_read
             fresh.reused_time_ += kept.seconds
             fresh.refit_time_ = time.perf_counter() - chosen
             fresh._calibrate(X)
         _log_choice(self, chosen - start)
-        _warn_of_edges(self.best_params_, self.edges_)
+        if not isinstance(self.grid, str):
+            _warn_of_edges(self.best_params_, self.edges_)
         return self
 
     def _calibrate(self, X: Any) -> None:
@@ -1018,6 +1027,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 _log_fold(len(results), len(folds), result, tasks[0], self.verbose)
                 results.append(result)
         return results
+
+    def _is_generalized(self) -> bool:
+        return self.setting == "gzsl"
 
     def _has_temperature(self) -> bool:
         return self.temperature is not None or hasattr(self.estimator, "predict_proba")

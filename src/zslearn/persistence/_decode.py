@@ -100,6 +100,9 @@ def _check_arrays(arrays: Any, n_rows: int) -> None:
             raise BadContentError("its signatures are no table of numbers")
         if len(array) != n_rows:
             raise BadContentError(f"it has {len(array)} signatures for {n_rows} classes")
+        lacking = np.isnan(array).all(axis=1)
+        if not np.isfinite(array[~lacking]).all() or (len(arrays) == 1 and lacking.any()):
+            raise BadContentError("it has NaN or infinity in its signatures")
 
 
 def _check_table(table: SignatureTable) -> None:
@@ -163,6 +166,7 @@ def _probe(model: Any, n_classes: int, budget: Budget) -> None:
 #: made. In all else it would spoil predictions. (Hyper-parameters are checked by themselves.)
 _MAY_BE_NAN = frozenset(
     {
+        "arrays",  # of signatures: rows of classes that lack a view, see `_check_arrays`
         *("auroc_", "best_score_", "class_coverage_", "coverage_", "coverage_interval_"),
         *("cv_results_", "detection_interval_", "detection_rate_"),
         *("false_alarm_interval_", "false_alarm_rate_", "false_alarm_rates_", "fold_biases_"),

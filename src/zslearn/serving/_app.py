@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import resources
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -86,17 +87,42 @@ class NewClass(Trial):
     name: Name
 
 
-class Features(_Body):
+class Rows(_Body):
     """Feature vectors, one per image, as an array once they are checked."""
 
     features: Any
-    trial: Trial | None = Field(None, description="A class that is tried, and not kept.")
+
+    @classmethod
+    def most(cls, limits: Limits) -> int:
+        """How many there may be."""
+        return limits.batch
 
     @field_validator("features")
     @classmethod
     def _check(cls, given: Any, info: ValidationInfo) -> Any:
         recognizer: Any = info.context
-        return recognizer.checked_features(given)
+        return recognizer.checked_features(given, cls.most(recognizer.limits))
+
+
+class Features(Rows):
+    """Feature vectors, one per image, and a class to try."""
+
+    trial: Trial | None = Field(None, description="A class that is tried, and not kept.")
+
+
+class Labelled(Rows):
+    """Feature vectors of pictures of one class, and what the pictures are called."""
+
+    images: list[Name] | None = Field(None, max_length=10_000)
+
+
+class Unlabelled(Rows):
+    """Feature vectors of pictures that nobody has labelled."""
+
+    @classmethod
+    def most(cls, limits: Limits) -> int:
+        """How many there may be."""
+        return limits.unlabelled
 
 
 class RankedClass(BaseModel):
@@ -107,6 +133,7 @@ class RankedClass(BaseModel):
     class_: str = Field(alias="class")
     known_by: KnownBy
     added: bool
+    examples: int
     score: float | None
     probability: float | None
 
@@ -135,6 +162,7 @@ class Predictions(BaseModel):
 
     predictions: list[Prediction]
     trial: str | None = Field(description="What the class that is tried is called.")
+    same_as: str | None = Field(description="A class that has the same description as that one.")
 
 
 class KnownClass(BaseModel):
@@ -143,6 +171,13 @@ class KnownClass(BaseModel):
     name: str
     known_by: KnownBy
     added: bool
+    examples: int = Field(description="How many pictures were said to be of it here.")
+
+
+class NewlyAdded(KnownClass):
+    """A class that was just added."""
+
+    same_as: str | None = Field(description="A class that has the same description.")
 
 
 class Classes(BaseModel):
@@ -164,6 +199,7 @@ class Attribute(BaseModel):
     name: str
     low: float
     high: float
+    binary: bool = Field(description="Whether it is 0 or 1 for every class of the model file.")
 
 
 class About(BaseModel):
@@ -176,8 +212,13 @@ class About(BaseModel):
     n_features: int
     described_by: Literal["attributes", "text", "nothing"]
     attributes: list[Attribute]
+    learns: bool = Field(description="Whether answers can be corrected (/examples).")
+    adapts: bool = Field(description="Whether it learns from pictures without labels (/adapt).")
+    samples: list[str] = Field(description="Some training pictures that /pictures shows.")
+    shows_pictures: bool
     max_batch: int
     max_added: int
+    max_unlabelled: int
 
 
 class Health(BaseModel):
@@ -188,9 +229,52 @@ class Health(BaseModel):
 
 
 class Removed(BaseModel):
-    """A class that is gone."""
+    """A class or a correction that is gone."""
 
     removed: str
+
+
+class KeptExample(BaseModel):
+    """A correction: a picture whose class somebody has said."""
+
+    id: str
+    class_: str = Field(alias="class")
+    image: str
+
+
+class Examples(BaseModel):
+    """Corrections."""
+
+    examples: list[KeptExample]
+
+
+class Change(BaseModel):
+    """The class of a picture before and after."""
+
+    before: str
+    after: str
+
+
+class Adaptation(BaseModel):
+    """What is learned from pictures without labels."""
+
+    accepted: bool = Field(description="Whether classes left out of training speak for it.")
+    preview: bool
+    reason: str | None = Field(description="Why it is not accepted.")
+    n_images: int
+    score_before: float | None = Field(
+        description="Of classes left out of training, without it: the harmonic mean of their "
+        "accuracy and that of the others."
+    )
+    score_after: float | None = Field(description="The same with it.")
+    unexplained: float | None = Field(description="Share of the pictures that no class explains.")
+    answers: list[Change]
+
+
+class Adapted(BaseModel):
+    """How many pictures without labels the model is adapted to; 0 for none."""
+
+    n_images: int
 
 
 class Reason(BaseModel):
@@ -235,7 +319,7 @@ async def read_json(request: Request, kind: type[Body], recognizer: Recognizer) 
     # Pages of other servers can send other kinds without asking first.
     if content_type(request) != "application/json":
         raise Refusal(415, "The body must be JSON, with Content-Type: application/json.")
-    chunks, n_bytes, most = [], 0, _json_bytes(recognizer)
+    chunks, n_bytes, most = [], 0, _json_bytes(recognizer, kind)
     async for chunk in _chunks(request, recognizer.limits):
         n_bytes += len(chunk)
         # What is too long is read to its end, so that the answer is, too.
@@ -258,10 +342,11 @@ async def read_json(request: Request, kind: type[Body], recognizer: Recognizer) 
     return read()
 
 
-def _json_bytes(recognizer: Recognizer) -> int:
+def _json_bytes(recognizer: Recognizer, kind: type[BaseModel]) -> int:
     """Bytes of the longest JSON that can be meant: 32 per number, and names and texts."""
     names = recognizer.attributes.names
-    n_numbers = recognizer.limits.batch * recognizer.n_features + len(names)
+    n_rows = kind.most(recognizer.limits) if issubclass(kind, Rows) else 0
+    n_numbers = n_rows * recognizer.n_features + len(names)
     # A letter takes up to twelve bytes.
     return 2**20 + 32 * n_numbers + 12 * sum(map(len, names))
 
@@ -308,6 +393,12 @@ Among = Annotated[
 Explain = Annotated[bool, Query(description="Whether to say why.")]
 ShowFeatures = Annotated[bool, Query(description="Whether to give the features of the images.")]
 ClassName = Annotated[str, Path(description="The name of a class.")]
+OfClass = Annotated[
+    str, Query(alias="class", description="The class that the pictures are of.", max_length=800)
+]
+Preview = Annotated[bool, Query(description="Whether to say what would change, and keep nothing.")]
+ExampleId = Annotated[str, Path(description="The id of a correction.")]
+PictureName = Annotated[str, Path(description="The name of a training picture.")]
 
 _PAGE = {
     "/": ("index.html", "text/html"),
@@ -334,7 +425,13 @@ _FORM = {
     "properties": {"images": _FILES},
     "additionalProperties": False,
 }
-_BODY = _body(application_json={"$ref": "#/components/schemas/Features"}, multipart_form_data=_FORM)
+
+
+def _rows_body(kind: type[Rows]) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return _body(application_json=schema, multipart_form_data=_FORM)
+
+
 _NEW_CLASS = _body(application_json={"$ref": "#/components/schemas/NewClass"})
 
 
@@ -368,7 +465,9 @@ def build_app(recognizer: Recognizer, token: str | None) -> FastAPI:
     # Large bodies at the same time: what is made of one takes many times its bytes.
     app.state.reading = CapacityLimiter(2)
     _add_refusals(app)
-    _add_predict(app, recognizer, batcher, measures)
+    reader = _RowReader(recognizer)
+    _add_predict(app, reader, batcher, measures)
+    _add_learning(app, reader, batcher)
     _add_classes(app, recognizer)
     _add_service(app, recognizer, measures)
     _add_page(app)
@@ -401,15 +500,32 @@ def _json(content: Any, status: int = 200) -> Response:
     return Response(to_json(content), status, media_type="application/json")
 
 
-def _add_predict(
-    app: FastAPI, recognizer: Recognizer, batcher: Batcher, measures: Measures
-) -> None:
-    # Few at a time; a thread that has begun keeps its slot until it ends, whoever has gone.
-    decoders = ThreadPoolExecutor(4)
+RowsBody = TypeVar("RowsBody", bound=Rows)
 
-    async def decode(images: list[tuple[str, bytes]]) -> Any:
+
+class _RowReader:
+    """Reads what stands for pictures in requests: forms of images, or feature vectors as JSON."""
+
+    def __init__(self, recognizer: Recognizer) -> None:
+        self.recognizer = recognizer
+        # Few at a time; a thread that has begun keeps its slot until it ends, whoever has gone.
+        self._decoders = ThreadPoolExecutor(4)
+
+    async def read(
+        self, request: Request, kind: type[RowsBody]
+    ) -> tuple[list[str], Any, RowsBody | None]:
+        """Names of pictures, their pixels or features, and the body where it is JSON."""
+        if content_type(request) == "multipart/form-data":
+            # Refused before the body is read.
+            self.recognizer.image_network()
+            images = await read_images(request, self.recognizer.limits)
+            return [name for name, _ in images], await self._decode(images), None
+        body = await read_json(request, kind, self.recognizer)
+        return [str(place) for place in range(len(body.features))], body.features, body
+
+    async def _decode(self, images: list[tuple[str, bytes]]) -> Any:
         work = [
-            decoders.submit(recognizer.pixels, data, f"images[{place}] ({name})")
+            self._decoders.submit(self.recognizer.pixels, data, f"images[{place}] ({name})")
             for place, (name, data) in enumerate(images)
         ]
         try:
@@ -419,14 +535,20 @@ def _add_predict(
             for future in work:
                 future.cancel()
 
-    def try_class(body: Trial) -> Snapshot:
-        return recognizer.trial(recognizer.describe(**body.model_dump())[0])
+
+def _add_predict(app: FastAPI, reader: _RowReader, batcher: Batcher, measures: Measures) -> None:
+    recognizer = reader.recognizer
+
+    def try_class(body: Trial) -> tuple[Snapshot, str | None]:
+        values = recognizer.describe(**body.model_dump())[0]
+        trial = recognizer.trial(values)
+        return trial, trial.same_as(values, trial.trial)
 
     @app.post(
         "/predict",
         response_model=Predictions,
         responses=_refusals(404, 409, 413, 415),
-        openapi_extra=_BODY,
+        openapi_extra=_rows_body(Features),
         summary="Rank the classes of images, or of feature vectors",
     )
     async def predict(
@@ -436,20 +558,10 @@ def _add_predict(
         explain: Explain = False,
         features: ShowFeatures = False,
     ) -> Response:
-        trial = None
-        X: Any
-        if content_type(request) == "multipart/form-data":
-            # Refused before the body is read.
-            recognizer.image_network()
-            images = await read_images(request, recognizer.limits)
-            names = [name for name, _ in images]
-            X = await decode(images)
-        else:
-            body = await read_json(request, Features, recognizer)
-            X = body.features
-            names = [str(place) for place in range(len(X))]
-            if body.trial is not None:
-                trial = await asyncio.to_thread(try_class, body.trial)
+        trial = same_as = None
+        names, X, body = await reader.read(request, Features)
+        if body is not None and body.trial is not None:
+            trial, same_as = await asyncio.to_thread(try_class, body.trial)
         job = Job(X, top=top, among=among, explain=explain, trial=trial)
         found, made = await asyncio.wrap_future(batcher.submit(job))
         for answer in found:
@@ -462,8 +574,85 @@ def _add_predict(
                     for name, answer, row in zip(names, found, rows, strict=True)
                 ],
                 "trial": None if trial is None else trial.trial,
+                "same_as": same_as,
             }
         )
+
+
+def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher) -> None:
+    recognizer = reader.recognizer
+    # What it computes takes seconds and memory.
+    adapting = CapacityLimiter(1)
+
+    async def features_of(request: Request, kind: type[Rows]) -> tuple[list[str], Any]:
+        names, X, body = await reader.read(request, kind)
+        if body is None:
+            _, X = await asyncio.wrap_future(batcher.submit(Job(X, top=1)))
+        given = getattr(body, "images", None) or names
+        if len(given) != len(names):
+            raise Refusal(422, f"images: {len(given)} names were given for {len(names)} pictures.")
+        return given, X
+
+    @app.get(
+        "/examples", response_model=Examples, responses=_refusals(), summary="Every correction"
+    )
+    async def list_examples() -> Response:
+        return _json({"examples": [e.info() for e in recognizer.snapshot.examples.values()]})
+
+    @app.post(
+        "/examples",
+        status_code=201,
+        response_model=Examples,
+        responses=_refusals(404, 409, 413, 415, 507),
+        openapi_extra=_rows_body(Labelled),
+        summary="Correct answers: say which class pictures are of",
+    )
+    async def add_examples(request: Request, of_class: OfClass) -> Response:
+        names, X = await features_of(request, Labelled)
+        work = asyncio.to_thread(recognizer.add_examples, X, of_class, names)
+        return _json({"examples": [e.info() for e in await asyncio.shield(work)]}, 201)
+
+    @app.delete(
+        "/examples/{id}",
+        response_model=Removed,
+        responses=_refusals(404, 409, 507),
+        summary="Undo a correction",
+    )
+    async def remove_example(id: ExampleId) -> Response:
+        removed = await asyncio.shield(asyncio.to_thread(recognizer.remove_example, id))
+        return _json({"removed": removed.id})
+
+    @app.get(
+        "/adapt",
+        response_model=Adapted,
+        responses=_refusals(),
+        summary="How many pictures without labels the model is adapted to",
+    )
+    async def show_adaptation() -> Response:
+        unlabelled = recognizer.snapshot.unlabelled
+        return _json({"n_images": 0 if unlabelled is None else len(unlabelled)})
+
+    @app.post(
+        "/adapt",
+        response_model=Adaptation,
+        responses=_refusals(409, 413, 415, 507),
+        openapi_extra=_rows_body(Unlabelled),
+        summary="Learn from pictures without labels, or say what would change",
+    )
+    async def adapt(request: Request, preview: Preview = False) -> Response:
+        _, X = await features_of(request, Unlabelled)
+        work = to_thread.run_sync(partial(recognizer.adapt, X, preview=preview), limiter=adapting)
+        return _json(await asyncio.shield(work))
+
+    @app.delete(
+        "/adapt",
+        response_model=Adapted,
+        responses=_refusals(404, 409, 507),
+        summary="Undo what was learned from pictures without labels",
+    )
+    async def forget_adaptation() -> Response:
+        await asyncio.shield(asyncio.to_thread(recognizer.forget_adaptation))
+        return _json({"n_images": 0})
 
 
 def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
@@ -480,7 +669,7 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
     @app.post(
         "/classes",
         status_code=201,
-        response_model=KnownClass,
+        response_model=NewlyAdded,
         responses=_refusals(404, 409, 413, 415, 507),
         openapi_extra=_NEW_CLASS,
         summary="Add a class by describing it",
@@ -490,7 +679,9 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
         said = body.model_dump(exclude={"name"})
         # Shielded: a class that is half way to the disk is not given up.
         added = await asyncio.shield(asyncio.to_thread(recognizer.add, body.name, **said))
-        return _json({"name": added.name, "known_by": "described only", "added": True}, 201)
+        snapshot = recognizer.snapshot
+        same_as = snapshot.same_as(np.asarray(added.values), added.name)
+        return _json({**snapshot.class_info(added.name), "same_as": same_as}, 201)
 
     @app.get(
         "/classes/{name:path}",
@@ -528,20 +719,38 @@ def _add_service(app: FastAPI, recognizer: Recognizer, measures: Measures) -> No
         "described_by": described_by,
         # Dimensions of a sentence vector say nothing to a person.
         "attributes": [
-            {"name": name, "low": float(low), "high": float(high)}
-            for name, low, high in zip(
-                attributes.names, attributes.lows, attributes.highs, strict=True
+            {"name": name, "low": float(low), "high": float(high), "binary": bool(binary)}
+            for name, low, high, binary in zip(
+                attributes.names, attributes.lows, attributes.highs, attributes.binary, strict=True
             )
         ]
         if described_by == "attributes"
         else [],
+        "learns": recognizer.learns,
+        "adapts": recognizer.adapts,
+        "samples": recognizer.samples if recognizer.backbone is not None else [],
+        "shows_pictures": recognizer.shows_pictures,
         "max_batch": recognizer.limits.batch,
         "max_added": recognizer.limits.added_classes,
+        "max_unlabelled": recognizer.limits.unlabelled,
     }
 
     @app.get("/about", response_model=About, responses=_refusals(), summary="What is served")
     async def show_about() -> Response:
         return _json(about)
+
+    @app.get(
+        "/pictures/{name:path}",
+        response_class=Response,
+        responses={
+            **_refusals(404),
+            200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}},
+        },
+        summary="A training picture, made small",
+    )
+    async def show_picture(name: PictureName) -> Response:
+        picture = await asyncio.to_thread(recognizer.training_picture, name)
+        return Response(picture, media_type="image/jpeg")
 
     @app.get("/health", response_model=Health, responses=_refusals(), summary="Whether it runs")
     async def health() -> Response:
@@ -574,7 +783,7 @@ def _document(app: FastAPI, recognizer: Recognizer, *, with_token: bool) -> None
     """Complete the OpenAPI document: bodies, which are read by hand, their sizes, and the token."""
     document = app.openapi()
     parts = document.setdefault("components", {}).setdefault("schemas", {})
-    for kind in (Features, NewClass):
+    for kind in (Features, Labelled, Unlabelled, NewClass):
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
         parts.update(schema.pop("$defs", {}))
         parts[kind.__name__] = schema
@@ -586,8 +795,9 @@ def _document(app: FastAPI, recognizer: Recognizer, *, with_token: bool) -> None
         return {"type": "array", "items": items, "minItems": least, "maxItems": most}
 
     n_features, names = recognizer.n_features, list(recognizer.attributes.names)
-    rows = array(array(number, n_features, n_features), recognizer.limits.batch, 1)
-    parts["Features"]["properties"]["features"].update(rows)
+    for kind in (Features, Labelled, Unlabelled):
+        rows = array(array(number, n_features, n_features), kind.most(recognizer.limits), 1)
+        parts[kind.__name__]["properties"]["features"].update(rows)
     of_names = {"type": "object", "additionalProperties": number}
     if recognizer.encoder is None:
         of_names["propertyNames"] = {"enum": names}

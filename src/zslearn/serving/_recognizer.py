@@ -1,15 +1,24 @@
-"""A model file that answers, and that classes are added to; these are kept in a file beside it."""
+"""A model file that answers, and that classes and corrections are added to.
+
+What was added is kept in a file beside the model: classes, labelled features of pictures, and
+features of pictures without labels that the model is adapted to.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 import os
 import re
+import secrets
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -19,6 +28,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats
 from zslearn._utils._files import (
+    MAX_BYTES,
     DamagedFileError,
     fingerprint,
     locked,
@@ -27,8 +37,17 @@ from zslearn._utils._files import (
     write_checked_json,
 )
 from zslearn._utils._messages import can_be_seen, composed, did_you_mean, no_user_warnings, plain
+from zslearn.base._predictor import WrapsAnother
+from zslearn.calibration._thresholds import HeldOutCalibration
+from zslearn.calibration._unlabelled import Adapted
 from zslearn.images._backbones import Backbone
-from zslearn.images._decoding import UnreadableImageError, as_seen, needed_bytes, open_image
+from zslearn.images._decoding import (
+    UnreadableImageError,
+    as_seen,
+    needed_bytes,
+    open_image,
+    read_bytes,
+)
 from zslearn.images._describing import backbone_for_model, encoder_for_model, text_features
 from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence._model_files import ModelFile, read_model
@@ -51,6 +70,10 @@ class Limits:
         Images or feature vectors of one request.
     added_classes : int, default=1000
         Classes that may be added to those of the model file.
+    examples : int, default=1000
+        Corrections: pictures whose classes people have said.
+    unlabelled : int, default=1000
+        Pictures without labels that the model may be adapted to.
     in_flight : int, default=64
         Requests at the same time; further ones are answered with 503 and when to try again.
     seconds : float, default=30.0
@@ -67,13 +90,15 @@ class Limits:
     pixels: int = 50_000_000
     batch: int = 64
     added_classes: int = 1000
+    examples: int = 1000
+    unlabelled: int = 1000
     in_flight: int = 64
     seconds: float = 30.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            least = 0 if field.name == "added_classes" else 1e-3
+            least = 0 if field.name in ("added_classes", "examples", "unlabelled") else 1e-3
             if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
                 raise ValueError(f"The limit {field.name}={value!r} must be a positive number.")
 
@@ -145,7 +170,9 @@ def _is_text(words: str) -> bool:
     )
 
 
-_FORMAT = 2
+_FORMAT = 3
+# Without corrections; nothing else differs.
+_OLDER_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -157,21 +184,51 @@ class AddedClass:
     texts: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A correction: features of a picture (float32) whose class a person has said."""
+
+    id: str
+    class_name: str
+    image: str
+    features: NDArray[np.float32]
+
+    def info(self) -> dict[str, str]:
+        """A correction as answers name it."""
+        return {"id": self.id, "class": self.class_name, "image": self.image}
+
+
+@dataclass(frozen=True, eq=False)
+class Added:
+    """All that was added to a model; `unlabelled` are the features that it is adapted to."""
+
+    classes: tuple[AddedClass, ...] = ()
+    examples: tuple[Example, ...] = ()
+    unlabelled: NDArray[np.float32] | None = None
+
+
+def _as_text(rows: NDArray[np.float32]) -> str:
+    return base64.b64encode(rows.astype("<f4").tobytes()).decode()
+
+
 class AddedFileError(ValueError):
     """A file of added classes cannot be used: its text says why."""
 
 
 class AddedFile:
-    """The file that keeps added classes: whole or not there, and never another process's.
+    """The file that keeps what was added: whole or not there, and never another process's.
 
-    Classes that are described by other attributes, or another encoder of text, are refused:
-    `digest` tells what they are described by.
+    Classes that are described by other attributes, or another encoder of text, are refused, as are
+    corrections by other features: `digests` tell what they are made of.
     """
 
-    def __init__(self, path: Path, n_attributes: int, digest: str) -> None:
+    def __init__(
+        self, path: Path, n_attributes: int, n_features: int, digests: tuple[str, str]
+    ) -> None:
         self.path = path
         self._n_attributes = n_attributes
-        self._digest = digest
+        self._n_features = n_features
+        self._digests = digests
         self._last: bytes | None = None
         self._is_held = False
 
@@ -197,15 +254,15 @@ class AddedFile:
         except FileNotFoundError:
             return self._last is not None
 
-    def read(self) -> list[AddedClass]:
-        """The classes of the file; none where there is no file."""
+    def read(self) -> Added:
+        """What the file holds; nothing where there is no file."""
         self._last = None
         if not self.path.exists():
-            return []
+            return Added()
         try:
             content = read_checked_json(self.path)
             self._last = self.path.read_bytes()
-            return self._classes(content)
+            return self._added(content)
         except (DamagedFileError, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise AddedFileError(
@@ -213,14 +270,25 @@ class AddedFile:
                 "file right, or move it away to begin without them."
             ) from error
 
-    def write(self, classes: Iterable[AddedClass]) -> None:
+    def write(self, added: Added) -> None:
         """Replace what the file holds."""
+        of_attributes, of_features = self._digests
+        unlabelled = added.unlabelled
+        n_rows = len(added.examples) + (0 if unlabelled is None else len(unlabelled))
+        # As text a number of a class takes up to 25 bytes, one of a picture less than 6.
+        n_bytes = 25 * self._n_attributes * len(added.classes) + 6 * self._n_features * n_rows
+        if n_bytes > MAX_BYTES:
+            raise AddedFileError(f"all of it would take more than {MAX_BYTES >> 20} MiB")
         content = {
             "format": _FORMAT,
-            "attributes": self._digest,
+            "attributes": of_attributes,
+            "features": of_features,
             "classes": [
-                {"name": c.name, "values": list(c.values), "texts": list(c.texts)} for c in classes
+                {"name": c.name, "values": list(c.values), "texts": list(c.texts)}
+                for c in added.classes
             ],
+            "examples": [{**e.info(), "features": _as_text(e.features)} for e in added.examples],
+            "unlabelled": None if unlabelled is None else _as_text(unlabelled),
         }
         try:
             with self.held():
@@ -233,17 +301,27 @@ class AddedFile:
         except RuntimeError:
             raise AddedFileError(f"{self.path.name} is in use by another process.") from None
 
-    def _classes(self, content: dict[str, Any]) -> list[AddedClass]:
-        if content.get("format") != _FORMAT:
+    def _added(self, content: dict[str, Any]) -> Added:
+        if content.get("format") not in (_FORMAT, _OLDER_FORMAT):
             raise DamagedFileError("it is of another version of the library")
-        if content.get("attributes") != self._digest:
+        of_attributes, of_features = self._digests
+        if content.get("attributes") != of_attributes:
             raise DamagedFileError(
                 "its classes are described by other attributes than those of this model"
             )
-        entries = content.get("classes")
-        if not isinstance(entries, list):
+        classes, examples = content.get("classes"), content.get("examples", [])
+        if not isinstance(classes, list) or not isinstance(examples, list):
             raise DamagedFileError("it lists no classes")
-        return [self._class(entry) for entry in entries]
+        unlabelled = content.get("unlabelled")
+        if (examples or unlabelled is not None) and content.get("features") != of_features:
+            raise DamagedFileError(
+                "its corrections are of features that another network made than that of this model"
+            )
+        return Added(
+            tuple(map(self._class, classes)),
+            tuple(map(self._example, examples)),
+            None if unlabelled is None else self._rows(unlabelled),
+        )
 
     def _class(self, entry: Any) -> AddedClass:
         match entry:
@@ -255,20 +333,65 @@ class AddedFile:
                 return AddedClass(name, tuple(map(float, values)), tuple(texts))
         raise DamagedFileError("one of its classes is not described as those of the model are")
 
+    def _example(self, entry: Any) -> Example:
+        match entry:
+            case {"id": str(key), "class": str(name), "image": str(image), "features": features}:
+                (row,) = self._rows(features, most=1)
+                return Example(key, name, image, row)
+        raise DamagedFileError("one of its corrections is not whole")
+
+    def _rows(self, text: Any, most: int | None = None) -> NDArray[np.float32]:
+        """Rows of features, of which there is one at least."""
+        try:
+            data = base64.b64decode(text, validate=True)
+            rows = np.frombuffer(data, dtype="<f4").reshape(-1, self._n_features)
+        except (TypeError, ValueError):
+            rows = np.empty((0, self._n_features))
+        if not 0 < len(rows) <= (most or len(rows)) or not np.isfinite(rows).all():
+            raise DamagedFileError("it holds features that are not those of this model")
+        return rows.astype(np.float32)
+
+
+def estimators_of(model: Any) -> list[Any]:
+    """A model and what is inside it; the method is the last."""
+    found = [model]
+    while isinstance(found[-1], WrapsAnother):
+        found.append(found[-1]._inner)
+    return found
+
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """A model as it was at one moment; nothing in it changes.
 
     Labels by their names, in the order of the model; names of the classes with training images;
-    classes that the model file does not have; the one among these that is only tried.
+    classes that the model file does not have; corrections by their identifiers; features without
+    labels that the model is adapted to; the added class that is only tried.
     """
 
     model: Any
     label_of: dict[str, Any]
     seen: frozenset[str]
     added: dict[str, AddedClass]
+    examples: dict[str, Example]
+    unlabelled: NDArray[np.float32] | None = None
     trial: str | None = None
+
+    def content(self) -> Added:
+        """What was added, as its file holds it."""
+        return Added(tuple(self.added.values()), tuple(self.examples.values()), self.unlabelled)
+
+    @cached_property
+    def n_examples(self) -> Counter[str]:
+        """How many corrections each class has."""
+        return Counter(example.class_name for example in self.examples.values())
+
+    def same_as(self, values: Floats, but: str | None) -> str | None:
+        """A class that is described by the same values, one with training images first."""
+        whole = np.concatenate(self.model.signature_table_.arrays, axis=1)
+        names = list(self.label_of)
+        same = [names[i] for i in np.flatnonzero((whole == values).all(axis=1)) if names[i] != but]
+        return min(same, key=lambda name: name not in self.seen, default=None)
 
     def known(self, text: str) -> str | None:
         """The name of the class that a text means, in whichever Unicode form; None without one."""
@@ -296,7 +419,12 @@ class Snapshot:
     def class_info(self, name: str) -> dict[str, Any]:
         """A class as answers name it."""
         known_by = "seen" if name in self.seen else "described only"
-        return {"name": name, "known_by": known_by, "added": name in self.added}
+        return {
+            "name": name,
+            "known_by": known_by,
+            "added": name in self.added,
+            "examples": self.n_examples[name],
+        }
 
     def free_name(self) -> str:
         """A name that no class has, of the kind that the model's labels are."""
@@ -324,7 +452,7 @@ def _plain(value: Any) -> Any:
 
 def _number(value: Any) -> float | None:
     """A number, or None where there is none that JSON could hold."""
-    number = float(value)
+    number = math.nan if value is None else float(value)
     return number if math.isfinite(number) else None
 
 
@@ -334,26 +462,28 @@ LARGEST = 1e15
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """Names of what classes are described by, as one list, and ranges in the model file."""
+    """Names of what classes are described by, as one list, and values in the model file.
+
+    Their ranges, and whether each is 0 or 1 for every class.
+    """
 
     names: tuple[str, ...]
     lows: Floats
     highs: Floats
+    binary: NDArray[np.bool_]
 
     @classmethod
     def of(cls, table: SignatureTable) -> Attributes:
         """The attributes of a table, one view after the other."""
-        names: list[str] = []
-        for view, columns, array in zip(table.names, table.columns, table.arrays, strict=True):
-            plain_names = range(array.shape[1]) if columns is None else columns
-            names += [f"{view}: {name}" if view else str(name) for name in plain_names]
+        names = [str(name) for name in table.attribute_names()]
         taken: dict[str, int] = {}
         for place, name in enumerate(names):
             taken[name] = count = taken.get(name, 0) + 1
             if count > 1:
                 names[place] = f"{name} ({count})"
         values = np.concatenate(table.arrays, axis=1)
-        return cls(tuple(names), values.min(axis=0), values.max(axis=0))
+        binary = ((values == 0) | (values == 1)).all(axis=0)
+        return cls(tuple(names), values.min(axis=0), values.max(axis=0), binary)
 
     def values(self, given: Any, start: Floats | None) -> Floats:
         """One vector of what a request says; a Refusal at the first fault."""
@@ -427,6 +557,8 @@ def with_rows(table: SignatureTable, rows: Mapping[Any, Sequence[float]]) -> Sig
     return table.union(SignatureTable.from_new(new.as_user(), table))
 
 
+#: What decides, of the record of how features are made, whether features fit a model.
+_DECISIVE = ("backbone", "weights_sha256", "preprocessing")
 #: What the file of added classes is called: that of the model, with this behind it.
 ADDED_ENDING = ".added.json"
 #: Images that the network looks at together; what it keeps of each takes megabytes.
@@ -458,18 +590,73 @@ class Memory:
                 self._changed.notify()
 
 
-class Recognizer:
-    """A model file that answers, and that classes are added to.
+#: Pixels of the longer side of training pictures that are shown, and how many on an empty page.
+_SMALL, _N_SAMPLES = 224, 6
+#: Files that are looked for to find these.
+_MOST_LOOKED_AT = 1000
 
-    Several threads may use it. Added classes are kept in a file beside the model before anybody
-    sees them, and are there again when the model is opened anew.
+
+class TrainingFiles:
+    """Training pictures that a model file names, in the folder that the caller has named."""
+
+    def __init__(self, folder: Path, file: ModelFile) -> None:
+        if not folder.is_dir():
+            raise NotADirectoryError(f"{plain(folder)} is no folder of training pictures.")
+        self._folder = folder.resolve()
+        training = file.about.get("training")
+        training = training if isinstance(training, Mapping) else {}
+        names, labels = training.get("images"), training.get("labels")
+        names = names if isinstance(names, list) else []
+        labels = labels if isinstance(labels, list) and len(labels) == len(names) else names
+        self._names = frozenset(name for name in names if isinstance(name, str))
+        first = {str(label): name for label, name in zip(labels[::-1], names[::-1], strict=True)}
+        few = sorted(first.items())[:_MOST_LOOKED_AT]
+        of_classes = [name for _, name in few if self.find(name) is not None]
+        step = max(1, len(of_classes) // _N_SAMPLES)
+        self.samples = of_classes[::step][:_N_SAMPLES]
+
+    def find(self, name: Any) -> Path | None:
+        """The file of a training picture; None without one, and for one that lies elsewhere."""
+        if not isinstance(name, str) or name not in self._names or "\0" in name:
+            return None
+        try:
+            path = (self._folder / name).resolve()
+            return path if path.is_relative_to(self._folder) and path.is_file() else None
+        except (OSError, ValueError, RuntimeError):
+            return None
+
+
+def _not_accepted(before: float | None, after: float | None) -> str:
+    """Why pictures without labels are not learned from."""
+    if before is None or after is None:
+        return (
+            "Nothing says whether it would help: the model was fitted on fewer than ten classes "
+            "with pictures, or without a look at classes that are left out."
+        )
+    return (
+        "It would not help: tried on classes left out of training, the score is "
+        f"{100 * before:.1f} % without it and {100 * after:.1f} % with it, or it falls where half "
+        "of the classes are absent."
+    )
+
+
+class Recognizer:
+    """A model file that answers, and that classes and corrections are added to.
+
+    Several threads may use it. What is added is kept in a file beside the model before anybody
+    sees it, and is there again when the model is opened anew. Corrections, and adapting to pictures
+    without labels, need a method that learns them without a new fit,
+    :class:`~zslearn.synthesis.GaussianEXEM`, alone or inside wrappers and pipelines.
 
     Parameters
     ----------
     path : path
         The model file, as :func:`zslearn.save` or the command fit wrote it.
     added : path, optional
-        The file of added classes; by default that of the model with ".added.json" behind it.
+        The file of what is added; by default that of the model with ".added.json" behind it.
+    pictures : path, optional
+        The folder of the training pictures, which the model file knows by name; small copies of
+        them are shown.
     weights : path, optional
         The file of weights, for a network that needs one.
     device : str, default="auto"
@@ -507,6 +694,7 @@ class Recognizer:
         path: str | os.PathLike[str],
         *,
         added: str | os.PathLike[str] | None = None,
+        pictures: str | os.PathLike[str] | None = None,
         weights: str | os.PathLike[str] | None = None,
         device: str = "auto",
         limits: Limits | None = None,
@@ -536,7 +724,19 @@ class Recognizer:
         self._memory = Memory(_BYTES_PER_PIXEL * self.limits.pixels)
         where = Path(added) if added is not None else Path(f"{self.path}{ADDED_ENDING}")
         digest = self.attributes.digest(self._table, self.file.model.seen_classes_, self.encoder)
-        self._added_file = AddedFile(where, len(self.attributes.names), digest)
+        made_by = self.file.about.get("features")
+        made_by = made_by if isinstance(made_by, Mapping) else {}
+        of_features = fingerprint(self.n_features, *map(made_by.get, _DECISIVE))
+        n_attributes = len(self.attributes.names)
+        self._added_file = AddedFile(where, n_attributes, self.n_features, (digest, of_features))
+        *wrappers, method = estimators_of(self.file.model)
+        #: Whether the model learns from corrections, and from pictures without labels.
+        self.learns = hasattr(method, "add_examples")
+        self.adapts = self.learns and hasattr(method, "adapt")
+        self.adapts |= any(isinstance(w, Adapted) for w in wrappers)
+        # Promises that were calibrated on left-out classes do not hold for an adapted model.
+        self.adapts &= not any(isinstance(w, HeldOutCalibration) for w in wrappers)
+        self._pictures = None if pictures is None else TrainingFiles(Path(pictures), self.file)
         self.snapshot = self._first_snapshot(self._added_file.read())
 
     @contextmanager
@@ -556,31 +756,56 @@ class Recognizer:
         """How many numbers describe an image."""
         return int(self.file.model.n_features_in_)
 
-    def _first_snapshot(self, classes: Sequence[AddedClass]) -> Snapshot:
-        """The model with the classes of the file."""
+    def _first_snapshot(self, added: Added) -> Snapshot:
+        """The model with what the file holds."""
         try:
-            if len(classes) > self.limits.added_classes:
-                raise ValueError(f"there are {len(classes)}, more than the limit")
-            if len({c.name for c in classes}) < len(classes):
-                raise ValueError("a class is there twice")
-            return self._snapshot({c.name: c for c in classes})
+            if len(added.classes) > self.limits.added_classes:
+                raise ValueError(f"there are {len(added.classes)}, more than the limit")
+            for what, keys in (
+                ("class", [c.name for c in added.classes]),
+                ("correction", [e.id for e in added.examples]),
+            ):
+                if len(set(keys)) < len(keys):
+                    raise ValueError(f"a {what} is there twice")
+            return self._snapshot(added)
         except (Refusal, ValueError) as error:
             raise AddedFileError(
                 f"The added classes in {plain(self._added_file.path)} do not fit "
                 f"{plain(self.path)}: {plain(error)}"
             ) from error
 
-    def _snapshot(self, added: dict[str, AddedClass]) -> Snapshot:
-        """The model of the file with added classes."""
+    def _snapshot(self, added: Added) -> Snapshot:
+        """The model of the file with what was added, whatever the order."""
         model = self.file.model
-        if added:
-            rows = {label_for(name, self._table.labels): c.values for name, c in added.items()}
-            # A class like another one shows in the answers; requests write no lines of a log.
-            with no_user_warnings():
-                model = model.describing(with_rows(self._table, rows))
-        label_of = {str(label): label for label in model.classes_.tolist()}
-        seen = frozenset(map(str, model.seen_classes_.tolist()))
-        return Snapshot(model, label_of, seen, added)
+        # A class like another one shows in the answers; requests write no lines of a log.
+        with no_user_warnings():
+            if added.classes or added.examples:
+                rows = {label_for(c.name, self._table.labels): c.values for c in added.classes}
+                # A copy, which examples may change.
+                model = model.describing(with_rows(self._table, rows) if rows else self._table)
+            label_of = {str(label): label for label in model.classes_.tolist()}
+            if added.examples:
+                self._teach(model, added.examples, label_of)
+            if added.unlabelled is not None:
+                self._refuse_fixed("adapts")
+                model = model.adapt(added.unlabelled.astype(np.float64))
+        return Snapshot(
+            model,
+            label_of,
+            frozenset(map(str, model.seen_classes_.tolist())),
+            {c.name: c for c in added.classes},
+            {e.id: e for e in added.examples},
+            added.unlabelled,
+        )
+
+    def _teach(self, model: Any, examples: Sequence[Example], label_of: Mapping[str, Any]) -> None:
+        """Let a model learn from corrections."""
+        self._refuse_fixed("learns")
+        if lost := [e.class_name for e in examples if e.class_name not in label_of]:
+            raise ValueError(f"there are corrections of {lost[0]!r}, which is no class")
+        X = np.stack([e.features for e in examples]).astype(np.float64)
+        y = np.asarray([label_of[e.class_name] for e in examples])
+        model.add_examples(X, y)
 
     # Classes.
 
@@ -693,22 +918,35 @@ class Recognizer:
         values, texts = self.describe(attributes=attributes, like=like, text=text)
         new = AddedClass(name, tuple(values.tolist()), texts)
         with self._lock:
-            none = getattr(self.file.model, "none_label_", None)
-            if self.snapshot.known(name) is not None or label == none:
-                raise Refusal(
-                    409, f"There is a class {name!r} already; remove it first, or rename this."
-                )
+            self._refuse_known(name, label)
             if len(self.snapshot.added) >= self.limits.added_classes:
                 raise Refusal(
                     409,
                     f"{self.limits.added_classes} classes have been added, and there may not be "
                     "more: remove one first.",
                 )
-            self._replace({**self.snapshot.added, name: new})
+            now = self.snapshot.content()
+            self._replace(replace(now, classes=(*now.classes, new)), "The class")
         return new
 
+    def _refuse_known(self, name: str, label: Any) -> None:
+        """Refuse a new class by the name of another one."""
+        known = self.snapshot.known(name)
+        if known is None and label == getattr(self.file.model, "none_label_", None):
+            raise Refusal(409, f"{name!r} is what pictures of no class are called already.")
+        if known in self.snapshot.added:
+            raise Refusal(
+                409,
+                f"There is a class {name!r} already, which was added here: remove it first, or "
+                "choose another name.",
+            )
+        if known is not None:
+            raise Refusal(
+                409, f"There is a class {name!r} in the model already: choose another name."
+            )
+
     def remove(self, name: str) -> str:
-        """Forget a class that was added.
+        """Forget a class that was added, and the corrections that name it.
 
         Parameters
         ----------
@@ -726,22 +964,25 @@ class Recognizer:
                 raise Refusal(
                     409, f"{plain(name, 100)!r} is of the model file; only added classes can go."
                 )
-            self._replace({k: v for k, v in self.snapshot.added.items() if k != name})
+            now = self.snapshot.content()
+            classes = tuple(c for c in now.classes if c.name != name)
+            examples = tuple(e for e in now.examples if e.class_name != name)
+            self._replace(replace(now, classes=classes, examples=examples), "The change")
         return name
 
-    def _replace(self, added: dict[str, AddedClass]) -> None:
-        """Keep classes on the disk, then show them."""
+    def _replace(self, added: Added, what: str, snapshot: Snapshot | None = None) -> None:
+        """Keep what was added on the disk, then show it."""
         try:
-            snapshot = self._snapshot(added)
+            snapshot = snapshot or self._snapshot(added)
         except ValueError as error:
-            raise Refusal(422, f"The class cannot be added: {plain(error, 500)}") from error
+            raise Refusal(422, f"{what} cannot be added: {plain(error, 500)}") from error
         try:
-            self._added_file.write(added.values())
+            self._added_file.write(added)
         except AddedFileError as error:
-            raise Refusal(409, f"The class cannot be kept: {error}") from error
+            raise Refusal(409, f"{what} cannot be kept: {error}") from error
         except OSError as error:
             raise Refusal(
-                507, f"The class cannot be kept: {plain(error.strerror or 'the disk fails')}."
+                507, f"{what} cannot be kept: {plain(error.strerror or 'the disk fails')}."
             ) from error
         self.snapshot = snapshot
 
@@ -760,13 +1001,195 @@ class Recognizer:
         """
         snapshot = self.snapshot
         name = snapshot.free_name()
-        new = AddedClass(name, tuple(values.tolist()))
+        label = label_for(name, self._table.labels)
+        table = with_rows(snapshot.model.signature_table_, {label: values.tolist()})
         try:
-            return replace(self._snapshot({**snapshot.added, name: new}), trial=name)
+            # What was learned from pictures stays: nothing of it is computed again.
+            with no_user_warnings():
+                model = snapshot.model.describing(table)
+            label_of = {str(label): label for label in model.classes_.tolist()}
+            return replace(snapshot, model=model, label_of=label_of, trial=name)
         except ValueError as error:
             raise Refusal(422, f"The class cannot be tried: {plain(error, 500)}") from error
 
+    # Learning.
+
+    def _refuse_fixed(self, wanted: str) -> None:
+        """Refuse where the model cannot learn without a new fit."""
+        if getattr(self, wanted):
+            return
+        *wrappers, method = estimators_of(self.file.model)
+        promising = [type(w).__name__ for w in wrappers if isinstance(w, HeldOutCalibration)]
+        if wanted == "adapts" and promising and self.learns:
+            raise Refusal(
+                422,
+                f"What {promising[0]} promises was found on classes that were left out, and would "
+                "not hold for a model that is adapted to pictures without labels.",
+            )
+        what = "from corrections" if wanted == "learns" else "from pictures without labels"
+        raise Refusal(
+            422,
+            f"{type(method).__name__} does not learn {what}; a model fitted by GaussianEXEM does.",
+        )
+
+    def add_examples(self, X: Floats, name: str, images: Sequence[str] = ()) -> list[Example]:
+        """Correct answers: take in pictures whose class is known, and keep their features.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_images, n_features)
+            Features of the pictures.
+        name : str
+            The class of all of them; it is described already.
+        images : sequence of str, optional
+            What each picture is called.
+
+        Returns
+        -------
+        list of Example
+            What was kept.
+        """
+        self._refuse_fixed("learns")
+        rows = np.asarray(X, dtype=np.float32)
+        images = [*images, *map(str, range(len(images), len(rows)))]
+        with self._lock:
+            name = self.snapshot.find(name)
+            now = self.snapshot.content()
+            if len(now.examples) + len(rows) > self.limits.examples:
+                raise Refusal(
+                    409,
+                    f"At most {self.limits.examples} corrections are kept, and there are "
+                    f"{len(now.examples)}: remove some first.",
+                )
+            new = [
+                Example(secrets.token_hex(8), name, plain(image, MAX_NAME), row)
+                for image, row in zip(images, rows, strict=True)
+            ]
+            self._replace(replace(now, examples=(*now.examples, *new)), "The correction")
+        return new
+
+    def remove_example(self, key: str) -> Example:
+        """Undo a correction: the model is as if it had never been made.
+
+        Parameters
+        ----------
+        key : str
+            Its `id`.
+
+        Returns
+        -------
+        Example
+            What was removed.
+        """
+        with self._lock:
+            removed = self.snapshot.examples.get(key)
+            if removed is None:
+                raise Refusal(404, f"There is no correction {plain(key, 100)!r}.")
+            now = self.snapshot.content()
+            left = tuple(e for e in now.examples if e.id != key)
+            self._replace(replace(now, examples=left), "The change")
+        return removed
+
+    def adapt(self, X: Floats, *, preview: bool = False) -> dict[str, Any]:
+        """Learn from pictures without labels, in place of those that were learned from before.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_images, n_features)
+            Features of the pictures.
+        preview : bool, default=False
+            Whether to say what would change and keep nothing.
+
+        Returns
+        -------
+        dict
+            As the service answers: whether classes that are left out of training speak for it, and
+            for each picture the class before and after.
+        """
+        self._refuse_fixed("adapts")
+        rows = np.asarray(X, dtype=np.float32)
+        if len(rows) > self.limits.unlabelled:
+            raise Refusal(413, f"{len(rows)} pictures; at most {self.limits.unlabelled} at once.")
+        with nullcontext() if preview else self._lock:
+            now = self.snapshot
+            wanted = replace(now.content(), unlabelled=rows)
+            try:
+                adapted = self._snapshot(wanted)
+            except ValueError as error:
+                raise Refusal(422, f"The pictures are of no use: {plain(error, 500)}") from error
+            parts = estimators_of(adapted.model)
+            found = next(part.adaptation_ for part in parts if hasattr(part, "adaptation_"))
+            scores = _number(found.score_before), _number(found.score_after)
+            if not (found.accepted or preview):
+                raise Refusal(409, _not_accepted(*scores))
+            if not preview:
+                self._replace(wanted, "What was learned", adapted)
+        before, after = (rank_classes(s.model, rows, top=1).labels[:, 0] for s in (now, adapted))
+        names = [[str(label) for label in labels.tolist()] for labels in (before, after)]
+        return {
+            "accepted": bool(found.accepted),
+            "preview": preview,
+            "reason": None if found.accepted else _not_accepted(*scores),
+            "n_images": len(rows),
+            "score_before": scores[0],
+            "score_after": scores[1],
+            "unexplained": _number(found.unexplained),
+            "answers": [{"before": b, "after": a} for b, a in zip(*names, strict=True)],
+        }
+
+    def forget_adaptation(self) -> int:
+        """Undo :meth:`adapt`: the model is as if it had never seen these pictures.
+
+        Returns
+        -------
+        int
+            How many they were.
+        """
+        with self._lock:
+            unlabelled = self.snapshot.unlabelled
+            if unlabelled is None:
+                raise Refusal(404, "The model is not adapted to any pictures.")
+            self._replace(replace(self.snapshot.content(), unlabelled=None), "The change")
+        return len(unlabelled)
+
     # Images.
+
+    def training_picture(self, name: str) -> bytes:
+        """A small copy of a training picture, as a JPEG file.
+
+        Parameters
+        ----------
+        name : str
+            What the model file calls it.
+
+        Returns
+        -------
+        bytes
+            The file.
+        """
+        path = None if self._pictures is None else self._pictures.find(name)
+        if path is None:
+            raise Refusal(404, f"There is no training picture {plain(name, 100)!r} to be shown.")
+        try:
+            image = open_image(read_bytes(path), self.limits.pixels)
+            with self._memory.taken(needed_bytes(image)):
+                small = as_seen(image)
+                small.thumbnail((_SMALL, _SMALL))
+        except (UnreadableImageError, MemoryError) as error:
+            raise Refusal(404, f"{plain(name, 100)!r} cannot be read.") from error
+        out = io.BytesIO()
+        small.save(out, "JPEG", quality=80)
+        return out.getvalue()
+
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether small copies of training pictures can be shown."""
+        return self._pictures is not None
+
+    @property
+    def samples(self) -> list[str]:
+        """Names of some training pictures that can be shown, each of another class."""
+        return [] if self._pictures is None else self._pictures.samples
 
     def image_network(self) -> Backbone:
         """The network that made the model's features; a Refusal where the file names none."""
@@ -799,12 +1222,12 @@ class Recognizer:
         ]
         return np.concatenate(rows)
 
-    def checked_features(self, rows: Any) -> Floats:
+    def checked_features(self, rows: Any, most: int) -> Floats:
         """Feature vectors of a request as an array; a Refusal at the first fault."""
         if not _is_list(rows) or not len(rows):
             raise Refusal(422, "features: give at least 1 list of numbers, in a list.")
-        if len(rows) > self.limits.batch:
-            raise Refusal(413, f"{len(rows)} rows; at most {self.limits.batch} at once.")
+        if len(rows) > most:
+            raise Refusal(413, f"{len(rows)} rows; at most {most} at once.")
         for place, row in enumerate(rows):
             n = len(row) if _is_list(row) else "no"
             if n != self.n_features:

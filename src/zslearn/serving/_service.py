@@ -52,8 +52,8 @@ def create_app(model: Recognizer | str | os.PathLike[str], *, token: str | None 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     zslearn.save(model, Path(folder, "made_up.zsl"))
     ...     app = create_app(Path(folder, "made_up.zsl"))
-    >>> sorted(app.openapi()["paths"])
-    ['/about', '/classes', '/classes/{name}', '/health', '/metrics', '/predict']
+    >>> sorted(app.openapi()["paths"])[:4]
+    ['/about', '/adapt', '/classes', '/classes/{name}']
     """
     _check_packages()
     from zslearn.serving._app import build_app

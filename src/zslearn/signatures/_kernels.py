@@ -260,7 +260,8 @@ def rbf_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
     r"""RBF kernel between signatures, :math:`\exp(-\gamma \|a - b\|^2)`.
 
     For signatures of several views the kernels are combined convexly,
-    :math:`\sum_v w_v \exp(-\gamma \|a_v - b_v\|^2)`.
+    :math:`\sum_v w_v \exp(-\gamma \|a_v - b_v\|^2)`; of two classes by the views that both have,
+    at weights that are divided by their sum, and 0 where there are none.
 
     Parameters
     ----------
@@ -286,11 +287,19 @@ def rbf_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
     """
     _check_gamma(gamma)
     if isinstance(a, SignatureViews):
-        parts = [
-            weight * rbf_similarity(a_view, b_view, gamma=gamma)
-            for weight, a_view, b_view in _paired(a, b)
+        pairs = _paired(a, b)
+        parts = [weight * rbf_similarity(*views, gamma=gamma) for weight, *views in pairs]
+        xp = compat.array_namespace(*parts)
+        # The distance of a row of NaN, of a class that lacks the view, is NaN.
+        there = [~xp.isnan(part) for part in parts]
+        if all(bool(xp.all(shared)) for shared in there):
+            return sum(parts[1:], start=parts[0])
+        known = [xp.where(t, p, xp.zeros_like(p)) for p, t in zip(parts, there, strict=True)]
+        shares = [
+            pair[0] * xp.astype(t, known[0].dtype) for pair, t in zip(pairs, there, strict=True)
         ]
-        return sum(parts[1:], start=parts[0])
+        total = sum(shares[1:], start=shares[0])
+        return sum(known[1:], start=known[0]) / xp.where(total > 0, total, xp.ones_like(total))
     squares = squared_distances(a, b)
     return compat.array_namespace(squares).exp(-gamma * squares)
 

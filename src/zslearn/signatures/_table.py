@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats, is_foreign, to_numpy, unit_rows
 from zslearn._utils._messages import (
+    did_you_mean,
     look_alikes,
     name_near_misses,
     name_pairs,
@@ -193,7 +194,7 @@ class SignatureTable:
     labels : ndarray of shape (n_classes,)
         Sorted, without duplicates.
     arrays : tuple of ndarray of shape (n_classes, n_attributes of the view)
-        Finite, float64.
+        Float64 and finite, but for rows of NaN of classes that lack the view.
     columns : tuple of (tuple or None)
         Names of the attributes of each view, where there are any.
     names : tuple of str
@@ -251,7 +252,7 @@ class SignatureTable:
         return table
 
     @classmethod
-    def from_new(cls, signatures: Any, known: SignatureTable) -> SignatureTable:
+    def from_new(cls, signatures: Any, known: SignatureTable, like: Any = None) -> SignatureTable:
         """Read what was given to `add_classes`: labelled rows that fit the table `known`.
 
         Parameters
@@ -260,6 +261,8 @@ class SignatureTable:
             Classes that `known` does not describe, with the same attributes.
         known : SignatureTable
             What is described already.
+        like : label, optional
+            The class of `known` whose values attributes have that are not named.
 
         Returns
         -------
@@ -271,6 +274,8 @@ class SignatureTable:
                 "fit was given no signatures, so that nothing can be said of a further class: fit "
                 "again with signatures= for the classes in y."
             )
+        if like is not None or _holds_mappings(signatures):
+            signatures = known.rows_by_name(signatures, like)
         table = signatures if isinstance(signatures, cls) else cls.read(signatures, None)
         if table._labels_are_attributes_of(known):
             raise ValueError(
@@ -282,8 +287,8 @@ class SignatureTable:
         again = [label for label in table.labels.tolist() if label in described]
         if again:
             raise ValueError(
-                f"Already described: {name_some(again)}. add_classes takes new classes only; "
-                "fit again to change a signature."
+                f"Already described: {name_some(again)}. add_classes takes new classes only. "
+                "Remove one without training images first (remove_classes); else fit again."
             )
         refuse_equal_labels(
             [*known.labels.tolist(), *table.labels.tolist()], "signatures, with the fitted classes,"
@@ -347,20 +352,21 @@ class SignatureTable:
         for name, table in tables.items():
             table.with_labels_like(first.labels, f"the view {first_name!r}")
             here = set(table.labels.tolist())
-            if here != described:
-                near = name_near_misses(
-                    sorted(here - described),
-                    sorted(described - here),
-                    unknown_in=f"the view {name!r}",
-                    known_in=f"the view {first_name!r}",
-                )
+            near = name_near_misses(
+                sorted(here - described),
+                sorted(described - here),
+                unknown_in=f"the view {name!r}",
+                known_in=f"the view {first_name!r}",
+            )
+            if near:
                 raise ValueError(
                     f"The views {first_name!r} and {name!r} do not describe the same classes; "
                     f"only one of them has {name_some(sorted(here ^ described))}.{near}"
                 )
+        labels = np.unique(np.concatenate([table.labels for table in tables.values()]))
         return cls(
-            first.labels,
-            tuple(table.arrays[0] for table in tables.values()),
+            labels,
+            tuple(_spread(table.arrays[0], table.labels, labels) for table in tables.values()),
             tuple(table.columns[0] for table in tables.values()),
             tuple(tables),
             tuple(signatures.weights[name] for name in tables),
@@ -392,6 +398,21 @@ class SignatureTable:
             )
         return replace(self, labels=cast)
 
+    @property
+    def lacking(self) -> NDArray[np.bool_]:
+        """Which classes lack some view: a row of NaN stands in its place."""
+        return np.any([np.isnan(array).all(axis=1) for array in self.arrays], axis=0)
+
+    def refuse_lacking(self, who: str) -> None:
+        """Refuse classes that lack a view, for those who need every view."""
+        lacking = self.lacking
+        if lacking.any():
+            raise ValueError(
+                f"{who} needs every view of each class: {name_some(self.labels[lacking].tolist())} "
+                "lack one. Describe them in all views, leave them out, or take GaussianEXEM, which "
+                "compares classes by the views that both have."
+            )
+
     def _refuse_transposed(self, seen: list[Any]) -> None:
         """Refuse a view whose columns, and not its rows, are the classes of the training data."""
         if set(seen) <= set(self.labels.tolist()):
@@ -416,15 +437,18 @@ class SignatureTable:
 
     def aligned_with(self, known: SignatureTable) -> SignatureTable:
         """The same rows with views and attributes in the order of another table."""
-        if self.names != known.names:
+        if not set(self.names) <= set(known.names):
             raise ValueError(
                 f"The new signatures have the views {list(self.names)}; "
                 f"fit saw {list(known.names)}."
             )
         arrays = []
-        for array, columns, old, old_columns in zip(
-            self.arrays, self.columns, known.arrays, known.columns, strict=True
-        ):
+        views = dict(zip(self.names, zip(self.arrays, self.columns, strict=True), strict=True))
+        for name, old, old_columns in zip(known.names, known.arrays, known.columns, strict=True):
+            if name not in views:
+                arrays.append(np.full((len(self.labels), old.shape[1]), np.nan))
+                continue
+            array, columns = views[name]
             if array.shape[1] != old.shape[1]:
                 raise ValueError(
                     f"The new signatures have {array.shape[1]} attributes; those given to fit have "
@@ -435,9 +459,73 @@ class SignatureTable:
             self,
             arrays=tuple(arrays),
             columns=known.columns,
+            names=known.names,
             weights=known.weights,
             gamma_factors=known.gamma_factors,
         )
+
+    def attribute_names(self) -> list[Any]:
+        """What classes are described by, one view after the other: numbers where it has no name."""
+        names: list[Any] = []
+        for view, columns, array in zip(self.names, self.columns, self.arrays, strict=True):
+            of_view = range(array.shape[1]) if columns is None else columns
+            names += [f"{view}: {name}" if view else name for name in of_view]
+        return names
+
+    def rows_by_name(self, signatures: Any, like: Any = None) -> Any:
+        """Values of further classes by attribute, as this table has attributes.
+
+        Parameters
+        ----------
+        signatures : mapping of mappings or DataFrame
+            Label → attribute → value. With `like` a DataFrame may have some of the attributes.
+        like : label, optional
+            The class whose values attributes have that are not named.
+
+        Returns
+        -------
+        DataFrame or MultiSignatures
+            One row per class, all attributes.
+        """
+        if isinstance(signatures, pd.DataFrame):
+            _unique_columns(signatures.columns, "signatures")
+            given = [(label, dict(row)) for label, row in signatures.iterrows()]
+        elif _holds_mappings(signatures, also=pd.Series):
+            given = [(label, dict(row)) for label, row in signatures.items()]
+        else:
+            raise ValueError(
+                "like= goes with values by attribute: give a mapping label → {attribute: value}, "
+                "or a DataFrame with some of the columns."
+            )
+        names = self.attribute_names()
+        start = {} if like is None else dict(zip(names, self._values_of(like), strict=True))
+        rows = []
+        for label, row in given:
+            unknown = [name for name in row if name not in names]
+            if unknown:
+                raise ValueError(
+                    f"signatures given to fit have no attribute {unknown[0]!r}, which {label!r} is "
+                    f"described by.{did_you_mean(unknown[0], names)}"
+                )
+            values = {**start, **row}
+            missing = [name for name in names if name not in values]
+            if missing:
+                raise ValueError(
+                    f"{label!r} has no value for {name_some(missing)}: give all {len(names)} "
+                    "attributes, or name a class to begin with by like=."
+                )
+            rows.append([_number(values[name], name, label) for name in names])
+        labels = label_array([label for label, _ in given], "signatures")
+        ends = np.cumsum([array.shape[1] for array in self.arrays])[:-1]
+        arrays = tuple(np.split(np.asarray(rows), ends, axis=1))
+        return replace(self, labels=labels, arrays=arrays).as_user()
+
+    def _values_of(self, label: Any) -> list[float]:
+        """The signature of a class, one view after the other."""
+        labels = self.labels.tolist()
+        if label not in labels:
+            raise ValueError(f"like={label!r} is not described.{did_you_mean(label, labels)}")
+        return [value for array in self.arrays for value in array[labels.index(label)].tolist()]
 
     def union(self, other: SignatureTable) -> SignatureTable:
         """Both tables in one, sorted by label."""
@@ -468,7 +556,7 @@ class SignatureTable:
         ]
         if self.names == ("",):
             return frames[0]
-        views = dict(zip(self.names, frames, strict=True))
+        views = dict(zip(self.names, (frame.dropna(how="all") for frame in frames), strict=True))
         return MultiSignatures(views, self.weights, self.gamma_factors)
 
     def reweighted(self, weights: Any, gamma_factors: Any) -> SignatureTable:
@@ -510,7 +598,9 @@ class SignatureTable:
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
         """Median distance of each view over the given rows, of signatures of unit norm."""
-        return tuple(median_distance(unit_rows(array[rows])) for array in self.arrays)
+        there = [array[rows] for array in self.arrays]
+        there = [array[~np.isnan(array).all(axis=1)] for array in there]
+        return tuple(median_distance(unit_rows(array)) if len(array) else 1.0 for array in there)
 
     def normalized(self, scales: tuple[float, ...], *, keep_views: bool) -> Floats | SignatureViews:
         """Unit rows divided by the scale of their view, as in the authors' program.
@@ -533,12 +623,39 @@ class SignatureTable:
         if len(arrays) == 1:
             return arrays[0]
         if not keep_views:
+            self.refuse_lacking("A method that takes signatures as vectors")
             return SignatureViews(arrays, self.weights).concatenate()
         # γ g ‖a − a′‖² is the distance of rows that are multiplied by the root of g.
         roots = np.sqrt(self.gamma_factors)
         return SignatureViews(
             tuple(root * array for root, array in zip(roots, arrays, strict=True)), self.weights
         )
+
+
+def _number(value: Any, attribute: Any, label: Any) -> float:
+    """A value of a signature as a number; the error says whose it is."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"The attribute {attribute!r} of {label!r} is no number: {value!r}."
+        ) from None
+
+
+def _holds_mappings(signatures: Any, also: type = Mapping) -> bool:
+    """Whether signatures name the attributes of each class."""
+    return (
+        isinstance(signatures, Mapping)
+        and bool(signatures)
+        and all(isinstance(row, (Mapping, also)) for row in signatures.values())
+    )
+
+
+def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
+    """Rows of some of the labels among all of them; NaN for the others."""
+    spread = np.full((len(labels), array.shape[1]), np.nan)
+    spread[np.searchsorted(labels, own)] = array
+    return spread
 
 
 def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> list[int] | slice:

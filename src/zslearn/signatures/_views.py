@@ -21,7 +21,7 @@ class SignatureViews:
     Parameters
     ----------
     arrays : tuple of arrays of shape (n_classes, n_attributes of the view)
-        One array per view.
+        One array per view; a row of NaN is of a class that lacks the view.
     weights : tuple of float
         Convex weights, one per view.
     """
@@ -71,8 +71,10 @@ class MultiSignatures:
     Parameters
     ----------
     views : mapping of str to signatures
-        Each view is a DataFrame (index: class labels) or a mapping label → vector. All views
-        describe the same classes, in any order. Each is normalised by itself.
+        Each view is a DataFrame (index: class labels) or a mapping label → vector, in any order.
+        Each is normalised by itself. A class may lack some of the views:
+        :class:`~zslearn.synthesis.GaussianEXEM` then compares it with others by the views that both
+        have, at weights that are divided by their sum; other methods refuse.
     weights : sequence of float or mapping of str to float, optional
         Non-negative weights of the views, divided by their sum. By default all are equal.
     gamma_factors : sequence of float or mapping of str to float, optional
@@ -110,9 +112,13 @@ class MultiSignatures:
 
     @property
     def index(self) -> pd.Index:
-        """Labels of the classes, as the first view has them."""
-        view = next(iter(self.views.values()))
-        return view.index if isinstance(view, pd.DataFrame) else pd.Index(list(view))
+        """Labels of the classes: those of the first view, then what the others have beside."""
+        listed = [v.index if isinstance(v, pd.DataFrame) else list(v) for v in self.views.values()]
+        every = pd.Index(listed[0], tupleize_cols=False)
+        for labels in listed[1:]:
+            more = pd.Index(labels, tupleize_cols=False)
+            every = every.append(more[~more.isin(every)]) if not more.isin(every).all() else every
+        return every
 
     def fingerprint_parts(self) -> list[Any]:
         """All that tells two of them apart, for digests."""

@@ -21,10 +21,12 @@ The space and the process are in `_gaussian_process`. Two numbers are found on t
   two groups, drawn half the way to `USUAL_ODDS`.
 
 Few samples of a class, in training or by :meth:`GaussianEXEM.add_examples`, move its mean away from
-what its signature says, by Bayes' rule. The error of means that other classes predict is larger
-than the process states, in each dimension by a factor that the seen classes tell,
-`variance_ratio_`. The log odds fall with what is left of the variance of the mean. Images without
-labels do the same, as far as they are taken for those of a class (`_unlabelled`).
+what its signature says, by Bayes' rule. The error of means that other classes predict is not what
+the process states; in each dimension the seen classes tell a factor, `variance_ratio_`. They span
+the space, and each of them a direction that the others do not: a further class has that part of its
+mean beyond the space, where its samples alone tell of it (`Beyond`). The log odds fall with what is
+left of the variance of the mean. Images without labels do the same within the space, as far as they
+are taken for those of a class (`_unlabelled`).
 """
 
 from __future__ import annotations
@@ -45,7 +47,14 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
-from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    block_budget,
+    scaled_rows,
+    take_rows,
+    to_numpy,
+)
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
@@ -311,8 +320,7 @@ def _confirmed_ratio(found: Floats, stated: Floats, n_classes: int) -> Floats:
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
 _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _AFTER_THE_PROCESS = (
-    *("variance", "doubt", "trust", "image_trust"),
-    *("unlabelled_trust", "unseen_odds", "temperature"),
+    *("variance", "doubt", "trust", "unlabelled_trust", "unseen_odds", "temperature"),
 )
 # Groups of seen classes that are left out, of five, to find the trust in images without labels;
 # images of the other classes held aside, one of so many; images looked at, about.
@@ -352,7 +360,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         How many independent samples a sample of a seen class is worth, in (0, 1]. Less than 1 where
         samples are near copies of one another, or classes differ in covariance: its signature then
         counts for more in the mean of a seen class. Unseen classes do not depend on it.
-    image_trust : float, default=0.3
+    image_trust : float, default=0.6
         The same for a sample of a class with few samples, in training or by :meth:`add_examples`.
         A search finds it where its folds give some samples of the classes that are left out back.
     unlabelled_trust : "cv" or float, default="cv"
@@ -390,9 +398,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
 
     Attributes
     ----------
-    matrix_ : ndarray of shape (n_features, n_dims)
-        From prepared features to the whitened space, of at most n_seen − 1 dimensions.
-    offset_ : ndarray of shape (n_dims,)
+    matrix_ : ndarray of shape (n_features, n_dims + n_few)
+        From prepared features to the whitened space, of at most n_seen − 1 dimensions, and to their
+        products with what the means of classes with a few samples have beyond it.
+    offset_ : ndarray of shape (n_dims + n_few,)
         What is taken from the product.
     norm_ : float or None
         The norm that whitened samples are brought to; None where they keep theirs.
@@ -412,9 +421,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         Mean squared distance of a seen class's mean from what the other classes predict.
     axis_weights_ : ndarray of shape (n_dims,)
         How much each dimension counts: all the same, unless there is `doubt`.
+    stated_variances_, found_variances_ : ndarray of shape (n_dims,)
+        What the process states for the distance of a seen class's mean from what the other classes
+        predict, and the squared distances, both averaged over the classes. The direction that no
+        other class spans does not count: what a further class has there lies beyond the space.
     variance_ratio_ : ndarray of shape (n_dims,)
-        Squared errors of the seen classes' means, each predicted by the others, by the variances
-        that were stated for them. The variance of a class with a few samples is multiplied by it.
+        The second by the first, drawn to their ratio over all dimensions where there are few
+        classes. The variance of a class with a few samples is multiplied by it.
     unlabelled_choices_ : dict of str to TrustChoice
         For candidates without labelled images "alone", and for "all" classes: the trust in images
         without labels that left-out classes chose, 0 where they lose by it, and their score without
@@ -434,6 +447,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     --------
     EXEM : Points in place of Gaussians; the paper's.
     zslearn.baselines.GFZSL : Regresses means and variances of features, one by one.
+    zslearn.metrics.VarianceDisplay : Shows the variances that are stated and those that are found.
 
     Notes
     -----
@@ -520,7 +534,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         *,
         layers: int = 2,
         trust: float = 0.3,
-        image_trust: float = 0.3,
+        image_trust: float = 0.6,
         unlabelled_trust: str | float = "cv",
         whitened_norm: bool = True,
         select: str | None = None,
@@ -568,12 +582,19 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         for models in sorted(same_process, key=lambda models: models[0]._of_space()):
             first = models[0]
             space = spaces.space(first.n_components, first.shrinkage, first.whitened_norm)
-            process = first._process_of(kernel, space.means, statistics.sizes)
+            if len(variants) == 1 and space.beyond is not None:
+                # Not left to the first examples; settings of a search may do without.
+                _ = space.beyond.products
+            worth = statistics.sizes * np.where(spaces.few, first.image_trust, 1.0)
+            process = first._process_of(kernel, space.means, worth)
             prior = process.leave_one_out()
             for model in models:
                 examples = ClassExamples(statistics.classes, statistics.sizes, space.means)
                 model._take(space, process, prior, examples, spaces.few, samples)
                 yield model
+
+    def _check_views(self, table: SignatureTable) -> None:
+        """Classes may lack views: the kernel compares those that both have."""
 
     def _of_space(self) -> tuple[Any, ...]:
         return self.n_components or 0, self.shrinkage, self.whitened_norm
@@ -607,14 +628,21 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.unlabelled_choices_: dict[str, TrustChoice] = {}
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
+        self._beyond = space.beyond
+        self._centered = ClassExamples(examples.labels[few], examples.counts[few], space.centered)
+        self._reach_beyond(self._centered.labels, self._centered.labels[:0])
         self.signal_variances_ = process.signal
         self.gamma_, self.alpha_ = float(process.kernel.gamma), float(process.alpha)
         self.log_evidence_ = process.log_evidence()
         many = ~few
-        errors = ((space.means - prior.means) ** 2)[many]
+        errors = (space.means - prior.means)[many]
+        # The direction that a class alone spans: of a further class, this lies beyond the space.
+        inside = errors - (errors * space.own).sum(axis=1, keepdims=True) * space.own
+        self.found_variances_, errors = (inside**2).mean(axis=0), errors**2
         self.loo_error_ = float(errors.sum(axis=1).mean())
         stated = (prior.variances + 1 / examples.counts[:, None])[many].mean(axis=0)
-        self.variance_ratio_ = _confirmed_ratio(errors.mean(axis=0), stated, len(errors))
+        self.stated_variances_ = stated
+        self.variance_ratio_ = _confirmed_ratio(self.found_variances_, stated, len(errors))
         predictive = self.variance == "predictive"
         self.axis_weights_ = 1 / (1 + (0.0 if predictive else self.doubt) * errors.mean(axis=0))
         sizes = examples.counts[many] * self.trust
@@ -702,7 +730,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         check_is_fitted(self)
         X, given = self._check_features(X), label_array(to_numpy(y), "y")
         check_consistent_length(X, given)
-        z = np.asarray(to_numpy(self._whitened(self._prepare(X).whole())), dtype=np.float64)
+        prepared = np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
+        z = self._whitened(prepared)
         with _lock_of(self):
             table = self._described.table
             if signatures is not None:
@@ -711,11 +740,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             table = table.with_undescribed(unknown)
             trial = copy.copy(self)
             trial._examples = self._examples.with_samples(given, z)
+            trial._add_beyond(prepared, given)
             trial._undescribed = np.union1d(self._undescribed, unknown)
             if len(table.labels) > len(self.classes_) or self.unseen_odds_ is None:
                 trial._describe(table)
             else:
-                trial._describe_again(np.unique(given))
+                trial._describe_again(np.unique(given), self._centered.labels)
             self.__dict__.update(trial.__dict__)
         return self
 
@@ -856,7 +886,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 for _ in self._learn(part, part.sums, [model]):
                     pass
             images, others = (
-                np.asarray(to_numpy(model._whitened(training.take(rows[which]))), dtype=np.float64)
+                np.asarray(to_numpy(model._within_and_beyond(training.take(rows[which]))))
                 for which in (left, ~left & aside)
             )
             scored = partial(model._scores_after, training.signatures, training.classes)
@@ -874,32 +904,89 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         signatures, labels = signatures[candidates], labels[candidates]
         adapted = copy.copy(self)
         if trust:
-            sums = self._sums_of_pile(lambda: [pile], signatures, labels, trust)
+            within = pile[:, : len(self.center_)]
+            sums = self._sums_of_pile(lambda: [within], signatures, labels, trust)
             assert sums is not None
             adapted._unlabelled = ClassExamples(labels, trust * sums.counts, sums.means)
         return np.asarray(self._of_whitened(pile) @ adapted.synthesize(signatures, labels).T)
 
-    def _describe_again(self, labels: NDArray[Any]) -> None:
-        """Make the parameters of some described classes anew."""
+    def _describe_again(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
+        """Make the parameters of some described classes anew; `before` had a column each."""
         table, parameters = self._described
         rows = table.positions(labels)
         signatures = table.subset(rows).normalized(self.signature_scale_, keep_views=True)
-        parameters = parameters.copy()
-        parameters[rows] = self.synthesize(signatures, labels)
-        self._described = type(self._described)(table, parameters)
+        new = self.synthesize(signatures, labels)
+        wider = np.zeros((len(parameters), new.shape[1]))
+        first = new.shape[1] - 1 - (self.matrix_.shape[1] - len(self.center_))
+        wider[:, :first], wider[:, -1] = parameters[:, :first], parameters[:, -1]
+        if first < parameters.shape[1] - 1:
+            at = first + np.searchsorted(self._centered.labels, before)
+            wider[:, at] = parameters[:, first:-1]
+        wider[rows] = new
+        self._described = type(self._described)(table, wider)
+
+    def _add_beyond(self, X: Floats, labels: NDArray[Any]) -> None:
+        """Take in what samples have beyond the space, of classes with a few of them."""
+        there = ~is_among(labels, self.seen_classes_[~self._few])
+        if self._beyond is None or not there.any():
+            return
+        X, labels, before = X[there], labels[there], self._centered.labels
+        centered = X - self._beyond.center
+        if self.norm_ is not None:
+            n_dims = len(self.center_)
+            z = X @ self.matrix_[:, :n_dims] - self.offset_[:n_dims]
+            centered = centered * self.norm_ / np.multiply(*scaled_rows(z)[1:])
+        self._centered = self._centered.with_samples(labels, centered)
+        self._reach_beyond(np.unique(labels), before)
+
+    def _reach_beyond(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
+        """Make the columns of some classes; those of the classes `before` are there."""
+        if self._beyond is None or not len(labels):
+            return
+        n_dims, now = len(self.center_), self._centered.labels
+        matrix = np.empty((len(self.matrix_), n_dims + len(now)))
+        offset = np.empty(matrix.shape[1])
+        kept = [*range(n_dims), *(n_dims + np.searchsorted(now, before))]
+        matrix[:, kept], offset[kept] = self.matrix_, self.offset_
+        at = np.searchsorted(now, labels)
+        columns = self._beyond.products @ self._centered.means[at].T
+        matrix[:, n_dims + at], offset[n_dims + at] = columns, self._beyond.center @ columns
+        self.matrix_, self.offset_ = matrix, offset
+
+    def _forget(self, labels: NDArray[Any]) -> None:
+        """Drop the samples of some classes, labelled ones and those that were taken for theirs."""
+        if self._beyond is not None:
+            further = ~is_among(self._centered.labels, labels)
+            kept = np.concatenate([np.ones(len(self.center_), dtype=bool), further])
+            self.matrix_, self.offset_ = self.matrix_[:, kept], self.offset_[kept]
+        self._examples, self._centered, self._unlabelled = (
+            ClassExamples(*(part[~is_among(known.labels, labels)] for part in known))
+            for known in (self._examples, self._centered, self._unlabelled)
+        )
+        self._undescribed = np.setdiff1d(self._undescribed, labels)
 
     def _whitened(self, X: Array) -> Array:
         """Prepared features in the whitened space."""
-        return into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
+        n_dims = len(self.center_)
+        matrix, offset = self.matrix_[:, :n_dims], self.offset_[:n_dims]
+        return into_space(X, matrix, offset, self.norm_, self.center_)
 
     def embed(self, X: Array) -> Array:
-        """Whitened samples z as (z, 1), or as (z², z, 1) with variance="predictive"."""
-        return self._of_whitened(self._whitened(X))
+        """Whitened samples z as (z, e, 1), or as (z², z, e, 1) with variance="predictive".
+
+        e are their products with what lies beyond the space of the means of classes with few
+        samples, of which there may be none.
+        """
+        return self._of_whitened(self._within_and_beyond(X))
+
+    def _within_and_beyond(self, X: Array) -> Array:
+        """Samples in the space, and their products with what lies beyond it."""
+        return into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
 
     def _of_whitened(self, z: Array) -> Array:
-        """Whitened samples as their product with the parameters of classes needs them."""
-        xp = compat.array_namespace(z)
-        squares = [z * z] if self.variance == "predictive" else []
+        """Samples in the space and beyond it, as their product with the parameters needs them."""
+        xp, n_dims = compat.array_namespace(z), len(self.center_)
+        squares = [z[:, :n_dims] ** 2] if self.variance == "predictive" else []
         return xp.concat([*squares, z, xp.ones_like(z[:, :1])], axis=1)
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
@@ -914,6 +1001,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         parts = natural_parameters(
             classes, predictive=self.variance == "predictive", axis_weights=self.axis_weights_
         )
+        parts = self._with_residuals(parts, labels)
         parameters = np.concatenate(parts, axis=1) / self.temperature_
         parameters[:, -1] += as_unseen * self._log_odds(as_unseen)
         return parameters
@@ -924,6 +1012,27 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         if odds is None:
             odds = len(self.seen_classes_) / max(int((as_unseen == 1).sum()), 1)
         return float(np.log(odds))
+
+    def _with_residuals(
+        self, parts: tuple[Floats, ...], labels: NDArray[Any] | None
+    ) -> tuple[Floats, ...]:
+        """Natural parameters, with those of what lies beyond the space."""
+        n_further = self.matrix_.shape[1] - len(self.center_)
+        if not n_further:
+            return parts
+        *first, constant = parts
+        further, constant = np.zeros((len(constant), n_further)), constant.copy()
+        if labels is not None and self._beyond is not None:
+            few = self._centered
+            rows = np.flatnonzero(is_among(labels, few.labels))
+            at = np.searchsorted(few.labels, labels[rows])
+            worth = self._beyond.signal * self.image_trust * few.counts[at]
+            share = worth / (1 + worth)
+            further[rows, at] = share
+            columns = self.matrix_[:, len(self.center_) + at]
+            squares = np.einsum("ij,ji->i", few.means[at], columns)
+            constant[rows, 0] -= 0.5 * share**2 * squares
+        return (*first, further, constant)
 
     def _gaussians(
         self, signatures: Signatures, labels: NDArray[Any] | None
@@ -964,7 +1073,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         if not len(rows):
             return ClassGaussians(means, variances), as_unseen
         at = np.searchsorted(self._examples.labels, labels[rows])
-        counts, typical = self._examples.counts[at], float(np.median(self._examples.counts))
+        counts = self._examples.counts[at]
         m, v = prior.means[rows].copy(), prior.variances[rows].copy()
         # A class of the training data is predicted by the others.
         trained = is_among(labels[rows], self.seen_classes_)
@@ -975,11 +1084,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         v[trained & few] *= self.variance_ratio_
         unknown = is_among(labels[rows], self._undescribed)
         m[unknown], v[unknown] = 0.0, (self.exemplars_[~self._few] ** 2).mean(axis=0)
-        worth = self.trust * counts
-        if few.any():
-            # No more than a class of the usual size is worth.
-            most = self.trust * np.maximum(counts, typical)
-            worth = np.where(few, np.minimum(self.image_trust * counts, most), worth)
+        worth = np.where(few, self.image_trust, self.trust) * counts
         found = posterior(ClassGaussians(m, v), worth, self._examples.means[at])
         means[rows], variances[rows] = found.means, found.variances
         as_unseen[rows] = np.where(few, (found.variances / v).mean(axis=1), 0.0)

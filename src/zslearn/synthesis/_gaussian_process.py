@@ -41,11 +41,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from zslearn._utils._array import Array, Floats, move_like, unit_rows
+from zslearn._utils._array import Array, Floats, move_like, scaled_rows, unit_rows
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn.base._class_statistics import ClassStatistics
@@ -56,8 +57,8 @@ from zslearn.synthesis._exemplars import ExemplarSpaces
 
 # Variances and singular values that are a smaller share of the largest are rounding error.
 _ROUNDING = 1e-12
-# So many samples of a class are few, where others have more than twice as many.
-_FEW = 20
+# So many samples of a class are few, where they are a smaller share of those of a usual class.
+_FEW, _FEW_SHARE = 20, 0.75
 # In fewer dimensions samples keep their norm, which then tells classes apart.
 _FEWEST_DIMENSIONS = 8
 
@@ -71,19 +72,54 @@ class WhitenedSpace:
     norm: float | None  # what samples are brought to next; None leaves them as they are
     center: Floats  # taken last: the mean of the class means again
     means: Floats  # of the seen classes; that of those with more than a few samples is zero
+    own: Floats  # unit vectors that are orthogonal to what all these but one span; else zeros
+    beyond: Beyond | None  # what the class means do not span
+    centered: Floats  # prepared features of classes with few samples, less the center, scaled
+
+
+@saved_part
+class Beyond:
+    """Whitened directions that are orthogonal to all class means, where a further class may lie.
+
+    How far is seen from the mean of each class: its squared distance from the affine hull of the
+    others, less the noise of its samples. `signal` is that divided by the noise of one sample.
+    """
+
+    def __init__(self, whitening: Floats, matrix: Floats, center: Floats, signal: float) -> None:
+        self._whitening, self._matrix = whitening, matrix
+        self.center, self.signal = center, signal
+        self._products: Floats | None = None
+
+    @property
+    def products(self) -> Floats:
+        """A matrix Q: prepared features x and x' less the center have the inner product xᵀ Q x'."""
+        if self._products is None:
+            self._products = self._whitening @ self._whitening.T - self._matrix @ self._matrix.T
+        return self._products
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"center": self.center, "signal": self.signal, "_products": self.products}
 
 
 def into_space(
     X: Array, matrix: Floats, offset: Floats, norm: float | None, center: Floats
 ) -> Array:
-    """Take features of any library into a space."""
+    """Take features of any library into a space; further columns of the matrix are kept behind."""
     z = X @ move_like(matrix, X) - move_like(offset, X)[None, :]
-    return z if norm is None else unit_rows(z) * norm - move_like(center, X)[None, :]
+    if norm is None:
+        return z
+    n_dims = len(center)
+    inside, largest, length = scaled_rows(z[:, :n_dims])
+    inside = inside * norm - move_like(center, X)[None, :]
+    if n_dims == len(offset):
+        return inside
+    further = z[:, n_dims:] / largest / length * norm
+    return compat.array_namespace(z).concat([inside, further], axis=1)
 
 
 def few_samples(sizes: Floats) -> NDArray[np.bool_]:
     """Which classes have few samples beside the others: their means say little of the space."""
-    few = (sizes <= _FEW) & (sizes < np.median(sizes) / 2)
+    few = (sizes <= _FEW) & (sizes < _FEW_SHARE * np.median(sizes))
     # The others are to span a space.
     return few if (~few).sum() >= 2 else np.zeros_like(few)
 
@@ -129,27 +165,45 @@ class WhitenedSpaces:
         # With little shrinkage, a direction without any variance must not count for everything.
         roots = np.sqrt(np.maximum(shrunk, _ROUNDING * max(variance, float(shrunk.max()))))
         means = means / roots
-        _, lengths, axes = scipy.linalg.svd(means[many], full_matrices=False)
+        u, lengths, axes = scipy.linalg.svd(means[many], full_matrices=False)
         rank = max(1, int((lengths > np.sqrt(_ROUNDING) * lengths[0]).sum()))
         axes = _with_sign(axes[:rank])
-        matrix = (vectors / roots) @ axes.T
+        matrix, start = (vectors / roots) @ axes.T, center
         offset = center @ matrix
         if projection.components is not None:
             matrix = projection.components.T @ matrix
             offset = offset + projection.mean @ matrix
+            start = projection.mean + center @ projection.components
+        sizes, noise = self.statistics.sizes, values / roots**2
+        within = float((axes**2 @ noise).sum())
+        rest = float(noise.sum()) - within
+        # Whether each class has a direction of its own, which the others do not span.
+        apart = 2 < rank + 1 == many.sum()
+        beyond = None
+        if apart and rank < len(noise) and rest > _ROUNDING * within:
+            distances = 1 / ((u[:, :rank] / lengths[:rank]) ** 2).sum(axis=1)
+            signal = max(0.0, float((distances / rest - 1 / sizes[many]).mean()))
+            whitening = vectors / roots
+            if projection.components is not None:
+                whitening = projection.components.T @ whitening
+            beyond = Beyond(whitening, matrix, start, signal)
+        centered = self.statistics.means[self.few] - start
         means = means @ axes.T
-        if not common_norm or rank < _FEWEST_DIMENSIONS:
-            return WhitenedSpace(matrix, offset, None, np.zeros(rank), means)
-        sizes = self.statistics.sizes
-        share = max(float(sizes.sum()) - len(sizes), 1.0) / float(sizes.sum())
-        within = share * float((axes**2 @ (values / roots**2)).sum())
-        # The mean of few samples has a good part of their own deviation in it.
-        left = np.where(self.few, 1 - 1 / np.maximum(sizes, 1.0), 1.0)
-        squares = (means**2).sum(axis=1) + within * left
-        norm = float(np.sqrt(sizes[many] @ squares[many] / sizes[many].sum()))
-        scaled = means * (norm / np.sqrt(np.where(squares > 0, squares, 1.0)))[:, None]
-        center = scaled[many].mean(axis=0)
-        return WhitenedSpace(matrix, offset, norm, center, scaled - center)
+        norm, center = None, np.zeros(rank)
+        if common_norm and rank >= _FEWEST_DIMENSIONS:
+            share = max(float(sizes.sum()) - len(sizes), 1.0) / float(sizes.sum())
+            # The mean of few samples has a good part of their own deviation in it.
+            left = np.where(self.few, 1 - 1 / np.maximum(sizes, 1.0), 1.0)
+            squares = (means**2).sum(axis=1) + share * within * left
+            norm = float(np.sqrt(sizes[many] @ squares[many] / sizes[many].sum()))
+            factors = (norm / np.sqrt(np.where(squares > 0, squares, 1.0)))[:, None]
+            scaled, centered = means * factors, centered * factors[self.few]
+            center = scaled[many].mean(axis=0)
+            means = scaled - center
+        own = np.zeros_like(means[many])
+        if apart:
+            own = unit_rows(np.linalg.pinv(means[many], rcond=np.sqrt(_ROUNDING)).T)
+        return WhitenedSpace(matrix, offset, norm, center, means, own, beyond, centered)
 
 
 def _with_sign(rows: Floats) -> Floats:

@@ -104,6 +104,11 @@ def check_top_k(estimator: Any) -> None:
     best = -np.sort(-model.decision_function(X), axis=1)[:, :3]
     expect.close(scores, best, "the three best scores")
     expect.equal(labels[:, 0], model.predict(X), "the first of the best")
+    if hasattr(model, "predict_proba"):
+        chances = -np.sort(-model.predict_proba(X), axis=1)[:, :3]
+        again, best = model.predict_top_k(X, k=3, proba=True)
+        expect.equal(again, labels, "the best classes with proba=True")
+        expect.close(best, chances, "the three largest probabilities")
     twice = [row for row in labels.tolist() if len(set(row)) < 3]
     expect.that(not twice, f"a class is named twice for a sample: {twice[:1]}")
 
@@ -307,6 +312,38 @@ def check_described_later(estimator: Any) -> None:
     later, at_fit = (m.decision_function(unused_rows()) for m in (model, whole))
     what = "the scores after add_classes, compared with describing all classes at fit,"
     expect.equal(later, at_fit, what)
+
+
+def check_described_by_name(estimator: Any) -> None:
+    """Classes are described by attribute, or like another one, and forgotten again.
+
+    Values by name give what rows give, and a class that is removed leaves nothing behind; one with
+    training images is refused, and the model stays as it was.
+    """
+    _skip_if_scaled_by_all(estimator)
+    look = "Leave add_classes and remove_classes to the base; override _forget where more is kept."
+    expect, whole, table = Expect(estimator, look), fitted(estimator), problem().signatures
+    model, late = copy.deepcopy(fitted(estimator, "without late classes")), late_classes()
+    like, first = model.seen_classes_[0], table.columns[0]
+    with quiet():
+        model.add_classes({name: dict(table.loc[name].iloc[::-1]) for name in late})
+        model.add_classes({"zz-like": {first: table.loc[late[0], first]}}, like=like)
+    (row,) = model.signature_table_.arrays[0][model.classes_ == "zz-like"]
+    expected = [table.loc[late[0], first], *table.loc[like].iloc[1:]]
+    expect.equal(row, np.asarray(expected), "the signature of a class like another one")
+    with quiet():
+        returned = model.remove_classes(["zz-like"])
+    expect.that(returned is model, "remove_classes does not return the estimator")
+    expect.equal(model.classes_, whole.classes_, "classes_ after remove_classes")
+    before = model.decision_function(unused_rows())
+    what = "the scores of classes described by name, once another class was removed,"
+    expect.equal(before, whole.decision_function(unused_rows()), what)
+    try:
+        model.remove_classes([like])
+    except ValueError:
+        expect.equal(model.decision_function(unused_rows()), before, "the scores after a refusal")
+    else:
+        expect.fail("remove_classes removes a class with training images")
 
 
 def check_several_views(estimator: Any) -> None:

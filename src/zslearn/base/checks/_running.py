@@ -29,6 +29,7 @@ _CHECKS: tuple[Check, ...] = (
     _behaviour.check_unused_class,
     _behaviour.check_each_class_alone,
     _behaviour.check_described_later,
+    _behaviour.check_described_by_name,
     _behaviour.check_several_views,
     _behaviour.check_predicting_changes_nothing,
     _behaviour.check_error_leaves_the_model,

@@ -7,17 +7,20 @@ methods, groups and classes are named by their positions in its lists.
   features, signatures, protocol and grid, with their classes, the unseen ones first.
 - `table`: the main numbers, a row per method and group; each cell has the mean over seeds and class
   splits and its standard deviation over the seeds, whether it is the best or does not differ from
-  it, and the published number with the difference where the features are the same.
+  it, and the published number with the difference where features and split are the same. They are
+  not rounded: the page rounds what it prints.
 - `runs`: one per record, with its choices, its seen–unseen curve and the scores of its search.
-- `by_class`: accuracies of classes in thousandths, what each is taken for most often and how often.
+- `by_class`: accuracies of classes in millionths, what each is taken for most often and how often.
 - `ranks`: mean ranks by metric, with the places of methods that do not differ.
-- `images`, `versions`, `commands`, `facts`, `title` and `summary`.
+- `images`, `answers`, `versions`, `commands`, `facts`, `title` and `summary`.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -28,13 +31,13 @@ import pandas as pd
 from zslearn._utils._array import Floats
 from zslearn._utils._messages import plain
 from zslearn.datasets._xlsa17 import XLSA17
-from zslearn.experiments._examples import Images
+from zslearn.experiments._examples import Images, data_uri, thumbnail
 from zslearn.experiments._methods import METHODS
 from zslearn.experiments._names import (
     canonical_dataset,
     canonical_method,
     is_drawn,
-    is_fraction,
+    is_published_split,
     method_style,
     metric_label,
     same_features,
@@ -59,10 +62,16 @@ MOST_NUMBERS = 120_000
 #: So many points of a curve, and values of a hyper-parameter, are shown.
 _MOST_POINTS, _MOST_VALUES = 160, 40
 _LONGEST = 120
+#: The longest side of an image with its answer, in points.
+_SIDE = 48
+#: A number before the name of a class, and what joins its words.
+_NUMBERED = re.compile(r"^\d+[._]+(?=[^\W\d_])")
+_JOINED = re.compile(r"(?<=[^\W_])[_+]+(?=[^\W_])")
 
 MEANINGS = {
     "per_class_accuracy": "accuracy per class, unseen classes among these",
-    "harmonic": "harmonic mean of seen and unseen accuracy, without calibration",
+    "harmonic": "harmonic mean of seen and unseen accuracy without calibration, of the model tuned "
+    "for accuracy, or not tuned",
     "calibrated_seen": "accuracy on seen classes among all, calibrated",
     "calibrated_unseen": "accuracy on unseen classes among all, calibrated",
     "calibrated_harmonic": "harmonic mean of the two, calibrated",
@@ -95,16 +104,16 @@ _FIXED = ("glyphs",)
 _NAMED = {name.casefold(): name for name in (*_FIXED, *XLSA17)}
 
 
-def number(value: Any, digits: int = 5) -> float | None:
-    """A number with so many digits after the point; None where there is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+def number(value: Any, digits: int | None = None) -> float | None:
+    """A finite number, whole or with so many digits after the point; None where there is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
-    return round(float(value), digits) if math.isfinite(value) else None
+    return float(value) if digits is None else round(float(value), digits)
 
 
 def significant(value: Any, digits: int = 4) -> float | None:
     """A number of any size with so many digits; None where there is none."""
-    found = number(value, 300)
+    found = number(value)
     return None if found is None else float(f"{found:.{digits}g}")
 
 
@@ -125,7 +134,12 @@ def signatures_label(semantic: str) -> str:
 
 
 def build_report(
-    records: Sequence[Record], numbers: pd.DataFrame, images: Images, *, title: str | None = None
+    records: Sequence[Record],
+    numbers: pd.DataFrame,
+    images: Images,
+    *,
+    title: str | None = None,
+    answers: tuple[str, Iterable[tuple[Any, str, str]]] | None = None,
 ) -> Part:
     """Gather what a page shows."""
     known = list(METHODS)
@@ -152,6 +166,7 @@ def build_report(
     return {
         "title": text(title) if title else f"Zero-shot learning on {_names_in_words(datasets)}",
         "summary": _summary(table, methods, len(groups)),
+        "answers": None if answers is None else _answers(*answers),
         "facts": _facts(runs, groups, methods, records),
         "methods": [{"name": text(n), "color": s.color, "line": s.line} for n, s in styles],
         "groups": groups,
@@ -163,6 +178,15 @@ def build_report(
         "versions": versions_of(records),
         "commands": commands_of(records),
     }
+
+
+def _answers(caption: str, images: Iterable[tuple[Any, str, str]]) -> Part:
+    """Images with what was said of them and what they are."""
+    shown = [
+        {"source": data_uri(thumbnail(image, _SIDE)), "answer": text(answer), "truth": text(truth)}
+        for image, answer, truth in images
+    ]
+    return {"caption": text(caption), "images": shown}
 
 
 def _groups(keys: Sequence[tuple[str, ...]]) -> list[Part]:
@@ -314,8 +338,8 @@ def by_class_of(records: Sequence[Record], classes: Sequence[str]) -> Part | Non
     if not found:
         return None
 
-    def thousandths(share: Any) -> int:
-        return round(float(share) * 1000)
+    def millionths(share: Any) -> int:
+        return round(float(share) * 1_000_000)
 
     taken_for: list[int | None] = []
     share_of: list[int | None] = []
@@ -323,16 +347,18 @@ def by_class_of(records: Sequence[Record], classes: Sequence[str]) -> Part | Non
         shares = {other: s for other, s in confused.get(name, {}).items() if other in places}
         worst = max(shares, key=lambda other: shares[other]) if shares else None
         taken_for.append(None if worst is None else places[worst])
-        share_of.append(None if worst is None else thousandths(shares[worst] / len(found[name])))
-    accuracy = [thousandths(np.mean(found[name])) if name in found else None for name in classes]
+        share_of.append(None if worst is None else millionths(shares[worst] / len(found[name])))
+    accuracy = [millionths(np.mean(found[name])) if name in found else None for name in classes]
     return {"accuracy": accuracy, "taken_for": taken_for, "share": share_of}
 
 
 def shown_names(classes: Sequence[str]) -> list[str]:
-    """Names that a page can show, no two of them the same."""
+    """Names as a person writes them, no two of them the same: "001.Night_Heron" is Night Heron."""
+    as_words = [_JOINED.sub(" ", _NUMBERED.sub("", text(name))) for name in classes]
+    counts = Counter(as_words)
     names: dict[str, None] = {}
-    for name in classes:
-        shown, again = text(name), 1
+    for name, words in zip(classes, as_words, strict=True):
+        shown, again = words if counts[words] == 1 else text(name), 1
         while shown in names:
             again += 1
             shown = f"{text(name)} ({again})"
@@ -356,12 +382,20 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
         & (data["semantic"] == "attributes")
     ]
     common = {name: _common(records, name, summary) for name in ORIGIN}
+    # Data and splits that are not known to be the paper's.
+    places = zip(records["dataset"], records["split"], records["split_version"], strict=True)
+    others = {
+        (data, _shown_split(split, summary))
+        for data, split, version in places
+        if not is_published_split(split, str(version))
+    }
     rows: list[Part] = []
     origins: list[Any] = frame.to_dict("records")
     for position, origin in enumerate(origins):
-        method = str(origin["method"])
+        method, where_run = str(origin["method"]), common | origin
         labels = [signatures_label(origin[n]) if n == "semantic" else origin[n] for n in where]
-        cells = _cells(summary, position, of_paper, method, common | origin)
+        is_same_split = (where_run["dataset"], where_run["split"]) not in others
+        cells = _cells(summary, position, of_paper, method, where_run, is_same_split)
         rows.append(
             {"method": methods.index(method), "where": [*map(text, labels)], "cells": cells}
         )
@@ -372,7 +406,7 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
             "meaning": MEANINGS[name],
             "published": any(row["cells"][i]["published"] is not None for row in rows),
         }
-        for i, name in enumerate(name for name in SUMMARY if (records["metric"] == name).any())
+        for i, name in enumerate(name for name in SUMMARY if metric_label(name) in summary.mean)
     ]
     heads = ["signatures" if name == "semantic" else name for name in where]
     notes = _notes(summary, records, rows)
@@ -381,14 +415,22 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
 
 def _common(records: pd.DataFrame, name: str, summary: RunSummary) -> str:
     """What all records have in common; class splits go together as "ss"."""
-    if name == "split" and summary.class_splits:
-        return "ss"
     value = records[name].iloc[0] if name in records else ""
-    return "" if pd.isna(value) else str(value)
+    value = "" if pd.isna(value) else str(value)
+    return _shown_split(value, summary) if name == "split" else value
+
+
+def _shown_split(split: str, summary: RunSummary) -> str:
+    return "ss" if split in summary.class_splits else split
 
 
 def _cells(
-    summary: RunSummary, position: int, of_paper: pd.DataFrame, method: str, origin: Record
+    summary: RunSummary,
+    position: int,
+    of_paper: pd.DataFrame,
+    method: str,
+    origin: Record,
+    is_same_split: bool,
 ) -> list[Part]:
     """The cells of a row, one per metric."""
     split = str(origin["split"]).casefold()
@@ -413,7 +455,7 @@ def _cells(
             row = (same or found)[0]
             value = row["value"] / (100 if row["unit"] == "%" else 1)
             features = "" if same else row["features"]
-            difference = mean - value if same else None
+            difference = mean - value if same and is_same_split else None
         cells.append(
             {
                 "mean": mean,
@@ -439,7 +481,7 @@ def _notes(summary: RunSummary, records: pd.DataFrame, rows: list[Part]) -> list
     if versions != ["PS1"]:
         notes.append(
             "Published numbers are on version PS1 of the new splits; these runs are on "
-            f"{', '.join(map(text, versions))}."
+            f"{', '.join(map(text, versions))}, where no difference is shown."
         )
     others = sorted({cell["features"] for cell in cells} - {""})
     if others:
@@ -460,11 +502,7 @@ def _run(record: Record) -> Part:
     return {
         "setting": text(record["setting"]),
         "seed": record.get("seed"),
-        "metrics": {
-            text(metric_label(name)): round(value, 4)
-            for name, value in metrics.items()
-            if is_fraction(name)
-        },
+        "ausuc": number(metrics.get("ausuc")),
         "hyper_parameters": {text(name): written(value) for name, value in chosen.items()},
         "edges": {text(name): edge for name, (_, edge) in checked_edges(record).items()},
         "factor": significant(record.get("calibration_factor")),
@@ -494,8 +532,8 @@ def curve_of(record: Record) -> Part | None:
     kept = np.unique([*_spaced(unseen, seen), *found.values()])
     places = {name: int(np.searchsorted(kept, place)) for name, place in found.items()}
     return {
-        "unseen": unseen[kept].round(4).tolist(),
-        "seen": seen[kept].round(4).tolist(),
+        "unseen": unseen[kept].round(9).tolist(),
+        "seen": seen[kept].round(9).tolist(),
         "factor": [significant(factor) for factor in factors[kept].tolist()],
         "plain": places.get("plain"),
         "calibrated": places.get("calibrated"),
@@ -544,7 +582,7 @@ def landscape_of(record: Record) -> Part | None:
         "y": text(found["y_name"] or ""),
         "x_values": [written(value) for value in found["x_values"]],
         "y_values": [written(value) for value in found["y_values"] or []],
-        "mean": [[number(v, 4) for v in row] for row in np.atleast_2d(found["mean"]).tolist()],
+        "mean": [[number(v, 9) for v in row] for row in np.atleast_2d(found["mean"]).tolist()],
         "chosen": None if place is None else [0, *place][-2:],
         "others": [text(name) for name in found["others"]],
     }
@@ -591,11 +629,10 @@ def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Part | Non
     return {
         "title": f"{metric_label(metric)}, over {over}",
         "methods": [methods.index(str(name)) for name in ranking.mean_ranks.index],
-        "mean_ranks": np.round(ranks, 3).tolist(),
+        "mean_ranks": ranks.tolist(),
         "critical_difference": difference,
         "statistic": number(ranking.statistic),
-        # As printed; a smaller one is 0 to a reader.
-        "pvalue": number(ranking.pvalue, 6),
+        "pvalue": number(ranking.pvalue),
         "not_different": [list(places) for places in ranges],
         "note": note.strip(),
     }

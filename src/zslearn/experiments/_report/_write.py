@@ -81,6 +81,7 @@ def write_report(
     path: str | os.PathLike[str] = "report.html",
     *,
     title: str | None = None,
+    answers: tuple[str, Iterable[tuple[Any, str, str]]] | None = None,
 ) -> Path:
     """Write records of runs as one page that a browser shows without a network.
 
@@ -95,6 +96,9 @@ def write_report(
         The page; it is written whole or not at all.
     title : str, optional
         What stands above; by default the data sets are named.
+    answers : tuple of a caption and (image, answer, truth), optional
+        Images, as arrays of grey levels or colours, with what a method said of each and what it is.
+        They stand at the top.
 
     Returns
     -------
@@ -125,7 +129,7 @@ def write_report(
     images: Images = {}
     for folder in folders:
         images |= read_examples(folder)
-    page = render_page(build_report(records, numbers, images, title=title))
+    page = render_page(build_report(records, numbers, images, title=title, answers=answers))
     target = Path(path)
     with replacing(target) as temporary:
         temporary.write_text(page, encoding="utf-8")

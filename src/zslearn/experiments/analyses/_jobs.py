@@ -8,7 +8,6 @@ other. A finished job is not computed again; one that was stopped is not there.
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,7 +29,7 @@ from zslearn.experiments._protocol import GRIDS, Protocol
 from zslearn.experiments._records import is_finished, read_record, slug, write_computed
 from zslearn.experiments._runs import data_origin, split_slug
 from zslearn.experiments._tuning import TuningOptions, tune_with_views
-from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
+from zslearn.model_selection._search import ZeroShotSearchCV
 
 
 def write_value(value: Any) -> str:
@@ -176,9 +175,7 @@ class JobRunner:
                 also=also or {},
             )
             estimator = self.protocol.prepare(found.make(), seed).set_params(**fixed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", GridEdgeWarning)
-                self._searches[key] = tune_with_views(found.tune, estimator, data, options)
+            self._searches[key] = tune_with_views(found.tune, estimator, data, options)
         return self._searches[key]
 
     def refit(self, search: ZeroShotSearchCV, data: ZeroShotDataset, **parameters: Any) -> Any:

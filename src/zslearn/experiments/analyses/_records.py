@@ -180,7 +180,7 @@ def draw_curves(ax: Any, frame: pd.DataFrame, *, y: str, ylabel: str) -> None:
     """Seen–unseen curves, or harmonic means against unseen accuracy.
 
     Of several seeds the curve of the first is drawn; areas in the legend are means over all, the
-    best method first. A circle is without calibration, a diamond calibrated.
+    best method first. A circle is at factor 0, a diamond calibrated.
     """
     runs = frame.drop_duplicates("run")
     areas = runs.groupby("method")["ausuc"].agg(["mean", "std"])

@@ -17,6 +17,7 @@ two numbers around it.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -223,7 +224,7 @@ class FewShots:
 
     def _logistic(self, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
         data, penalty = self._data, self._penalty(k)
-        model = _logistic(penalty).fit(_unit(data.X[drawn]), data.y[drawn])
+        model = _logistic(penalty, _unit(data.X[drawn]), data.y[drawn])
         predicted = model.predict(_unit(rest.X_test_unseen))
         accuracy = float(per_class_accuracy(rest.y_test_unseen, predicted))
         return {"metrics": {ACCURACY: accuracy}, "hyper_parameters": {"C": penalty}}
@@ -233,13 +234,16 @@ class FewShots:
         found = np.zeros(len(_PENALTIES))
         for _, few, test in self._folds(k):
             for i, penalty in enumerate(_PENALTIES):
-                predicted = _logistic(penalty).fit(X[few], y[few]).predict(X[test])
+                predicted = _logistic(penalty, X[few], y[few]).predict(X[test])
                 found[i] += per_class_accuracy(y[test], predicted)
         return _PENALTIES[int(found.argmax())]
 
 
-def _logistic(penalty: float) -> LogisticRegression:
-    return LogisticRegression(C=penalty, max_iter=1000)
+def _logistic(penalty: float, X: Floats, y: Any) -> LogisticRegression:
+    with warnings.catch_warnings():
+        # One image of each class is what is asked for.
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        return LogisticRegression(C=penalty, max_iter=1000).fit(X, y)
 
 
 def _unit(X: Any) -> Floats:

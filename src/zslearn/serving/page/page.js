@@ -1,9 +1,13 @@
 "use strict";
 /* Text from the model and from people is set as text, never as HTML. */
 const $ = (id) => document.getElementById(id);
-const state = { about: null, classes: [], pictures: [], token: "", values: [], trial: null, timer: 0 };
+const state = {
+  about: null, classes: [], pictures: [], examples: [], token: "", values: [], trial: null, timer: 0,
+  pending: null, // the picture that a new class is described for
+};
 const TOP = 5;
 const SHOWN_CLASSES = 300;
+const SHOWN_THUMBS = 12;
 
 function make(tag, className, text) {
   const element = document.createElement(tag);
@@ -17,11 +21,49 @@ function say(id, text, bad) {
   $(id).classList.toggle("bad", Boolean(bad));
 }
 
+function countOf(n, what) {
+  return n + " " + what + (n === 1 ? "" : "s");
+}
+
+function button(text, className, action) {
+  const made = make("button", className, text);
+  made.type = "button";
+  made.addEventListener("click", action);
+  return made;
+}
+
+function thumb(picture) {
+  const image = make("img", "thumb");
+  image.src = picture.image.src;
+  image.alt = image.title = picture.file.name;
+  return image;
+}
+
+function showThumbs(list, pictures, tag) {
+  list.replaceChildren(...pictures.slice(0, SHOWN_THUMBS).map((picture) => {
+    const item = make(tag);
+    item.append(thumb(picture));
+    return item;
+  }));
+  if (pictures.length > SHOWN_THUMBS) list.append(make(tag, "small", "and " + (pictures.length - SHOWN_THUMBS) + " more"));
+}
+
+/* Lists that go on below what is seen say so. */
+function cue(list) {
+  const end = list.offsetTop + list.clientHeight + list.scrollTop;
+  const below = Array.from(list.children).filter((row) => !row.hidden && row.offsetTop + row.offsetHeight / 2 > end);
+  list.parentElement.querySelector(".more").textContent = below.length ? "↓ " + below.length + " more" : "";
+}
+
 class Refused extends Error {
   constructor(status, reason) { super(reason); this.status = status; }
 }
 
 async function ask(path, options = {}) {
+  return (await send(path, options)).json().catch(() => ({}));
+}
+
+async function send(path, options) {
   const headers = { ...(options.headers || {}) };
   if (state.token) headers.Authorization = "Bearer " + state.token;
   if (options.json !== undefined) {
@@ -39,8 +81,8 @@ async function ask(path, options = {}) {
     if (response.status !== 503 || tries === 3) break;
     await new Promise((done) => setTimeout(done, 500 * 2 ** tries));
   }
+  if (response.ok) return response;
   const content = await response.json().catch(() => ({}));
-  if (response.ok) return content;
   if (response.status === 401) showToken();
   throw new Refused(response.status, content.reason || "The service answered " + response.status + ".");
 }
@@ -57,6 +99,7 @@ async function begin() {
   try {
     state.about = await ask("about");
     state.classes = (await ask("classes")).classes;
+    if (state.about.learns) state.examples = (await ask("examples")).examples;
   } catch (error) {
     $("what").textContent = error.message;
     if (error.status === 401) say("token-message", state.token ? "This is not the token." : "", true);
@@ -79,15 +122,62 @@ async function begin() {
     text: "Nothing is learned again: the model makes the class of what you say of it.",
     attributes: "Nothing is learned again: the model makes the class of its attributes.",
   }[about.described_by];
+  $("empty-words").textContent = "A picture is named by one of " + state.classes.length + " classes" +
+    ", and one of a class that was never shown is found as well, once you describe it.";
+  if (about.learns) $("kept-words").textContent = "They are sent to this service alone, which keeps the features of those that it learns from, not the pictures.";
   makeSliders();
+  showEmpty();
+  showSamples();
   showClasses();
+  showCorrections();
+  showAdapted();
+}
+
+/* Training pictures, where the service was started with their folder. */
+
+async function trainingPicture(name) {
+  return (await send("pictures/" + name.split("/").map(encodeURIComponent).join("/"), {})).blob();
+}
+
+async function showTraining(image, name) {
+  image.alt = image.title = name;
+  try {
+    image.src = URL.createObjectURL(await trainingPicture(name));
+  } catch {
+    image.replaceWith(make("span", "", name));
+  }
+}
+
+function showEmpty() {
+  $("empty").hidden = !state.about.takes_images || state.pictures.length > 0;
+  $("learn").hidden = !state.about.adapts;
+  $("bar").hidden = !state.pictures.length;
+}
+
+function showSamples() {
+  $("try-samples").hidden = !state.about.samples.length;
+  $("samples").replaceChildren(...state.about.samples.map((name) => {
+    const item = make("li");
+    const image = make("img");
+    item.append(image);
+    showTraining(image, name);
+    return item;
+  }));
+}
+
+async function trySamples() {
+  const files = await Promise.all(state.about.samples.map(async (name) => {
+    return new File([await trainingPicture(name)], name, { type: "image/jpeg" });
+  }));
+  addPictures(files);
 }
 
 /* Classes */
 
 function kind(entry) {
-  if (entry.added) return ["added", "described only, added"];
-  return entry.known_by === "seen" ? ["seen", "seen"] : ["described", "described only"];
+  if (entry.known_by === "seen") return ["seen", "seen"];
+  const how = entry.examples ? "described, " + countOf(entry.examples, "picture") : "described only";
+  return entry.added ? ["added", how + ", added"] : ["described", how];
 }
 
 function mark(entry) {
@@ -107,11 +197,9 @@ function showClasses() {
     const row = make("li");
     row.append(make("span", "label", entry.name), mark(entry));
     if (entry.added) {
-      const button = make("button", "quiet", "Remove");
-      button.type = "button";
-      button.setAttribute("aria-label", "Remove " + entry.name);
-      button.addEventListener("click", () => removeClass(entry.name));
-      row.append(button);
+      const remove = button("Remove", "quiet", () => removeClass(entry.name));
+      remove.setAttribute("aria-label", "Remove " + entry.name);
+      row.append(remove);
     }
     return row;
   });
@@ -123,18 +211,22 @@ function showClasses() {
     option.value = entry.name;
     return option;
   }));
+  cue($("classes"));
 }
 
-async function classesChanged() {
+/* After the model has changed: what it knows, and what it says of the pictures. */
+async function modelChanged() {
   state.classes = (await ask("classes")).classes;
+  if (state.about.learns) state.examples = (await ask("examples")).examples;
   showClasses();
-  await predictAgain();
+  showCorrections();
+  return predictAgain();
 }
 
 async function removeClass(name) {
   try {
     await ask("classes/" + encodeURIComponent(name), { method: "DELETE" });
-    await classesChanged();
+    await modelChanged();
     say("classes-message", "Removed " + name + ".");
     $("classes").focus();
   } catch (error) {
@@ -157,27 +249,29 @@ function makeSliders() {
   const rows = state.about.attributes.map((attribute, place) => {
     const low = Math.min(0, attribute.low);
     const high = attribute.high > low ? Math.max(attribute.high, 0) : low + 1;
-    const row = make("div", "slider");
+    const row = make("div", attribute.binary ? "slider check" : "slider");
     const label = make("label", "", attribute.name);
     const input = make("input");
     const output = make("output");
-    input.type = "range";
+    input.type = attribute.binary ? "checkbox" : "range";
     input.id = "attribute-" + place;
     label.htmlFor = input.id;
     output.htmlFor = input.id;
-    Object.assign(input, { min: low, max: high, step: "any" });
+    if (!attribute.binary) Object.assign(input, { min: low, max: high, step: "any" });
     input.addEventListener("input", () => {
-      state.values[place] = Number(input.value);
+      state.values[place] = Number(attribute.binary ? input.checked : input.value);
       output.textContent = shown(state.values[place]);
       tryLater();
     });
-    row.append(label, input, output);
+    row.append(label, input);
+    if (!attribute.binary) row.append(output);
     row.dataset.name = attribute.name.toLowerCase();
     return row;
   });
   $("sliders").replaceChildren(...rows);
   $("filter-field").hidden = rows.length < 12;
   setValues(state.values);
+  cue($("sliders"));
 }
 
 function shown(value) {
@@ -187,7 +281,13 @@ function shown(value) {
 function setValues(values) {
   state.values = values.slice();
   Array.from($("sliders").children).forEach((row, place) => {
-    row.querySelector("input").value = values[place];
+    const input = row.querySelector("input");
+    if (input.type === "checkbox") {
+      input.checked = values[place] === 1;
+      input.indeterminate = values[place] !== 1 && values[place] !== 0;
+      return;
+    }
+    input.value = values[place];
     row.querySelector("output").textContent = shown(values[place]);
   });
 }
@@ -199,11 +299,13 @@ function filterSliders() {
     row.hidden = !row.dataset.name.includes(wanted);
     n += row.hidden ? 0 : 1;
   }
+  cue($("sliders"));
   $("shown").textContent = wanted ? n + " of " + $("sliders").children.length : "";
 }
 
 async function copyClass() {
-  const name = $("like").value;
+  const name = $("like").value.trim();
+  say("like-note", "");
   if (!state.classes.some((entry) => entry.name === name)) return;
   try {
     const found = await ask("classes/" + encodeURIComponent(name));
@@ -213,6 +315,29 @@ async function copyClass() {
   } catch (error) {
     say("describe-message", error.message, true);
   }
+}
+
+function checkLike() {
+  const name = $("like").value.trim();
+  if (!name || state.classes.some((entry) => entry.name === name)) return;
+  const words = name.toLowerCase().split(/\s+/);
+  const near = state.classes.filter((entry) => words.some((word) => entry.name.toLowerCase().includes(word))).slice(0, 3);
+  say("like-note", "There is no class “" + name + "”, so nothing was copied. " +
+    (near.length ? "Did you mean " + near.map((entry) => "“" + entry.name + "”").join(" or ") + "?" : "Choose one of the list."), true);
+}
+
+function checkName() {
+  const name = $("name").value.trim();
+  const known = state.classes.find((entry) => entry.name.toLowerCase() === name.toLowerCase());
+  if (!name || !known) say("name-note", "");
+  else if (known.name !== name) say("name-note", "There is a class “" + known.name + "”, which differs in capitals alone.");
+  else say("name-note", "There is a class of this name already" + (known.added ? ", added here: remove it below, or choose another name." : ": choose another name."), true);
+}
+
+function sameAs(name) {
+  const known = state.classes.find((entry) => entry.name === name);
+  return "It is described exactly as “" + name + "”" + (known && known.known_by === "seen" ? ", which has training pictures" : "") +
+    ": nothing in the description tells the two apart.";
 }
 
 /* While a class is being described, the pictures say whether it would take them. */
@@ -227,22 +352,29 @@ async function tryClass() {
   const described = description();
   const pictures = state.pictures.filter((picture) => picture.features);
   if (!described || !pictures.length) {
-    $("trial").textContent = "";
-    showTaken(() => false);
+    showTrial(null);
     return;
   }
   const trial = state.trial = new AbortController();
   try {
     const found = await predictFeatures(pictures, 1, described, trial.signal);
-    const taken = new Set(pictures.filter((_, place) => found[place].trial));
-    showTaken((picture) => taken.has(picture));
-    const names = Array.from(taken, (picture) => picture.file.name);
-    $("trial").textContent = "It would take " + taken.size + " of " + pictures.length +
-      (pictures.length === 1 ? " picture" : " pictures") + (names.length ? ": " + names.slice(0, 6).join(", ") : "") +
-      (names.length > 6 ? " and more" : "") + ".";
+    const taken = pictures.filter((_, place) => found[place].trial);
+    showTrial(taken, "It would take " + taken.length + " of " + countOf(pictures.length, "picture") + "." +
+      (found[0].sameAs ? " " + sameAs(found[0].sameAs) : ""));
+    $("bar-words").textContent = "Takes " + taken.length + " of " + pictures.length;
   } catch (error) {
-    if (error.name !== "AbortError") $("trial").textContent = error.message;
+    if (error.name !== "AbortError") showTrial([], error.message);
   }
+}
+
+function showTrial(taken, words) {
+  $("trial").hidden = !taken;
+  $("bar").classList.toggle("takes", Boolean(taken));
+  $("trial-words").textContent = words || "";
+  $("bar-words").textContent = "Pictures";
+  showThumbs($("trial-thumbs"), taken || [], "li");
+  showThumbs($("bar-thumbs"), taken || [], "span");
+  showTaken((picture) => Boolean(taken) && taken.includes(picture));
 }
 
 function showTaken(test) {
@@ -272,17 +404,158 @@ async function addClass(event) {
     const added = await ask("classes", { method: "POST", json: { name, ...described } });
     clearTimeout(state.timer);
     if (state.trial) state.trial.abort();
-    await classesChanged();
+    const pending = state.pending;
+    describeFor(null);
+    if (pending) await giveTo(pending, added.name);
+    await modelChanged();
     const took = state.pictures.filter((picture) => picture.best === added.name && before.get(picture) !== added.name).length;
-    say("describe-message", "Added " + added.name + "." + (state.pictures.length ? " It took " + took + " of " + state.pictures.length + (state.pictures.length === 1 ? " picture." : " pictures.") : ""));
-    $("trial").textContent = "";
-    showTaken(() => false);
+    say("describe-message", "Added " + added.name + "." +
+      (state.pictures.length ? " It took " + took + " of " + countOf(state.pictures.length, "picture") + "." : "") +
+      (added.same_as ? " " + sameAs(added.same_as) : ""));
+    showTrial(null);
     $("name").value = "";
     $("text").value = "";
   } catch (error) {
     say("describe-message", error.message, true);
   } finally {
     $("add").disabled = false;
+  }
+}
+
+/* Corrections */
+
+function describeFor(picture) {
+  state.pending = picture;
+  $("for-picture").hidden = !picture;
+  if (!picture) return;
+  $("for-picture-image").src = picture.image.src;
+  if (state.about.described_by === "attributes") {
+    $("like").value = picture.best;
+    copyClass();
+  }
+  $("describe-part").scrollIntoView({ block: "nearest" });
+  $("name").focus();
+}
+
+/* The service keeps the features of the picture with the class; what was said before goes. */
+async function giveTo(picture, name) {
+  if (picture.example) await ask("examples/" + picture.example.id, { method: "DELETE" });
+  picture.example = null;
+  const json = { features: [short(picture)], images: [picture.file.name] };
+  const kept = await ask("examples?class=" + encodeURIComponent(name), { method: "POST", json });
+  picture.example = kept.examples[0];
+}
+
+async function correct(picture, name) {
+  if (picture.busy) return;
+  picture.busy = true;
+  try {
+    await giveTo(picture, name);
+    const changed = await modelChanged();
+    sayLearned("Learned from it: “" + picture.example.class + "”.", changed, picture);
+  } catch (error) {
+    say("corrected-message", error.message, true);
+  } finally {
+    picture.busy = false;
+  }
+}
+
+async function undo(example) {
+  try {
+    await ask("examples/" + example.id, { method: "DELETE" });
+    for (const picture of state.pictures) {
+      if (picture.example && picture.example.id === example.id) picture.example = null;
+    }
+    sayLearned("The correction is undone.", await modelChanged());
+  } catch (error) {
+    say("corrected-message", error.message, true);
+  }
+}
+
+function sayLearned(words, changed, picture) {
+  const others = changed.filter((other) => other !== picture).length;
+  say("corrected-message", words + (state.pictures.length > 1 ? " " + (others || "None") + " of the other pictures changed." : ""));
+}
+
+function showCorrections() {
+  $("corrections-part").hidden = !state.examples.length;
+  $("corrections-title").textContent = countOf(state.examples.length, "correction");
+  $("corrections").replaceChildren(...state.examples.map((example) => {
+    const picture = state.pictures.find((shown) => shown.example && shown.example.id === example.id);
+    const row = make("li");
+    const back = button("Undo", "quiet", () => undo(example));
+    back.setAttribute("aria-label", "Undo " + example.class + " for " + example.image);
+    row.append(picture ? thumb(picture) : make("span", "muted small", example.image), make("span", "label", example.class), back);
+    return row;
+  }));
+  for (const picture of state.pictures) {
+    // Its class may have been removed.
+    if (picture.example && !state.examples.some((example) => example.id === picture.example.id)) picture.example = null;
+    showSaid(picture);
+  }
+}
+
+/* What a person has said stands above what the model says. */
+function showSaid(picture) {
+  const example = picture.example;
+  picture.said.hidden = !example;
+  picture.bestLine.textContent = example ? example.class : picture.answer || picture.bestLine.textContent;
+  if (example) picture.said.replaceChildren(make("span", "", "You said so" + (example.class === picture.best ? "." : "; the model says " + picture.best + ".")), button("Undo", "quiet", () => undo(example)));
+}
+
+/* Learning from pictures without labels */
+
+function short(picture) {
+  return picture.features.map((value) => Number(value.toPrecision(9)));
+}
+
+async function adapt(preview) {
+  const pictures = state.pictures.filter((picture) => picture.features).slice(0, state.about.max_unlabelled);
+  if (!pictures.length) return;
+  $("learned").hidden = false;
+  $("learned-words").textContent = "Looking at " + countOf(pictures.length, "picture") + " …";
+  for (const id of ["accept", "dismiss", "forget"]) $(id).hidden = true;
+  try {
+    const found = await ask("adapt?preview=" + preview, { method: "POST", json: { features: pictures.map(short) } });
+    const changed = pictures.flatMap((picture, place) => (found.answers[place].before === found.answers[place].after ? [] : [[picture, found.answers[place]]]));
+    if (!preview) {
+      await modelChanged();
+      await showAdapted();
+      return;
+    }
+    const rates = (found.score_after === null ? "" : " Tried on classes left out of training, the score is " + percent(found.score_after) + " instead of " + percent(found.score_before) + ".") +
+      (found.unexplained >= 0.005 ? " " + percent(found.unexplained) + " of the pictures look like no class." : "");
+    $("learned-words").textContent = found.reason || (changed.length || "None") + " of " + countOf(pictures.length, "picture") + " would change." + rates;
+    $("learned-changes").replaceChildren(...changed.map(([picture, answer]) => {
+      const row = make("li");
+      row.append(thumb(picture), make("span", "", answer.before + " → " + answer.after));
+      return row;
+    }));
+    $("accept").hidden = !found.accepted;
+    $("dismiss").hidden = false;
+  } catch (error) {
+    $("learned-words").textContent = error.message;
+    $("learned-changes").replaceChildren();
+    $("dismiss").hidden = false;
+  }
+}
+
+async function showAdapted() {
+  const n = state.about.adapts ? (await ask("adapt")).n_images : 0;
+  $("learned").hidden = !n;
+  $("learned-words").textContent = n ? "The model has learned from " + countOf(n, "picture") + " without labels." : "";
+  $("learned-changes").replaceChildren();
+  for (const id of ["accept", "dismiss"]) $(id).hidden = true;
+  $("forget").hidden = !n;
+}
+
+async function forget() {
+  try {
+    await ask("adapt", { method: "DELETE" });
+    await showAdapted();
+    await modelChanged();
+  } catch (error) {
+    $("learned-words").textContent = error.message;
   }
 }
 
@@ -296,7 +569,7 @@ async function predictFeatures(pictures, top, trial, signal) {
     if (trial) json.trial = trial;
     const answer = await ask("predict?top=" + top, { method: "POST", json, signal });
     for (const prediction of answer.predictions) {
-      found.push({ ...prediction, trial: answer.trial !== null && prediction.ranked[0].class === answer.trial });
+      found.push({ ...prediction, trial: answer.trial !== null && prediction.ranked[0].class === answer.trial, sameAs: answer.same_as });
     }
   }
   return found;
@@ -304,9 +577,14 @@ async function predictFeatures(pictures, top, trial, signal) {
 
 async function predictAgain() {
   const pictures = state.pictures.filter((picture) => picture.features);
-  if (!pictures.length) return;
+  if (!pictures.length) return [];
+  const before = pictures.map((picture) => picture.best);
   const found = await predictFeatures(pictures, TOP);
   pictures.forEach((picture, place) => showPrediction(picture, found[place]));
+  pictures.forEach((picture, place) => {
+    picture.was.textContent = picture.best === before[place] ? "" : "was: " + before[place];
+  });
+  return pictures.filter((picture, place) => picture.best !== before[place]);
 }
 
 function addPictures(files) {
@@ -315,6 +593,7 @@ function addPictures(files) {
   state.pictures.push(...pictures);
   $("results").append(...pictures.map((picture) => picture.card));
   $("pictures-bar").hidden = false;
+  showEmpty();
   sendPictures(pictures);
 }
 
@@ -325,7 +604,7 @@ async function sendPictures(pictures) {
     for (let picture = waiting.shift(); picture; picture = waiting.shift()) {
       await sendPicture(picture);
       done += 1;
-      say("pictures-message", done < pictures.length ? done + " of " + pictures.length + " looked at" : state.pictures.length + (state.pictures.length === 1 ? " picture" : " pictures"));
+      say("pictures-message", done < pictures.length ? done + " of " + pictures.length + " looked at" : countOf(state.pictures.length, "picture"));
     }
   };
   await Promise.all([work(), work(), work(), work()]);
@@ -340,36 +619,68 @@ async function sendPicture(picture) {
     picture.features = answer.predictions[0].features;
     showPrediction(picture, answer.predictions[0]);
   } catch (error) {
-    picture.bestLine.textContent = "Not recognised";
-    picture.marks.replaceChildren(make("span", "message bad", error.message));
+    showUnreadable(picture, error);
   }
+}
+
+/* What the service says of files that it cannot read, in plain words. */
+const FAULTS = [
+  ["no image of a known kind", "Not a picture", "This file is in no format that is known here: JPEG, PNG, GIF, WebP, TIFF or BMP."],
+  ["the file is empty", "Empty file", "There is nothing in this file."],
+  ["truncated", "Damaged file", "A part of this picture is missing."],
+  ["max_pixels", "Too large", "This picture has more pixels than this service takes."],
+  ["longer than", "Too large", "This file has more bytes than this service takes."],
+];
+
+function showUnreadable(picture, error) {
+  const [, title, words] = FAULTS.find(([part]) => error.message.includes(part)) ||
+    ["", error.status === 422 ? "Cannot be read" : "Not recognised", error.message.replace(/^images\[0\] .* cannot be read: /, "")];
+  picture.image.hidden = true;
+  picture.card.classList.add("bad");
+  picture.bestLine.textContent = title;
+  picture.marks.replaceChildren(make("span", "", words));
+  picture.bestLine.before(make("p", "file-name", picture.file.name));
 }
 
 function makePicture(file) {
   const card = make("li", "card");
   const top = make("div", "card-top");
   const image = make("img");
-  image.alt = "";
+  image.alt = image.title = file.name;
   image.src = URL.createObjectURL(file);
   image.addEventListener("error", () => { image.hidden = true; });
   const words = make("div");
-  const name = make("p", "file-name", file.name);
-  name.title = file.name;
   const bestLine = make("p", "best", "…");
   const marks = make("div", "marks");
+  const was = make("p", "was");
   const ranked = make("ol", "ranked");
+  const said = make("p", "said");
+  const wrong = make("div", "correct");
   const takes = make("p", "takes", "The new class would take it.");
   const why = make("details");
   const summary = make("summary", "", "Why?");
   const reasons = make("div");
+  said.hidden = true;
+  wrong.hidden = true;
   takes.hidden = true;
   why.hidden = true;
   ranked.setAttribute("aria-label", "Best classes of " + file.name);
-  words.append(name, bestLine, marks);
+  words.append(bestLine, marks, was);
   why.append(summary, reasons);
   top.append(image, words);
-  card.append(top, ranked, takes, why);
-  const picture = { file, card, bestLine, marks, ranked, takes, why, reasons, image, features: null, best: null };
+  card.append(top, ranked, said, wrong, takes, why);
+  const picture = { file, card, bestLine, marks, was, ranked, said, wrong, takes, why, reasons, image, features: null, best: null, answer: "", example: null, busy: false };
+  const other = make("input");
+  other.type = "text";
+  other.placeholder = "another class";
+  other.setAttribute("aria-label", "The right class of " + file.name);
+  other.setAttribute("list", "class-names");
+  other.addEventListener("change", () => {
+    if (other.value.trim()) correct(picture, other.value.trim());
+    other.value = "";
+  });
+  wrong.append(make("p", "", "Wrong? Click the right class, or name it:"), other);
+  if (state.about.described_by !== "nothing") wrong.append(button("New class", "quiet", () => describeFor(picture)));
   why.addEventListener("toggle", () => { if (why.open) explain(picture); });
   return picture;
 }
@@ -381,14 +692,18 @@ function percent(value) {
 function showPrediction(picture, found) {
   const best = found.ranked[0];
   picture.best = best.class;
-  picture.bestLine.textContent = found.none_of_these ? "None of these" : best.class;
+  picture.answer = found.none_of_these ? "None of these" : best.class;
+  showSaid(picture);
   const marks = found.none_of_these ? [make("span", "mark seen", "nearest: " + best.class)] : [mark(best)];
   if (found.surely && found.surely.depth > 0 && found.surely.node !== best.class) {
     marks.push(make("span", "mark seen", "surely: " + found.surely.node));
   }
   picture.marks.replaceChildren(...marks);
   picture.ranked.replaceChildren(...found.ranked.map((entry) => {
-    const row = make("li");
+    const item = make("li");
+    const row = state.about.learns ? button("", "", () => correct(picture, entry.class)) : make("div");
+    if (state.about.learns) row.title = "Learn that it is " + entry.class;
+    item.append(row);
     const value = entry.probability === null ? shown(entry.score) : percent(entry.probability);
     if (entry.probability !== null) {
       const fill = make("span", "fill");
@@ -398,8 +713,9 @@ function showPrediction(picture, found) {
     const words = make("span", "", entry.class + " ");
     words.append(make("span", "kind", kind(entry)[1]));
     row.append(words, make("span", "value", value));
-    return row;
+    return item;
   }));
+  picture.wrong.hidden = !state.about.learns;
   picture.why.hidden = false;
   if (picture.why.open) explain(picture);
 }
@@ -425,7 +741,21 @@ function reasonList(why) {
   if (why.runner_up && state.about.described_by === "attributes") {
     part("Distinguished from " + why.runner_up.label + " by", why.attributes.map((attribute) => attribute.name + " " + shown(attribute.value) + " against " + shown(attribute.runner_up_value)));
   }
-  part("Nearest training pictures", why.pictures.map((near) => near.name + " (" + near.label + ")"));
+  if (state.about.shows_pictures && why.pictures.length) {
+    const near = make("ul", "near");
+    near.append(...why.pictures.map((picture) => {
+      const item = make("li");
+      const image = make("img", "thumb");
+      item.append(image, make("span", "", picture.label));
+      showTraining(image, picture.name);
+      return item;
+    }));
+    const shown = make("dd");
+    shown.append(near);
+    list.append(make("dt", "", "Nearest training pictures"), shown);
+  } else {
+    part("Nearest training pictures", why.pictures.map((near) => near.label + " (" + near.name + ")"));
+  }
   if (!list.children.length) {
     list.append(make("dt", "", why.predicted.label + " has training pictures"), make("dd", "", why.runner_up ? "The runner-up is " + why.runner_up.label + "." : ""));
   }
@@ -437,7 +767,12 @@ function clearPictures() {
   state.pictures = [];
   $("results").replaceChildren();
   $("pictures-bar").hidden = true;
-  $("trial").textContent = "";
+  say("corrected-message", "");
+  describeFor(null);
+  showTrial(null);
+  showEmpty();
+  showCorrections();
+  showAdapted();
   $("files").focus();
 }
 
@@ -456,6 +791,16 @@ $("clear").addEventListener("click", clearPictures);
 $("describe").addEventListener("submit", addClass);
 $("text").addEventListener("input", tryLater);
 $("like").addEventListener("input", copyClass);
+$("like").addEventListener("change", checkLike);
+$("name").addEventListener("input", checkName);
+$("for-nothing").addEventListener("click", () => describeFor(null));
+$("try-samples").addEventListener("click", trySamples);
+$("learn").addEventListener("click", () => adapt(true));
+$("accept").addEventListener("click", () => adapt(false));
+$("dismiss").addEventListener("click", showAdapted);
+$("forget").addEventListener("click", forget);
+for (const id of ["sliders", "classes"]) $(id).addEventListener("scroll", () => cue($(id)));
+window.addEventListener("resize", () => ["sliders", "classes"].forEach((id) => cue($(id))));
 $("filter").addEventListener("input", filterSliders);
 $("class-filter").addEventListener("input", showClasses);
 // A picture that misses the frame shall not replace the page.

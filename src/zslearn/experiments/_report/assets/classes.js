@@ -1,4 +1,5 @@
 // Classes: tiles on the overview, and a page for each.
+const MILLION = 1e6;
 const ORDERS = ["hardest first", "easiest first", "by name"];
 const AT_ONCE = NARROW ? 24 : 54;
 
@@ -6,7 +7,7 @@ function byClass(group, setting) {
   return DATA.by_class.filter((part) => part.group === group && part.setting === setting);
 }
 
-// Mean accuracy over methods, in thousandths; null where no method has one.
+// Mean accuracy over methods, in millionths; null where no method has one.
 function meanAccuracy(parts, position) {
   const found = parts.map((part) => part.accuracy[position]).filter((value) => value !== null);
   return found.length ? found.reduce((a, b) => a + b, 0) / found.length : null;
@@ -16,7 +17,7 @@ function tile(group, position, accuracy) {
   const of = DATA.groups[group];
   const name = of.classes[position];
   const images = imagesOf(group, name);
-  const share = accuracy === null ? null : accuracy / 1000;
+  const share = accuracy === null ? null : accuracy / MILLION;
   return el("a", { class: "tile", href: classAddress(group, position) },
     images.length ? picture(images[0], "", 48) : null,
     el("span", { class: "name" }, name),
@@ -96,7 +97,7 @@ function confusion(part, group, position) {
   const images = imagesOf(group, name);
   return el("a", { class: "confused", href: classAddress(group, other) },
     images.length ? picture(images[0], "", 28) : null,
-    el("span", {}, name), el("small", {}, ` ${number(part.share[position] / 1000, 2)}`));
+    el("span", {}, name), el("small", {}, ` ${number(part.share[position] / MILLION, 2)}`));
 }
 
 function classPage(group, position) {
@@ -112,7 +113,7 @@ function classPage(group, position) {
         { label: "Method", key: (row) => DATA.methods[row.method].name, cell: (row) => methodLink(row.method) },
         {
           label: "Accuracy", numeric: true, key: (row) => row.accuracy[position],
-          cell: (row) => barred(row.accuracy[position] / 1000, number(row.accuracy[position] / 1000)),
+          cell: (row) => barred(row.accuracy[position] / MILLION, number(row.accuracy[position] / MILLION)),
         },
         {
           label: "Most often taken for", key: (row) => (row.taken_for[position] === null ? null : of.classes[row.taken_for[position]]),

@@ -74,7 +74,7 @@ function curveChart(name, runs, shown) {
     const { curve } = run;
     const i = state.at;
     const h = harmonic(curve.seen[i], curve.unseen[i]);
-    const marks = [i === curve.plain ? "without calibration" : "", i === curve.calibrated ? "calibrated" : ""];
+    const marks = [i === curve.plain ? "no factor" : "", i === curve.calibrated ? "calibrated" : ""];
     const where = marks.filter(Boolean).join(", ");
     return `${factorText(curve, i)}${where ? ` (${where})` : ""}: unseen ${number(curve.unseen[i])}, ` +
       `seen ${number(curve.seen[i])}, harmonic mean ${number(h)}`;
@@ -167,11 +167,11 @@ function curveChart(name, runs, shown) {
       type: "checkbox", checked: state.visible.has(i), "aria-label": `Show ${run.label}`,
       onchange: () => toggle(i, box.checked),
     });
-    const area = run.metrics.AUSUC;
+    const area = run.ausuc;
     return el("li", {}, box,
       el("button", { type: "button", class: "quiet", "aria-pressed": "false", onclick: () => choose(i) },
         swatch(DATA.methods[run.method]), el("span", {}, run.label),
-        area === undefined ? null : el("small", {}, number(area))));
+        area === null ? null : el("small", {}, number(area))));
   }));
 
   drawing.addEventListener("pointermove", nearest);
@@ -191,7 +191,7 @@ function curveChart(name, runs, shown) {
         draw();
       }),
       runs.some((run) => run.curve.plain !== null)
-        ? el("p", { class: "small" }, "Circle: without calibration. Diamond: at the factor found on training data.")
+        ? el("p", { class: "small" }, "Circle: factor 0. Diamond: the factor found on training data.")
         : null,
       legend, saveButtons("seen-unseen-curves", drawing)));
 }
@@ -202,7 +202,7 @@ function curveRuns(group) {
   const found = runs.map((run) => ({
     ...run, label: DATA.methods[run.method].name + (seeds && run.seed !== null ? `, seed ${run.seed}` : ""),
   }));
-  return found.sort((a, b) => (b.metrics.AUSUC ?? 0) - (a.metrics.AUSUC ?? 0));
+  return found.sort((a, b) => (b.ausuc ?? 0) - (a.ausuc ?? 0));
 }
 
 function curveSection() {

@@ -12,7 +12,7 @@ function fill(node, attributes, children) {
     else node.setAttribute(name, value === true ? "" : String(value));
   }
   // A string becomes a text node: nothing in it can be markup.
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return node;
 }
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
@@ -93,6 +93,9 @@ function section(id, title, ...children) {
     el("h2", { id: `${id}-title`, tabindex: -1 }, title), ...children);
 }
 
+// Names and values side by side.
+const facts = (pairs) =>
+  el("dl", { class: "facts" }, pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 const note = (...children) => el("p", { class: "note" }, ...children);
 const scrolling = (label, child) =>
   el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, child);

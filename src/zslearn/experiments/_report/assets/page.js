@@ -1,15 +1,25 @@
 // The overview, the page of a method, addresses and the switch of light and dark.
 function hero() {
-  return el("section", { class: "hero", "aria-label": "What was run" },
+  return el("section", { class: "hero", "aria-label": "In short" },
     el("h1", { tabindex: -1 }, DATA.title),
     DATA.summary ? el("p", { class: "lead" }, DATA.summary) : null,
-    el("dl", { class: "facts" }, DATA.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, breakable(value))))));
+    DATA.answers ? answers(DATA.answers) : null);
+}
+
+// Images with what a method said of them.
+function answers({ caption, images }) {
+  const shown = images.map(({ source, answer, truth }) => {
+    const right = answer === truth;
+    return el("figure", { class: right ? "above" : "below" }, picture(source, truth, 44),
+      el("figcaption", {}, right ? `✓ ${answer}` : `✗ ${answer}, is ${truth}`));
+  });
+  return [el("p", { class: "note" }, caption), el("div", { class: "answers" }, shown)];
 }
 
 function chosenText(run) {
   const parts = Object.entries(run.hyper_parameters).map(([name, value]) =>
     `${name} = ${value}${Object.hasOwn(run.edges, name) ? " ⚠" : ""}`);
-  return parts.join(", ") || "–";
+  return parts.join(", ");
 }
 
 function runTable(runs) {
@@ -31,7 +41,7 @@ function runTable(runs) {
     { label: "Factor", title: "calibration factor", numeric: true, key: (run) => run.factor, cell: (run) => (run.factor === null ? "–" : String(run.factor).replace("-", "−")) },
     {
       label: "Chosen", key: (run) => run.failed || chosenText(run),
-      cell: (run) => (run.failed ? el("span", { class: "failed" }, `failed: ${run.failed}`) : el("small", { class: "chosen-values" }, chosenText(run))),
+      cell: (run) => (run.failed ? el("span", { class: "failed" }, `failed: ${run.failed}`) : el("small", { class: "chosen-values" }, chosenText(run) || "–")),
     },
   );
   return sortable("Runs", columns, rows);
@@ -74,11 +84,10 @@ function methodPage(position) {
   const method = DATA.methods[position];
   const runs = DATA.runs.filter((run) => run.method === position);
   const rows = DATA.table.rows.filter((row) => row.method === position);
-  const facts = rows.flatMap((row) => DATA.table.metrics.map((metric, i) => {
+  const numbers = rows.flatMap((row) => DATA.table.metrics.map((metric, i) => {
     const cell = row.cells[i];
     const where = row.where.join(", ");
-    const paper = cell.published === null ? null : el("small", {}, ` paper ${number(cell.published)}` +
-      (cell.difference === null ? ` (${cell.features})` : ` (${signed(cell.difference)})`));
+    const paper = cell.published === null ? null : el("small", {}, ` ${paperText(cell)}`);
     return cell.mean === null ? null : el("div", { title: metric.meaning },
       el("dt", {}, where ? `${metric.label}, ${where}` : metric.label),
       el("dd", {}, number(cell.mean), cell.deviation === null ? null : el("small", {}, ` ± ${number(cell.deviation)}`), paper));
@@ -88,7 +97,7 @@ function methodPage(position) {
   return [
     el("p", { class: "crumb" }, el("a", { href: "#results" }, "Results"), " / method"),
     el("h1", { tabindex: -1 }, swatch(method), " ", method.name),
-    el("dl", { class: "facts" }, facts),
+    el("dl", { class: "facts" }, numbers),
     curves.length ? [el("h2", {}, "Seen–unseen curve"),
       curveChart(`Seen–unseen curve of ${method.name}`, curves, curves.map((_, i) => i).slice(0, 8))] : null,
     searched.length ? [el("h2", {}, "What its searches found"), landscapes(searched)] : null,

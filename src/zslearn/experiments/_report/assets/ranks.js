@@ -41,9 +41,7 @@ function rankChart(ranks) {
 }
 
 function rankSection() {
-  if (!DATA.ranks.length) {
-    return section("ranks", "Ranks", note("Ranks compare methods over several data sets, splits or seeds. All methods of these records have no two of them in common: the results above are all that can be said of their order."));
-  }
+  if (!DATA.ranks.length) return null;
   const cards = DATA.ranks.map((ranks) => {
     const drawing = rankChart(ranks);
     const tested = ranks.pvalue === null ? null

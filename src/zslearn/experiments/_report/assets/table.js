@@ -1,8 +1,10 @@
 // Tables whose head sorts them, by pointer or keyboard.
 
 // columns: { label, title, key: row → number or text or null, cell: row → node, numeric }
-function sortable(caption, columns, rows, sorted = null) {
-  const state = { column: sorted, down: true, filter: "" };
+function sortable(caption, all, rows, sorted = null) {
+  // A column without a value in any row is not shown.
+  const columns = all.filter((column, i) => i === 0 || rows.some((row) => (column.key(row) ?? "") !== ""));
+  const state = { column: sorted === null ? null : columns.indexOf(all[sorted]), down: true, filter: "" };
   const body = el("tbody");
   const heads = columns.map((column, i) =>
     el("th", { scope: "col", class: column.numeric ? "numeric" : null },
@@ -33,7 +35,7 @@ function sortable(caption, columns, rows, sorted = null) {
       head.setAttribute("aria-sort", state.column === i ? order : "none");
     });
     let shown = rows.filter((row) => row.words.includes(state.filter));
-    if (state.column !== null) shown = [...shown].sort(compare);
+    if (state.column in columns) shown = [...shown].sort(compare);
     body.replaceChildren(...shown.map((row) =>
       el("tr", {}, columns.map((column, i) =>
         el(i === 0 ? "th" : "td",
@@ -56,13 +58,22 @@ function sortable(caption, columns, rows, sorted = null) {
   };
 }
 
-function numberCell(cell, top) {
+// The published number, and how far ours is from it where both are of the same features and split.
+function paperText(cell) {
+  const beside = [cell.features, cell.difference === null ? "" : signed(cell.difference)].filter(Boolean).join(", ");
+  return `paper ${number(cell.published)}${beside ? ` (${beside})` : ""}`;
+}
+
+function numberCell(cell, top, published) {
   if (cell.mean === null) return "–";
   const deviation = cell.deviation === null ? null : el("small", {}, ` ± ${number(cell.deviation)}`);
   // The place of the mark is kept where there is none, so that numbers stand below each other.
   const mark = el("span", { class: "sign" }, cell.not_different ? el("abbr", { title: "does not differ from the best" }, "≈") : null);
   const value = el(cell.best ? "strong" : "span", {}, number(cell.mean));
-  return barred(top > 0 ? cell.mean / top : null, value, deviation, mark);
+  const bar = barred(top > 0 ? cell.mean / top : null, value, deviation, mark);
+  if (!published || cell.published === null) return bar;
+  const side = cell.difference === null ? null : cell.difference < 0 ? "below" : "above";
+  return [bar, el("small", { class: "paper" }, el("span", { class: side }, paperText(cell)))];
 }
 
 function mainColumns(table, published) {
@@ -70,30 +81,13 @@ function mainColumns(table, published) {
     label: "Method", key: (row) => DATA.methods[row.method].name, cell: (row) => methodLink(row.method),
   }];
   table.where.forEach((name, i) => columns.push({
-    label: name, key: (row) => row.where[i], cell: (row) => row.where[i],
+    label: name, key: (row) => row.where[i], cell: (row) => breakable(row.where[i]),
   }));
   table.metrics.forEach((metric, i) => {
     const top = Math.max(...table.rows.map((row) => row.cells[i].mean ?? 0));
     columns.push({
       label: metric.label, title: metric.meaning, numeric: true,
-      key: (row) => row.cells[i].mean, cell: (row) => numberCell(row.cells[i], top),
-    });
-    if (!metric.published || !published) return;
-    columns.push({
-      label: `${metric.label} paper`, title: "as published", numeric: true,
-      key: (row) => row.cells[i].published,
-      cell: (row) => {
-        const { published: value, features } = row.cells[i];
-        return features ? el("span", {}, `${number(value)} `, el("small", {}, features)) : number(value);
-      },
-    }, {
-      label: "Δ", title: `${metric.label}: ours less published`, numeric: true,
-      key: (row) => row.cells[i].difference,
-      cell: (row) => {
-        const value = row.cells[i].difference;
-        if (value === null) return "–";
-        return el("span", { class: value < 0 ? "below" : "above" }, signed(value));
-      },
+      key: (row) => row.cells[i].mean, cell: (row) => numberCell(row.cells[i], top, published),
     });
   });
   return columns;
@@ -127,5 +121,6 @@ function mainTable() {
   return section("results", "Results", controls, place,
     el("details", {}, el("summary", {}, "What the columns are"), el("dl", { class: "meanings" }, meanings)),
     ...table.notes.map((text) => (text.length < 300 ? note(text)
-      : el("details", {}, el("summary", {}, `${text.slice(0, 60)}…`), note(text)))));
+      : el("details", {}, el("summary", {}, `${text.slice(0, 60)}…`), note(text)))),
+    el("details", {}, el("summary", {}, "What was run"), facts(DATA.facts.map(([name, value]) => [name, breakable(value)]))));
 }
