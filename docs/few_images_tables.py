@@ -71,7 +71,7 @@ def worth(frame: pd.DataFrame) -> list[str]:
         if words := worth_in_words(own):
             described = own[(own["method"] == DESCRIBED) & (own["shots"] == 0)]
             accuracy = described.loc[described["metric"] == ACCURACY, "value"]
-            lines.append(f"{data}; {cell(accuracy, 100, 1)}; {words} images; {len(accuracy)}")
+            lines.append(f"{data}; {cell(accuracy, 100, 1)}; {words}; {len(accuracy)}")
     return lines
 
 

@@ -528,10 +528,10 @@ def test_what_a_description_is_worth_in_words():
         found = frame.assign(value=changed)
         return worth_in_words(pd.concat([found, worth_rows(found)]))
 
-    assert words() == "1.4 ± 0.0"
+    assert words() == "1.4 ± 0.0 images"
     # Where images alone reach it in some draws only, no mean over these is taken.
-    assert words(-0.3, [0]) == words(-0.3) == "more than 2"
-    assert words(0.2) == "fewer than 1"
+    assert words(-0.3, [0]) == words(-0.3) == "more than 2 images"
+    assert words(0.2) == "fewer than 1 image"
     assert worth_in_words(frame[frame["shots"] > 0]) == ""
 
 

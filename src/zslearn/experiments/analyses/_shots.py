@@ -289,10 +289,11 @@ def worth_in_words(frame: pd.DataFrame) -> str:
     worth = frame.loc[frame["metric"] == WORTH, "value"]
     if len(worth) == len(described):
         spread = f" ± {worth.std():.1f}" if len(worth) > 1 else ""
-        return f"{worth.mean():.1f}{spread}"
+        return f"{worth.mean():.1f}{spread} images"
     best = alone.groupby("shots").max()
     few = best.iloc[0] >= described.mean()
-    return f"fewer than {best.index[0]:.0f}" if few else f"more than {best.index[-1]:.0f}"
+    bound = int(best.index[0 if few else -1])
+    return f"{'fewer' if few else 'more'} than {bound} image{'' if bound == 1 else 's'}"
 
 
 # Pictures.
@@ -333,6 +334,6 @@ def _draw_worth(ax: Any, frame: pd.DataFrame) -> None:
     ax.plot([0, end], [level, level], color="0.5", linewidth=0.8, zorder=0)
     ax.plot(worth, level, "o", color="0.2", markersize=7, markerfacecolor="none")
     ax.text(
-        0.97, 0.05, f"a description is worth\n{words} labelled images", fontsize=8, ha="right",
+        0.97, 0.05, f"a description is worth\n{words.replace('image', 'labelled image')}", fontsize=8, ha="right",
         transform=ax.transAxes,
     )  # fmt: skip
