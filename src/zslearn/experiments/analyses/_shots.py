@@ -333,7 +333,5 @@ def _draw_worth(ax: Any, frame: pd.DataFrame) -> None:
     end = {"f": frame["shots"].min(), "m": frame["shots"].max()}.get(words[0], worth)
     ax.plot([0, end], [level, level], color="0.5", linewidth=0.8, zorder=0)
     ax.plot(worth, level, "o", color="0.2", markersize=7, markerfacecolor="none")
-    ax.text(
-        0.97, 0.05, f"a description is worth\n{words.replace('image', 'labelled image')}", fontsize=8, ha="right",
-        transform=ax.transAxes,
-    )  # fmt: skip
+    text = f"a description is worth\n{words.replace('image', 'labelled image')}"
+    ax.text(0.97, 0.05, text, fontsize=8, ha="right", transform=ax.transAxes)
