@@ -123,6 +123,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"layers": 1, "trust": 1.0},
         {"variance": "predictive", "n_components": None},
         {"select": "loo"},
+        {"select": "views"},
         {"temperature": 2.0, "feature_norm": None},
         {"signature_scale": "all"},
     ],

@@ -323,7 +323,7 @@ def test_labels_of_another_type(problem):
 
 def test_signatures_that_are_not_numbers(problem):
     frame = problem.signatures.assign(habitat="wood")
-    with pytest.raises(ValueError, match="not numbers: 'habitat'"):
+    with pytest.raises(ValueError, match=r"'habitat' are not numbers \('habitat' has 'wood'\)"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     with pytest.raises(ValueError, match="no attributes"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures.iloc[:, :0])

@@ -51,6 +51,51 @@ def test_holding_back_adds_up_and_leaves_the_scorer_alone():
     np.testing.assert_allclose(scorer.bias, [0.5, 0.0, 0.0, 0.0])
 
 
+def test_a_prior_multiplies_probabilities():
+    X = np.random.default_rng(1).standard_normal((5, 3))
+    scorer = _scorer(bias=np.array([0.5, 0.0, 0.0, 0.0]), temperature=0.3)
+    odds = np.array([1.0, 20.0, 1.0, 0.01])
+    weighed = scorer.with_prior({"dog": 0.01, "bee": 20})
+    expected = scorer.probabilities(X) * odds
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(weighed.probabilities(X), expected)
+    np.testing.assert_allclose(scorer.bias, [0.5, 0, 0, 0])
+    assert scorer.with_prior(None) is scorer
+    # A common factor changes nothing.
+    other = scorer.with_prior(dict(zip(LABELS.tolist(), 7 * odds, strict=True)))
+    np.testing.assert_allclose(other.probabilities(X), expected)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ({}, "must map classes to their odds"),
+        ([1, 2], "must map classes to their odds"),
+        ({"cow": 1.0}, "prior names what is not described: 'cow'"),
+        ({"ant": 0.0}, "odds of 'ant' are 0.0; .* left out of the candidates by classes="),
+        ({"ant": 2, "bee": float("nan")}, "odds of 'bee' are nan"),
+        ({"ant": "many"}, "odds of 'ant' are 'many'"),
+    ],
+)
+def test_wrong_priors(prior, message):
+    with pytest.raises(ValueError, match=message):
+        _scorer(temperature=1.0).with_prior(prior)
+
+
+def test_a_prior_needs_probabilities(problem):
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    X, classes = problem.X_test_unseen, problem.unseen_classes
+    with pytest.raises(ValueError, match="prior= needs probabilities"):
+        model.predict(X, prior={classes[0]: 2.0})
+    model = CalibratedStacking(ESZSL(), temperature="cv")
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    prior = {classes[0]: 1e9}
+    assert set(model.predict(X, classes=classes, prior=prior)) == {classes[0]}
+    assert (model.predict_proba(X, classes=classes, prior=prior)[:, 0] > 0.9).all()
+    labels, _ = model.predict_top_k(X, 2, classes=classes, prior=prior)
+    assert (labels[:, 0] == classes[0]).all()
+
+
 def test_on_a_tie_the_classes_that_are_not_held_back_win():
     scorer = ClassScorer(LABELS, np.ones((4, 1)), Embedding(_identity))
     X = np.ones((1, 1))

@@ -69,8 +69,9 @@ def test_info_of_a_broken_installation(capsys, monkeypatch):
         (
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
-            "There are: demo, data, features, fit, tune, predict, evaluate, add-class, bench, "
-            "table, signatures, export, report, serve, analyze, info. (see zslearn --help)",
+            "There are: demo, data, features, fit, tune, predict, evaluate, add-class, "
+            "add-examples, adapt, bench, table, signatures, export, report, serve, analyze, info. "
+            "(see zslearn --help)",
         ),
         (
             ["data", "burn"],

@@ -116,7 +116,7 @@ def test_version(home, capsys):
     assert main(["data", "show", "CUB", "--version", "PS2"]) == 1
     twice = capsys.readouterr().err.splitlines()
     assert twice[0] == twice[1]
-    assert "version='PS2' was given, but this is PS1" in twice[0]
+    assert "--version 'PS2' was given, but this is PS1" in twice[0]
     with pytest.raises(SystemExit):
         main(["data", "show", "CUB", "--version", "PS3"])
     assert "PS3" in capsys.readouterr().err
@@ -159,10 +159,10 @@ def test_glyphs_have_class_splits(monkeypatch):
     [
         (["--split", "ns", "CUB"], "CUB was read as a split; write it before --split"),
         (["CUB", "--hold-out", "0.2"], "'ns' has its own"),
-        (["CUB", "--split", "ss"], "pass class_splits="),
-        (["CUB", "--split", "ss"], "class_splits='random' draws"),
+        (["CUB", "--split", "ss"], "pass --class-splits "),
+        (["CUB", "--split", "ss"], "--class-splits 'random' draws"),
         (["CUB", "--hold-out", "0.2"], "hold_out is for the splits without"),
-        (["CUB", "--split", "ss0", "--hold-out", "2"], "hold_out=2.0; give a share"),
+        (["CUB", "--split", "ss0", "--hold-out", "2"], "--hold-out 2.0; give a share"),
         (["CUB", "--split", "ss-1", "--class-splits", "x.json"], "x.json"),
         (["CUB", "--split", "ss0", "--hold-out", "x.mat"], "standard_split"),
         (["CUB", "--split", "ss-1", "--class-splits", "random", "--hold-out", "x.mat"], "x.mat"),

@@ -86,6 +86,24 @@ def test_candidates(model, words, expected):
     assert set(pd.read_csv("p.csv")["class"]) <= expected
 
 
+def test_taxa(model, capsys):
+    ranks = "class,kind\nred,warm\nyellow,warm\nmagenta,warm\ncyan,cold\nblue,cold\ngreen,cold\n"
+    (model.parent / "ranks.csv").write_text(ranks)
+    words = ["predict", "m.zsl", "new", "--taxonomy", "ranks.csv", "--out", "p.csv", "--classes"]
+    assert main([*words, "warm", "cyan"]) == 0
+    assert set(pd.read_csv("p.csv")["class"]) == {"red", "yellow", "magenta", "cyan"}
+    assert main([*words, "wram"]) == 1
+    assert "no 'wram'. Did you mean 'warm'?" in capsys.readouterr().err
+    assert main(["evaluate", "m.zsl", "new", "--taxonomy", "ranks.csv", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    rows = {line.split("  ")[0]: line.split() for line in printed}
+    assert any(line.split()[-1:] == ["kind"] for line in printed)
+    assert rows["unseen classes, among these"][-1] == "1.000"
+    (model.parent / "torn.csv").write_text("class,a,b\nred,x,y\nblue,z,y\n")
+    assert main(["evaluate", "m.zsl", "new", "--taxonomy", "torn.csv"]) == 1
+    assert "'y' is in more than one a" in capsys.readouterr().err
+
+
 def test_explain(model, capsys):
     words = ["predict", "m.zsl", "new", "--classes", "cyan", "yellow", "--explain"]
     assert main([*words, "--out", "p.csv"]) == 0
@@ -131,7 +149,41 @@ def test_evaluate(model, capsys):
     assert "20 of 20 images were trained on" in capsys.readouterr().err
     write_image(model.parent / "more" / "Red" / "1.png", COLORS["red"], seed=7)
     assert main(["evaluate", "m.zsl", "more"]) == 1
-    assert "classes_ has 'red', y has 'Red'" in capsys.readouterr().err
+    assert "The model has 'red', the list of images has 'Red'" in capsys.readouterr().err
+
+
+def test_examples_with_and_without_labels(folder, capsys):
+    words = ["--method", "Gaussian EXEM", "--tune", "none", "--jobs", "1", *NETWORK]
+    assert main(["fit", "train", "--signatures", "classes.csv", *words, "--out", "g.zsl"]) == 0
+    write_image(folder / "few" / "cyan" / "1.png", COLORS["cyan"], seed=70)
+    write_image(folder / "few" / "grey" / "1.png", (128, 128, 128), seed=71)
+    capsys.readouterr()
+    assert main(["add-examples", "g.zsl", "few", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        printed == "added 2 images of 'cyan', 'grey'\nwithout a description: 'grey'\nwrote g.zsl\n"
+    )
+    assert "grey" in read_model("g.zsl").model.classes_
+    assert main(["adapt", "g.zsl", "new", "--always", "--out", "a.zsl", "--device", "cpu"]) == 0
+    assert "of 12 images fit no class\nwrote a.zsl" in capsys.readouterr().out
+    assert main(["predict", "a.zsl", "new", "--out", "p.csv", "--device", "cpu"]) == 0
+    table = pd.read_csv("p.csv")
+    assert (table["class"] == table["image"].str.partition("/")[0]).mean() > 0.5
+
+
+def test_a_wrong_folder_is_refused_before_anything_is_computed(model, monkeypatch, capsys):
+    write_image(model.parent / "wrong" / "holidays" / "1.png", (9, 9, 9), seed=1)
+    monkeypatch.setattr(
+        "zslearn.images._features._compute", lambda *_, **__: pytest.fail("computed")
+    )
+    for words in (
+        ["fit", "wrong", "--signatures", "classes.csv", *FIT, *NETWORK],
+        ["evaluate", "m.zsl", "wrong", "--device", "cpu"],
+    ):
+        assert main(words) == 1
+        error = capsys.readouterr().err
+        assert "images of 'holidays', which the" in error
+        assert "is this the right folder or table?" in error
 
 
 def test_add_a_class_by_numbers(model, capsys):
@@ -238,7 +290,10 @@ def test_tune_and_leave_out(folder, capsys):
         (["features", "extract", "empty"], "there are no images"),
         (["features", "extract", "nowhere"], "There is no folder, table or image nowhere"),
         (["fit", "flat", "--signatures", "classes.csv", *NETWORK], "The images have no labels"),
-        (["fit", "train", "--signatures", "few.csv", *NETWORK], "images of 'blue', .* no row of"),
+        (
+            ["fit", "train", "--signatures", "few.csv", *NETWORK],
+            "images of 'blue', .* which the description does not have",
+        ),
         (["fit", "train", "--describe", "classes.txt"], "There is no file classes.txt"),
         (
             ["fit", "train", "--describe", "few.csv"],
@@ -273,7 +328,7 @@ def test_tune_and_leave_out(folder, capsys):
         (["predict", "m.zsl", "new", "--top", "0"], "--top 0: give a positive number"),
         (["predict", "m.zsl", "train.npz", "--boxes", "b.csv"], "--boxes is for images"),
         (["predict", "train.npz", "new"], "train.npz"),
-        (["evaluate", "m.zsl", "flat"], "nobody knows what is right"),
+        (["evaluate", "m.zsl", "flat"], "The images have no labels"),
         (["predict", "own.zsl", "new"], "does not say how its features were made"),
     ],
 )

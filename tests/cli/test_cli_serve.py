@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from service_tools import save_feature_model
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
 from zslearn.cli import main
+from zslearn.persistence import save
 from zslearn.serving import Recognizer
 
 pytest.importorskip("fastapi")
@@ -36,6 +41,31 @@ def test_what_is_served_and_how(model_path, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert "16 classes, takes features; serving at http://0.0.0.0:8123/" in said
     assert "t" * 20 not in said
+
+
+def test_classes_and_odds_from_files(problem, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server: None)
+    monkeypatch.setattr(
+        "zslearn.serving._recognizer.text_signatures",
+        lambda said, *_, **__: pd.DataFrame([[float(len(said["new"]))] * 8]),
+    )
+    names = problem.signatures.index.tolist()
+    model = CalibratedStacking(ESZSL(), temperature="cv")
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    path = tmp_path / "words.zsl"
+    save(model, path, about={"signatures": {"kind": "text", "encoder": "use", "texts": {}}})
+    (tmp_path / "d.json").write_text(json.dumps({names[0]: "known", "yeti": ["white", "tall"]}))
+    (tmp_path / "p.json").write_text(json.dumps({names[0]: 3}))
+    words = ["serve", str(path), "--describe", str(tmp_path / "d.json")]
+    assert main([*words, "--prior", str(tmp_path / "p.json")]) == 0
+    assert "17 classes" in capsys.readouterr().err
+    assert Recognizer(path).class_description("yeti")["texts"] == ["white", "tall"]
+    (tmp_path / "p.json").write_text("[1]")
+    assert main([*words, "--prior", str(tmp_path / "p.json")]) == 1
+    assert "p.json must map classes to their odds" in one_line(capsys)
+    (tmp_path / "d.json").write_text(json.dumps({"new yeti": ["a"] * 101}))
+    assert main(words) == 1
+    assert "d.json: text: give text, or a list of at most 100" in one_line(capsys)
 
 
 def test_refusals_are_one_line(model_path, monkeypatch, capsys, tmp_path):

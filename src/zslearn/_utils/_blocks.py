@@ -99,3 +99,8 @@ def row_blocks(n_rows: int, row_bytes: int, budget: int | None = None) -> list[s
     """Slices that cover all rows, each within a budget of memory."""
     length = block_length(row_bytes, budget)
     return [slice(start, min(start + length, n_rows)) for start in range(0, n_rows, length)]
+
+
+def evenly_spaced(n_samples: int, most: int) -> NDArray[np.intp]:
+    """Positions of so many samples, or of all where there are fewer, evenly spaced among all."""
+    return np.linspace(0, n_samples - 1, min(n_samples, most)).astype(np.intp)

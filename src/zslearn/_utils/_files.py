@@ -98,6 +98,8 @@ def _add(digest: Any, part: Any) -> None:
     elif isinstance(part, pd.DataFrame):
         # What `repr` says of a long one leaves out its middle.
         _add(digest, [part.index.to_numpy(), part.columns.to_numpy(), part.to_numpy()])
+        if "signature_scaling" in part.attrs:
+            _add(digest, part.attrs["signature_scaling"])
     elif isinstance(part, (pd.Series, pd.Index)):
         _add(digest, part.to_frame())
     elif isinstance(part, Mapping):

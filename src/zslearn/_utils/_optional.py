@@ -15,6 +15,7 @@ _EXTRAS = {
     "gensim": "words",
     "ndonnx": "onnx",
     "onnxruntime": "onnx",
+    "tokenizers": "text",
     "zarr": "zarr",
     "fastapi": "serve",
     "uvicorn": "serve",

@@ -246,6 +246,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
             )
         with self._anew() as fresh:
             training = fresh._make_training(X, y, signatures, sample_weight)
+            if not isinstance(signatures, SignatureTable):
+                training.warn_of_units()
             with numerical_failures_named(type(self)):
                 for _ in self._fit_many(training, [fresh]):
                     fresh._describe(training.table)
@@ -429,6 +431,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         table = SignatureTable.from_user(signatures, seen)
         self._check_views(table)
         rows = table.positions(seen)
+        table = table.measured(rows)
         if isinstance(self.signature_scale, str):
             scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
         else:

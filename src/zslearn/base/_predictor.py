@@ -129,7 +129,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             return scores[:, 1] - scores[:, 0]
         return scores
 
-    def predict(self, X: Any, *, classes: Any = None) -> NDArray[Any]:
+    def predict(self, X: Any, *, classes: Any = None, prior: Any = None) -> NDArray[Any]:
         """Name the best class of each sample.
 
         Parameters
@@ -139,16 +139,26 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         classes : array-like of labels, optional
             The candidates, for instance `unseen_classes_` in the conventional setting; by default
             every class in `classes_`, the generalized setting.
+        prior : mapping of label to float, optional
+            Odds of classes before the image is seen, such as how common each is at a place;
+            positive, up to a common factor, 1 for those that are not named. Only for an estimator
+            that has :meth:`predict_proba`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             Class labels. Of classes with equal scores the first in `classes_` is named.
         """
-        return self.predict_top_k(X, 1, classes=classes)[0][:, 0]
+        return self.predict_top_k(X, 1, classes=classes, prior=prior)[0][:, 0]
 
     def predict_top_k(
-        self, X: Any, k: int = 5, *, classes: Any = None, proba: bool = False
+        self,
+        X: Any,
+        k: int = 5,
+        *,
+        classes: Any = None,
+        proba: bool = False,
+        prior: Any = None,
     ) -> tuple[NDArray[Any], Array]:
         """Name the `k` best classes of each sample, best first.
 
@@ -169,7 +179,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         scores : array of shape (n_samples, k)
             Their scores, or their probabilities among all candidates, descending.
         """
-        scorer = self._checked_scorer()
+        scorer = self._checked_scorer().with_prior(prior)
         if proba and not self._has_temperature():
             raise ValueError(self._no_probabilities())
         if is_streamed(X):
@@ -177,7 +187,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return scorer.top_k(self._check_features(X), k, classes, proba=proba)
 
     @_NeedsTemperature
-    def predict_proba(self, X: Any, *, classes: Any = None) -> Array:
+    def predict_proba(self, X: Any, *, classes: Any = None, prior: Any = None) -> Array:
         """Probabilities of the candidates: softmax of the scores at the estimator's temperature.
 
         Wrappers that find a temperature have it,
@@ -191,7 +201,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             Columns follow `classes`, rows sum to 1. In the namespace and on the device of `X`. The
             largest of a row is that of the predicted class, unless scores are tied.
         """
-        scorer = self._checked_scorer()
+        scorer = self._checked_scorer().with_prior(prior)
         if is_streamed(X):
             return stream_scores(scorer, self._check_stream(X), classes, probabilities=True)
         return scorer.probabilities(self._check_features(X), classes)

@@ -19,10 +19,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
 from zslearn._solvers._linalg import eigenbasis
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._array import Array, Floats, is_symbolic, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
+from zslearn._utils._columns import columns_named, dominating_columns, some_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import cached_fit, caches_fits, fingerprint
+from zslearn._utils._messages import warn_user
 from zslearn.base._class_statistics import (
     ClassStatistics,
     Moments,
@@ -68,11 +70,6 @@ class RowSpectrum(NamedTuple):
 MOST_CHOSEN_SAMPLES = 1000
 # Features that tell one sample from another.
 _KEY_FEATURES = 64
-
-
-def evenly_spaced(n_samples: int, most: int) -> NDArray[np.intp]:
-    """Positions of so many samples, or of all where there are fewer, evenly spaced among all."""
-    return np.linspace(0, n_samples - 1, min(n_samples, most)).astype(np.intp)
 
 
 def content_keys(X: Array) -> NDArray[np.uint64]:
@@ -276,6 +273,21 @@ class Training:
                 lambda: RowSpectrum.of(self.moments(center=center))._asdict(),
             )
         )
+
+    def warn_of_units(self) -> None:
+        """Warn of columns in units that are much larger than those of the others."""
+        self.table.warn_of_units(self.table.positions(self.classes))
+        source = self.rows.source if isinstance(self.rows, PreparedRows) else None
+        if source is None or is_symbolic(source):
+            return
+        large = dominating_columns(some_rows(source))
+        if large:
+            warn_user(
+                f"X: {columns_named(large, self.feature_names)} alone decides which samples are "
+                "near each other, since its numbers are so much larger than those of the other "
+                "features. Bring the features to one unit: "
+                "sklearn.pipeline.make_pipeline(StandardScaler(), method)."
+            )
 
     def every_signature(self) -> Signatures:
         """Normalised signatures of every described class, in the order of `table.labels`."""

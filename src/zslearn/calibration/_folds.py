@@ -26,10 +26,10 @@ from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._probabilities import best_temperature, mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._blocks import evenly_spaced
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
-from zslearn.base._training import evenly_spaced
 from zslearn.base._weights import fit_weighted
 from zslearn.metrics._curve import seen_unseen_summary
 from zslearn.signatures._table import SignatureTable

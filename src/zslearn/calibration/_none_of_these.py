@@ -153,8 +153,10 @@ class NoneOfThese(HeldOutCalibration):
         """
         return self._decide(X, classes)[1]
 
-    def predict(self, X: Any, *, classes: Any = None) -> NDArray[Any]:
+    def predict(self, X: Any, *, classes: Any = None, prior: Any = None) -> NDArray[Any]:
         """Name the best class of each sample, or say that it is none of them.
+
+        What is rejected does not depend on `prior`.
 
         Returns
         -------
@@ -162,6 +164,8 @@ class NoneOfThese(HeldOutCalibration):
             Class labels, and `none_label_` for rejected samples.
         """
         labels, rejected = self._decide(X, classes)
+        if prior is not None:
+            labels = super().predict(X, classes=classes, prior=prior)
         if max(self.threshold_.values()) == -np.inf:
             return labels
         if labels.dtype.kind == "O" or self.none_label_ is None:

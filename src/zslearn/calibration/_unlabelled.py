@@ -261,6 +261,8 @@ class Adapted(ZeroShotMetaClassifier):
         self.held_out = held_out
         self.random_state = random_state
 
+    _moved: pd.DataFrame  # points of classes after images without labels, by label
+
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
         """Fit the estimator, and find the trust in images without labels on left-out classes."""

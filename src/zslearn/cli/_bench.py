@@ -37,7 +37,7 @@ from zslearn.experiments._render import FORMATS, render, save_table_plot
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._summary import compare_runs
-from zslearn.experiments._tables import LAYOUTS, build_table
+from zslearn.experiments._tables import LAYOUTS, ResultTable, build_table
 from zslearn.experiments.analyses._run import ANALYSES, run_analysis, summarize_analysis
 from zslearn.experiments.analyses._sync import SYNC_FORMS
 from zslearn.model_selection._cluster import on_cluster
@@ -268,19 +268,28 @@ def _run_table(arguments: argparse.Namespace) -> int:
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(render(table, arguments.format, width=width))
-    if arguments.picture is not None:
-        ours = [ranking for (_, side), ranking in table.rankings.items() if side == "ours"]
-        if not ours:
-            raise ValueError(
-                "There is nothing to rank: ranks need two methods with numbers on two data sets or "
-                "splits."
-            )
-        save_critical_difference(ours[0].mean_ranks, ours[0].critical_difference, arguments.picture)
-        _print_line(f"wrote {arguments.picture}")
-    if arguments.plot is not None:
-        save_table_plot(table, arguments.plot)
-        _print_line(f"wrote {arguments.plot}")
-    return 0
+    failures = 0
+    for path, draw in ((arguments.picture, _draw_ranks), (arguments.plot, save_table_plot)):
+        try:
+            if path is not None:
+                draw(table, path)
+                _print_line(f"wrote {path}")
+        except (ValueError, OSError) as error:
+            # The other picture may be possible.
+            _print_line(f"error: {path}: {error}")
+            failures = 1
+    return failures
+
+
+def _draw_ranks(table: ResultTable, path: Path) -> None:
+    """Draw mean ranks of our methods with the critical difference."""
+    ours = [ranking for (_, side), ranking in table.rankings.items() if side == "ours"]
+    if not ours:
+        raise ValueError(
+            "There is nothing to rank: ranks need two methods with numbers on two data sets or "
+            "splits."
+        )
+    save_critical_difference(ours[0].mean_ranks, ours[0].critical_difference, path)
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:

@@ -25,8 +25,12 @@ from zslearn.datasets._xlsa17_files import feature_files, find_data_set
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
 _NAMES = ("glyphs", *XLSA17)
 #: Options for a person's own data, and those for a data set with a name.
-_OWN = ("features_file", "labels_file", "signatures_file", "label_column", "unseen", "drop")
+_OWN = (
+    *("features_file", "labels_file", "signatures_file", "label", "unseen", "drop"),
+    "feature_scaling",
+)
 _NAMED = ("split", "features", "signatures", "version", "class_splits")
+_SCALINGS = ("auto", "none", "standard", "range")
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +73,14 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         "the variable with the signatures of a named data set, or FILE:VARIABLE; several are "
         "combined, with weights that are tuned (default: original_att)"
     )
+    features = (
+        "features of a named data set: a file in its folder or anywhere, .mat, .npy, .npz or "
+        ".parquet, with rows in the order of the published files (default: res101.mat)"
+    )
+    units = (
+        "bring columns of signatures to one unit (default: auto for your own data, where some are "
+        "much larger than the others)"
+    )
     splits = "unseen classes of ss-1, ss-2, … of CUB and SUN: a JSON file, or drawn at random"
     held_out = (
         "test images of seen classes, where a split has none: the share of each class, the "
@@ -80,8 +92,9 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         ("--split", "SPLIT…", None, "splits of a named data set; ss: all of ss-1, … (default: ns)"),
-        ("--features", "FILE", None, "features of a named data set (default: res101.mat)"),
+        ("--features", "FILE", None, features),
         ("--signatures", "NAME…", None, signatures),
+        ("--signature-scaling", _SCALINGS, None, units),
         ("--version", ["PS1", "PS2"], None, "which publication of the split ns the file holds"),
         ("--class-splits", "FILE|random", None, f"{splits} (default: class_splits.json)"),
     )
@@ -91,9 +104,10 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         ("--features-file", "FILE", None, "a table or array of features"),
         ("--labels-file", "FILE", None, labels),
         ("--signatures-file", "FILE", None, "a table of signatures, one row per class"),
-        ("--label-column", "COLUMN", None, "the column of labels (default: label)"),
+        ("--label --label-column", "COLUMN", None, "the column of labels (default: label)"),
         ("--unseen", "CLASS…", None, "the unseen classes, or a text file with one per line"),
         ("--drop", "COLUMN…", None, "columns that are no features"),
+        ("--feature-scaling", _SCALINGS, None, "the same for features (default: auto)"),
     )
 
 
@@ -130,6 +144,11 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
         name = arguments.split[-1]
         raise ValueError(f"{name} was read as a split; write it before --split.")
     is_named = arguments.name in _NAMES
+    if not is_named and arguments.signatures_file is None and arguments.signatures is not None:
+        # The word of the commands on images.
+        file, *others = arguments.signatures
+        if not others and Path(file).is_file():
+            arguments.signatures_file, arguments.signatures = Path(file), None
     for name in _OWN if is_named else _NAMED:
         if getattr(arguments, name) is not None:
             which = "your own data" if is_named else "a data set with a name"
@@ -144,10 +163,15 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
         features=arguments.features or "res101.mat",
         split=arguments.split or "ns",
         signatures=_one_or_several(arguments.signatures) or "original_att",
+        signature_scaling=_scaling(arguments.signature_scaling or "none"),
         version=arguments.version,
         class_splits=arguments.class_splits,
         hold_out=arguments.hold_out,
     )
+
+
+def _scaling(word: str) -> str | None:
+    return None if word == "none" else word
 
 
 def _one_or_several(words: list[str] | None) -> str | list[str] | None:
@@ -156,7 +180,7 @@ def _one_or_several(words: list[str] | None) -> str | list[str] | None:
 
 def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
     """Load the glyphs with the splits that are asked for."""
-    for name in (*_NAMED[1:], "hold_out"):
+    for name in (*_NAMED[1:], "hold_out", "signature_scaling"):
         if getattr(arguments, name) is not None:
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} is not for glyphs, whose files and splits are fixed.")
@@ -189,17 +213,19 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
         source,
         arguments.labels_file,
         arguments.signatures_file,
-        label=arguments.label_column,
+        label=arguments.label,
         # One word may be a file.
         unseen_classes=_one_or_several(arguments.unseen),
         hold_out=hold_out,
         drop=arguments.drop or (),
+        signature_scaling=_scaling(arguments.signature_scaling or "auto"),
+        feature_scaling=_scaling(arguments.feature_scaling or "auto"),
     )
 
 
 def _load_shards(arguments: argparse.Namespace, folder: str | Path) -> ZeroShotDataset:
     """Load ImageNet's features by class, of the classes that the table of signatures names."""
-    others = (arguments.labels_file, arguments.label_column, arguments.unseen, arguments.drop)
+    others = (arguments.labels_file, arguments.label, arguments.unseen, arguments.drop)
     if arguments.signatures_file is None or any(word is not None for word in others):
         raise ValueError(f"{folder} has a file for each class: it takes --signatures-file alone.")
     table = read_signature_table(arguments.signatures_file)

@@ -1,10 +1,12 @@
-"""`zslearn features`, `fit`, `tune`, `predict`, `evaluate` and `add-class`."""
+"""`zslearn features`, and commands on model files: `fit`, `tune`, `predict`, `adapt` and others."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,13 @@ from zslearn.cli._output import (
     say,
     warnings_as_lines,
 )
-from zslearn.datasets._files import read_lines
+from zslearn.datasets._files import read_csv, read_lines
+from zslearn.datasets._tables import scaled_signatures
 from zslearn.experiments._evaluate import evaluate
 from zslearn.experiments._methods import LEADING, find_method
 from zslearn.experiments._protocol import GRIDS
 from zslearn.images._backbones import BACKBONES
+from zslearn.images._decoding import list_images
 from zslearn.images._describing import (
     Description,
     describe_in_text,
@@ -33,12 +37,23 @@ from zslearn.images._describing import (
     read_class_table,
     read_class_texts,
 )
-from zslearn.images._features import ImageFeatures, extract_features, load_features
+from zslearn.images._features import (
+    ImageFeatures,
+    extract_features,
+    is_feature_table,
+    load_features,
+    table_features,
+)
 from zslearn.images._fitting import (
     AUTO,
+    adapted_model,
     add_classes_to_file,
+    add_examples_to_file,
+    change_file,
     fit_images,
     fitted_method,
+    refuse_undescribed,
+    refuse_without,
     save_image_model,
 )
 from zslearn.images._predicting import (
@@ -46,13 +61,21 @@ from zslearn.images._predicting import (
     explain_predictions,
     prediction_table,
 )
-from zslearn.metrics._accuracy import harmonic_mean
+from zslearn.metrics._accuracy import harmonic_mean, rank_accuracy
 from zslearn.persistence._model_files import ModelFile, describe, read_model
+from zslearn.signatures._taxonomy import classes_below, filled_ranks, taxonomy_hierarchy
+from zslearn.signatures._text import encoder_name
 
 #: So many images that were left out are named, and so many settings of a search printed.
 _NAMED = 10
 #: Rows of a table that a terminal shows; files have all.
 _ROWS = 40
+_CANDIDATES = (
+    "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
+    "without training images (default: all)"
+)
+#: How columns are brought to one unit.
+_SCALINGS = ("auto", "none", "standard", "range")
 #: Options that say how images become features.
 _NETWORK = ("weights", "boxes", "device", "batch_size", "workers", "backbone", "crop")
 
@@ -150,14 +173,15 @@ def _name_left_out(features: ImageFeatures) -> None:
 
 def _summary(features: ImageFeatures) -> str:
     """What features there are, in one line."""
-    backbone = plain(features.about.get("backbone", "an unknown network"))
+    about = "a table" if features.thing == "sample" else "an unknown network"
+    backbone = plain(features.about.get("backbone", about))
     classes = "no labels"
     if features.y is not None:
         classes = counted(len(set(features.y.tolist())), "class", "es")
     skipped = f", {len(features.skipped)} left out" if features.skipped else ""
     return (
-        f"{counted(len(features), 'image')}{skipped}, {classes}, {features.X.shape[1]} features "
-        f"({backbone})"
+        f"{counted(len(features), features.thing)}{skipped}, {classes}, "
+        f"{features.X.shape[1]} features ({backbone})"
     )
 
 
@@ -172,7 +196,7 @@ def _run_show(arguments: argparse.Namespace) -> int:
 
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
-    """Fit a method on images of some classes, for all classes that are described.
+    """Fit a method on images or a table of some classes, for all classes that are described.
 
     Writes one model file. Hyper-parameters, calibration and probabilities are found by leaving out
     classes that have images.
@@ -199,12 +223,12 @@ def add_tune(parser: argparse.ArgumentParser) -> None:
 def _add_training(parser: argparse.ArgumentParser) -> None:
     """Add the words that say what is learned from, and how."""
     source = (
-        "a folder with one folder of images per class, a table .csv of paths and labels, or a "
-        "file .npz of features"
+        "a folder with one folder of images per class, a table .csv of paths and labels, a table "
+        ".csv or .parquet of features and labels, or a file .npz of features"
     )
     numbers = "a table .csv or .parquet with a row of numbers per class, named by the first column"
     encoder = (
-        "what reads the texts: use, minilm, st:FOLDER, or backbone for the text side of an "
+        "what reads the texts: use, minilm, glove, st:FOLDER, or backbone for the text side of an "
         "open_clip model (default: backbone where it has one, else use)"
     )
     method = (
@@ -212,8 +236,9 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         f"{', '.join(LEADING)}, and with --tune none the first"
     )
     none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
-    parser.add_argument("source", type=Path, metavar="IMAGES|FEATURES", help=source)
-    texts = "a table .csv with the columns class and text"
+    parser.add_argument("source", type=Path, metavar="IMAGES|TABLE", help=source)
+    texts = "a table .csv with the columns class and text, or a .json of texts by class"
+    prompts = 'what each text is put into at "{}"; several are averaged'
     described = parser.add_mutually_exclusive_group(required=True)
     described.add_argument("--signatures", type=Path, metavar="FILE", help=numbers)
     described.add_argument("--describe", type=Path, metavar="FILE", help=texts)
@@ -224,12 +249,25 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         ("--text-encoder", "NAME", None, encoder),
+        ("--prompts", "PROMPT…", None, prompts),
         ("--method", "METHOD", AUTO, method),
         ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
         ("--none", float, None, none),
         ("--seed", int, 0, "seed"),
     )
     add_jobs(parser)
+    units = "bring columns of signatures to one unit; auto does where some are much larger"
+    label = "the column of labels (default: label)"
+    add_options(
+        parser,
+        ("--signature-scaling", _SCALINGS, "auto", units),
+    )
+    add_options(
+        parser.add_argument_group("a table of features"),
+        ("--label", "COLUMN", None, label),
+        ("--drop", "COLUMN…", None, "columns that are no features"),
+        ("--feature-scaling", _SCALINGS, "auto", "the same for the columns of features"),
+    )
     _add_network(parser)
 
 
@@ -243,13 +281,14 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     save_image_model(model, arguments.out, trained, description, method=method)
     print(f"{_summary(features)}; method: {method}")
     n_seen, n_unseen = len(model.seen_classes_), len(model.unseen_classes_)
-    print(f"{n_seen} classes with images, {n_unseen} described only")
+    print(f"{n_seen} classes with {features.thing}s, {n_unseen} described only")
     if n_unseen:
         print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
     if arguments.none is not None:
         print(
-            f"none of these: {model.false_alarm_rate_:.3f} of images of known classes are taken "
-            f"for none, {model.detection_rate_:.3f} of others are found (classes left out)"
+            f"none of these: {model.false_alarm_rate_:.3f} of {features.thing}s of known classes "
+            f"are taken for none, {model.detection_rate_:.3f} of others are found (classes left "
+            "out)"
         )
     print(f"wrote {plain(arguments.out)}")
     return 0
@@ -266,7 +305,7 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     # The first is what settings were chosen by.
     score = next((name for name in results if name.startswith("mean_test_")), None)
     if score is None:
-        raise ValueError("Fewer than four classes have images: none can be left out to tune on.")
+        raise ValueError("Fewer than four classes are seen: none can be left out to tune on.")
     table = pd.DataFrame(results).sort_values(score, ascending=False, kind="stable")
     shown = pd.DataFrame(list(table["params"])).astype(str)
     shown[score.removeprefix("mean_test_")] = [f"{value:.3f}" for value in table[score]]
@@ -278,11 +317,15 @@ def _run_tune(arguments: argparse.Namespace) -> int:
 
 def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, Any]:
     """Features, what describes the classes, and the fitted method."""
-    if arguments.signatures is not None and arguments.text_encoder is not None:
-        raise ValueError("--text-encoder is for --describe.")
+    if arguments.signatures is not None:
+        for word in ("text_encoder", "prompts"):
+            if getattr(arguments, word) is not None:
+                raise ValueError(f"--{word.replace('_', '-')} is for --describe.")
     # Checked before long work, so that mistakes are found at once.
     if arguments.method != AUTO:
         find_method(arguments.method)
+    if arguments.text_encoder not in (None, "backbone"):
+        encoder_name(arguments.text_encoder)
     if arguments.none is not None and not 0 < arguments.none < 1:
         raise ValueError(f"--none {arguments.none:g}: give a share between 0 and 1, such as 0.05.")
     if arguments.jobs == 0:
@@ -290,25 +333,35 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
     for path in (arguments.out, arguments.keep_features):
         if path is not None:
             refuse_unwritable(path)
-    texts = None if arguments.describe is None else read_class_texts(arguments.describe)
-    table = None if arguments.signatures is None else read_class_table(arguments.signatures)
     with warnings_as_lines():
-        features = _training_features(arguments)
+        texts = None if arguments.describe is None else read_class_texts(arguments.describe)
+        table = None if arguments.signatures is None else read_class_table(arguments.signatures)
+        described = (texts or {}) if table is None else table.signatures.index
+        features = _training_features(arguments, described)
         _name_left_out(features)
         if table is None:
             say("Reading the descriptions")
             table = describe_in_text(
                 texts or {},
                 arguments.text_encoder,
+                prompts=arguments.prompts,
                 about_features=features.about,
                 progress=True,
             )
+        elif features.y is not None:
+            seen = set(features.y.tolist()).difference(arguments.leave_out)
+            scaling = _scaling(arguments.signature_scaling)
+            where = plain(arguments.signatures)
+            scaled = scaled_signatures(table.signatures, scaling, seen, where)
+            table = replace(table, signatures=scaled)
         names = LEADING[:1] if arguments.tune == "none" else LEADING
         say(f"Fitting {', '.join(names) if arguments.method == AUTO else arguments.method}")
+        is_table = features.thing == "sample"
         model = fit_images(
             features,
             table.signatures,
             arguments.method,
+            feature_scaling=_scaling(arguments.feature_scaling) if is_table else None,
             tune=None if arguments.tune == "none" else arguments.tune,
             leave_out=arguments.leave_out,
             none_rate=arguments.none,
@@ -319,42 +372,57 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
     return features, table, model
 
 
-def _training_features(arguments: argparse.Namespace) -> ImageFeatures:
+def _scaling(word: str) -> str | None:
+    return None if word == "none" else word
+
+
+def _training_features(arguments: argparse.Namespace, described: Iterable[str]) -> ImageFeatures:
     """Features of the source; those of images are kept for another time."""
-    if arguments.source.suffix == ".npz":
+    source = arguments.source
+    if source.suffix == ".npz":
         _refuse_network(arguments)
-        return load_features(arguments.source)
+        return load_features(source)
+    if source.is_file() and is_feature_table(source):
+        _refuse_network(arguments)
+        return table_features(source, label=arguments.label, drop=arguments.drop or ())
+    for name in ("label", "drop"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"--{name} is for a table of features; {plain(source)} is none.")
+    # Before any image is computed, which takes long.
+    listed = list_images(source)
+    refuse_undescribed(listed.labels, described, leave_out=arguments.leave_out)
     kept = arguments.keep_features
     if kept is None and arguments.out is not None:
         kept = arguments.out.with_name(f"{arguments.out.stem}.features.npz")
     options = _network(arguments)
-    return extract_features(arguments.source, out=kept, progress=True, say=say, **options)
+    return extract_features(listed, out=kept, progress=True, say=say, **options)
 
 
 def _add_model_and_source(parser: argparse.ArgumentParser) -> None:
-    source = "a folder of images, a table .csv of their paths, an image, or a file .npz of features"
+    source = (
+        "a folder of images, a table .csv of their paths, an image, a file .npz of features, or a "
+        "table with the columns that the model was fitted on"
+    )
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
-    parser.add_argument("source", type=Path, metavar="IMAGES|FEATURES", help=source)
+    parser.add_argument("source", type=Path, metavar="IMAGES|TABLE", help=source)
     _add_network(parser, backbone=False)
 
 
 def add_predict(parser: argparse.ArgumentParser) -> None:
-    """Name the best classes of images by a model file.
+    """Name the best classes of images, or of samples of a table, by a model file.
 
     Features of images are made as those of the training images were.
     """
     _add_model_and_source(parser)
-    classes = (
-        "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
-        "without training images (default: all)"
-    )
     why = (
         "also say why: which seen classes a described one was made from, which attributes decided "
         "against the runner-up, and the nearest training pictures"
     )
+    classes = f"{_CANDIDATES}; with --taxonomy also taxa"
     parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=classes)
     add_options(
         parser,
+        ("--taxonomy", "FILE", None, _TAXONOMY),
         ("--top", int, 2, "classes per image"),
         ("--out", "FILE", None, "write a table .csv (default: print)"),
         ("--explain", bool, False, why),
@@ -371,11 +439,14 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     with warnings_as_lines():
         file = read_model(arguments.model)
         # Before images are looked at, which takes long.
-        classes = candidate_classes(file.model, _named(arguments.classes, file.model)).tolist()
+        words = _below_taxa(arguments.classes, arguments.taxonomy, file.model)
+        classes = candidate_classes(file.model, _named(words, file.model)).tolist()
         features = _features_for(arguments, file)
         table = prediction_table(
             file.model, features.X, features.images, classes=classes, top=arguments.top
         )
+        if features.thing == "sample":
+            table = table.rename(columns={"image": "row"})
         reasons = []
         if arguments.explain:
             reasons = explain_predictions(file, features.X, classes=classes)
@@ -384,11 +455,11 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         with replacing(arguments.out) as temporary:
             table.to_csv(temporary, index=False, float_format="%.6g")
-        print(f"wrote {plain(arguments.out)}: {counted(len(table), 'image')}")
+        print(f"wrote {plain(arguments.out)}: {counted(len(table), features.thing)}")
     elif not sys.stdout.isatty():
         table.to_csv(sys.stdout, index=False, float_format="%.6g")
     else:
-        shown = table.head(_ROWS).set_index("image")
+        shown = table.head(_ROWS).set_index(table.columns[0])
         print_table(
             shown.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) else cell),
             title="Predictions",
@@ -398,6 +469,33 @@ def _run_predict(arguments: argparse.Namespace) -> int:
         for name, why in zip(features.images[:_ROWS], reasons, strict=False):
             print(f"{plain(name)}: {plain(why, lines=True)}")
     return 0
+
+
+#: The help of --taxonomy.
+_TAXONOMY = "a table .csv of classes and their ranks, from the highest to the lowest"
+
+
+def _read_ranks(path: str | Path) -> pd.DataFrame:
+    """A table of ranks, by the class in the first column."""
+    table = read_csv(Path(path), lambda _: {"dtype": str})
+    labels = [composed(name) for name in table.iloc[:, 0].fillna("")]
+    if "" in labels:
+        raise ValueError(f"{plain(path)}: row {labels.index('') + 2} names no class.")
+    return filled_ranks(table.iloc[:, 1:].set_axis(labels, axis=0))
+
+
+def _below_taxa(
+    words: list[str] | None, taxonomy: str | Path | None, model: Any
+) -> list[str] | None:
+    """The words, with the described classes below a taxon in its place."""
+    if words is None or taxonomy is None:
+        return words
+    pairs, known = taxonomy_hierarchy(_read_ranks(taxonomy)), set(map(str, model.classes_.tolist()))
+    taxa = [word for word in words if word not in known]
+    below = [name for name in classes_below(pairs, taxa) if name in known]
+    if taxa and not below:
+        raise ValueError(f"The model has no class below {name_some(taxa)}.")
+    return [word for word in words if word in known] + below
 
 
 def _named(words: list[str] | None, model: Any) -> list[Any] | None:
@@ -416,40 +514,46 @@ def _named(words: list[str] | None, model: Any) -> list[Any] | None:
     return list(words)
 
 
-def _features_for(arguments: argparse.Namespace, file: ModelFile) -> ImageFeatures:
+def _features_for(
+    arguments: argparse.Namespace, file: ModelFile, *, labelled: bool = False
+) -> ImageFeatures:
     """Features of the source, made as the model's training images were."""
     options: dict[str, Any] = {}
-    if arguments.source.suffix == ".npz":
+    source = arguments.source
+    if source.suffix == ".npz":
         _refuse_network(arguments)
     else:
         options = _network(arguments) | {"progress": True, "say": say}
-    features = features_for_model(
-        arguments.source, file.about, model_name=plain(arguments.model), **options
-    )
+        is_list = source.is_dir() or (source.is_file() and not is_feature_table(source))
+        if labelled and is_list:
+            # Before any image is computed, which takes long.
+            refuse_undescribed(list_images(source).labels, file.model.classes_, by="the model")
+    features = features_for_model(source, file.about, model_name=plain(arguments.model), **options)
+    if labelled:
+        classes = file.model.classes_.astype(str)
+        refuse_undescribed(features.y, classes, thing=features.thing, by="the model")
     _name_left_out(features)
     return features
 
 
 def add_evaluate(parser: argparse.ArgumentParser) -> None:
-    """Measure a model file on images with labels.
+    """Measure a model file on images, or on samples of a table, with labels.
 
     Prints per-class accuracies of classes with training images and of those that are described
-    only.
+    only; with a taxonomy, also how often the right taxon is named at each rank.
     """
     _add_model_and_source(parser)
+    add_options(parser, ("--taxonomy", "FILE", None, _TAXONOMY))
     parser.set_defaults(run=_run_evaluate)
 
 
 def _run_evaluate(arguments: argparse.Namespace) -> int:
     """Print accuracies of a model on images with labels."""
+    ranks = None if arguments.taxonomy is None else _read_ranks(arguments.taxonomy)
     with warnings_as_lines():
         file = read_model(arguments.model)
-        features = _features_for(arguments, file)
-        if features.y is None:
-            raise ValueError(
-                "The images have no labels, so that nobody knows what is right: put each into a "
-                "folder of its class, or give a table (.csv) with the columns path and label."
-            )
+        features = _features_for(arguments, file, labelled=True)
+        assert features.y is not None
         _warn_of_trained(file, features)
         model, is_seen = file.model, np.isin(features.y, file.model.seen_classes_)
         rows: dict[str, dict[str, Any]] = {}
@@ -463,22 +567,27 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
                 X, y = features.X[images], features.y[images]
                 found = evaluate(model, X, y, classes=classes, k=[5]).metrics
                 accuracies.append(found["per_class_accuracy"])
-                rows[what] = _cells(accuracies[-1], found.get("flat_hit_at_5"), len(y))
+                rows[what] = _cells(
+                    accuracies[-1], found.get("flat_hit_at_5"), features.thing, len(y)
+                )
+                if ranks is not None:
+                    right = rank_accuracy(y, model.predict(X, classes=classes), ranks)[:-1]
+                    rows[what] |= {str(rank): f"{share:.3f}" for rank, share in right.items()}
     if is_seen.any() and not is_seen.all():
         rows["harmonic mean of the first two"] = _cells(
-            harmonic_mean(*accuracies[:2]), None, len(features)
+            harmonic_mean(*accuracies[:2]), None, features.thing, len(features)
         )
-    table = pd.DataFrame.from_dict(rows, orient="index")
+    table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
     table.index.name = "per-class accuracy of"
     print_table(table, title=f"{arguments.model} on {arguments.source}")
     return 0
 
 
-def _cells(accuracy: float, hits: float | None, n_images: int) -> dict[str, Any]:
+def _cells(accuracy: float, hits: float | None, thing: str, n_rows: int) -> dict[str, Any]:
     return {
         "accuracy": f"{accuracy:.3f}",
-        "F@5 of images": "" if hits is None else f"{hits:.3f}",
-        "images": n_images,
+        f"F@5 of {thing}s": "" if hits is None else f"{hits:.3f}",
+        f"{thing}s": n_rows,
     }
 
 
@@ -489,8 +598,8 @@ def _warn_of_trained(file: ModelFile, features: ImageFeatures) -> None:
     again = [name for name, text in zip(features.images, features.digests) if text in trained]  # noqa: B905
     if again:
         warn_user(
-            f"{len(again)} of {len(features)} images were trained on, such as "
-            f"{name_some(again, 2)}: accuracies on these say nothing of new images."
+            f"{len(again)} of {len(features)} {features.thing}s were trained on, such as "
+            f"{name_some(again, 2)}: accuracies on these say nothing of new {features.thing}s."
         )
 
 
@@ -498,7 +607,7 @@ def add_add_class(parser: argparse.ArgumentParser) -> None:
     """Describe further classes to a model file; nothing is learned again."""
     table = (
         "a table .csv with the columns of the model's signatures, or with the columns class and "
-        "text for a model whose classes are described in text"
+        "text, or a .json of texts by class, for a model whose classes are described in text"
     )
     encoder = (
         "what reads the texts, for a model that names an encoder in a folder, read on your word"
@@ -543,3 +652,84 @@ def _description(arguments: argparse.Namespace) -> Any:
     if isinstance(signatures, dict) and signatures.get("kind") == "text":
         return read_class_texts(arguments.table)
     return read_class_table(arguments.table).signatures
+
+
+_OUT = ("--out", "FILE", None, "where to write the model (default: in the place of MODEL)")
+
+
+def add_add_examples(parser: argparse.ArgumentParser) -> None:
+    """Give labelled images, or samples of a table, to a model file; nothing else is learned again.
+
+    A few of a class that was only described sharpen what is known of it. Classes that are new come
+    with their signatures, or are known by these examples alone.
+    """
+    _add_model_and_source(parser)
+    signatures = "a table of signatures of classes that the model does not describe"
+    add_options(parser, ("--signatures", "FILE", None, signatures), _OUT)
+    parser.set_defaults(run=_run_add_examples)
+
+
+def _run_add_examples(arguments: argparse.Namespace) -> int:
+    """Add examples and say of which classes."""
+    with warnings_as_lines():
+        file = read_model(arguments.model)
+        refuse_without(file.model, "add_examples", plain(arguments.model))
+        table = None
+        if arguments.signatures is not None:
+            table = read_class_table(arguments.signatures).signatures
+        features = _features_for(arguments, file)
+        alone = add_examples_to_file(arguments.model, features, table, arguments.out)
+    classes = list(dict.fromkeys(np.asarray(features.y).tolist()))
+    print(f"added {counted(len(features), features.thing)} of {plain(name_some(classes, 10))}")
+    if alone:
+        print(f"without a description: {plain(name_some(alone, 10))}")
+    print(f"wrote {plain(arguments.out or arguments.model)}")
+    return 0
+
+
+def add_adapt(parser: argparse.ArgumentParser) -> None:
+    """Adapt a model file to images, or samples of a table, without labels.
+
+    Classes move to what looks like theirs, if seen classes that were left out of training gained by
+    their images; else the model stays as it is, and both numbers are said.
+    """
+    _add_model_and_source(parser)
+    parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=_CANDIDATES)
+    always = "adapt whether left-out classes gained or not"
+    add_options(parser, ("--always", bool, False, always), _OUT)
+    parser.set_defaults(run=_run_adapt)
+
+
+def _run_adapt(arguments: argparse.Namespace) -> int:
+    """Adapt, and say what moved."""
+    accept: Any = True if arguments.always else "cv"
+    with warnings_as_lines():
+        file = read_model(arguments.model)
+        refuse_without(file.model, "adapt", plain(arguments.model))
+        # Before images are looked at, which takes long.
+        classes = candidate_classes(file.model, _named(arguments.classes, file.model))
+        features = _features_for(arguments, file)
+        options = {"classes": classes, "accept": accept}
+        _, done = adapted_model(file.model, features.X, **options)
+        if done.accepted:
+            # Read anew under a lock: another process may have changed it meanwhile.
+            change_file(
+                arguments.model,
+                arguments.out,
+                lambda now: replace(now, model=adapted_model(now.model, features.X, **options)[0]),
+            )
+    print(f"left-out classes: {done.score_before:.3f} as it was, {done.score_after:.3f} adapted")
+    if not done.accepted:
+        print(f"{plain(arguments.model)} stays as it was; --always adapts it all the same")
+        return 0
+    table = pd.DataFrame(
+        {
+            f"share of the {features.thing}s": done.proportions.map("{:.3f}".format),
+            "moved by": done.moved.map("{:.2f}".format),
+        }
+    ).loc[done.moved.sort_values(ascending=False, kind="stable").index[:_NAMED]]
+    table.index.name = "class"
+    print_table(table, title=f"Classes that moved most, of {len(done.moved)}")
+    print(f"{done.unexplained:.3f} of {counted(done.n_samples, features.thing)} fit no class")
+    print(f"wrote {plain(arguments.out or arguments.model)}")
+    return 0

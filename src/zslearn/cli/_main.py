@@ -26,6 +26,8 @@ _COMMANDS = {
     "predict": ("_fit", "name the classes of images by a model file"),
     "evaluate": ("_fit", "measure a model file on images with labels"),
     "add-class": ("_fit", "describe further classes to a model file"),
+    "add-examples": ("_fit", "give labelled examples to a model file"),
+    "adapt": ("_fit", "adapt a model file to examples without labels"),
     "bench": ("_bench", "tune and measure methods on a data set"),
     "table": ("_bench", "records as a table beside the published numbers"),
     "signatures": ("_signatures", "make signatures of classes from text, words, … or attributes"),
@@ -177,6 +179,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             # What an error quotes from a file cannot steer the terminal here either.
             print(plain(traceback.format_exc(), lines=True), end="", file=sys.stderr)
             return 1
-        message = plain(" ".join(_reason(error).split())) or type(error).__name__
+        from zslearn.cli._output import in_options
+
+        message = plain(" ".join(in_options(_reason(error)).split())) or type(error).__name__
         print(f"zslearn: error: {message}", file=sys.stderr)
         return 1

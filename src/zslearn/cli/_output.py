@@ -6,6 +6,7 @@ Output is plain where no terminal reads it, and text from elsewhere never steers
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -51,6 +52,27 @@ def add_options(parser: Any, *rows: tuple[str, Any, Any, str]) -> None:
         if isinstance(default, (str, int, float, Path)) and not isinstance(default, bool):
             settings["help"] += " (default: %(default)s)"
         parser.add_argument(*words.split(), **settings)
+
+
+#: Arguments of the library that options of other names stand for.
+_OTHER_NAMES = {"unseen_classes": "unseen", "labels": "labels-file"}
+_ARGUMENT = re.compile(
+    r"\b(drop|label|labels|unseen_classes|hold_out|features|class_splits|version|part|"
+    r"signature_scaling|feature_scaling)=(?:\[([^\]]*)\])?"
+)
+
+
+def in_options(message: str) -> str:
+    """A message of the library in which arguments are called as the options of a command are."""
+    found = _ARGUMENT.sub(
+        lambda match: (
+            f"--{_OTHER_NAMES.get(match[1], match[1]).replace('_', '-')} {match[2] or ''}"
+        ),
+        message,
+    )
+    return re.sub(r"\bunseen_classes\b", "--unseen", found).replace(
+        "-scaling None", "-scaling none"
+    )
 
 
 def values_of(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -113,7 +135,7 @@ def warnings_as_lines() -> Iterator[None]:
     said: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        text = plain(" ".join(str(message).split()))
+        text = plain(" ".join(in_options(str(message)).split()))
         if issubclass(category, UserWarning) and text not in said:
             said.add(text)
             print(f"zslearn: warning: {text}", file=sys.stderr)

@@ -76,6 +76,8 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         ("--weights", "FILE", None, "weights, for a network that needs them"),
         ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
         ("--text-encoder", "NAME", None, encoder),
+        ("--prior", "FILE", None, "a .json of the odds of classes at this place; others have 1"),
+        ("--describe", "FILE", None, "add the classes of a .csv (class, text) or .json of texts"),
     )
     group = parser.add_argument_group("limits")
     add_options(group, *((word, kind, None, text) for word, kind, text in _LIMITS.values()))
@@ -84,13 +86,18 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from zslearn.serving._recognizer import Limits, Recognizer
+    from zslearn.datasets._files import read_json
+    from zslearn.images._describing import read_class_texts
+    from zslearn.serving._recognizer import Limits, Recognizer, Refusal
     from zslearn.serving._service import serve
 
     words = {name: word[2:].replace("-", "_") for name, (word, _, _) in _LIMITS.items()}
     limits = {name: getattr(arguments, word) for name, word in words.items()}
     if limits["body_bytes"] is not None:
         limits["body_bytes"] = int(limits["body_bytes"] * 2**20)
+    prior = None if arguments.prior is None else read_json(arguments.prior)
+    if not isinstance(prior, dict | None):
+        raise ValueError(f"{plain(arguments.prior)} must map classes to their odds.")
     recognizer = Recognizer(
         arguments.model,
         added=arguments.added,
@@ -99,7 +106,15 @@ def run_serve(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
         encoder=arguments.text_encoder,
+        prior=prior,
     )
+    if arguments.describe is not None:
+        for name, texts in read_class_texts(arguments.describe).items():
+            if recognizer.snapshot.known(name) is None:
+                try:
+                    recognizer.add(name, text=texts)
+                except Refusal as refusal:
+                    raise ValueError(f"{plain(arguments.describe)}: {refusal.reason}") from refusal
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     what = "images and features" if recognizer.backbone is not None else "features"
     print(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from zslearn._utils._array import unit_rows
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
 from zslearn.cli._output import add_options
@@ -21,6 +22,7 @@ from zslearn.datasets._signature_files import (
 )
 from zslearn.signatures._attributes import attribute_report, attribute_signatures
 from zslearn.signatures._class_graph import ClassGraph
+from zslearn.signatures._descriptions import description_report
 from zslearn.signatures._hierarchy import hierarchy_signatures
 from zslearn.signatures._kernels import combine_signatures
 from zslearn.signatures._text import text_signatures
@@ -31,6 +33,13 @@ _OUT = ("-o --out", "FILE", ..., "the table, .csv or .parquet")
 _DESCRIPTIONS = (
     "a table (.csv, .parquet: labels in the first column, texts in the others), a .json that maps "
     "labels to texts, or a .txt with one class per line"
+)
+
+_ENCODER = (
+    "--encoder",
+    "NAME",
+    None,
+    "use (default), minilm, glove, or st:FOLDER for a sentence-transformers or ONNX model",
 )
 
 
@@ -95,18 +104,45 @@ def _descriptions(arguments: argparse.Namespace, what: str) -> Any:
 
 def _add_text(parser: argparse.ArgumentParser) -> None:
     _add_classes(parser, "descriptions", _DESCRIPTIONS)
-    encoder = "use (default), minilm, or st:FOLDER for a sentence-transformers model"
     said = "with --wnids: what WordNet says of a class; description is names and gloss"
     add_options(
         parser,
         ("--say", ["description", "names", "gloss"], "description", said),
-        ("--encoder", "NAME", None, encoder),
+        _ENCODER,
+        ("--prompts", "PROMPT…", None, 'what each text is put into at "{}"; several are averaged'),
     )
 
 
 def _make_text(arguments: argparse.Namespace) -> None:
     texts = _descriptions(arguments, arguments.say)
-    _write(text_signatures(texts, arguments.encoder, progress=True), arguments)
+    prompts = arguments.prompts or "{}"
+    table = text_signatures(texts, arguments.encoder, prompts=prompts, progress=True)
+    _write(table, arguments)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("descriptions", type=Path, metavar="FILE", help=_DESCRIPTIONS)
+    features = "features of labelled images (.npz): names the nearest class by images too"
+    out = "all classes with the nearest ones, as .csv or .parquet"
+    add_options(
+        parser, _ENCODER, ("--features", "FILE", None, features), ("-o --out", "FILE", None, out)
+    )
+
+
+def _make_report(arguments: argparse.Namespace) -> None:
+    texts = read_descriptions(arguments.descriptions, keep_empty=True)
+    means = None
+    if arguments.features is not None:
+        from zslearn.images._features import load_features
+
+        found = load_features(arguments.features)
+        if found.y is None:
+            raise ValueError(f"{plain(arguments.features)}: the images have no labels.")
+        means = pd.DataFrame(unit_rows(found.X)).groupby(found.y.astype(str)).mean()
+    report = description_report(texts, arguments.encoder, means=means, progress=True)
+    print(report)
+    if arguments.out is not None:
+        _write(report.neighbours, arguments)
 
 
 def _add_words(parser: argparse.ArgumentParser) -> None:
@@ -247,6 +283,7 @@ def _make_combine(arguments: argparse.Namespace) -> None:
 #: Subcommand → what adds its words, what makes the table, and its line of help.
 _COMMANDS = {
     "text": (_add_text, _make_text, "encode names or descriptions with a sentence encoder"),
+    "report": (_add_report, _make_report, "say which descriptions to improve"),
     "words": (_add_words, _make_words, "average the word vectors of the names of classes"),
     "hierarchy": (_add_hierarchy, _make_hierarchy, "place classes by distances in a hierarchy"),
     "attributes": (_add_attributes, _make_attributes, "check a table of attributes, and report"),

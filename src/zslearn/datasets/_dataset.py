@@ -14,7 +14,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Array
-from zslearn._utils._messages import name_some
+from zslearn._utils._columns import in_units
+from zslearn._utils._messages import name_near_misses, name_some
+from zslearn.signatures._table import finite_numbers
 from zslearn.signatures._views import MultiSignatures
 
 #: The parts of a split.
@@ -36,7 +38,8 @@ class ClassSplit:
         Indices of the test samples of seen classes. Empty for a split that is only meant for the
         conventional setting.
     test_unseen : array-like of int
-        Indices of the test samples of unseen classes.
+        Indices of the test samples of unseen classes. Empty where there are none, and nothing is
+        measured.
     seen_classes : array-like
         Labels of the classes with training samples.
     unseen_classes : array-like
@@ -68,7 +71,7 @@ class ClassSplit:
         arrays = (train, test_seen, test_unseen, seen_classes, unseen_classes)
         for field, values in zip((*PARTS, "seen_classes", "unseen_classes"), arrays, strict=True):
             array = np.array(values)
-            if field == "test_seen" and array.shape == (0,):
+            if field in PARTS and array.shape == (0,):
                 array = np.empty(0, dtype=np.intp)  # an empty list would index as floats
             array.flags.writeable = False
             object.__setattr__(self, field, array)
@@ -99,7 +102,7 @@ def check_split(
     """Refuse a split that leaks or does not fit the data."""
     for part in PARTS:
         indices = getattr(split, part)
-        if part != "test_seen" or indices.size:
+        if part == "train" or indices.size:
             _check_indices(indices, len(codes), f"{where}, part {part}")
     _check_disjoint(split, where)
     _check_class_lists(split, described, where)
@@ -145,7 +148,7 @@ def _check_classes_of_parts(
 def _check_indices(indices: NDArray[Any], n_samples: int, where: str) -> None:
     """Refuse indices that are not distinct integers in [0, n_samples)."""
     if indices.size == 0:
-        raise ValueError(f"{where}: the part is empty; only test_seen may be.")
+        raise ValueError(f"{where}: the part is empty; there is nothing to learn from.")
     if indices.dtype == bool:
         raise ValueError(
             f"{where}: indices are a boolean mask; convert it with np.flatnonzero(mask)."
@@ -281,6 +284,8 @@ class ZeroShotDataset:
     images: Any = None
     feature_names: NDArray[Any] | None = None
     semantic: str = ""
+    # What features were shifted and divided by when they were loaded, where they were.
+    feature_units = None
 
     def __init__(
         self,
@@ -438,7 +443,8 @@ class ZeroShotDataset:
             raise ValueError(
                 f"{self.name}: the features in the table are not all numbers ({error})."
             ) from error
-        return np.column_stack(values)
+        found: NDArray[Any] = in_units(np.column_stack(values), self.feature_units)
+        return found
 
     @property
     def active_split(self) -> ClassSplit:
@@ -579,12 +585,18 @@ class ZeroShotDataset:
         labels = uniques.tolist()
         missing = [label for label in labels if label not in described]
         if missing:
+            near = name_near_misses(
+                missing, described, unknown_in="y", known_in="the index of signatures"
+            )
+            if not near and not {type(label) for label in described} & {type(missing[0])}:
+                near = (
+                    f" Labels are of type {type(missing[0]).__name__}, the index of signatures is "
+                    f"of dtype {self.signatures.index.dtype}."
+                )
             raise ValueError(
                 f"{self.name}: {name_classes(missing)} of y "
                 f"{'has' if len(missing) == 1 else 'have'} no signature; give signatures a row for "
-                "each class, with the label as it stands in y (labels are of type "
-                f"{type(missing[0]).__name__}, the index of signatures is of dtype "
-                f"{self.signatures.index.dtype})."
+                f"each class, with the label as it stands in y.{near}"
             )
         return codes, labels
 
@@ -608,9 +620,5 @@ def _check_signatures(signatures: Any, name: str) -> set[Hashable]:
             f"{name}: signatures describe {name_classes(repeated)} more than once; "
             "keep one row per class."
         )
-    numeric = all(pd.api.types.is_numeric_dtype(dtype) for dtype in signatures.dtypes)
-    if not numeric or not np.isfinite(signatures.to_numpy(dtype=float, na_value=np.nan)).all():
-        raise ValueError(
-            f"{name}: signatures hold values that are not finite numbers; fill or drop them."
-        )
+    finite_numbers(signatures, f"{name}: signatures")
     return set(index.tolist())

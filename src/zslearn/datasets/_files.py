@@ -174,6 +174,11 @@ def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         ) from error
 
 
+def first_row(path: Path) -> list[str]:
+    """The first row of a text table; empty where there is none."""
+    return next(_text_rows(path), (0, []))[1]
+
+
 def _checked_lines(file: TextIO, path: Path) -> Iterator[str]:
     """The lines of a file; invisible characters that would become part of a name are refused."""
     for number, line in enumerate(file, 1):

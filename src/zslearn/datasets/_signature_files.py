@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -118,7 +117,9 @@ def check_signature_path(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def read_descriptions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+def read_descriptions(
+    path: str | os.PathLike[str], *, keep_empty: bool = False
+) -> dict[str, list[str]]:
     """Read what is said of classes in words.
 
     Parameters
@@ -128,6 +129,8 @@ def read_descriptions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         others; a class may have several texts, in several columns or rows, and empty cells are
         passed over. Or a file ``.json`` that maps each label to a text or a list of texts. Or a
         file ``.txt`` with one class per line, described by its own name.
+    keep_empty : bool, default=False
+        Whether a class may have no text; otherwise that is an error.
 
     Returns
     -------
@@ -162,7 +165,7 @@ def read_descriptions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
             if not isinstance(row[0], str):
                 raise ValueError(f"{plain(path)}: the first column, of labels, has empty cells.")
             found.setdefault(row[0], []).extend(texts)
-    silent = [label for label, texts in found.items() if not texts]
+    silent = [label for label, texts in found.items() if not texts and not keep_empty]
     if silent or not found:
         raise ValueError(
             f"{plain(path)}: {len(silent)} classes have no text: {name_some(silent)}."
@@ -204,13 +207,17 @@ def read_child_parent_pairs(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 def _described_by_json(path: Path) -> dict[str, list[str]]:
     content = read_json(path)
-    if not isinstance(content, dict) or not all(
-        isinstance(texts, str) or (isinstance(texts, list) and all(map(_is_text, texts)))
-        for texts in content.values()
-    ):
-        raise ValueError(f"{plain(path)} must map each label to a text or to a list of texts.")
-    return {label: [said] if isinstance(said, str) else said for label, said in content.items()}
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    wanted = "a text or a list of texts"
+    if not isinstance(content, dict):
+        raise ValueError(f"{plain(path)} is no JSON object; it must map each label to {wanted}.")
+    found = {}
+    for label, said in content.items():
+        texts = said if isinstance(said, list) else [said]
+        wrong = [text for text in texts if not isinstance(text, str)]
+        if wrong:
+            raise ValueError(
+                f"{plain(path)}: {name_some([label])} is described by {plain(wrong[0], 40)!r}, "
+                f"which is no text; the file must map each label to {wanted}."
+            )
+        found[label] = [text for text in texts if text.strip()]
+    return found

@@ -4,20 +4,41 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from zslearn._utils._array import take_rows
+from zslearn._utils._columns import (
+    SCALING,
+    check_scaling,
+    columns_named,
+    dominating_columns,
+    in_units,
+    not_numbers,
+    numeric_columns,
+    refuse_text,
+    some_rows,
+    units_of,
+)
 from zslearn._utils._folds import hold_out_per_class
-from zslearn._utils._messages import did_you_mean, name_some, refuse_equal_labels
+from zslearn._utils._messages import (
+    composed,
+    name_near_misses,
+    name_some,
+    plain,
+    refuse_equal_labels,
+    warn_user,
+)
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
 from zslearn.datasets._files import limit_reading, read_csv, read_lines, separator_hint
+from zslearn.signatures._table import with_scaling
 
 File = str | os.PathLike[str]
 
@@ -50,6 +71,8 @@ def load_table(
     random_state: int | np.random.RandomState | None = 0,
     drop: Iterable[str] = (),
     images: File | ArrayLike | None = None,
+    signature_scaling: str | None = "auto",
+    feature_scaling: str | None = None,
     name: str | None = None,
     version: str | None = None,
     max_bytes: int | None = None,
@@ -59,8 +82,9 @@ def load_table(
     Features and labels stand in one table, whose column `label` holds the labels, or in two. The
     split is given in one of two ways: by a column `part` beside the labels, which says of each
     sample whether it is of "train", "test_seen", "test_unseen" or of none (empty); or by
-    `unseen_classes`. Then `hold_out` of each other class is for testing. :ref:`own_data` has
-    examples.
+    `unseen_classes`. Then `hold_out` of each other class is for testing. Without either, classes
+    that are described and have no samples are the unseen ones, and all samples train.
+    :ref:`own_data` has examples.
 
     Parameters
     ----------
@@ -85,7 +109,8 @@ def load_table(
         The column of parts beside the labels, or the parts themselves.
     unseen_classes : label, iterable of labels, path or None, default=None
         The unseen classes, if there is no `part`: one label, several, or a text file with one
-        label per line. A str is a label unless there is such a file.
+        label per line. A str is a label unless there is such a file. Some may have no samples; they
+        are candidates, and there is nothing to test them on.
     hold_out : float or None, default=0.2
         With `unseen_classes`: the share of each seen class that becomes ``test_seen``. None: all
         of it trains.
@@ -95,6 +120,15 @@ def load_table(
         Columns of `features` that are none: a file name, a number of the row.
     images : path to a ``.npy`` file, array-like or None, default=None
         One image per sample.
+    signature_scaling : {"auto", "standard", "range"} or None, default="auto"
+        How columns of signatures in different units are brought to one when a method is fitted; see
+        :func:`~zslearn.signatures.attribute_signatures`. "auto" is "standard" where the numbers of
+        some columns are so much larger than those of the others that they alone decide which
+        classes are near, which a warning says; else None, which leaves all columns as they are.
+    feature_scaling : {"auto", "standard", "range"} or None, default=None
+        The same for the features, by statistics of the training samples. `X` holds the scaled
+        numbers, and `features_from` scales those of further samples. None leaves them, and warns
+        where units differ.
     name : str or None, default=None
         Name of the data set; by default that of the folder or file of features, else "table".
     version : str or None, default=None
@@ -109,6 +143,7 @@ def load_table(
     ZeroShotDataset
         With one split, "own". Labels keep their type; those of text files are whole numbers if all
         of them are written as such, else strings. `feature_names` holds the names of the columns.
+        Columns of yes and no, true and false count as 1 and 0.
 
     Raises
     ------
@@ -137,6 +172,8 @@ def load_table(
             part = found["parts"]
         elif unseen_classes is None:
             unseen_classes = found.get("unseen")
+    check_scaling(signature_scaling, "signature_scaling", auto=True)
+    check_scaling(feature_scaling, "feature_scaling", auto=True)
     if signatures is None:
         raise ValueError(
             "signatures is missing; give the table that describes the classes, one row per class."
@@ -156,10 +193,7 @@ def load_table(
             [*y.tolist(), *getattr(described, "index", ())], f"{name}: y or signatures"
         )
         if parts is None and unseen_classes is None:
-            raise ValueError(
-                f"{name}: no split is given; add a column {part!r} to the labels (train, "
-                "test_seen, test_unseen), or name the unseen_classes."
-            )
+            unseen_classes, hold_out = _without_samples(described, y, part, name), None
         if parts is not None and unseen_classes is not None:
             raise ValueError(
                 f"{name}: the split is given twice, by parts and by unseen_classes; leave out one."
@@ -168,17 +202,23 @@ def load_table(
             indices, how = _split_by_parts(parts, y, name), "parts"
         else:
             unseen = _read_unseen(unseen_classes, y)
+            _refuse_undescribed(unseen, y, described, name)
             indices = _split_by_classes(unseen, y, hold_out, random_state, name)
             how = f"hold-out {hold_out:g}" if hold_out is not None else "conventional"
     seen, unseen_set = (set(y[indices[part]].tolist()) for part in ("train", "test_unseen"))
+    if parts is None:
+        unseen_set |= set(unseen)
+    _warn_of_label_codes(X, names, y, name)
+    described = scaled_signatures(described, signature_scaling, seen, name)
+    units = feature_units(X, names, feature_scaling, name, indices["train"])
     split = ClassSplit(
         **indices,
         seen_classes=_in_order(seen, described, y),
         unseen_classes=_in_order(unseen_set, described, y),
         version=version or f"{name}/{how}",
     )
-    return ZeroShotDataset(
-        X=X,
+    data = ZeroShotDataset(
+        X=in_units(X, units),
         y=y,
         signatures=described,
         splits={"own": split},
@@ -188,6 +228,97 @@ def load_table(
         images=pictures,
         feature_names=names,
     )
+    return data._changed(feature_units=units)
+
+
+def _without_samples(signatures: Any, y: NDArray[Any], part: Any, name: str) -> list[Any]:
+    """The classes that are described and have no samples."""
+    labels = getattr(signatures, "index", pd.Index([])).tolist()
+    present = set(y.tolist())
+    unseen = [label for label in labels if label not in present]
+    if not unseen or not present & set(labels):
+        raise ValueError(
+            f"{name}: no split is given, and every class that is described has samples. To measure "
+            f"a method name the unseen_classes, or add a column {part!r} to the labels (train, "
+            "test_seen, test_unseen). To learn from all of it call fit directly: "
+            "EXEM().fit(X, y, signatures=signatures)."
+        )
+    return unseen
+
+
+def scaled_signatures(
+    signatures: Any, scaling: str | None, seen: set[Any], where: str
+) -> pd.DataFrame:
+    """Signatures that say how their columns are brought to one unit; "auto" looks at them."""
+    if not isinstance(signatures, pd.DataFrame) or (
+        scaling == "auto" and SCALING in signatures.attrs
+    ):
+        return signatures
+    if scaling == "auto":
+        rows = numeric_columns(signatures[signatures.index.isin(list(seen))], where)
+        large = [] if not_numbers(rows) else dominating_columns(rows.to_numpy(dtype=np.float64))
+        scaling = "standard" if large else None
+        if large:
+            warn_user(
+                f"{where}: {columns_named(large, rows.columns)} of the signatures has numbers so "
+                "much larger than the other columns that it alone would decide which classes are "
+                "near each other. All columns are brought to mean 0 and deviation 1 over the "
+                "seen classes; signature_scaling=None leaves them."
+            )
+    return with_scaling(signatures, scaling)
+
+
+def feature_units(
+    X: Any,
+    names: list[str] | None,
+    scaling: str | None,
+    where: str,
+    train: NDArray[np.intp] | None = None,
+) -> NDArray[np.float64] | None:
+    """What features are shifted and divided by; mixed units are said where they stay as well."""
+    if len(X.shape) != 2:
+        return None
+    if scaling in (None, "auto"):
+        large = dominating_columns(some_rows(X, train))
+        if not large:
+            return None
+        said = (
+            f"{where}: {columns_named(large, names)} has numbers so much larger than the other "
+            "features that it alone decides which samples are near each other."
+        )
+        if scaling is None:
+            warn_user(
+                f"{said} Bring the features to one unit: feature_scaling='standard', or "
+                "make_pipeline(StandardScaler(), method)."
+            )
+            return None
+        warn_user(
+            f"{said} All features are brought to mean 0 and deviation 1 over the training samples; "
+            "feature_scaling=None leaves them."
+        )
+        scaling = "standard"
+    rows = X if train is None else X[train]
+    return units_of(np.asarray(rows, dtype=np.float64), scaling)
+
+
+def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where: str) -> None:
+    """Warn of a feature with one value in each class, another one in each: a code of the label."""
+    codes, classes = pd.factorize(y)
+    first = np.unique(codes, return_index=True)[1]
+    if len(X.shape) != 2 or len(codes) != X.shape[0] or not 2 <= len(classes) < len(y):
+        return
+    values = np.asarray(take_rows(X, first), dtype=np.float64)
+    distinct = [len(np.unique(column)) == len(classes) for column in values.T]
+    found = [
+        place
+        for place in np.flatnonzero(distinct).tolist()
+        if np.array_equal(np.asarray(X[:, place], dtype=np.float64), values[codes, place])
+    ]
+    if found:
+        warn_user(
+            f"{where}: {columns_named(found, names)} names the class of every sample, as a code of "
+            "the label does: it will not be known of new samples. Leave it out with drop=."
+        )
 
 
 def _is_file(value: Any) -> TypeGuard[File]:
@@ -314,12 +445,6 @@ def _features_array(source: Any) -> Any:
     return X
 
 
-def _non_numeric(table: pd.DataFrame) -> list[str]:
-    """The columns that do not hold numbers."""
-    numeric = pd.api.types.is_numeric_dtype
-    return [str(column) for column in table if not numeric(table[column].dtype)]
-
-
 def _numbers(
     table: pd.DataFrame, drop: Iterable[str], where: str
 ) -> tuple[NDArray[Any], list[str] | None]:
@@ -330,15 +455,15 @@ def _numbers(
             f"{where}: drop names {name_some(unknown)}; there is no such column among "
             f"{name_some(table.columns)}."
         )
-    table = table.drop(columns=drop)
+    table = numeric_columns(table.drop(columns=drop), where)
     names = list(table.columns)
-    if others := _non_numeric(table):
-        hint = separator_hint([str(name) for name in names])
-        raise ValueError(
-            f"{where}: columns {name_some(others)} are not numbers, so that they cannot be "
-            "features."
-            + (hint or " Name the column of labels with label=, and leave out others with drop=.")
-        )
+    refuse_text(
+        table,
+        where,
+        separator_hint([str(name) for name in names])
+        or " Name the column of labels with label=, leave out others with drop=, or convert them "
+        "with .astype(float).",
+    )
     if not names:
         raise ValueError(f"{where}: no column of features is left.")
     plain = all(isinstance(dtype, np.dtype) for dtype in table.dtypes)
@@ -369,6 +494,58 @@ def _refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
                 f"{where}: {which} counts the rows from {column[0]:g} to {column[-1]:g}; it is no "
                 f"feature. Leave it out, for example with {advice}."
             )
+
+
+def read_own_features(path: Path) -> tuple[Any, NDArray[Any] | None]:
+    """Features of a file .npy, .npz or .parquet, and their labels where it has some."""
+    if path.suffix != ".parquet":
+        labels = read_member(path, LABELS) if path.suffix == ".npz" else None
+        return _features_array(path), labels
+    table = read_parquet(path)
+    found = table.pop("label").to_numpy() if "label" in table else None
+    return _numbers(table, (), str(path))[0], found
+
+
+class SampleTable(NamedTuple):
+    """Features of a table, the names of their columns, and labels where there are some."""
+
+    X: NDArray[np.float64]
+    columns: list[str]
+    y: NDArray[np.str_] | None
+
+
+def read_sample_table(
+    path: Path,
+    *,
+    label: str | None = None,
+    drop: Iterable[str] = (),
+    columns: Sequence[str] | None = None,
+) -> SampleTable:
+    """Read a table of features and labels; with `columns` these alone, and labels if there."""
+    own_label = label or "label"
+    table, _ = _features_table(path, own_label, None)
+    assert table is not None
+    where = plain(path)
+    if columns is not None:
+        if missing := [name for name in columns if name not in table.columns]:
+            near = name_near_misses(
+                missing, table.columns, unknown_in="the model", known_in="the table"
+            )
+            raise ValueError(f"{where}: there are no columns {name_some(missing)}.{near}")
+        y = _columns_of_labels(table, own_label, None, where)[0] if _has(table, own_label) else None
+        X, _ = _numbers(table[list(columns)], (), where)
+        names: list[str] | None = list(columns)
+    else:
+        y, _ = _columns_of_labels(table, own_label, None, where)
+        X, names = _numbers(table.drop(columns=own_label), drop, where)
+        _refuse_row_numbers(X, names, where)
+        _warn_of_label_codes(X, names, y, where)
+    if names is None:
+        raise ValueError(f"{where}: the columns need names; put them into the first line.")
+    if not len(X):
+        raise ValueError(f"{where}: the table has no rows.")
+    labels = None if y is None else np.asarray([composed(str(name)) for name in y.tolist()])
+    return SampleTable(np.asarray(X, dtype=np.float64), names, labels)
 
 
 # -------------------------------------------------------------------------------------- labels
@@ -467,8 +644,9 @@ def _read_parts(source: Any) -> Any:
 def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
     """The table of signatures, and whether its labels were read from text."""
     if not _is_file(source):
-        if isinstance(source, pd.DataFrame) and _has(source, label):
-            source = source.set_index(label)
+        if isinstance(source, pd.DataFrame):
+            source = source.set_index(label) if _has(source, label) else source
+            source = numeric_columns(source, "signatures")
         return source, False
     path = Path(source)
     table = read_table(path, lambda row: {"dtype": {label if label in row else 0: str}})
@@ -482,7 +660,8 @@ def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
         table = table.set_index(label if _has(table, label) else table.columns[0])
     if table.index.hasnans:
         raise ValueError(f"{path}: the first column, of labels, has empty cells.")
-    if others := _non_numeric(table):
+    table = numeric_columns(table, plain(path))
+    if not_numbers(table):
         counts = [str(i) for i in range(len(table))]
         hint = " Texts of classes become numbers by zslearn signatures text, or fit --describe."
         if _SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts:
@@ -490,7 +669,7 @@ def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
                 " The first column, which holds the labels, counts the rows: write the table with "
                 "index=False."
             )
-        raise ValueError(f"{path}: columns {name_some(others)} are not numbers.{hint}")
+        refuse_text(table, plain(path), hint)
     return table, path.suffix == ".csv"
 
 
@@ -558,18 +737,35 @@ def _split_by_parts(parts: Any, y: NDArray[Any], where: str) -> dict[str, NDArra
     return {part: np.flatnonzero(used & (parts == part)) for part in PARTS}
 
 
+def _refuse_undescribed(unseen: list[Any], y: NDArray[Any], signatures: Any, where: str) -> None:
+    """Refuse unseen classes that are neither described nor in y; say which have no samples."""
+    present = set(y.tolist())
+    known = present | set(getattr(signatures, "index", pd.Index([])).tolist())
+    if missing := [label for label in unseen if label not in known]:
+        near = name_near_misses(missing, known, unknown_in="unseen_classes", known_in="the table")
+        if not near:
+            near = f" Labels are of type {type(next(iter(present), None)).__name__}."
+        raise ValueError(
+            f"{where}: unseen_classes names {name_some(missing)}, of which there are neither "
+            f"samples nor signatures.{near}"
+        )
+    if untested := [label for label in unseen if label not in present]:
+        n_tested = len(unseen) - len(untested)
+        warn_user(
+            f"{where}: there are no samples of {name_some(untested)}, so that nothing tests how "
+            f"well {'these are' if n_tested else 'unseen classes are'} recognised."
+        )
+
+
 def _split_by_classes(
     unseen: list[Any], y: NDArray[Any], hold_out: float | None, random_state: Any, where: str
 ) -> dict[str, NDArray[np.intp]]:
     """Indices of the parts with these unseen classes, and a share of each other one held out."""
-    present = set(y.tolist())
-    if missing := [label for label in unseen if label not in present]:
-        kind = type(next(iter(present), None)).__name__
-        raise ValueError(
-            f"{where}: unseen_classes names {name_some(missing)}, of which there are no samples; "
-            f"labels are of type {kind}.{did_you_mean(missing[0], present)}"
-        )
     is_unseen = np.isin(y, np.asarray(unseen))
+    if is_unseen.all():
+        raise ValueError(
+            f"{where}: every sample is of an unseen class, and nothing is left to learn from."
+        )
     train, test_seen = np.flatnonzero(~is_unseen), np.empty(0, dtype=np.intp)
     if hold_out is not None:
         if not 0 < hold_out < 1:

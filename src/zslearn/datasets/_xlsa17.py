@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from zslearn._utils._columns import check_scaling
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import did_you_mean, name_some
 from zslearn.datasets._authors import AUTHORS, authors_file, read_hold_outs
@@ -32,10 +33,11 @@ from zslearn.datasets._xlsa17_files import (
     find_data_set,
     find_standard_split,
     parts_checksum,
+    read_any_features,
     read_classes,
-    read_features,
     read_parts,
 )
+from zslearn.signatures._table import with_scaling
 
 #: Name → what it is.
 XLSA17 = {
@@ -72,9 +74,10 @@ def load_xlsa17(
     name: str,
     *,
     folder: str | os.PathLike[str] | None = None,
-    features: str = DEFAULT_FEATURES,
+    features: str | os.PathLike[str] | ArrayLike = DEFAULT_FEATURES,
     split: str | Sequence[str] = "ns",
     signatures: str | Sequence[str] = DEFAULT_SIGNATURES,
+    signature_scaling: str | None = None,
     version: str | None = None,
     class_splits: Mapping[str, Iterable[Any]] | str | os.PathLike[str] | None = None,
     hold_out: float | str | os.PathLike[str] | None = None,
@@ -91,8 +94,12 @@ def load_xlsa17(
         The folder that holds the folder `name`, or that holds ``data/``, ``xlsa17/`` or
         ``xlsa17/data/`` with it. None means the folder named by the environment variable
         ``ZSLEARN_DATA``, else the user's data folder, where ``zslearn data fetch`` puts things.
-    features : str, default="res101.mat"
-        File of features and labels in the data set's folder.
+    features : str, path or array of shape (n_samples, n_features), default="res101.mat"
+        A file of features and labels, in the data set's folder or anywhere: ``.mat``, or ``.npy``,
+        ``.npz`` or ``.parquet`` with one row per image, as :func:`load_table` reads them. Or an
+        array. Rows are in the order of the published files; labels of one's own, by name or number,
+        must agree with those of a file ``.mat`` in the data set's folder, where there is one, which
+        also gives the labels where there are no others.
     split : str or sequence of str, default="ns"
         The active split, or several of which the first is active:
 
@@ -106,6 +113,9 @@ def load_xlsa17(
         "att" (each class divided by its norm), or another one of your own; FLO has "att" only.
         ``"FILE:VARIABLE"`` is a variable of another file in the same folder, such as
         ``"sent_splits.mat:att"``. Several make :class:`~zslearn.signatures.MultiSignatures`.
+    signature_scaling : {"standard", "range"} or None, default=None
+        How columns of signatures are brought to one unit when a method is fitted; see
+        :func:`~zslearn.signatures.attribute_signatures`. The published ones need none.
     version : {"PS1", "PS2"} or None, default=None
         Which publication of the proposed split the file holds. With None it is found from the
         file where it tells, and recorded as "unknown" where it does not; see Notes.
@@ -174,6 +184,7 @@ def load_xlsa17(
         raise ValueError(f"{unknown_data_set(name, XLSA17)}.")
     names = _chosen_splits((split,) if isinstance(split, str) else tuple(split), name)
     _check_hold_out(names, hold_out)
+    check_scaling(signature_scaling, "signature_scaling")
     if version not in (None, "PS1", "PS2"):
         raise ValueError(f"version={version!r}; give 'PS1', 'PS2' or None.")
     home = find_data_set(folder, name)
@@ -192,8 +203,7 @@ def load_xlsa17(
         for one in names:
             if one.startswith("ss-"):
                 _unseen_classes(class_splits, home, one, classes.names)
-        X, numbers = read_features(home, features)
-        classes.check_labels(numbers, home / features)
+        X, numbers, called = read_any_features(home, features, classes)
         splits = {
             one: read_split(
                 name, one, home, folder, numbers, classes.names,
@@ -203,7 +213,10 @@ def load_xlsa17(
             for one in names
         }  # fmt: skip
     semantic = "" if signatures == DEFAULT_SIGNATURES else " + ".join(classes.views)
-    return data_set(name, X, numbers, classes, splits, features, semantic)
+    data = data_set(name, X, numbers, classes, splits, called, semantic)
+    if signature_scaling is None:
+        return data
+    return data._changed(signatures=with_scaling(data.signatures, signature_scaling))
 
 
 def data_set(

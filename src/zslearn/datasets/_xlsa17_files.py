@@ -5,6 +5,7 @@ Indices in these files count from 1, samples and classes are columns.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections import Counter
@@ -17,9 +18,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._messages import name_some
+from zslearn._utils._messages import did_you_mean, name_some
 from zslearn.datasets._files import data_home
 from zslearn.datasets._mat import MatFileError, read_mat
+from zslearn.datasets._tables import read_own_features
 from zslearn.signatures._views import MultiSignatures
 
 SPLIT_FILE = "att_splits.mat"
@@ -170,16 +172,6 @@ class NoFeaturesError(ValueError):
 def read_features(home: Path, features: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Read features, one row per sample, and class numbers from 1."""
     path = home / features
-    if not path.is_file():
-        others = feature_files(home)
-        raise FileNotFoundError(
-            f"There is no {features} in {home}; "
-            + (
-                f"pass features= one of {', '.join(others)}."
-                if others
-                else "get it with: zslearn data fetch xlsa17, or put a file of features there."
-            )
-        )
     found = read_mat(path, {"features", "labels"})
     if not found:
         raise NoFeaturesError(f"{path}: there are neither features nor labels in it.")
@@ -201,6 +193,95 @@ def read_features(home: Path, features: str) -> tuple[NDArray[Any], NDArray[np.i
 def feature_files(home: Path) -> list[str]:
     """The MATLAB files of a data set other than that of its splits."""
     return sorted(path.name for path in home.glob("*.mat") if path.name != SPLIT_FILE)
+
+
+def _labelled_files(home: Path) -> dict[str, NDArray[np.intp]]:
+    """Class numbers of the images, by the files of features that have them."""
+    found = {}
+    for name in feature_files(home):
+        with contextlib.suppress(ValueError):  # damaged, or no features
+            labels = read_mat(home / name, {"labels"}).get("labels")
+            found[name] = _whole_numbers(labels, "labels", home / name)
+    return found
+
+
+def read_any_features(
+    home: Path, features: Any, classes: Classes
+) -> tuple[NDArray[Any], NDArray[np.intp], str]:
+    """Features from a file of the data set, from one's own file or an array; labels, their name."""
+    if not isinstance(features, str | os.PathLike):
+        X = features if hasattr(features, "shape") else np.asarray(features)
+        return X, _own_numbers(X, None, home, classes, "features"), "array"
+    path = next((p for p in (home / features, Path(features)) if p.is_file()), None)
+    if path is None:
+        others = _labelled_files(home)
+        raise FileNotFoundError(
+            f"There is no {features} in {home}, nor in {Path.cwd()}; "
+            + (
+                f"features= may be one of {', '.join(others)}."
+                if others
+                else "get it with: zslearn data fetch xlsa17, or put a file of features there."
+            )
+        )
+    if path.suffix in (".npy", ".npz", ".parquet"):
+        X, labels = read_own_features(path)
+        return X, _own_numbers(X, labels, home, classes, str(path)), path.stem
+    X, numbers = read_features(path.parent, path.name)
+    classes.check_labels(numbers, path)
+    if path.parent != home:
+        _own_numbers(X, numbers, home, classes, str(path))
+    return X, numbers, path.stem
+
+
+def _own_numbers(X: Any, labels: Any, home: Path, classes: Classes, where: str) -> NDArray[np.intp]:
+    """Class numbers of a person's own features, compared with those of the data set's files."""
+    other, known = next(iter(_labelled_files(home).items()), ("", None))
+    if known is None and labels is None:
+        raise ValueError(
+            f"{where}: there are no labels, and {home} has no file of features that would tell "
+            "them; give a file .npz with the arrays X and y."
+        )
+    if len(X.shape) != 2:
+        raise ValueError(f"{where}: features have shape {tuple(X.shape)}; give one row per image.")
+    if known is not None and len(known) != len(X):
+        raise ValueError(
+            f"{where}: there are {len(X)} rows, and {len(known)} images in {other}; give one "
+            "row per image, in the order of that file."
+        )
+    if labels is None:
+        assert known is not None
+        return known
+    numbers = _numbers_of(np.asarray(labels), classes, where)
+    if len(numbers) != len(X):
+        raise ValueError(f"{where}: there are {len(numbers)} labels for {len(X)} rows.")
+    if known is not None and not np.array_equal(numbers, known):
+        row = int(np.argmax(numbers != known))
+        raise ValueError(
+            f"{where}: row {row + 1} is labelled {classes.names[numbers[row] - 1]!r}, and "
+            f"{other} has {classes.names[known[row] - 1]!r} there: the rows are in another "
+            "order, or are other images."
+        )
+    return numbers
+
+
+def _numbers_of(labels: NDArray[Any], classes: Classes, where: str) -> NDArray[np.intp]:
+    """Class numbers, from 1, of labels that are names or such numbers."""
+    if labels.dtype.kind in "iuf":
+        numbers = _whole_numbers(labels, "labels", Path(where))
+        if numbers.size and not 1 <= numbers.min() <= numbers.max() <= len(classes.names):
+            raise ValueError(
+                f"{where}: labels go from {numbers.min()} to {numbers.max()}; classes are numbered "
+                f"from 1 to {len(classes.names)}."
+            )
+        return numbers
+    number_of = {name: number for number, name in enumerate(classes.names, start=1)}
+    names = [str(label).strip() for label in labels.ravel().tolist()]
+    if unknown := sorted({name for name in names if name not in number_of}):
+        raise ValueError(
+            f"{where}: labels such as {name_some(unknown, 3)} are no classes of this data set."
+            f"{did_you_mean(unknown[0], classes.names)}"
+        )
+    return np.array([number_of[name] for name in names], dtype=np.intp)
 
 
 def read_parts(path: Path, parts: Iterable[str], n_samples: int | None) -> Parts:

@@ -121,9 +121,13 @@ class GeneralizedScores:
         margin = self.scores[rows, seen] - self.scores[rows, unseen]
         return self.classes[np.where(margin > bias, seen, unseen)]
 
+    def problem(self) -> dict[str, Any]:
+        """Arguments of the metrics; a class without samples is a candidate, and in no mean."""
+        return {**vars(self), "missing": "ignore"}
+
     def measure(self, bias: float) -> dict[str, float]:
         """Measure the generalized setting, without calibration and at a factor."""
-        problem = vars(self)
+        problem = self.problem()
         seen, unseen = generalized_accuracy(**problem)
         calibrated_seen, calibrated_unseen = generalized_accuracy(**problem, bias=bias)
         return {

@@ -231,11 +231,17 @@ def chosen_numbers(seeds: int | Sequence[int], what: str = "seeds") -> list[int]
 
 def check_measurable(data: ZeroShotDataset, settings: Sequence[str], most_shots: int = 0) -> None:
     """Refuse a setting or a number of shots that the active split cannot measure."""
+    where = f"{data.name}, split {data.split!r}"
+    if not len(data.active_split.test_unseen):
+        raise ValueError(
+            f"{where}, has no samples of unseen classes, so that nothing can be measured. Name "
+            "unseen classes that have samples, or call fit directly (zslearn fit) to recognise "
+            "those that have none."
+        )
     if most_shots:
         draw_unseen(data, most_shots, 0)
     if "gzsl" not in settings:
         return
-    where = f"{data.name}, split {data.split!r}"
     if not len(data.active_split.test_seen):
         raise ValueError(
             f"{where}, has no test images of seen classes, which the generalized setting needs: "
@@ -245,15 +251,15 @@ def check_measurable(data: ZeroShotDataset, settings: Sequence[str], most_shots:
     if untested := untested_classes(data):
         raise ValueError(
             f"{where}, has no test images of these classes: {name_some(untested)}; the generalized "
-            "setting measures every described class. Leave them out of the signatures, hold out "
-            "an image of each, or ask for the setting zsl alone."
+            "setting measures every seen class. Hold out an image of each, or ask for the setting "
+            "zsl alone."
         )
 
 
 def untested_classes(data: ZeroShotDataset) -> list[Any]:
-    """Described classes without a test image: the generalized setting has no accuracy of them."""
-    tested = {*data.y_test_seen.tolist(), *data.y_test_unseen.tolist()}
-    return [label for label in data.signatures.index.tolist() if label not in tested]
+    """Seen classes without a test image: the generalized setting has no accuracy of them."""
+    tested = set(data.y_test_seen.tolist())
+    return [label for label in data.seen_classes.tolist() if label not in tested]
 
 
 def draw_unseen(
@@ -442,7 +448,7 @@ def tune_and_measure(
         calibrated = generalized.predict(search.bias_)
         results |= by_class(generalized.y_true, calibrated, model.classes_)
         results["unseen_classes"] = [str(label) for label in data.unseen_classes.tolist()]
-        results["curve"] = compact_curve(*seen_unseen_curve(**vars(generalized)))
+        results["curve"] = compact_curve(*seen_unseen_curve(**generalized.problem()))
     # What Gaussian EXEM finds by itself.
     own = {name: getattr(model, f"{name}_", None) for name in ("temperature", "unseen_odds")}
     results["metrics"] |= {name: value for name, value in own.items() if value is not None}

@@ -10,22 +10,29 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from zslearn._utils._array import unit_rows
 from zslearn._utils._messages import composed, name_some, plain, warn_user
 from zslearn.datasets._files import read_rows
-from zslearn.datasets._signature_files import read_signature_table
+from zslearn.datasets._signature_files import read_descriptions, read_signature_table
 from zslearn.images._backbones import Backbone, load_backbone
 from zslearn.images._features import (
     ImageFeatures,
     extract_features,
+    is_feature_table,
     load_features,
     refuse_other_features,
+    table_features,
 )
-from zslearn.signatures._text import ENCODER_NAMES, encoder_name, text_signatures
+from zslearn.signatures._text import (
+    ENCODER_NAMES,
+    check_prompts,
+    encoder_name,
+    text_signatures,
+)
 
 #: What a name is put into where no other prompts are given.
 PROMPTS = ("a photo of a {}.",)
@@ -105,7 +112,8 @@ def features_for_model(
     Parameters
     ----------
     source : path
-        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths.
+        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths; for a
+        model of a table another one with its columns.
     about : mapping
         `about` of the model file, whose "features" say how features were made.
     model_name : str, default="the model"
@@ -128,6 +136,16 @@ def features_for_model(
     expected = about.get("features")
     expected = expected if isinstance(expected, Mapping) else {}
     where = plain(source)
+    columns, label = expected.get("columns"), expected.get("label")
+    if isinstance(columns, list) and Path(source).suffix != ".npz":
+        if not Path(source).is_file() or not is_feature_table(source):
+            raise ValueError(
+                f"{model_name} was fitted on a table with the columns {name_some(columns)}; "
+                f"{where} is no such table (.csv, .parquet)."
+            )
+        return table_features(
+            source, columns=columns, label=label if isinstance(label, str) else None
+        )
     if Path(source).suffix == ".npz":
         features = load_features(source)
         refuse_other_features(expected, features.about, whose=model_name, where=where)
@@ -191,14 +209,15 @@ def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> 
 
 
 def read_class_texts(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """Read the texts of classes from a table.
+    """Read the texts of classes from a file.
 
     Parameters
     ----------
     path : path
-        A file of comma-separated values with the columns class and text. A class may have several
-        rows. Where the text is empty, or class is the only column, the name of the class is its
-        text: without the number in front, and with spaces for underscores.
+        A file of comma-separated values with the columns class and text, where a class may have
+        several rows; or a file ``.json`` that maps each class to a text or a list of texts. Where
+        there is no text, the name of the class is its text: without the number in front, and with
+        spaces for underscores. Where other classes have texts, a warning names such classes.
 
     Returns
     -------
@@ -208,17 +227,28 @@ def read_class_texts(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     Raises
     ------
     ValueError
-        The table has no classes, a row has no name, or there are columns but none called text.
+        The table has no classes, a row has no name, there are columns but none called text, or a
+        JSON file has another shape.
     """
     said: dict[str, list[str]] = {}
-    for line, row in read_rows(Path(path), ["class"], optional=["text"], instead=False):
-        name = composed(row["class"])
-        if not name:
-            raise ValueError(f"{plain(path)}: line {line} names no class.")
-        said.setdefault(name, []).append(row["text"] or _spoken(name))
+    if Path(path).suffix == ".json":
+        for label, texts in read_descriptions(path, keep_empty=True).items():
+            said.setdefault(composed(label), []).extend(texts)
+    else:
+        for line, row in read_rows(Path(path), ["class"], optional=["text"], instead=False):
+            name = composed(row["class"])
+            if not name:
+                raise ValueError(f"{plain(path)}: line {line} names no class.")
+            said.setdefault(name, []).extend([row["text"]] if row["text"] else [])
     if not said:
         raise ValueError(f"{plain(path)}: there are no classes; the table has no rows.")
-    return said
+    silent = [name for name, texts in said.items() if not texts]
+    if 0 < len(silent) < len(said):
+        warn_user(
+            f"{plain(path)}: {len(silent)} of {len(said)} classes have no text, and are described "
+            f"by their names: {name_some(silent)}."
+        )
+    return {name: texts or [_spoken(name)] for name, texts in said.items()}
 
 
 def _spoken(name: str) -> str:
@@ -228,9 +258,10 @@ def _spoken(name: str) -> str:
 
 def text_features(
     names: Sequence[str] | Mapping[str, str | Sequence[str]],
-    prompts: Sequence[str] = PROMPTS,
+    prompts: str | Sequence[str] = PROMPTS,
     *,
     backbone: str | Backbone,
+    pool: Literal["mean"] | None = "mean",
 ) -> pd.DataFrame:
     """Signatures of classes by the text side of a model that also knows pictures.
 
@@ -245,38 +276,34 @@ def text_features(
         Each with "{}" in the place of the text.
     backbone : str or Backbone
         A model of open_clip; see :func:`load_backbone`.
+    pool : "mean" or None, default="mean"
+        None: each text of a class keeps a row of its own, the mean over the prompts, and
+        :class:`PromptClassifier` averages scores instead of vectors.
 
     Returns
     -------
     DataFrame of shape (n_classes, n_features)
-        One row per class, in the space of the model's image features.
+        One row per class, in the space of the model's image features. Without pooling one row per
+        text, with the levels "class" and "sentence" in the index.
 
     Raises
     ------
     ValueError
         The model has no side for text, or a prompt has no place for the name.
     """
-    if isinstance(prompts, str):
-        prompts = [prompts]
-    if not prompts or any("{}" not in prompt for prompt in prompts):
-        raise ValueError(f"Prompts need '{{}}' where the name stands; got {name_some(prompts)}.")
     described = names if isinstance(names, Mapping) else {name: name for name in names}
     if not described:
         raise ValueError("There are no names of classes.")
     network = load_backbone(backbone) if isinstance(backbone, str) else backbone
-    rows = {}
-    for label, said in described.items():
-        texts = [said] if isinstance(said, str) else list(said)
-        filled = [prompt.replace("{}", text) for text in texts for prompt in prompts]
-        rows[label] = unit_rows(network.encode_text(filled).mean(axis=0, keepdims=True))[0]
-    columns = [f"text {i}" for i in range(network.n_features)]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    table = text_signatures(described, network.encode_text, pool=pool, prompts=prompts)
+    return pd.DataFrame(unit_rows(table.to_numpy()), index=table.index, columns=table.columns)
 
 
 def describe_in_text(
     texts: Mapping[str, str | Sequence[str]],
     encoder: str | None = None,
     *,
+    prompts: str | Sequence[str] | None = None,
     about_features: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> Description:
@@ -290,6 +317,9 @@ def describe_in_text(
         What turns text into vectors: an encoder of :func:`~zslearn.signatures.encode_text`, or
         "backbone" for the text side of the network that made the image features. By default
         "backbone" where that has one, else the default encoder.
+    prompts : str or sequence of str, optional
+        What each text is put into, in the place of "{}", averaged; by default the text stands
+        alone, and "backbone" has that of :func:`text_features`.
     about_features : mapping, optional
         How the image features were made; "backbone" needs it.
     progress : bool, default=False
@@ -298,7 +328,7 @@ def describe_in_text(
     Returns
     -------
     Description
-        It names the encoder, so that further classes can be described in the same way.
+        It names encoder and prompts, so that further classes can be described in the same way.
     """
     said = {label: [text] if isinstance(text, str) else list(text) for label, text in texts.items()}
     backbone = str((about_features or {}).get("backbone", ""))
@@ -308,8 +338,18 @@ def describe_in_text(
     if encoder == "backbone":
         if not backbone:
             raise ValueError("Nobody knows which network made the features; name an encoder.")
-        signatures = text_features(said, backbone=load_backbone(backbone))
+        prompts = check_prompts(prompts or PROMPTS)
+        signatures = text_features(said, prompts, backbone=load_backbone(backbone))
     else:
-        encoder = encoder_name(encoder)
-        signatures = text_signatures(said, encoder, progress=progress)
-    return Description(signatures, {"kind": "text", "encoder": encoder, "texts": said})
+        encoder, prompts = encoder_name(encoder), check_prompts(prompts or "{}")
+        signatures = text_signatures(said, encoder, prompts=prompts, progress=progress)
+    about = {"kind": "text", "encoder": encoder, "prompts": prompts, "texts": said}
+    return Description(signatures, about)
+
+
+def prompts_for_model(described: Mapping[str, Any]) -> list[str] | None:
+    """The prompts that a model file says its texts were put into; None where it says none."""
+    prompts = described.get("prompts")
+    if not isinstance(prompts, list) or not all(isinstance(prompt, str) for prompt in prompts):
+        return None
+    return check_prompts(prompts)

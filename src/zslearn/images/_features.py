@@ -7,6 +7,7 @@ own, beside the result, so that an interruption costs one part.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import time
@@ -27,7 +28,8 @@ from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say, progress_bar
 from zslearn._version import __version__
-from zslearn.datasets._files import BESIDE, MULTIPLE, reading
+from zslearn.datasets._files import BESIDE, MULTIPLE, first_row, reading
+from zslearn.datasets._tables import read_sample_table
 from zslearn.images._backbones import DEFAULT_BACKBONE, Backbone, load_backbone
 from zslearn.images._decoding import (
     MAX_PIXELS,
@@ -91,6 +93,11 @@ class ImageFeatures:
         pairs = found if isinstance(found, list) else []
         pairs = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
         return [(str(name), str(reason)) for name, reason in pairs]
+
+    @property
+    def thing(self) -> str:
+        """What a row is called: an image, or a sample of a table."""
+        return "sample" if "columns" in self.about else "image"
 
     def take(self, rows: Any) -> ImageFeatures:
         """Some of the images.
@@ -187,6 +194,29 @@ def load_features(path: str | os.PathLike[str]) -> ImageFeatures:
     except ValueError as error:
         raise ValueError(f"{where}: this is no file of features: {error}.") from error
     return ImageFeatures(X, None if y is None else y.astype(np.str_), names, digests, about)
+
+
+def is_feature_table(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a table of features, and no list of the paths of images."""
+    path = Path(path)
+    if path.suffix.lower() != ".csv":
+        return path.suffix.lower() == ".parquet"
+    return "path" not in [cell.strip().casefold() for cell in first_row(path)]
+
+
+def table_features(
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+) -> ImageFeatures:
+    """Samples of a table, in the form in which those of images go on; rows count from 1."""
+    table = read_sample_table(Path(path), label=label, drop=drop, columns=columns)
+    names = tuple(map(str, range(1, len(table.X) + 1)))
+    digests = tuple(hashlib.sha256(row.tobytes()).hexdigest()[:32] for row in table.X)
+    about = {"columns": table.columns, "label": label or "label", "n_features": len(table.columns)}
+    return ImageFeatures(table.X, table.y, names, digests, about)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

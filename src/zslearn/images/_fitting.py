@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,17 +18,26 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
+from zslearn._utils._columns import check_scaling
 from zslearn._utils._files import locked
 from zslearn._utils._messages import (
     can_be_seen,
     did_you_mean,
+    look_alikes,
     name_near_misses,
+    name_pairs,
     name_some,
     plain,
 )
+from zslearn.base._pipeline import ZeroShotPipeline
+from zslearn.base._predictor import WrapsAnother
 from zslearn.calibration._none_of_these import NoneOfThese
 from zslearn.calibration._stacking import CalibratedStacking
+from zslearn.calibration._unlabelled import Adaptation
+from zslearn.datasets._tables import feature_units
 from zslearn.experiments._methods import LEADING, METHODS, find_method
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._tuning import TuningOptions, best_of
@@ -35,6 +45,7 @@ from zslearn.images._describing import (
     Description,
     describe_in_text,
     encoder_for_model,
+    prompts_for_model,
     refuse_foreign_network,
 )
 from zslearn.images._features import ImageFeatures
@@ -47,7 +58,10 @@ AUTO = "auto"
 #: Features of training images that travel with a model, in bytes; of more images some are taken.
 _KEPT_BYTES = 64 * 2**20
 #: What of the record of features a model file keeps.
-_RECORD = ("backbone", "weights_sha256", "n_features", "preprocessing", "boxes", "versions")
+_RECORD = (
+    *("backbone", "weights_sha256", "n_features", "preprocessing", "boxes", "versions"),
+    *("columns", "label"),
+)
 
 
 def save_image_model(
@@ -139,22 +153,102 @@ def add_classes_to_file(
     RuntimeError
         Another process adds classes to the same file; the message names it.
     """
-    target = Path(path if out is None else out)
-    # A lock makes folders: first there must be a model.
-    os.stat(path)
-    # Between reading and writing nobody else adds classes, which would be lost.
-    with locked(target):
-        file = read_model(path)
+    labels: list[str] = []
+
+    def describe(file: ModelFile) -> ModelFile:
         table, about = _described(file, description, encoder, plain(path))
-        labels = [str(label) for label in table.index]
+        labels.extend(str(label) for label in table.index)
         if not all(label.strip() and can_be_seen(label) for label in labels):
             raise ValueError(
                 "A class has no name, or one with characters that cannot be seen; name every class "
                 "that is described."
             )
-        model = file.model.add_classes(table)
-        save(model, target, about=about, extras=file.extras)
+        return replace(file, model=file.model.add_classes(table), about=about)
+
+    change_file(path, out, describe)
     return labels
+
+
+def change_file(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None,
+    change: Callable[[ModelFile], ModelFile],
+) -> None:
+    """Read a model file and write what `change` makes of it, in its place or to `out`."""
+    target = Path(path if out is None else out)
+    # A lock makes folders: first there must be a model.
+    os.stat(path)
+    # Between reading and writing nobody else changes it, which would be lost.
+    with locked(target):
+        file = change(read_model(path))
+        save(file.model, target, about=file.about, extras=file.extras)
+
+
+def add_examples_to_file(
+    path: str | os.PathLike[str],
+    features: ImageFeatures,
+    signatures: pd.DataFrame | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> list[str]:
+    """Give labelled samples to a saved model; returns the classes that have no description.
+
+    Nothing else is learned again; see :meth:`zslearn.synthesis.GaussianEXEM.add_examples`.
+    """
+    if features.y is None:
+        refuse_undescribed(None, (), thing=features.thing)
+    y = np.asarray(features.y)
+    alone: list[str] = []
+
+    def add(file: ModelFile) -> ModelFile:
+        model = file.model
+        refuse_without(model, "add_examples", plain(path))
+        known = [*model.classes_.tolist(), *([] if signatures is None else signatures.index)]
+        unknown = [label for label in dict.fromkeys(y.tolist()) if label not in set(known)]
+        if pairs := look_alikes(unknown, known):
+            raise ValueError(
+                f"There are {features.thing}s of classes that look like known ones, and are "
+                f"others: {name_pairs(pairs)}. Write each name in one way."
+            )
+        alone.extend(unknown)
+        model = model.add_examples(features.X, y, signatures=signatures)
+        digests = file.extras.get("training_digests", np.empty(0, dtype=np.str_))
+        extras = dict(file.extras)
+        if features.digests:
+            extras["training_digests"] = np.concatenate([digests.ravel(), list(features.digests)])
+        return replace(file, model=model, extras=extras)
+
+    change_file(path, out, add)
+    return alone
+
+
+def adapted_model(model: Any, X: NDArray[Any], **options: Any) -> tuple[Any, Adaptation]:
+    """A model adapted to samples without labels, and what they did to it.
+
+    A calibration on left-out classes is taken off, as it says nothing of the adapted model.
+    """
+    adapted = found = _without_calibration(model).adapt(X, **options)
+    while hasattr(found, "_inner"):
+        found = found._inner
+    return adapted, found.adaptation_
+
+
+def _without_calibration(model: Any) -> Any:
+    if isinstance(model, CalibratedStacking):
+        return _without_calibration(model.estimator_)
+    if isinstance(model, ZeroShotPipeline):
+        return model._around(_without_calibration(model._inner))
+    return model
+
+
+def refuse_without(model: Any, verb: str, where: str) -> None:
+    """Refuse a model whose method does not have a verb of Gaussian EXEM's."""
+    while hasattr(model, "_inner"):
+        model = model._inner
+    if not hasattr(model, verb):
+        raise ValueError(
+            f"{where}: {type(model).__name__} has no {verb}; fit it anew with --method "
+            "'Gaussian EXEM', which has."
+        )
 
 
 def _described(
@@ -178,7 +272,9 @@ def _described(
     features = features if isinstance(features, Mapping) else {}
     if encoder == "backbone":
         refuse_foreign_network(str(features.get("backbone", "")), where)
-    new = describe_in_text(description, encoder, about_features=features)
+    new = describe_in_text(
+        description, encoder, prompts=prompts_for_model(signatures), about_features=features
+    )
     known = signatures.get("texts")
     known = known if isinstance(known, Mapping) else {}
     signatures["texts"] = {**known, **new.about["texts"]}
@@ -197,6 +293,7 @@ def fit_images(
     tune: str | None = "fast",
     leave_out: Iterable[str] = (),
     none_rate: float | None = None,
+    feature_scaling: str | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -223,6 +320,9 @@ def fit_images(
     none_rate : float, optional
         Say "none of these" of images that no described class fits, at this share of false alarms;
         see :class:`~zslearn.calibration.NoneOfThese`.
+    feature_scaling : {"auto", "standard", "range"} or None, default=None
+        How features in different units are brought to one; see
+        :func:`~zslearn.datasets.load_table`. The model does it itself.
     random_state : int, default=0
         Decides the folds, and what a method leaves to chance.
     n_jobs : int, optional
@@ -258,6 +358,9 @@ def fit_images(
     if none_rate is not None and not 0 < none_rate < 1:
         raise ValueError(f"none_rate={none_rate} must be a share between 0 and 1, such as 0.05.")
     X, y = _training(features, signatures, list(leave_out))
+    check_scaling(feature_scaling, "feature_scaling", auto=True)
+    scaler = _scaler(X, features.about.get("columns"), feature_scaling)
+    raw, X = X, X if scaler is None else scaler.transform(X)
     known = [find_method(name) for name in (LEADING if method == AUTO else [method])]
     protocol = Protocol("default")
     seen = np.unique(y)
@@ -294,20 +397,73 @@ def fit_images(
             chosen_name = fitted_method(model, method)
             _logger.info("%s is taken; AUSUC on classes left out: %s", chosen_name, scores)
     if none_rate is None:
-        return model
+        return model if scaler is None else _behind(scaler, model)
+    method_alone = clone(model.estimator_)
     chosen = CalibratedStacking(
-        clone(model.estimator_), bias=float(model.bias_), temperature=model.temperature_
+        method_alone if scaler is None else make_pipeline(clone(scaler), method_alone),
+        bias=float(model.bias_),
+        temperature=model.temperature_,
     )
     rejecting = NoneOfThese(
         chosen, false_alarm_rate=none_rate, n_jobs=n_jobs, random_state=random_state
     )
-    return rejecting.fit(X, y, signatures=signatures)
+    return rejecting.fit(raw, y, signatures=signatures)
+
+
+def _scaler(X: NDArray[Any], columns: Any, scaling: str | None) -> Any:
+    """A fitted scaler of scikit-learn where features are to be brought to one unit, else None."""
+    if scaling == "auto":
+        scaling = "standard" if feature_units(X, columns, "auto", "features") is not None else None
+    if scaling is None:
+        return None
+    return (StandardScaler() if scaling == "standard" else MinMaxScaler()).fit(X)
+
+
+def _behind(scaler: Any, model: Any) -> ZeroShotPipeline:
+    """A fitted model behind a fitted scaler, as one that takes features as they come."""
+    pipeline = ZeroShotPipeline([("scaler", scaler), ("method", model)])
+    pipeline.transformers_ = Pipeline([("scaler", scaler)])
+    return pipeline
+
+
+def refuse_undescribed(
+    labels: NDArray[Any] | None,
+    described: Iterable[Any],
+    *,
+    thing: str = "image",
+    by: str = "the description",
+    leave_out: Sequence[str] = (),
+) -> None:
+    """Refuse labels that are not described; called before features are computed as well."""
+    if labels is None:
+        raise ValueError(
+            f"The {thing}s have no labels: put each into a folder of its class, or give a table "
+            "(.csv) with the columns path and label."
+            if thing == "image"
+            else f"The {thing}s have no labels: name the column of labels with label=."
+        )
+    present = list(dict.fromkeys(labels.tolist()))
+    if unknown := [label for label in leave_out if label not in present]:
+        near = did_you_mean(unknown[0], present)
+        raise ValueError(f"There are no {thing}s of {name_some(unknown)} to leave out.{near}")
+    described = list(described)
+    known = set(described)
+    if missing := [label for label in present if label not in known]:
+        near = name_near_misses(missing, described, unknown_in=f"the list of {thing}s", known_in=by)
+        if len(missing) == len(present) and not near:
+            near = f" None of the {thing}s is of a class there: is this the right folder or table?"
+        advice = "Describe these first (zslearn add-class), or leave them out."
+        if by == "the description":
+            advice = f"Describe every class that has {thing}s."
+        raise ValueError(
+            f"There are {thing}s of {name_some(missing)}, which {by} does not have. {advice}{near}"
+        )
 
 
 def fitted_method(model: Any, method: str) -> str:
     """The name of the method that a model was fitted with; "auto" is what it chose."""
-    while getattr(model, "estimator_", None) is not None:
-        model = model.estimator_
+    while isinstance(model, WrapsAnother):
+        model = model._inner
     kinds = {type(METHODS[name].make()): name for name in LEADING}
     return kinds[type(model)] if method == AUTO else method
 
@@ -316,32 +472,14 @@ def _training(
     features: ImageFeatures, signatures: pd.DataFrame, leave_out: list[str]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Features and labels to learn from; labels without a signature are refused."""
-    if features.y is None:
-        raise ValueError(
-            "The images have no labels: put each into a folder of its class, or give a table "
-            "(.csv) with the columns path and label."
-        )
-    present = list(dict.fromkeys(features.y.tolist()))
-    if unknown := [label for label in leave_out if label not in present]:
-        near = did_you_mean(unknown[0], present)
-        raise ValueError(f"There are no images of {name_some(unknown)} to leave out.{near}")
-    described = set(signatures.index.tolist())
-    if missing := [label for label in present if label not in described]:
-        near = name_near_misses(
-            missing,
-            signatures.index.tolist(),
-            unknown_in="the list of images",
-            known_in="the description",
-        )
-        raise ValueError(
-            f"There are images of {name_some(missing)}, which no row of the description is about. "
-            f"Describe every class that has images.{near}"
-        )
+    thing = features.thing
+    refuse_undescribed(features.y, signatures.index, thing=thing, leave_out=leave_out)
+    assert features.y is not None
     kept = ~np.isin(features.y, leave_out) if leave_out else np.ones(len(features), bool)
     y = features.y[kept]
     if len(set(y.tolist())) < 2:
         raise ValueError(
-            f"Images of {len(set(y.tolist()))} class are too few; give images of at least two "
-            "classes, better of many."
+            f"{thing.capitalize()}s of {len(set(y.tolist()))} class are too few; give {thing}s of "
+            "at least two classes, better of many."
         )
     return features.X[kept], y

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import to_numpy
+from zslearn._utils._array import to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.inspection._explain import Explanation, TrainingPictures, explain
@@ -89,19 +89,26 @@ class RankedClasses(NamedTuple):
 
 
 def rank_classes(
-    model: Any, X: NDArray[Any], *, classes: Sequence[Any] | None = None, top: int = 5
+    model: Any,
+    X: NDArray[Any],
+    *,
+    classes: Sequence[Any] | None = None,
+    top: int = 5,
+    prior: Mapping[Any, float] | None = None,
 ) -> RankedClasses:
     """The best classes of each image, among some or all; fewer where there are not so many."""
     labels = candidate_classes(model, classes)
     k = min(top, len(labels))
+    # Models of other authors need not know of a prior.
+    weighed = {} if prior is None else {"prior": prior}
     best, scores, chances, none = [], [], [], []
     for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
         # Scores, probabilities and rejections need the same embedding of the images.
         block = EmbeddedRows(X[rows]) if isinstance(model, ZeroShotPredictor) else X[rows]
-        found, values = model.predict_top_k(block, k, classes=labels)
+        found, values = model.predict_top_k(block, k, classes=labels, **weighed)
         best.append(found)
         scores.append(to_numpy(values))
-        chances.append(_probabilities(model, block, labels, found))
+        chances.append(_probabilities(model, block, labels, found, weighed))
         if hasattr(model, "is_none"):
             none.append(model.is_none(block, classes=labels))
     return RankedClasses(
@@ -146,12 +153,16 @@ def candidate_classes(model: Any, classes: Sequence[Any] | None = None) -> NDArr
 
 
 def _probabilities(
-    model: Any, X: NDArray[Any] | EmbeddedRows, labels: NDArray[Any], best: NDArray[Any]
+    model: Any,
+    X: NDArray[Any] | EmbeddedRows,
+    labels: NDArray[Any],
+    best: NDArray[Any],
+    weighed: Mapping[str, Any],
 ) -> NDArray[Any]:
     """Probabilities of the named classes, NaN where the model has none."""
     if not hasattr(model, "predict_proba"):
         return np.full(best.shape, np.nan)
-    chances = to_numpy(model.predict_proba(X, classes=labels))
+    chances = to_numpy(model.predict_proba(X, classes=labels, **weighed))
     column = {label: i for i, label in enumerate(labels.tolist())}
     at = np.array([[column[label] for label in row] for row in best.tolist()], dtype=np.intp)
     return np.take_along_axis(chances, at, axis=1)
@@ -173,8 +184,10 @@ class PromptClassifier(ZeroShotPredictor):
 
     Parameters
     ----------
-    signatures : DataFrame of shape (n_classes, n_features)
+    signatures : DataFrame of shape (n_classes, n_features) or (n_texts, n_features)
         Vectors of the classes in the space of the features, as :func:`text_features` gives them.
+        With several rows per class (`pool=None` there) the score of a class is the mean of the
+        cosines with its texts.
     temperature : float, default=0.01
         What cosines are divided by to become logarithms of probabilities; 0.01 is what such models
         are trained to.
@@ -199,6 +212,8 @@ class PromptClassifier(ZeroShotPredictor):
             raise ValueError(f"temperature={temperature} must be positive.")
         if signatures.index.has_duplicates:
             raise ValueError("A class is described twice.")
+        if signatures.index.nlevels > 2:
+            raise ValueError("The rows of signatures are named by class, or by class and sentence.")
         self.signatures = signatures
         self.temperature = temperature
         self.n_features_in_ = signatures.shape[1]
@@ -206,12 +221,13 @@ class PromptClassifier(ZeroShotPredictor):
 
     @property
     def class_scorer_(self) -> ClassScorer:
-        """Cosines of pictures and texts."""
-        table = self.signatures.sort_index()
-        texts = table.to_numpy(dtype=np.float64)
-        embedding = Embedding(lambda rows: rows)
-        labels = table.index.to_numpy()
-        return ClassScorer(labels, texts, embedding, "cosine", temperature=self.temperature)
+        """Cosines of pictures and texts; of several texts of a class their mean."""
+        unit = unit_rows(self.signatures.to_numpy(dtype=np.float64))
+        labels = self.signatures.index.get_level_values(0)
+        texts = pd.DataFrame(unit, index=labels).groupby(level=0).mean()
+        classes = texts.index.to_numpy()
+        embedding = Embedding(unit_rows)
+        return ClassScorer(classes, texts.to_numpy(), embedding, temperature=self.temperature)
 
     def _checked_scorer(self) -> ClassScorer:
         return self.class_scorer_

@@ -10,6 +10,7 @@ from zslearn.metrics._accuracy import (
     harmonic_mean,
     per_class_accuracy,
     per_sample_accuracy,
+    rank_accuracy,
 )
 from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._curve import (
@@ -48,6 +49,7 @@ __all__ = [
     "hierarchical_precision_at_k",
     "per_class_accuracy",
     "per_sample_accuracy",
+    "rank_accuracy",
     "reliability_curve",
     "seen_unseen_curve",
     "seen_unseen_summary",

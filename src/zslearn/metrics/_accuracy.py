@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from zslearn._utils._messages import name_some
 from zslearn.metrics._validation import (
     Missing,
     check_classes,
@@ -220,6 +222,47 @@ def flat_hit_at_k(
     hit = codes == positions(true, distinct)[:, None]
     shares = np.array([hit[:, :n_top].any(axis=1).mean() for n_top in ks])
     return float(shares[0]) if np.ndim(k) == 0 else shares
+
+
+def rank_accuracy(y_true: ArrayLike, y_pred: ArrayLike, ranks: pd.DataFrame) -> pd.Series:
+    """Accuracy at each rank of a taxonomy: how often the right genus, family or order is named.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_samples,)
+        True and predicted classes.
+    ranks : DataFrame
+        One row per class, one column per rank; the index holds the labels. Samples whose class has
+        no taxon at a rank do not count there.
+
+    Returns
+    -------
+    Series
+        Mean over the true classes of the share of their samples, by rank, and at last by "class";
+        NaN where no class has a taxon.
+
+    See Also
+    --------
+    zslearn.calibration.RankPredictor : Answers at the deepest rank that is sure.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.metrics import rank_accuracy
+    >>> ranks = pd.DataFrame({"family": ["cats", "cats", "dogs"]}, index=["lion", "lynx", "fox"])
+    >>> rank_accuracy(["lion", "lion", "fox"], ["lynx", "lion", "fox"], ranks).to_dict()
+    {'family': 1.0, 'class': 0.75}
+    """
+    true, pred = check_pair(y_true, y_pred)
+    missing = [label for label in unique(np.concatenate([true, pred])) if label not in ranks.index]
+    if missing:
+        raise ValueError(f"The table of ranks has no row of {name_some(missing)}.")
+    right = pd.DataFrame({"class": true == pred})
+    for rank in reversed(ranks.columns):
+        of_true, of_pred = (ranks[rank].reindex(labels).to_numpy() for labels in (true, pred))
+        same = pd.Series(of_true == of_pred, dtype=object)
+        right.insert(0, rank, same.where(pd.notna(of_true), np.nan).astype(np.float64))
+    return right.groupby(true).mean().mean()
 
 
 @overload

@@ -994,6 +994,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             key = fingerprint(
                 to_numpy(X), y, weights, table.labels, *table.arrays, table.weights, folds,
                 self.estimator, settings, scorers, self.setting, names, source_digest(),
+                table.scalings,
             )  # fmt: skip
             # Absolute: workers may have been started elsewhere.
             folder = Path(self.checkpoint).absolute()

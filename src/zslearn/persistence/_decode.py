@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn._utils._array import to_numpy
+from zslearn._utils._columns import SCALINGS
 from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
 from zslearn.base._predictor import ZeroShotPredictor
@@ -109,7 +110,9 @@ def _check_table(table: SignatureTable) -> None:
     """A table of signatures has views of one length, and proper weights of them."""
     check_labels(table.labels, "classes of its signatures")
     _check_arrays(table.arrays, len(table.labels))
-    parts = (table.columns, table.names, table.weights, table.gamma_factors)
+    parts: list[Any] = [table.columns, table.names, table.weights, table.gamma_factors]
+    # Empty where no column is brought to one unit.
+    parts += [part for part in (table.scalings, table.units) if part != ()]
     if not all(isinstance(part, tuple) and len(part) == len(table.arrays) for part in parts):
         raise BadContentError("the views of its signatures do not fit each other")
     weights_fit = all(isinstance(weight, float) and weight >= 0 for weight in table.weights)
@@ -119,8 +122,18 @@ def _check_table(table: SignatureTable) -> None:
         all(isinstance(name, str) for name in table.names)
         and all(isinstance(factor, float) and factor > 0 for factor in table.gamma_factors)
         and isinstance(table.indicators, bool)
+        and all(scaling in (None, *SCALINGS) for scaling in table.scalings)
     ):
         raise BadContentError("the views of its signatures have no proper names or factors")
+    for array, unit in zip(table.arrays, table.units or (None,) * len(table.arrays), strict=True):
+        if unit is not None and not (
+            isinstance(unit, np.ndarray)
+            and unit.dtype == np.float64
+            and unit.shape == (2, array.shape[1])
+            and np.isfinite(unit).all()
+            and (unit[1] > 0).all()
+        ):
+            raise BadContentError("the columns of its signatures have no proper units")
     for array, columns in zip(table.arrays, table.columns, strict=True):
         if columns is not None and len(columns) != array.shape[1]:
             raise BadContentError("its signatures have another number of attributes than of names")
@@ -171,7 +184,8 @@ _MAY_BE_NAN = frozenset(
         *("cv_results_", "detection_interval_", "detection_rate_"),
         *("false_alarm_interval_", "false_alarm_rate_", "false_alarm_rates_", "fold_biases_"),
         *("fold_temperatures_", "history_", "loss_curve_", "mean_depth_", "right_interval_"),
-        *("right_rate_", "threshold_"),  # a threshold of −∞ rejects nothing
+        *("right_rate_", "score_after", "score_before"),
+        "threshold_",  # one of −∞ rejects nothing
     }
 )
 #: Attributes of any class, or of one, that are added to rows or multiply them. With another axis, n

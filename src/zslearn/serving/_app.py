@@ -108,6 +108,9 @@ class Features(Rows):
     """Feature vectors, one per image, and a class to try."""
 
     trial: Trial | None = Field(None, description="A class that is tried, and not kept.")
+    prior: dict[str, float] | None = Field(
+        None, description="Odds of classes before the image is seen; 1 for those not named."
+    )
 
 
 class Labelled(Rows):
@@ -558,11 +561,13 @@ def _add_predict(app: FastAPI, reader: _RowReader, batcher: Batcher, measures: M
         explain: Explain = False,
         features: ShowFeatures = False,
     ) -> Response:
-        trial = same_as = None
+        trial = same_as = prior = None
         names, X, body = await reader.read(request, Features)
-        if body is not None and body.trial is not None:
-            trial, same_as = await asyncio.to_thread(try_class, body.trial)
-        job = Job(X, top=top, among=among, explain=explain, trial=trial)
+        if body is not None:
+            prior = body.prior
+            if body.trial is not None:
+                trial, same_as = await asyncio.to_thread(try_class, body.trial)
+        job = Job(X, top=top, among=among, explain=explain, trial=trial, prior=prior)
         found, made = await asyncio.wrap_future(batcher.submit(job))
         for answer in found:
             measures.images.labels(answer["ranked"][0]["known_by"]).inc()

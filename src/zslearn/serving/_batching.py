@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ class Job:
     among: str = "all"
     explain: bool = False
     trial: Snapshot | None = None
+    prior: Mapping[str, float] | None = None
     done: Future[tuple[list[Answer], NDArray[Any]]] = field(default_factory=Future)
 
 
@@ -100,11 +101,12 @@ class Batcher:
         """Answers to each job; those that ask the same of the same model are one computation."""
         features = self._features(jobs)
         current = self._recognizer.snapshot
-        groups: dict[tuple[int, str, bool], list[int]] = {}
+        groups: dict[tuple[int, int, str, bool], list[int]] = {}
         for place, job in enumerate(jobs):
-            groups.setdefault((id(job.trial), job.among, job.explain), []).append(place)
+            asked = (id(job.trial), id(job.prior), job.among, job.explain)
+            groups.setdefault(asked, []).append(place)
         out: list[Any] = [None] * len(jobs)
-        for (_, among, explain), places in groups.items():
+        for (_, _, among, explain), places in groups.items():
             found = iter(
                 self._recognizer.answer(
                     np.concatenate([features[place] for place in places]),
@@ -112,6 +114,7 @@ class Batcher:
                     among=among,
                     top=max(jobs[place].top for place in places),
                     explain=explain,
+                    prior=jobs[places[0]].prior,
                 )
             )
             for place in places:

@@ -48,7 +48,13 @@ from zslearn.images._decoding import (
     open_image,
     read_bytes,
 )
-from zslearn.images._describing import backbone_for_model, encoder_for_model, text_features
+from zslearn.images._describing import (
+    PROMPTS,
+    backbone_for_model,
+    encoder_for_model,
+    prompts_for_model,
+    text_features,
+)
 from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence._model_files import ModelFile, read_model
 from zslearn.signatures._table import SignatureTable
@@ -105,7 +111,7 @@ class Limits:
 
 MAX_NAME = 200
 MAX_TEXT = 2000
-MAX_TEXTS = 16
+MAX_TEXTS = 100
 
 
 class Refusal(Exception):
@@ -666,11 +672,15 @@ class Recognizer:
     encoder : str, optional
         What turns texts into vectors, for a model file that names an encoder in a folder: such a
         folder is read on your word alone.
+    prior : mapping of str to float, optional
+        Odds of classes at the place of the service, for requests that name none themselves; 1 for
+        classes that are not named.
 
     Raises
     ------
     ValueError
-        The model file or that of the added classes is damaged, or they do not fit each other.
+        The model file or that of the added classes is damaged, or they do not fit each other; or
+        `prior` names no class, or has no odds above 0.
 
     Examples
     --------
@@ -699,6 +709,7 @@ class Recognizer:
         device: str = "auto",
         limits: Limits | None = None,
         encoder: str | None = None,
+        prior: Mapping[str, float] | None = None,
     ) -> None:
         self.path = Path(path)
         self.limits = limits or Limits()
@@ -712,6 +723,8 @@ class Recognizer:
         # A file that does not name its encoder is served; its classes are described by numbers.
         self.encoder: str | None = named if isinstance(named, str) else None
         self._text_encoder = encoder
+        self.prior = dict(prior or {})
+        self._prompts = prompts_for_model(said)
         if encoder is not None:
             self._text_encoder = encoder_for_model(self.encoder or "", encoder, plain(self.path))
         texts = said.get("texts")
@@ -738,6 +751,10 @@ class Recognizer:
         self.adapts &= not any(isinstance(w, HeldOutCalibration) for w in wrappers)
         self._pictures = None if pictures is None else TrainingFiles(Path(pictures), self.file)
         self.snapshot = self._first_snapshot(self._added_file.read())
+        try:
+            self._odds(self.snapshot, prior)
+        except Refusal as refusal:
+            raise ValueError(refusal.reason) from refusal
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -867,10 +884,13 @@ class Recognizer:
             if encoder == "backbone":
                 if self.backbone is None:
                     raise Refusal(422, "The model does not say which network made its texts.")
-                table = text_features({"new": texts}, backbone=self.backbone)
+                table = text_features(
+                    {"new": texts}, self._prompts or PROMPTS, backbone=self.backbone
+                )
             else:
                 # Nothing of a request is left on the disk.
-                table = text_signatures({"new": texts}, encoder, cache=False)
+                prompts = self._prompts or "{}"
+                table = text_signatures({"new": texts}, encoder, prompts=prompts, cache=False)
         values = table.to_numpy(dtype=np.float64)[0]
         if len(values) != len(self.attributes.names):
             raise Refusal(
@@ -1236,6 +1256,23 @@ class Recognizer:
                 )
         return np.stack([checked_numbers(row, f"features[{i}]") for i, row in enumerate(rows)])
 
+    def _odds(
+        self, snapshot: Snapshot, prior: Mapping[str, float] | None
+    ) -> dict[Any, float] | None:
+        """Odds by label: those of a request, else those of the service; None where all are 1."""
+        if prior is None:  # classes of the service's odds may have been removed since
+            prior = {name: odds for name, odds in self.prior.items() if snapshot.known(name)}
+        if not prior:
+            return None
+        if not hasattr(snapshot.model, "predict_proba"):
+            raise Refusal(422, "prior: this model has scores, no probabilities to weigh by odds.")
+        for name, odds in prior.items():
+            if not isinstance(odds, (int, float)) or not 0 < odds < np.inf:
+                raise Refusal(
+                    422, f"prior: the odds of {plain(name, 100)!r} are not a number above 0."
+                )
+        return {snapshot.label_of[snapshot.find(name)]: odds for name, odds in prior.items()}
+
     def answer(
         self,
         X: Floats,
@@ -1244,16 +1281,21 @@ class Recognizer:
         among: str = "all",
         top: int = 5,
         explain: bool = False,
+        prior: Mapping[str, float] | None = None,
     ) -> list[Answer]:
-        """What is said of each image: ranked classes, "none of these", node and why."""
+        """What is said of each image: ranked classes, "none of these", node and why.
+
+        Odds in `prior` weigh the ranked classes alone.
+        """
         model = snapshot.model
+        odds = self._odds(snapshot, prior)
         candidates = None
         if among != "all":
             labels = model.seen_classes_ if among == "seen" else model.unseen_classes_
             candidates = labels.tolist()
             if not candidates:
                 raise Refusal(422, "This model has no classes that are described only.")
-        ranked = rank_classes(model, X, classes=candidates, top=top)
+        ranked = rank_classes(model, X, classes=candidates, top=top, prior=odds)
         surely = reasons = None
         if hasattr(model, "predict_rank"):
             surely = model.predict_rank(X, classes=candidates)

@@ -13,6 +13,7 @@ from zslearn.signatures._class_graph import (
     cluster_hierarchy,
     imagenet_graph,
 )
+from zslearn.signatures._descriptions import description_report, random_descriptions
 from zslearn.signatures._hierarchy import hierarchy_distances, hierarchy_signatures
 from zslearn.signatures._kernels import (
     combine_signatures,
@@ -21,7 +22,9 @@ from zslearn.signatures._kernels import (
     normalized_similarity,
     rbf_similarity,
 )
+from zslearn.signatures._sentences import SentenceKinds
 from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._taxonomy import classes_below, taxonomy_hierarchy, taxonomy_signatures
 from zslearn.signatures._text import encode_text, text_signatures
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 from zslearn.signatures._wordnet import WordNet
@@ -30,6 +33,7 @@ from zslearn.signatures._words import read_word_vectors, train_word_vectors, wor
 __all__ = [
     "ClassGraph",
     "MultiSignatures",
+    "SentenceKinds",
     "SignatureTable",
     "SignatureViews",
     "WordNet",
@@ -37,8 +41,10 @@ __all__ = [
     "attribute_signatures",
     "binarize_signatures",
     "class_graph",
+    "classes_below",
     "cluster_hierarchy",
     "combine_signatures",
+    "description_report",
     "encode_text",
     "hierarchy_distances",
     "hierarchy_signatures",
@@ -46,8 +52,11 @@ __all__ = [
     "median_distance",
     "normalize_signatures",
     "normalized_similarity",
+    "random_descriptions",
     "rbf_similarity",
     "read_word_vectors",
+    "taxonomy_hierarchy",
+    "taxonomy_signatures",
     "text_signatures",
     "train_word_vectors",
     "word_signatures",

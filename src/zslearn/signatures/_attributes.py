@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from zslearn._utils._columns import numeric_columns, refuse_text
 from zslearn._utils._messages import name_some, plain, warn_user
+from zslearn.signatures._table import with_scaling
 
 Missing = Literal["error", "mean", "drop"]
 
@@ -80,25 +82,35 @@ def attribute_report(table: pd.DataFrame) -> _AttributeReport:
 
 
 def attribute_signatures(
-    table: pd.DataFrame, *, missing: Missing = "error", drop_constant: bool = False
+    table: pd.DataFrame,
+    *,
+    missing: Missing = "error",
+    drop_constant: bool = False,
+    signature_scaling: str | None = None,
 ) -> pd.DataFrame:
     """Make signatures of a table of attributes, continuous or binary.
 
     Parameters
     ----------
     table : DataFrame
-        One row per class, in numbers or truth values; the index holds the labels.
+        One row per class, in numbers, truth values, or yes and no; the index holds the labels.
     missing : {"error", "mean", "drop"}, default="error"
         What becomes of missing values: an error that names the columns, the mean of the column, or
         the column is left out.
     drop_constant : bool, default=False
         Whether columns with one value are left out. They say nothing of a class, but count for the
         norm of its signature. Where they are kept, a warning names them.
+    signature_scaling : {"standard", "range"} or None, default=None
+        How columns in different units, such as yes and no beside kilograms, are brought to one:
+        each has mean 0 and deviation 1 over the seen classes, or goes from 0 to 1 there. None
+        leaves them.
 
     Returns
     -------
     DataFrame
-        The attributes as numbers, without missing values.
+        The attributes as numbers, without missing values. They stay in their units, and so do
+        those of classes that are described later: ``attrs["signature_scaling"]`` says what a method
+        does with them when it is fitted.
 
     Raises
     ------
@@ -109,6 +121,15 @@ def attribute_signatures(
     --------
     attribute_report : What is in the table.
     binarize_signatures : Binary attributes from continuous ones.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.signatures import attribute_signatures
+    >>> table = pd.DataFrame({"stripes": [1, 0, 0], "weight_kg": [300, 0.02, 5000]},
+    ...                      index=["zebra", "mouse", "elephant"])
+    >>> attribute_signatures(table, signature_scaling="standard").attrs
+    {'signature_scaling': 'standard'}
     """
     if missing not in ("error", "mean", "drop"):
         raise ValueError(f"missing={missing!r}; there are 'error', 'mean' and 'drop'.")
@@ -132,7 +153,9 @@ def attribute_signatures(
     if not numbers.shape[1]:
         raise ValueError("No attribute is left.")
     numbers = numbers.fillna(numbers.mean())
-    return numbers.rename_axis(index=str(table.index.name or "class"))
+    return with_scaling(
+        numbers.rename_axis(index=str(table.index.name or "class")), signature_scaling
+    )
 
 
 def _numbers(table: Any) -> pd.DataFrame:
@@ -145,9 +168,8 @@ def _numbers(table: Any) -> pd.DataFrame:
     names = [str(name) for name in table.columns]
     if len(set(names)) != len(names):
         raise ValueError("Two columns of attributes have one name.")
-    wrong = [str(name) for name, column in table.items() if not _is_numbers(column)]
-    if wrong:
-        raise ValueError(f"The columns {name_some(wrong)} are not numbers.")
+    table = numeric_columns(table, "attributes")
+    refuse_text(table, "attributes")
     columns = {
         str(name): column.to_numpy(dtype=np.float64, na_value=np.nan)
         for name, column in table.items()
@@ -158,14 +180,3 @@ def _numbers(table: Any) -> pd.DataFrame:
             label = table.index[int(np.isinf(column).argmax())]
             raise ValueError(f"The attribute {name!r} of {name_some([label])} is infinite.")
     return numbers
-
-
-def _is_numbers(column: pd.Series) -> bool:
-    """Whether a column holds numbers or truth values, some of them perhaps missing."""
-    kinds = pd.api.types
-    if kinds.is_numeric_dtype(column.dtype) or kinds.is_bool_dtype(column.dtype):
-        return True
-    return column.dtype == object and all(
-        value is None or value is pd.NA or isinstance(value, (bool, int, float, np.number))
-        for value in column
-    )

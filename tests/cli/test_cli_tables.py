@@ -1,0 +1,311 @@
+"""A person's first hour with two tables: `fit`, `predict`, `evaluate`, `tune`, and each mistake."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import zslearn
+from zslearn.cli import main
+from zslearn.persistence import read_model
+
+FIT = ["--method", "eszsl", "--tune", "none", "--jobs", "1"]
+WORDS = ["--label", "animal", "--signatures", "classes.csv"]
+UNSEEN = ["c10", "c11"]
+
+
+def make_tables(seed=0, n_classes=12, per_class=8):
+    """Animals that are measured, and what is known of them: yes or no, and kilograms."""
+    rng = np.random.default_rng(seed)
+    labels = [f"c{i:02d}" for i in range(n_classes)]
+    answers = rng.permuted(np.tile([0.0, 1.0], (8, n_classes // 2)), axis=1).T
+    weights = np.exp(rng.normal(3, 2.5, n_classes)).round(2)
+    classes = pd.DataFrame(answers, labels, [f"is {i}" for i in range(8)])
+    classes["weight_kg"] = weights
+    animals = np.repeat(labels, per_class)
+    sensors = rng.normal(size=(8, 10))
+    values = classes.iloc[:, :8].loc[animals].to_numpy() @ sensors
+    samples = pd.DataFrame(values + rng.normal(scale=0.3, size=values.shape))
+    samples = samples.add_prefix("sensor ").assign(animal=animals)
+    return samples, classes.rename_axis("animal")
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    samples, classes = make_tables()
+    is_new = samples["animal"].isin(UNSEEN) | (np.arange(len(samples)) % 4 == 0)
+    samples[~is_new].to_csv(tmp_path / "animals.csv", index=False)
+    samples[is_new].to_csv(tmp_path / "new.csv", index=False)
+    words = classes.iloc[:, :8].replace({0.0: "no", 1.0: "yes"})
+    words.assign(weight_kg=classes["weight_kg"]).to_csv(tmp_path / "classes.csv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def model(files, capsys):
+    assert main(["fit", "animals.csv", *WORDS, *FIT, "--out", "m.zsl"]) == 0
+    return files / "m.zsl"
+
+
+def test_fit_says_what_it_read(files, capsys):
+    assert main(["fit", "animals.csv", *WORDS, *FIT]) == 0
+    printed = capsys.readouterr()
+    assert "60 samples, 10 classes, 10 features (a table)" in printed.out
+    assert "10 classes with samples, 2 described only\ndescribed only: 'c10', 'c11'" in printed.out
+    lines = [line for line in printed.err.splitlines() if "warning" in line]
+    assert len(lines) == 2
+    assert "classes.csv: yes and no count as 1 and 0 in 8 columns" in lines[0]
+    assert "classes.csv: the column 'weight_kg' of the signatures has numbers so" in lines[1]
+    assert "--signature-scaling none leaves them" in lines[1]
+
+
+def test_predict_and_evaluate(model, capsys):
+    assert main(["predict", "m.zsl", "new.csv", "--out", "p.csv"]) == 0
+    table, truth = pd.read_csv("p.csv"), pd.read_csv("new.csv")
+    assert list(table)[:3] == ["row", "class", "known_by"]
+    assert table["row"].tolist() == list(range(1, len(truth) + 1))
+    assert (table["class"] == truth["animal"]).mean() > 0.8
+    capsys.readouterr()
+    assert main(["evaluate", "m.zsl", "new.csv"]) == 0
+    printed = capsys.readouterr()
+    rows = {line.split("  ")[0]: line.split() for line in printed.out.splitlines()}
+    assert float(rows["unseen classes, among these"][-2]) > 0.8
+    assert int(rows["seen classes, among all"][-1]) == (~truth["animal"].isin(UNSEEN)).sum()
+    assert "images" not in printed.out
+    assert printed.err == ""
+    # Columns in another order, and others beside them; without labels nothing can be measured.
+    truth.drop(columns="animal").iloc[:, ::-1].assign(note="x").to_csv("turned.csv", index=False)
+    assert main(["predict", "m.zsl", "turned.csv", "--out", "q.csv"]) == 0
+    assert pd.read_csv("q.csv").equals(table)
+    assert main(["evaluate", "m.zsl", "turned.csv"]) == 1
+    assert main(["evaluate", "m.zsl", "animals.csv"]) == 0
+    assert "60 of 60 samples were trained on" in capsys.readouterr().err
+
+
+def test_the_model_takes_the_units_of_its_tables(files):
+    """Also in Python, and for a class that is described later."""
+    samples, classes = make_tables()
+    large = samples.assign(**{"sensor 0": 1e4 * samples["sensor 0"] + 5e4})
+    large[~large["animal"].isin(UNSEEN)].to_csv("grams.csv", index=False)
+    known = pd.read_csv("classes.csv", index_col=0)
+    known.drop(index="c11").to_csv("fewer.csv")
+    known.loc[["c11"]].to_csv("one.csv")
+    words = ["--label", "animal", "--signatures", "fewer.csv", *FIT, "--out", "g.zsl"]
+    assert main(["fit", "grams.csv", *words]) == 0
+    assert main(["add-class", "g.zsl", "one.csv"]) == 0
+    unseen = large[large["animal"].isin(UNSEEN)]
+    X, y = unseen.drop(columns="animal").to_numpy(), unseen["animal"].to_numpy(dtype=str)
+    found = zslearn.load("g.zsl")
+    assert found.score(X, y, classes=UNSEEN) > 0.9
+    unseen.to_csv("unseen.csv", index=False)
+    words = ["predict", "g.zsl", "unseen.csv", "--classes", *UNSEEN]
+    assert main([*words, "--out", "p.csv"]) == 0
+    assert (pd.read_csv("p.csv")["class"] == found.predict(X, classes=UNSEEN)).all()
+    table = found.signature_table_
+    assert table.scalings == ("standard",)
+    np.testing.assert_allclose(table.arrays[0], classes.to_numpy())
+
+
+@pytest.mark.slow
+def test_tune_and_none(files, capsys):
+    words = ["animals.csv", *WORDS, "--method", "eszsl", "--jobs", "1"]
+    assert main(["tune", *words]) == 0
+    assert "Best of" in capsys.readouterr().out
+    assert main(["fit", *words, "--none", "0.2", "--out", "n.zsl"]) == 0
+    assert "of samples of known classes are taken for none" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main(["predict", "n.zsl", "new.csv", "--out", "p.csv"]) == 0
+    assert pd.read_csv("p.csv")["none_of_these"].dtype == bool
+
+
+def test_parquet(files):
+    pytest.importorskip("pyarrow")
+    pd.read_csv("animals.csv").to_parquet("animals.parquet")
+    assert main(["fit", "animals.parquet", *WORDS, *FIT, "--out", "a.zsl"]) == 0
+    assert main(["fit", "animals.csv", *WORDS, *FIT, "--out", "b.zsl"]) == 0
+    first, second = (read_model(name).model for name in ("a.zsl", "b.zsl"))
+    X = pd.read_csv("new.csv").drop(columns="animal").to_numpy()
+    np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
+
+
+def spoil(samples, classes, how):
+    """One mistake that people make."""
+    if how == "trailing space":
+        samples["animal"] = samples["animal"].replace("c03", "c03 ")
+    elif how == "case":
+        samples["animal"] = samples["animal"].replace("c03", "C03")
+    elif how == "text":
+        samples["colour"] = "red"
+    elif how == "text of a class":
+        classes["habitat"] = "wood"
+    elif how == "missing column":
+        classes["is 3"] = np.nan
+    elif how == "missing cell":
+        classes.loc["c03", "is 3"] = np.nan
+    elif how == "semicolons":
+        return samples, None
+    elif how == "saved index":
+        samples = samples.reset_index()
+        samples = samples.rename(columns={"index": "Unnamed: 0"})
+    elif how == "undescribed":
+        classes = classes.drop(index="c03")
+    elif how == "twice":
+        classes = pd.concat([classes, classes.loc[["c03"]]])
+    return samples, classes
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("trailing space", "has 'c03', the list of samples has 'c03 '"),
+        ("case", "has 'c03', the list of samples has 'C03'"),
+        ("text", "columns 'colour' are not numbers ('colour' has 'red')."),
+        ("text of a class", "columns 'habitat' are not numbers ('habitat' has 'wood')."),
+        ("missing column", "in the column 'is 3'"),
+        ("missing cell", "for 'c03' in the column 'is 3'"),
+        ("semicolons", "separated by semicolons"),
+        ("saved index", "leave the column out with --drop 'Unnamed: 0'"),
+        ("undescribed", "samples of 'c03', which the description does not have"),
+        ("twice", "'c03' are described more than once"),
+    ],
+)
+@pytest.mark.parametrize("command", ["fit", "bench"])
+def test_each_mistake_is_one_line(files, how, message, command, capsys):
+    samples, classes = spoil(*make_tables(), how)
+    if command == "fit":
+        samples = samples[~samples["animal"].isin(UNSEEN)]
+    samples.to_csv("animals.csv", index=False)
+    if classes is None:
+        make_tables()[1].to_csv("classes.csv", sep=";")
+    else:
+        classes.to_csv("classes.csv")
+    words = ["fit", "animals.csv", *WORDS, *FIT]
+    if command == "bench":
+        words = ["bench", "animals.csv", *WORDS, "--methods", "eszsl", "--setting", "zsl"]
+        words += ["--jobs", "1", "--unseen", *UNSEEN]
+        message = message.replace("the list of samples", "y")
+        message = message.replace("samples of 'c03', which the description does not have",
+                                  "class 'c03' of y has no signature")  # fmt: skip
+        message = message.replace("'c03' are described", "describe class 'c03'")
+    assert main(words) == 1
+    lines = capsys.readouterr().err.splitlines()
+    error = [line for line in lines if line.startswith("zslearn: error: ")]
+    assert len(error) == 1
+    assert message in error[0]
+    assert "not finite" not in error[0]
+
+
+def test_a_code_of_the_label_is_said(files, capsys):
+    samples, _ = make_tables()
+    samples["animal_id"] = pd.factorize(samples["animal"])[0] * 7.0
+    samples[~samples["animal"].isin(UNSEEN)].to_csv("animals.csv", index=False)
+    assert main(["fit", "animals.csv", *WORDS, *FIT]) == 0
+    error = capsys.readouterr().err
+    assert "the column 'animal_id' names the class of every sample" in error
+    assert "Leave it out with --drop" in error
+    assert main(["fit", "animals.csv", *WORDS, *FIT, "--drop", "animal_id"]) == 0
+    assert "animal_id" not in capsys.readouterr().err
+
+
+def test_words_that_do_not_fit(model, capsys):
+    (model.parent / "pictures").mkdir()
+    for words, message in (
+        (["fit", "animals.csv", *WORDS, *FIT, "--backbone", "x"], "--backbone is for images"),
+        (["fit", "pictures", *WORDS, *FIT], "--label is for a table of features"),
+        (["fit", "animals.csv", "--label", "species", *WORDS[2:], *FIT], "no column 'species'"),
+        (["predict", "m.zsl", "pictures"], "was fitted on a table with the columns 'sensor 0'"),
+        (["predict", "m.zsl", "classes.csv"], "there are no columns 'sensor 0'"),
+        (["fit", "none.csv", *WORDS[2:], *FIT], "none.csv"),
+    ):
+        assert main(words) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_bench_with_classes_of_which_there_are_no_samples(files, capsys):
+    words = [*WORDS, "--methods", "eszsl", "--jobs", "1"]
+    assert main(["bench", "animals.csv", *words]) == 1
+    assert (
+        "no samples of unseen classes, so that nothing can be measured" in capsys.readouterr().err
+    )
+    pd.concat([pd.read_csv("animals.csv"), pd.read_csv("new.csv")]).query("animal != 'c11'").to_csv(
+        "most.csv", index=False
+    )
+    assert main(["bench", "most.csv", *words, "--unseen", "c09", "c10", "c11"]) == 0
+    printed = capsys.readouterr()
+    assert "there are no samples of 'c11', so that nothing tests how well these are" in printed.err
+    assert "H cal." in printed.out
+    # One method cannot be ranked; the other picture is drawn all the same.
+    assert main(["table", "runs", "--picture", "ranks.png", "--plot", "plot.png"]) == 1
+    error = capsys.readouterr().err
+    assert "error: ranks.png: There is nothing to rank" in error
+    assert "wrote plot.png" in error
+    assert (files / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+GAUSSIAN = ["--method", "Gaussian EXEM", "--tune", "none", "--jobs", "1"]
+
+
+def unseen_accuracy(model, table):
+    X, y = table.drop(columns="animal").to_numpy(), table["animal"].to_numpy(dtype=str)
+    return model.score(X, y, classes=UNSEEN)
+
+
+def test_add_examples(files, capsys):
+    assert main(["fit", "animals.csv", *WORDS, *GAUSSIAN, "--out", "m.zsl"]) == 0
+    new = pd.read_csv("new.csv")
+    unseen = new[new["animal"].isin(UNSEEN)]
+    few, rest = unseen.iloc[::4], unseen.drop(index=unseen.index[::4])
+    few.to_csv("few.csv", index=False)
+    capsys.readouterr()
+    assert main(["add-examples", "m.zsl", "few.csv", "--out", "more.zsl"]) == 0
+    assert capsys.readouterr().out == "added 4 samples of 'c10', 'c11'\nwrote more.zsl\n"
+    before, after = (read_model(name) for name in ("m.zsl", "more.zsl"))
+    assert unseen_accuracy(after.model, rest) >= unseen_accuracy(before.model, rest)
+    by_hand = before.model.add_examples(few.drop(columns="animal"), few["animal"].to_numpy())
+    X = rest.drop(columns="animal").to_numpy()
+    np.testing.assert_allclose(by_hand.decision_function(X), after.model.decision_function(X))
+    assert main(["evaluate", "more.zsl", "few.csv"]) == 0
+    assert "4 of 4 samples were trained on" in capsys.readouterr().err
+    # A class that nobody described, and names that are nearly those of others.
+    few.assign(animal="yeti").to_csv("yeti.csv", index=False)
+    assert main(["add-examples", "m.zsl", "yeti.csv"]) == 0
+    assert "without a description: 'yeti'" in capsys.readouterr().out
+    assert "yeti" in read_model("m.zsl").model.classes_
+    few.assign(animal="C10").to_csv("case.csv", index=False)
+    few.drop(columns="animal").to_csv("bare.csv", index=False)
+    for words, message in (
+        (["more.zsl", "case.csv"], "'C10' and 'c10'"),
+        (["more.zsl", "bare.csv"], "have no labels"),
+    ):
+        assert main(["add-examples", *words]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_only_gaussian_exem_takes_examples(model, capsys):
+    for verb in ("add-examples", "adapt"):
+        assert main([verb, "m.zsl", "new.csv"]) == 1
+        assert f"ESZSL has no {verb.replace('-', '_')}" in capsys.readouterr().err
+
+
+def test_adapt(files, capsys):
+    assert main(["fit", "animals.csv", *WORDS, *GAUSSIAN, "--out", "m.zsl"]) == 0
+    new = pd.read_csv("new.csv")
+    new[new["animal"].isin(UNSEEN)].drop(columns="animal").to_csv("pile.csv", index=False)
+    kept = (files / "m.zsl").read_bytes()
+    words = ["adapt", "m.zsl", "pile.csv", "--classes", *UNSEEN]
+    capsys.readouterr()
+    assert main([*words, "--always", "--out", "a.zsl"]) == 0
+    printed = capsys.readouterr().out
+    assert "left-out classes: " in printed
+    assert "of 16 samples fit no class\nwrote a.zsl" in printed
+    assert (files / "m.zsl").read_bytes() == kept
+    before, after = (read_model(name).model for name in ("m.zsl", "a.zsl"))
+    X = pd.read_csv("pile.csv").to_numpy()
+    expected = before.estimator_.adapt(X, classes=UNSEEN, accept=True)
+    np.testing.assert_allclose(after.decision_function(X), expected.decision_function(X))
+    assert main([*words, "--out", "b.zsl"]) == 0
+    out = capsys.readouterr().out
+    assert ("m.zsl stays as it was" in out) != (files / "b.zsl").exists()
