@@ -16,6 +16,8 @@ from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import Protocol, build_table, read_records, run_benchmark, write_record
 from zslearn.experiments._protocol import named_grid
+from zslearn.experiments._records import whole_records
+from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._classes import (
     distance_groups,
     with_fewer_seen,
@@ -24,7 +26,16 @@ from zslearn.experiments.analyses._classes import (
 from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.experiments.analyses._jobs import JobRunner, read_variant, write_variant
 from zslearn.experiments.analyses._records import compare_protocols, protocol_choices
-from zslearn.experiments.analyses._run import analyze
+from zslearn.experiments.analyses._run import AnalysisDisplay, analyze
+from zslearn.experiments.analyses._shots import (
+    ADDED,
+    DESCRIBED,
+    NEAREST,
+    ROWS,
+    images_worth,
+    worth_in_words,
+    worth_rows,
+)
 from zslearn.experiments.analyses._sync import components_for_variance
 from zslearn.metrics import per_class_accuracy
 from zslearn.model_selection import ZeroShotSearchCV
@@ -492,3 +503,65 @@ def test_the_quick_grid_is_part_of_the_fast_one():
         assert set(values) <= set(fast[name])
         assert len(values) == min(3, len(fast[name]))
         assert {values[0], values[-1]} == {fast[name][0], fast[name][-1]}
+
+
+# A few images.
+
+
+def test_a_description_is_worth_the_images_that_are_as_accurate():
+    # Halfway between 2 and 8 images, by logarithms, are 4.
+    assert images_worth([1, 2, 8], [0.1, 0.2, 0.4], 0.3) == pytest.approx(4.0)
+    assert images_worth([1, 2, 8], [0.1, 0.2, 0.4], 0.2) == pytest.approx(2.0)
+    assert np.isnan(images_worth([1, 2], [0.1, 0.2], 0.3))
+    assert np.isnan(images_worth([1, 2], [0.1, 0.2], 0.05))
+
+
+def test_what_a_description_is_worth_in_words():
+    rows = [(DESCRIBED, 0, 0.5), (NEAREST, 1, 0.4), (NEAREST, 2, 0.6)]
+    frame = pd.DataFrame(
+        [(name, k, seed, "per_class_accuracy", v) for seed in (0, 1) for name, k, v in rows],
+        columns=["method", "shots", "seed", "metric", "value"],
+    )
+
+    def words(change=0.0, seeds=(0, 1)):
+        changed = frame["value"] + change * (frame["shots"] > 0) * frame["seed"].isin(seeds)
+        found = frame.assign(value=changed)
+        return worth_in_words(pd.concat([found, worth_rows(found)]))
+
+    assert words() == "1.4 ± 0.0 images"
+    # Where images alone reach it in some draws only, no mean over these is taken.
+    assert words(-0.3, [0]) == words(-0.3) == "more than 2 images"
+    assert words(0.2) == "fewer than 1 image"
+    assert worth_in_words(frame[frame["shots"] > 0]) == ""
+
+
+def test_from_zero_to_many(data, tmp_path):
+    rows = [DESCRIBED, ADDED, NEAREST]
+    frame = analyze("shots", data, tmp_path, methods=rows, seeds=[1], shots=[0, 1, 4])
+    accuracy = _accuracy(frame).set_index(["method", "shots"])["value"]
+    assert list(accuracy[DESCRIBED].index) == [0, 1, 4]
+    assert list(accuracy[NEAREST].index) == [1, 4]
+    assert accuracy[NEAREST, 1] < accuracy[NEAREST, 4] < accuracy[DESCRIBED, 4]
+    record = next(r for r in whole_records(tmp_path) if r["method"] == ADDED and r["shots"] == 4)
+    search = JobRunner("shots", data, tmp_path / "again").tune(DESCRIBED, 0)
+    model = search.estimator_.set_params(**record["hyper_parameters"])
+    drawn, rest = draw_unseen(data, 4, 1)
+    model.add_examples(data.X[drawn], data.y[drawn])
+    score = model.score(rest.X_test_unseen, rest.y_test_unseen, classes=rest.unseen_classes)
+    assert accuracy[ADDED, 4] == pytest.approx(score)
+
+
+@pytest.mark.slow
+def test_images_alone_and_peers(data, tmp_path):
+    frame = analyze("shots", data, tmp_path, seeds=[0], shots=[0, 1, 5])
+    accuracy = _accuracy(frame).set_index(["method", "shots"])["value"]
+    assert set(accuracy.index.get_level_values(0)) == set(ROWS)
+    worth = frame[frame["metric"] == "images_worth"]["value"]
+    assert 1 < worth.iloc[0] < 5
+    # Peers have a calibrated harmonic mean, the picture shows it.
+    ax = AnalysisDisplay(frame, "shots").plot(panel="harmonic").ax_
+    legend = zip(*ax.get_legend_handles_labels(), strict=True)
+    shown = {name: drawn[0].get_ydata() for drawn, name in legend}
+    values = frame.set_index(["method", "metric"])["value"]
+    for name, metric in (("GDA", "calibrated_harmonic"), (NEAREST, "harmonic")):
+        np.testing.assert_allclose(shown[name].astype(float), 100 * values[name, metric])

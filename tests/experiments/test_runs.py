@@ -13,11 +13,12 @@ from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._files import source_digest, write_checked_json
 from zslearn._utils._messages import InputWarning
-from zslearn.baselines import ESZSL
+from zslearn.baselines import ESZSL, GFZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (
@@ -27,13 +28,15 @@ from zslearn.experiments import (
     read_records,
     render,
     run_benchmark,
+    summarize_runs,
     write_record,
 )
 from zslearn.experiments._methods import METHODS
 from zslearn.experiments._records import failed_runs, slug, whole_records
+from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments._tuning import tune_at_once
 from zslearn.metrics import ausuc
-from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
+from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.model_selection._search import expand
 from zslearn.synthesis import GaussianEXEM, exemplar_distance_score
 
@@ -215,9 +218,11 @@ def test_folds_in_processes_give_the_same_record(tiny, tmp_path):
 def test_fast_grids_are_small(name):
     estimator = METHODS[name].make()
     inner = getattr(estimator, "estimator", None) or estimator
-    # Settings of Gaussian EXEM have most of their work in common.
-    assert 1 <= len(expand(inner, "fast")) <= (280 if name == "Gaussian EXEM" else 60)
-    assert len(expand(inner, "paper")) >= len(expand(inner, "fast")) / 2
+    # Settings of these have most of their work in common.
+    assert 1 <= len(expand(inner, "fast")) <= {"Gaussian EXEM": 280, "GDA": 72}.get(name, 60)
+    # The authors of GDA search its weight alone.
+    if name != "GDA":
+        assert len(expand(inner, "paper")) >= len(expand(inner, "fast")) / 2
 
 
 @pytest.mark.slow
@@ -476,7 +481,7 @@ def test_damaged_failed_records(tmp_path, failed, reason):
 # Methods of one's own
 
 OWN_METHOD = """
-from zslearn.baselines import ESZSL
+from zslearn.baselines import ESZSL, GFZSL
 
 class Own(ESZSL):
     "A method that lives outside the library."
@@ -595,3 +600,110 @@ def test_records_of_gaussian_exem_have_what_it_finds(tmp_path, monkeypatch):
     found = value.set_index("metric")["value"]
     assert found["temperature"] > 0
     assert found["unseen_odds"] > 0
+
+
+# Images of unseen classes.
+
+
+def test_images_that_are_drawn_are_not_tested(tiny):
+    drawn = [draw_unseen(tiny, k, seed=3) for k in (1, 3)]
+    for k, (rows, rest) in zip((1, 3), drawn, strict=True):
+        labels, counts = np.unique(tiny.y[rows], return_counts=True)
+        assert set(labels) == set(tiny.unseen_classes)
+        assert set(counts) == {k}
+        both = np.concatenate([rows, rest.active_split.test_unseen])
+        np.testing.assert_array_equal(np.sort(both), np.sort(tiny.active_split.test_unseen))
+    # A larger number holds the smaller one.
+    assert set(drawn[0][0]) < set(drawn[1][0])
+    assert set(draw_unseen(tiny, 3, seed=4)[0]) != set(drawn[1][0])
+
+
+@pytest.mark.parametrize("setting", ["zsl", "gzsl"])
+def test_a_run_with_shots_by_hand(tiny, tmp_path, setting):
+    (path,) = run_benchmark(tiny, "ESZSL", tmp_path, settings=[setting], shots=2, seeds=5)
+    record = json.loads(path.read_text())
+    assert (record["shots"], record["draw"]) == (2, 5)
+    assert record["protocol"] == "default, 2 shots"
+    splitter = ClassKFold if setting == "zsl" else GeneralizedClassKFold
+    folds = splitter(4, shots=2, random_state=5)
+    search = ZeroShotSearchCV(METHODS["ESZSL"].make(), "fast", setting=setting, cv=folds)
+    search.fit(tiny.X_train, tiny.y_train, signatures=tiny.signatures)
+    assert record["hyper_parameters"] == search.best_params_
+    drawn, rest = draw_unseen(tiny, 2, 5)
+    rows = np.concatenate([tiny.active_split.train, drawn])
+    model = clone(search.estimator_).fit(tiny.X[rows], tiny.y[rows], signatures=tiny.signatures)
+    if setting == "zsl":
+        score = model.score(rest.X_test_unseen, rest.y_test_unseen, classes=rest.unseen_classes)
+        assert record["metrics"]["per_class_accuracy"] == pytest.approx(score)
+    else:
+        X = np.concatenate([rest.X_test_seen, rest.X_test_unseen])
+        y = np.concatenate([rest.y_test_seen, rest.y_test_unseen])
+        scores = model.decision_function(X)
+        # A class of which two images are known is one of the unseen all the same.
+        area = ausuc(y, scores, classes=model.classes_, seen_classes=rest.seen_classes)
+        assert record["metrics"]["ausuc"] == pytest.approx(area)
+
+
+def test_runs_with_images_stand_in_columns_of_their_own(tiny, tmp_path):
+    options = {"settings": ["zsl"], "grid": "quick"}
+    run_benchmark(tiny, "ESZSL", tmp_path, **options)
+    run_benchmark(tiny, "ESZSL", tmp_path, shots=[0, 1], **options)
+    run_benchmark(tiny, "GFZSL", tmp_path, unlabelled="zsl", **options)
+    records = read_records(tmp_path)
+    table = build_table(records, rows="ours", columns="ours")
+    variants = [column.keys["variant"] for column in table.columns]
+    assert variants == ["", "shots=0", "shots=1", "unlabelled=zsl"]
+    assert table.ours.loc["ESZSL"].notna().tolist() == [True, True, True, False]
+    # Without any image it is the ordinary run.
+    assert table.ours.iloc[0, 0] == table.ours.iloc[0, 1] != table.ours.iloc[0, 2]
+    assert summarize_runs(records).index.nlevels == 2
+    # Nor beside the paper's numbers on one of its data sets.
+    table = build_table(records.assign(dataset="CUB"), rows="ours", columns="ours")
+    papers = [column for column in table.columns if column.published]
+    assert [column.keys["variant"] for column in papers] == [""]
+    assert len(table.columns) == 4
+
+
+def test_unlabelled_images_are_given_to_adapt(tiny, tmp_path):
+    runs = {
+        kind: run_benchmark(tiny, "GFZSL", tmp_path, settings=["zsl"], grid="quick", **options)[0]
+        for kind, options in {
+            "": {}, "zsl": {"unlabelled": "zsl"}, "gzsl": {"unlabelled": "gzsl"},
+        }.items()
+    }  # fmt: skip
+    records = {kind: json.loads(path.read_text()) for kind, path in runs.items()}
+    assert records["zsl"]["unlabelled"] == "zsl"
+    model = GFZSL(**records[""]["hyper_parameters"])
+    model.fit(tiny.X_train, tiny.y_train, signatures=tiny.signatures)
+    both = np.concatenate([tiny.X_test_seen, tiny.X_test_unseen])
+    piles = {"zsl": (tiny.X_test_unseen, tiny.unseen_classes), "gzsl": (both, None)}
+    for kind, (X, classes) in piles.items():
+        adapted = model.adapt(X, classes=classes)
+        score = adapted.score(tiny.X_test_unseen, tiny.y_test_unseen, classes=tiny.unseen_classes)
+        assert records[kind]["metrics"]["per_class_accuracy"] == pytest.approx(score)
+
+
+def test_a_method_that_cannot_adapt_does_not_end_the_others(tiny, tmp_path):
+    with pytest.warns(FitFailedWarning, match="ESZSL, zsl, unlabelled zsl"):
+        paths = run_benchmark(
+            tiny, ["ESZSL", "GFZSL"], tmp_path, settings=["zsl"], grid="quick", unlabelled="zsl"
+        )
+    whole = whole_records(paths)
+    assert failed_runs(whole)["reason"].tolist() == [
+        "ESZSL has no adapt: it cannot use unlabelled images."
+    ]
+    assert "metrics" in whole[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"shots": [1, 6]}, "too few test images to draw 6"),
+        ({"shots": -1}, "shots are whole numbers"),
+        ({"unlabelled": "all"}, "unlabelled is one of zsl, gzsl"),
+    ],
+)
+def test_images_that_there_are_not_are_refused_at_once(tiny, tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        run_benchmark(tiny, "ESZSL", tmp_path / "runs", **options)
+    assert not (tmp_path / "runs").exists()

@@ -119,6 +119,18 @@ def test_a_few_samples_of_classes_left_out_are_given_back(counts, shots, seed):
     assert sorted(tested) == np.flatnonzero(counts > shots).tolist()
 
 
+def test_generalized_folds_give_a_few_samples_back_as_well():
+    y = np.repeat(np.arange(6), 10)
+    for train, test in GeneralizedClassKFold(3, shots=2, random_state=1).split(None, y):
+        kept, counts = np.unique(y[train], return_counts=True)
+        left_out = kept[counts == 2]
+        assert len(left_out) == 2
+        assert not np.intersect1d(train, test).size
+        # Of the other classes a fifth was held aside.
+        assert set(counts[counts != 2]) == {8}
+        assert {*y[test].tolist()} == set(range(6))
+
+
 def test_shots_are_a_number_of_images():
     for wrong in (-1, 0.5, True):
         with pytest.raises(ValueError, match="shots"):

@@ -62,8 +62,8 @@ class ClassKFold:
     shots : int, default=0
         How many samples of each class left out are given back to training, as of a class that is
         described and has a few labelled images. A fold validates on the others; classes with no
-        more samples than that are never left out. :class:`ZeroShotSearchCV` in the conventional
-        setting takes a class of which some were given back for left out all the same.
+        more samples than that are never left out. :class:`ZeroShotSearchCV` takes a class of which
+        some were given back for left out all the same.
     remainder : {"spread", "drop"}, default="spread"
         What becomes of classes that do not fill a fold evenly: "spread" makes some folds larger by
         one; "drop" never validates them, as the authors' program does.
@@ -189,8 +189,8 @@ class GeneralizedClassKFold(ClassKFold):
 
     First a share of the images of each class is held aside. A fold trains on the other images of
     all classes but its own. It validates on those other images of its own classes, which play the
-    unseen ones, and on the images held aside of the classes that it trained on, the seen ones: a
-    validation row is of a seen class just if its class is in the training rows.
+    unseen ones, and on the images held aside of the classes that it trained on, the seen ones:
+    without `shots` a validation row is of a seen class just if its class is in the training rows.
 
     Parameters
     ----------
@@ -215,13 +215,18 @@ class GeneralizedClassKFold(ClassKFold):
         self,
         n_splits: int = 5,
         *,
+        shots: int = 0,
         held_out: float | int | ArrayLike = 0.2,
         remainder: Remainder = "spread",
         class_order: ArrayLike | None = None,
         random_state: Any = 0,
     ) -> None:
         super().__init__(
-            n_splits, remainder=remainder, class_order=class_order, random_state=random_state
+            n_splits,
+            shots=shots,
+            remainder=remainder,
+            class_order=class_order,
+            random_state=random_state,
         )
         self.held_out = held_out
 

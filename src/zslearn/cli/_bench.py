@@ -30,7 +30,7 @@ from zslearn.cli._output import (
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._demo import run_demo
 from zslearn.experiments._methods import METHODS, default_methods
-from zslearn.experiments._protocol import GRIDS, PROTOCOLS
+from zslearn.experiments._protocol import GRIDS, PROTOCOLS, SETTINGS
 from zslearn.experiments._ranks import save_critical_difference
 from zslearn.experiments._records import failed_runs, numbers_of, whole_records
 from zslearn.experiments._render import FORMATS, render, save_table_plot
@@ -42,6 +42,10 @@ from zslearn.experiments.analyses._run import ANALYSES, run_analysis, summarize_
 from zslearn.experiments.analyses._sync import SYNC_FORMS
 from zslearn.model_selection._cluster import on_cluster
 
+_SHOTS = (
+    "add so many labelled test images of each unseen class to training, one run for each number, "
+    "and test on the others; the seed draws them"
+)
 _RESUME = ("--resume", bool, True, "keep what is finished (default), or begin anew")
 #: Columns of the demo's table: metric → title.
 _DEMO_COLUMNS = {
@@ -68,6 +72,7 @@ _ONLY_FOR = {
     "runs": tuple(name for name, found in ANALYSES.items() if found.read),
     "retune": ("seen-classes", "phantoms"),
     "shares": ("seen-classes", "phantoms"),
+    "shots": ("shots",),
     "metric": ("ranks",),
     "forms": ("penalties",),
 }
@@ -123,9 +128,13 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
         "the values to search; paper is for ResNet's features, paper-googlenet for GoogLeNet's, "
         "quick is a part of fast (default: fast; with --protocol authors, paper)"
     )
+    unlabelled = (
+        "give the test images of the unseen classes (zsl) or of all (gzsl) to the method's adapt, "
+        "without labels: the transductive protocol"
+    )
     cluster = "compute folds on a dask cluster, by the address of its scheduler; --jobs is ignored"
     parser.add_argument(
-        "--setting", nargs="+", choices=["zsl", "gzsl"], default=["zsl", "gzsl"],
+        "--setting", nargs="+", choices=SETTINGS, default=list(SETTINGS),
         help="conventional, generalized, or both (default: both)",
     )  # fmt: skip
     add_options(
@@ -134,10 +143,12 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
         ("--protocol", PROTOCOLS, "default", protocol),
         ("--authors", "FOLDER", None, authors),
         ("--grid", GRIDS, None, grid),
+        ("--unlabelled", SETTINGS, None, unlabelled),
         ("--out", "FOLDER", Path("runs"), "where records are written"),
         ("--cluster", "ADDRESS", None, cluster),
         _RESUME,
     )
+    parser.add_argument("--shots", nargs="+", type=int, metavar="K", help=_SHOTS)
     add_seeds(parser, [0])
     add_jobs(parser, what="methods, or folds of one,")
     parser.set_defaults(run=_run_bench)
@@ -166,6 +177,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             settings=arguments.setting,
             splits=arguments.split,
             **values_of(arguments, "seeds", "protocol", "authors", "grid", "resume"),
+            **values_of(arguments, "shots", "unlabelled"),
             n_jobs=-1 if on_workers else arguments.jobs,
             progress=True,
             command=_command(arguments),
@@ -334,6 +346,8 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--forms", nargs="+", choices=list(SYNC_FORMS), metavar="FORM", help=forms)
     parser.add_argument("--shares", nargs="+", type=float, metavar="SHARE", help=shares)
+    shots = "labelled images of each unseen class (shots), such as 0 1 2 5 10 20"
+    parser.add_argument("--shots", nargs="+", type=int, metavar="K", help=shots)
     add_seeds(parser, None)
     add_jobs(parser)
     parser.set_defaults(run=_run_analyze)
@@ -345,7 +359,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     for option, names in _ONLY_FOR.items():
         if getattr(arguments, option) not in (None, False) and arguments.analysis not in names:
             raise ValueError(f"--{option} is for {', '.join(names)}, not for {arguments.analysis}.")
-    options = values_of(arguments, "methods", "seeds", "runs", "shares", "metric", "forms")
+    options = values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "metric", "forms")
     options |= {"n_splits": arguments.folds, "retune": arguments.retune or None}
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:

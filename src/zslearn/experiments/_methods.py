@@ -20,6 +20,7 @@ from zslearn.baselines._costa import COSTA
 from zslearn.baselines._dap import DAP
 from zslearn.baselines._devise import DeViSE
 from zslearn.baselines._eszsl import ESZSL
+from zslearn.baselines._gda import GDA
 from zslearn.baselines._gfzsl import GFZSL
 from zslearn.baselines._hat import HAT
 from zslearn.baselines._iap import IAP
@@ -27,6 +28,7 @@ from zslearn.baselines._latem import LatEm
 from zslearn.baselines._sae import SAE
 from zslearn.baselines._sje import SJE
 from zslearn.baselines._sse import SSE
+from zslearn.baselines._tip_adapter import TipAdapter
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._names import LEARNED, _squeeze
 from zslearn.experiments._tuning import (
@@ -143,6 +145,9 @@ def _variants() -> Iterator[Method]:
         ):
             learned = partial(_sync, loss, learn_phantoms=True, phantom_training=training)
             yield Method(f"{name}{label}", learned, tune_in_two_steps)
+    # For a few labelled images of a class, beside its description.
+    yield Method("GDA", GDA)
+    yield Method("Tip-Adapter", TipAdapter)
     # Methods since the paper that need the torch extra, and minutes or a GPU.
     yield Method("Class-Norm", ClassNorm)
     yield Method("CADA-VAE", CADAVAE)

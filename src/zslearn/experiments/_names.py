@@ -135,6 +135,10 @@ _COLORS = {
     "CCA": "#664689",
     "COSTA": "#bda4a2",
     "Gaussian EXEM": "#822aac",
+    "GDA": "#007a80",
+    "Tip-Adapter": "#b5446e",
+    "nearest mean": "#6a7179",
+    "logistic regression": "#a07a2c",
 }
 #: For methods of other names.
 _FURTHER = ("#7e444f", "#808080", "#7b4fa3", "#5f8a00", "#00868b", "#b0486b")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,8 @@ from zslearn.synthesis._sync import SynC
 
 #: Grids that runs know by name. A method of one's own may have further ones.
 GRIDS = ("fast", "paper", "paper-googlenet", "quick")
+#: Conventional, and generalized.
+SETTINGS = ("zsl", "gzsl")
 #: Protocols that runs know by name.
 PROTOCOLS = ("default", "authors")
 
@@ -61,6 +64,12 @@ class Protocol:
     rescale_bias : bool, default=True
         Whether calibration factors of folds are brought to the scale of the final scores; see
         :class:`~zslearn.calibration.CalibratedStacking`.
+    shots : int, optional
+        So many labelled images of each unseen class are added to training once the method is tuned,
+        and taken from the test; as many of each class left out are, while it is tuned.
+    unlabelled : {"zsl", "gzsl"}, optional
+        The test images of the unseen classes ("zsl") or of all ("gzsl") are given to the method's
+        `adapt`, without their labels: the transductive protocol.
 
     See Also
     --------
@@ -81,12 +90,21 @@ class Protocol:
     signature_scale: str | float | None = None
     grid: str = "fast"
     rescale_bias: bool = True
+    shots: int | None = None
+    unlabelled: Literal["zsl", "gzsl"] | None = None
     #: Set by :func:`authors_protocol` alone; a copy with other values is not the authors'.
     is_authors: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.strip() and self.name.isprintable()):
             raise ValueError(f"A protocol needs a name that can be printed; got {self.name!r}.")
+        if self.unlabelled not in (None, *SETTINGS):
+            raise ValueError(
+                f"unlabelled is one of {', '.join(SETTINGS)}, or None; got {self.unlabelled!r}."
+            )
+        is_number = isinstance(self.shots, Integral) and not isinstance(self.shots, bool)
+        if self.shots is not None and not (is_number and self.shots >= 0):
+            raise ValueError(f"shots are numbers of images, 0 or more; got {self.shots!r}.")
 
     @property
     def is_for_one_split(self) -> bool:
@@ -115,6 +133,7 @@ class Protocol:
             "remainder": self.remainder,
             "class_order": self.class_order,
             "random_state": seed,
+            "shots": self.shots or 0,
         }
         if setting == "zsl":
             return ClassKFold(n_splits, **options)
@@ -151,7 +170,8 @@ class Protocol:
         order = None if self.class_order is None else np.asarray(self.class_order)
         rescale = None if setting == "zsl" else self.rescale_bias
         folds = [self.n_splits, self.remainder, order, held_out]
-        return [self.name, *folds, self.signature_scale, rescale]
+        images = [self.shots, self.unlabelled]
+        return [self.name, *folds, self.signature_scale, rescale, *images]
 
 
 def authors_protocol(

@@ -11,7 +11,8 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from numbers import Integral
 from pathlib import Path
@@ -21,6 +22,8 @@ import joblib
 import numpy as np
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
+from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
@@ -28,7 +31,7 @@ from zslearn._utils._files import fingerprint, refuse_unwritable, source_digest
 from zslearn._utils._messages import each_warning_once, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
 from zslearn._utils._progress import Say, progress_bar
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
     by_class,
@@ -39,7 +42,14 @@ from zslearn.experiments._evaluate import (
 )
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._methods import Method, find_method
-from zslearn.experiments._protocol import GRIDS, PROTOCOLS, Protocol, authors_protocol, named_grid
+from zslearn.experiments._protocol import (
+    GRIDS,
+    PROTOCOLS,
+    SETTINGS,
+    Protocol,
+    authors_protocol,
+    named_grid,
+)
 from zslearn.experiments._records import (
     RECORD_SCHEMA,
     is_finished,
@@ -51,8 +61,14 @@ from zslearn.experiments._summary import is_class_split
 from zslearn.experiments._tuning import TuningOptions, tune_at_once, tune_with_views
 from zslearn.metrics._curve import seen_unseen_curve
 from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.signatures._views import MultiSignatures
 
-_SETTINGS = ("zsl", "gzsl")
+#: Values of the trust in single images that are searched where there are a few of a class.
+IMAGE_TRUST = (0.5, 0.2, 1.0)
+# What a record keeps of an adaptation to unlabelled images.
+_ADAPTATION = (
+    "accepted", "score_before", "score_after", "trust", "n_samples", "unexplained",
+)  # fmt: skip
 # With fewer runs for each process the last ones would leave most processes idle.
 _RUNS_PER_PROCESS = 2
 
@@ -110,6 +126,8 @@ class Run:
     def check(self) -> None:
         """Raise an error where it is known beforehand that the run must fail."""
         estimator = self.method.make()
+        if self.protocol.unlabelled is not None and not hasattr(estimator, "adapt"):
+            raise ValueError(f"{self.method.name} has no adapt: it cannot use unlabelled images.")
         if self.method.tune is tune_at_once:
             named_grid(estimator, self.grid)
         if self.method.check is not None:
@@ -123,6 +141,7 @@ class Run:
             "method": self.method.name,
             "setting": self.setting,
             "protocol": self.protocol.name,
+            **images_origin(self.protocol, self.seed),
             "seed": self.seed,
             "grid": self.grid,
             **({} if command is None else {"command": command}),
@@ -139,13 +158,16 @@ class Run:
             n_jobs=n_jobs,
             progress=progress,
             rescale_bias=self.protocol.rescale_bias,
+            also={"image_trust": IMAGE_TRUST} if self.protocol.shots else {},
         )
 
         def compute() -> dict[str, Any]:
             # First: a key that cannot be made costs nothing then.
             key = self.key()
             estimator = self.protocol.prepare(self.method.make(), self.seed)
-            return tune_and_measure(self.method, estimator, self.data, options) | {"key": key}
+            images = partial(with_images, protocol=self.protocol, seed=self.seed)
+            results = tune_and_measure(self.method, estimator, self.data, options, images)
+            return results | {"key": key}
 
         return write_computed(self.path, self.origin(command), compute)
 
@@ -159,6 +181,16 @@ def data_origin(data: ZeroShotDataset) -> dict[str, Any]:
         "split_version": data.version,
         "features": data.features,
     }
+
+
+def images_origin(protocol: Protocol, seed: int) -> dict[str, Any]:
+    """The fields of a record that say which images of unseen classes a method was given."""
+    named = {"shots": protocol.shots, "unlabelled": protocol.unlabelled}
+    given = {name: value for name, value in named.items() if value is not None}
+    if not given:
+        return {}
+    variant = ";".join(f"{name}={value}" for name, value in given.items())
+    return {"variant": variant, **given, **({"draw": seed} if "shots" in given else {})}
 
 
 def split_slug(data: ZeroShotDataset) -> list[str]:
@@ -186,19 +218,19 @@ def chosen_splits(data: ZeroShotDataset, splits: str | Sequence[str] | None) -> 
     return list(dict.fromkeys(chosen))
 
 
-def chosen_seeds(seeds: int | Sequence[int]) -> list[int]:
-    """Seeds as plain numbers, each once."""
+def chosen_numbers(seeds: int | Sequence[int], what: str = "seeds") -> list[int]:
+    """Seeds, or other whole numbers, as plain numbers, each once."""
     found: list[Any] = [seeds] if isinstance(seeds, Integral) else list(cast("Any", seeds))
     if not found or not all(
         isinstance(s, Integral) and not isinstance(s, bool) and int(s) >= 0 for s in found
     ):
-        raise ValueError(f"seeds are whole numbers, 0 or larger; got {seeds!r}.")
+        raise ValueError(f"{what} are whole numbers, 0 or larger; got {seeds!r}.")
     # Plain numbers, as records hold them; NumPy's are no JSON.
     return list(dict.fromkeys(map(int, found)))
 
 
-def check_measurable(data: ZeroShotDataset, settings: Sequence[str]) -> None:
-    """Refuse a setting that the active split cannot measure."""
+def check_measurable(data: ZeroShotDataset, settings: Sequence[str], most_shots: int = 0) -> None:
+    """Refuse a setting or a number of shots that the active split cannot measure."""
     where = f"{data.name}, split {data.split!r}"
     if not len(data.active_split.test_unseen):
         raise ValueError(
@@ -206,6 +238,8 @@ def check_measurable(data: ZeroShotDataset, settings: Sequence[str]) -> None:
             "unseen classes that have samples, or call fit directly (zslearn fit) to recognise "
             "those that have none."
         )
+    if most_shots:
+        draw_unseen(data, most_shots, 0)
     if "gzsl" not in settings:
         return
     if not len(data.active_split.test_seen):
@@ -226,6 +260,39 @@ def untested_classes(data: ZeroShotDataset) -> list[Any]:
     """Seen classes without a test image: the generalized setting has no accuracy of them."""
     tested = set(data.y_test_seen.tolist())
     return [label for label in data.seen_classes.tolist() if label not in tested]
+
+
+def draw_unseen(
+    data: ZeroShotDataset, number: int | float, seed: int
+) -> tuple[NDArray[np.intp], ZeroShotDataset]:
+    """Draw test images of each unseen class, a number or a share; and the data without them.
+
+    A larger number holds every smaller one of the same seed.
+    """
+    split = data.active_split
+    rng = np.random.RandomState(seed)
+    labels = data.y[split.test_unseen]
+    drawn, left, few = [], [], []
+    for label in split.unseen_classes.tolist():
+        rows = rng.permutation(split.test_unseen[labels == label])
+        n = number if isinstance(number, Integral) else int(number * len(rows))
+        drawn.append(rows[:n])
+        left.append(np.sort(rows[n:]))
+        few += [label] if not 0 < n < len(rows) else []
+    if few:
+        raise ValueError(
+            f"{data.name}, split {data.split!r}: these unseen classes have too few test images to "
+            f"draw {number} of each and test on others: {name_some(few)}."
+        )
+    rest = ClassSplit(
+        train=split.train,
+        test_seen=split.test_seen,
+        test_unseen=np.concatenate(left),
+        seen_classes=split.seen_classes,
+        unseen_classes=split.unseen_classes,
+        version=f"{split.version}, without {number} of each unseen class of seed {seed}",
+    )
+    return np.concatenate(drawn), data._changed(splits={data.split: rest})
 
 
 def _protocol_of(
@@ -261,6 +328,8 @@ def plan_runs(
     grid: str | None,
     n_splits: int | None,
     authors: str | os.PathLike[str] | None,
+    shots: Sequence[int] | None = None,
+    unlabelled: Any = None,
 ) -> Iterator[Run]:
     """Every run, in the order in which they are computed."""
     if isinstance(protocol, Protocol) and protocol.is_for_one_split and len(parts) > 1:
@@ -281,11 +350,20 @@ def plan_runs(
         for seed in seeds:
             # Not that of another run into the same folder, which may end before this one. The
             # settings of this run share theirs.
-            of_run = list(named), list(settings), chosen_grid, seed
+            of_run = list(named), list(settings), chosen_grid, seed, shots, unlabelled
             shared = fingerprint(data_key, *of_run, of_part.definition("zsl"))
             where = [part.split] if len(parts) > 1 else []
             where += [f"seed {seed}"] if len(seeds) > 1 else []
-            for setting, name in product(settings, named):
+            numbers: Sequence[int | None] = shots or [None]
+            for setting, k, name in product(settings, numbers, named):
+                images = [] if k is None else [f"{k} shots"]
+                images += [f"unlabelled {unlabelled}"] if unlabelled else []
+                given = replace(
+                    of_part,
+                    name=", ".join([of_part.name, *images]),
+                    shots=of_part.shots if k is None else k,
+                    unlabelled=unlabelled or of_part.unlabelled,
+                )
                 yield Run(
                     data=part,
                     name=name,
@@ -293,10 +371,10 @@ def plan_runs(
                     setting=setting,
                     seed=seed,
                     grid=chosen_grid,
-                    protocol=of_part,
+                    protocol=given if images else of_part,
                     out=out,
                     shared=out / f".parts-shared-{shared[:12]}",
-                    label=", ".join([name, setting, *where]),
+                    label=", ".join([name, setting, *images, *where]),
                     data_key=data_key,
                 )
 
@@ -304,17 +382,56 @@ def plan_runs(
 # What one run computes.
 
 
+def with_images(
+    search: ZeroShotSearchCV, data: ZeroShotDataset, protocol: Protocol, seed: int
+) -> tuple[ZeroShotDataset, dict[str, Any]]:
+    """Give the chosen method images of unseen classes, as a protocol says.
+
+    The data set that is left to test on, and what a record says of the images.
+    """
+    results: dict[str, Any] = {}
+    unlabelled = protocol.unlabelled
+    if protocol.shots:
+        signatures = data.signatures
+        if "weights" in search.best_params_ and isinstance(signatures, MultiSignatures):
+            signatures = signatures.with_weights(search.best_params_["weights"])
+        drawn, data = draw_unseen(data, protocol.shots, seed)
+        rows = np.concatenate([data.active_split.train, drawn])
+        X = data.X[rows]
+        search.estimator_ = clone(search.estimator_).fit(X, data.y[rows], signatures=signatures)
+        search._calibrate(X)
+    if unlabelled is not None:
+        seen = [data.X_test_seen] if unlabelled == "gzsl" else []
+        classes = None if unlabelled == "gzsl" else data.unseen_classes
+        pile = np.concatenate([*seen, data.X_test_unseen])
+        search.estimator_ = search.estimator_.adapt(pile, classes=classes)
+        found = getattr(search.estimator_, "adaptation_", None)
+        named = {name: getattr(found, name, None) for name in _ADAPTATION}
+        known = {name: v for name, v in named.items() if v is not None and v == v}
+        results["adaptation"] = _plain(known)
+    return data, results
+
+
 def tune_and_measure(
-    method: Method, estimator: Any, data: ZeroShotDataset, options: TuningOptions
+    method: Method,
+    estimator: Any,
+    data: ZeroShotDataset,
+    options: TuningOptions,
+    images: Callable[..., tuple[ZeroShotDataset, dict[str, Any]]] | None = None,
 ) -> dict[str, Any]:
-    """Tune a method on the training part and measure it on the test parts, as a record says it."""
+    """Tune a method on the training part and measure it on the test parts, as a record says it.
+
+    `images` gives the method what a protocol adds to training (:func:`with_images`).
+    """
     start = time.perf_counter()
     search = tune_with_views(method.tune, estimator, data, options)
+    data, given = (data, {}) if images is None else images(search, data)
     tuned = time.perf_counter()
     model = search.estimator_
     results: dict[str, Any] = {
         "hyper_parameters": _plain(search.best_params_),
         "edges": dict(getattr(search, "edges_", {})),
+        **given,
     }
     if options.setting == "zsl":
         top = rank_unseen(model, data)
@@ -324,7 +441,8 @@ def tune_and_measure(
             results["metrics"] |= generalized_metrics(model, data)
         results |= by_class(data.y_test_unseen, top[:, 0], data.unseen_classes)
     else:
-        generalized = GeneralizedScores.of(model, data)
+        # Classes of which a few images were given are not among the seen ones.
+        generalized = replace(GeneralizedScores.of(model, data), seen_classes=data.seen_classes)
         results["metrics"] = generalized.measure(search.bias_)
         results["calibration_factor"] = search.bias_
         calibrated = generalized.predict(search.bias_)
@@ -428,6 +546,8 @@ def run_benchmark(
     grid: str | None = None,
     n_splits: int | None = None,
     authors: str | os.PathLike[str] | None = None,
+    shots: int | Sequence[int] | None = None,
+    unlabelled: str | None = None,
     resume: bool = True,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -471,6 +591,15 @@ def run_benchmark(
         Folds over the seen classes; by default those of the protocol, five.
     authors : str or path, optional
         Folder of the authors' files, for the protocol "authors".
+    shots : int or sequence of int, optional
+        So many labelled test images of each unseen class are added to training, one run for each
+        number; the others are tested. The seed draws them, and a larger number holds every
+        smaller one. Methods are tuned by leaving out seen classes and giving as many of their
+        images back. The protocol's name in the records says so: they mix with no others.
+    unlabelled : {"zsl", "gzsl"}, optional
+        Give the test images of the unseen classes, or of all classes, without their labels to the
+        method's `adapt`: the transductive protocol. The protocol's name says so, too, and
+        "adaptation" in the record what came of it.
     resume : bool
         Whether what is finished is kept.
     n_jobs : int, optional
@@ -501,23 +630,27 @@ def run_benchmark(
     read_records : What the records say.
     summarize_runs : The results as one table.
     """
-    unknown = [name for name in settings if name not in _SETTINGS]
+    unknown = [name for name in settings if name not in SETTINGS]
     if unknown:
         raise ValueError(
-            f"Unknown settings: {name_some(unknown)}. There are: {', '.join(_SETTINGS)}."
+            f"Unknown settings: {name_some(unknown)}. There are: {', '.join(SETTINGS)}."
         )
-    seeds = chosen_seeds(seeds)
+    seeds = chosen_numbers(seeds)
     named: dict[str, Method] = {}
     for name in [methods] if isinstance(methods, str) else methods:
         method = find_method(name)
         # Two spellings are one method; classes of two modules may share their name.
         named[name if ":" in name else method.name] = method
     parts = [data.with_split(name) for name in chosen_splits(data, splits)]
+    numbers = None if shots is None else chosen_numbers(shots, "shots")
     for part in parts:
-        check_measurable(part, settings)
+        check_measurable(part, settings, max(numbers or [0]))
     runs = list(
-        plan_runs(parts, named, settings, seeds, Path(out), protocol, grid, n_splits, authors)
-    )
+        plan_runs(
+            parts, named, settings, seeds, Path(out), protocol, grid, n_splits, authors,
+            numbers, unlabelled,
+        )
+    )  # fmt: skip
     for run in runs:
         refuse_unwritable(run.path)
     if not resume:

@@ -54,6 +54,9 @@ Key = tuple[str, ...]
 #: A row and a column.
 Place = tuple[Key, Key]
 
+#: How the variants of records begin whose methods were given images of unseen classes.
+WITH_IMAGES = ("shots=", "unlabelled=")
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -521,15 +524,19 @@ def _own_column(
     columns: Mapping[Key, TableColumn],
     any_split: bool,
 ) -> TableColumn | None:
-    """A column for a data set or split that the paper's table lacks, if it has such numbers."""
+    """A column for a data set, split or problem that the paper lacks, if it has such numbers."""
     paper = [column for column in columns.values() if column.published]
     datasets = {column.keys.get("dataset") for column in paper}
-    if not any_split and (len(datasets) == 1 or record["dataset"] in datasets):
+    # With images of unseen classes it is another problem, on any data set.
+    with_images = record["variant"].startswith(WITH_IMAGES)
+    is_papers = record["dataset"] in datasets and not with_images
+    if not any_split and (len(datasets) == 1 or is_papers):
         return None
+    variant = "" if with_images else record["variant"]
     # Where rows are data sets, columns differ by the method, too.
     equal = ("setting", "metric", *(() if "dataset" in names else ("method",)))
     for column in paper:
-        if _same_variant(column.keys.get("variant", ""), record["variant"]) and all(
+        if _same_variant(column.keys.get("variant", ""), variant) and all(
             column.keys[name] == record[name] for name in equal if name in column.keys
         ):
             keys = {name: "" if name == "features" else str(record[name]) for name in names}
@@ -768,7 +775,9 @@ def _rankings(
         names = [
             column.name
             for column in columns
-            if column.keys["metric"] == metric and column.keys["dataset"] != "ImageNet"
+            if column.keys["metric"] == metric
+            and column.keys["dataset"] != "ImageNet"
+            and not column.keys.get("variant", "").startswith(WITH_IMAGES)
         ]
         sides = {
             side: frame[names].dropna(axis="columns", how="all").dropna()

@@ -658,6 +658,9 @@ def commands_of(records: Sequence[Record]) -> list[str]:
     others: dict[tuple[str, ...], list[Record]] = {}
     for record in [record for record in records if not record.get("command")]:
         key = tuple(str(record.get(n) or "") for n in ("dataset", "features", "protocol", "grid"))
+        # Several numbers of shots are one command, too.
+        key = *key[:2], key[2].partition(",")[0], *key[3:]
+        key += (str("shots" in record), str(record.get("unlabelled") or ""))
         # The class splits of one data set are one command.
         drawn = "random" if is_drawn(str(record["split_version"])) else ""
         others.setdefault((*key, drawn), []).append(record)
@@ -666,18 +669,22 @@ def commands_of(records: Sequence[Record]) -> list[str]:
 
 def _command(key: tuple[str, ...], records: Sequence[Record]) -> str:
     """A command on one line that is safe to show."""
-    dataset, features, protocol, grid, drawn = key
+    dataset, features, protocol, grid, _, unlabelled, drawn = key
 
     def several(name: str) -> list[str]:
         return [str(v) for v in dict.fromkeys(r[name] for r in records if r.get(name) is not None)]
 
-    methods, settings, splits, seeds = map(several, ("method", "setting", "split", "seed"))
+    methods, settings, splits, seeds, shots = map(
+        several, ("method", "setting", "split", "seed", "shots")
+    )
     name = None if "own" in splits else _NAMED.get(dataset.casefold())
     if name is None:
         options = [f"{methods!r}", '"runs"', f"settings={settings!r}"]
         options += [f"splits={splits!r}"] if splits else []
         options += [f"seeds=[{', '.join(seeds)}]"] if seeds else []
         options += [f"protocol={protocol!r}"] if protocol not in ("", "default") else []
+        options += [f"shots=[{', '.join(shots)}]"] if shots else []
+        options += [f"unlabelled={unlabelled!r}"] if unlabelled else []
         options += [f"grid={grid!r}"] if grid else []
         line = f"run_benchmark(data, {', '.join(options)})"
     else:
@@ -688,6 +695,8 @@ def _command(key: tuple[str, ...], records: Sequence[Record]) -> str:
             words += ["--features", f"{features}.mat"]
         words += ["--class-splits", "random"] if drawn else []
         words += ["--protocol", protocol] if protocol not in ("", "default") else []
+        words += ["--shots", *shots] if shots else []
+        words += ["--unlabelled", unlabelled] if unlabelled else []
         words += ["--grid", grid] if grid else []
         line = shlex.join(words)
     return "".join(letter if letter.isprintable() else "?" for letter in line)

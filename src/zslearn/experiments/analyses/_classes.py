@@ -29,6 +29,7 @@ from zslearn._utils._array import Floats, unit_rows
 from zslearn._utils._messages import name_some
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import by_class, conventional_metrics
+from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._jobs import Job, JobRunner, numbers_frame, write_variant
 from zslearn.experiments.analyses._records import RecordSource, kind_order, of_one_protocol
 from zslearn.metrics._plot_confusion import UnseenConfusionDisplay
@@ -337,32 +338,10 @@ def vary_seen_classes(
 
 def with_ideal_half(data: ZeroShotDataset, seed: int) -> tuple[ZeroShotDataset, pd.DataFrame]:
     """Halve the test images of unseen classes: one half describes, the other one tests."""
-    split = data.active_split
-    rng = np.random.RandomState(seed)
-    labels = data.y[split.test_unseen]
-    describing, testing, few = [], [], []
-    for label in split.unseen_classes.tolist():
-        rows = rng.permutation(split.test_unseen[labels == label])
-        describing.append(rows[: len(rows) // 2])
-        testing.append(np.sort(rows[len(rows) // 2 :]))
-        few += [label] if len(rows) < 2 else []
-    if few:
-        raise ValueError(
-            f"These unseen classes have fewer than two test images: {name_some(few)}; half of the "
-            "images of a class describe it and half test."
-        )
-    halved = ClassSplit(
-        train=split.train,
-        test_seen=split.test_seen,
-        test_unseen=np.concatenate(testing),
-        seen_classes=split.seen_classes,
-        unseen_classes=split.unseen_classes,
-        version=f"{split.version}, half of the unseen images of seed {seed}",
-    )
-    rows = np.concatenate([split.train, *describing])
-    described = [*split.seen_classes.tolist(), *split.unseen_classes.tolist()]
-    ideal = ideal_signatures(data.X[rows], data.y[rows]).loc[described]
-    return _with_rows(data, halved, data.signatures), ideal
+    describing, halved = draw_unseen(data, 0.5, seed)
+    rows = np.concatenate([data.active_split.train, describing])
+    described = [*data.seen_classes.tolist(), *data.unseen_classes.tolist()]
+    return halved, ideal_signatures(data.X[rows], data.y[rows]).loc[described]
 
 
 def compare_ideal(runner: JobRunner) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._files import fingerprint, source_digest
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._progress import Say, progress_bar
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._dataset import PARTS, ZeroShotDataset
 from zslearn.experiments._evaluate import conventional_metrics
 from zslearn.experiments._methods import METHODS, Method, find_method
 from zslearn.experiments._protocol import GRIDS, Protocol
@@ -126,9 +126,10 @@ class JobRunner:
             raise ValueError(f"There is no grid named {grid!r}; there are: {', '.join(GRIDS)}.")
         self.protocol = Protocol("default", self.n_splits)
         self._data_key = fingerprint(
-            to_numpy(data.X), data.y, data.signatures, split.train, split.test_unseen
+            to_numpy(data.X), data.y, data.signatures, *(getattr(split, part) for part in PARTS)
         )
         self._parts = self.out / f".parts-{self.analysis}"
+        self.shared = self._parts / "shared"
         self._searches: dict[str, ZeroShotSearchCV] = {}
 
     def tune(
@@ -138,8 +139,15 @@ class JobRunner:
         *,
         data: ZeroShotDataset | None = None,
         fixed: Mapping[str, Any] | None = None,
+        also: Mapping[str, Sequence[Any]] | None = None,
+        grid: str | None = None,
+        shots: int = 0,
     ) -> ZeroShotSearchCV:
-        """Tune a method on seen classes that are left out; once, however often it is asked for."""
+        """Tune a method on seen classes that are left out; once, however often it is asked for.
+
+        `fixed` is not searched, `also` beside the grid; `shots` images of a class left out are
+        given back.
+        """
         found = find_method(method) if isinstance(method, str) else method
         data = self.data if data is None else data
         fixed = dict(fixed or {})
@@ -150,18 +158,21 @@ class JobRunner:
             split.train,
             found.definition(),
             fixed,
+            also,
             seed,
-            self.grid,
+            grid or self.grid,
+            shots,
         )
         if key not in self._searches:
             options = TuningOptions(
                 setting="zsl",
-                grid=self.grid,
-                cv=self.protocol.folds("zsl", len(data.seen_classes), seed),
+                grid=grid or self.grid,
+                cv=replace(self.protocol, shots=shots).folds("zsl", len(data.seen_classes), seed),
                 checkpoint=self._parts / key[:16],
-                shared=self._parts / f"{key[:16]}-shared",
+                shared=self.shared,
                 n_jobs=self.n_jobs,
                 not_searched=tuple(fixed),
+                also=also or {},
             )
             estimator = self.protocol.prepare(found.make(), seed).set_params(**fixed)
             self._searches[key] = tune_with_views(found.tune, estimator, data, options)

@@ -16,8 +16,8 @@ from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._figures import new_figure, save_figure
-from zslearn.experiments._runs import chosen_seeds
-from zslearn.experiments.analyses import _classes, _exemplars, _records, _sync
+from zslearn.experiments._runs import chosen_numbers
+from zslearn.experiments.analyses import _classes, _exemplars, _records, _shots, _sync
 from zslearn.experiments.analyses._drawing import draw_bars, draw_lines
 from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, chosen_rows
 
@@ -76,6 +76,18 @@ ANALYSES: dict[str, Analysis] = {
         ("method", "n_seen", *_VALUES),
         {"": partial(draw_lines, x="n_seen", xlabel="number of seen classes")},
         methods=_THREE,
+    ),
+    "shots": Analysis(
+        "from zero to many: accuracy and H against labelled images of each unseen class",
+        _shots.vary_shots,
+        ("method", "shots", "seed", *_VALUES),
+        {
+            "accuracy": _shots.draw_shots,
+            "harmonic": partial(_shots.draw_shots, metric="harmonic"),
+        },
+        methods=_shots.ROWS,
+        seeds=(0, 1, 2, 3, 4),
+        choose=_shots.choose_rows,
     ),
     "phantoms": Analysis(
         "accuracy against the number of SynC's phantom classes",
@@ -211,7 +223,7 @@ def analyze(
     # Rows of records may be kinds of signatures, too.
     choose = chosen_rows if analysis.compute is not None and runs is not None else analysis.choose
     chosen = None if methods is None else choose(methods)
-    numbers = None if seeds is None else chosen_seeds(seeds)
+    numbers = None if seeds is None else chosen_numbers(seeds)
     if analysis.read is not None and (analysis.compute is None or runs is not None):
         source = _records.RecordSource(data, Path(out), chosen, numbers, runs, common)
         frame = analysis.read(source, **options)
@@ -255,6 +267,7 @@ def run_analysis(
         also take `runs`, a folder of records that are only read. Of some analyses:
 
         - `seen-classes`, `phantoms`: `shares`, and `retune` (tune for each share);
+        - `shots`: `shots` (numbers of images), and `methods` among its own rows;
         - `components`: `alphas`, and `share` of the variance; `penalties`: `forms`;
         - `exemplars`: `others` (name → further signatures); `exemplar-map`: `n_classes`,
           `n_images`; `regressors`: `dimensions`, and `methods` among "svr", "mlp", "krr", "gp";
@@ -393,7 +406,10 @@ class AnalysisDisplay:
 
 #: Columns that say where numbers come from; shown where they differ.
 _ORIGIN = ("dataset", "split", "subset", "features", "semantic")
-_MAIN = ("per_class_accuracy", "components_share", "distance_correlation", "knn_overlap")
+_MAIN = (
+    "per_class_accuracy", "components_share", "distance_correlation", "knn_overlap", "harmonic",
+    "calibrated_harmonic", _shots.WORTH,
+)  # fmt: skip
 
 
 def summarize_analysis(frame: pd.DataFrame) -> pd.DataFrame:

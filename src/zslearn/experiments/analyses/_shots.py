@@ -1,0 +1,337 @@
+"""From zero to many: what a few labelled images of each unseen class add to its description.
+
+`shots` draws k test images of each unseen class, gives them to methods, and tests on the others.
+Gaussian EXEM is fitted with them, or takes them into a finished model (`add_examples`); GDA and
+Tip-Adapter add a score by images to that of the description, which is Gaussian EXEM's here, so that
+all begin at the same place; images alone are the nearest mean in a whitened space of Gaussian EXEM,
+and logistic regression on features of unit norm. The hyper-parameters of the description are chosen
+once, without images; those of images for each k, by leaving out seen classes and giving k of their
+images back. Harmonic means are those of the predictions; of GDA and Tip-Adapter, which have no
+odds of unseen classes, those at a calibration factor that is found in the same way.
+
+A description is worth so many labelled images as it takes images alone to be as accurate: k where
+the better of the two reaches the accuracy by description, on a line between the logarithms of the
+two numbers around it.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from zslearn._utils._array import Floats, to_numpy, unit_rows
+from zslearn._utils._files import FitCache
+from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
+from zslearn.base._class_statistics import class_means
+from zslearn.baselines._gda import GDA
+from zslearn.baselines._tip_adapter import TipAdapter
+from zslearn.calibration._folds import final_score_scale
+from zslearn.calibration._stacking import CalibratedStacking
+from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.experiments._evaluate import (
+    GeneralizedScores,
+    conventional_metrics,
+    generalized_metrics,
+)
+from zslearn.experiments._methods import Method
+from zslearn.experiments._protocol import SETTINGS
+from zslearn.experiments._runs import IMAGE_TRUST, check_measurable, chosen_numbers, draw_unseen
+from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
+from zslearn.experiments.analyses._jobs import Job, JobRunner
+from zslearn.metrics._accuracy import harmonic_mean, per_class_accuracy
+from zslearn.synthesis._gaussian import GaussianEXEM
+
+DESCRIBED = "Gaussian EXEM"
+ADDED = "Gaussian EXEM (add_examples)"
+PEERS: dict[str, Callable[..., Any]] = {"GDA": GDA, "Tip-Adapter": TipAdapter}
+NEAREST = "nearest mean (images alone)"
+LOGISTIC = "logistic regression (images alone)"
+ALONE = (NEAREST, LOGISTIC)
+ROWS = (DESCRIBED, ADDED, *PEERS, *ALONE)
+#: How many images are drawn of each class, where no numbers are given.
+SHOTS = (0, 1, 2, 5, 10, 20)
+#: How many images a description is worth; see the module.
+WORTH = "images_worth"
+_SHRINKAGES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the space in which the nearest mean is looked for
+_PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # C of logistic regression
+_FOLD_SEED = 0
+
+
+def choose_rows(names: str | Sequence[str]) -> list[str]:
+    """Names of rows, in which capitals do not matter."""
+    given = [names] if isinstance(names, str) else names
+    found = [row for name in given for row in ROWS if row.casefold() == name.casefold()]
+    if len(found) < len(given) or not found:
+        raise ValueError(f"The rows of shots are: {', '.join(ROWS)}; got {', '.join(given)}.")
+    return list(dict.fromkeys(found))
+
+
+def vary_shots(runner: JobRunner, *, shots: int | Sequence[int] | None = None) -> pd.DataFrame:
+    """Measure methods that are given more and more labelled images of the unseen classes."""
+    data = runner.data
+    fewest = min(np.unique(data.y_test_unseen, return_counts=True)[1], default=1)
+    numbers = [k for k in SHOTS if k < fewest]
+    numbers = numbers if shots is None else sorted(chosen_numbers(shots, "shots"))
+    check_measurable(data, SETTINGS if len(data.y_test_seen) else SETTINGS[:1], max(numbers))
+    given = FewShots(runner)
+
+    def compute(method: str, seed: int, k: int) -> dict[str, Any]:
+        drawn, rest = draw_unseen(data, k, seed) if k else (np.empty(0, dtype=np.intp), data)
+        return {**given.measure(method, k, drawn, rest), "shots": k, "draw": seed}
+
+    frame = runner.run(
+        Job(method, seed, partial(compute, method, seed, k), {"shots": k})
+        for seed in runner.seeds
+        for method in runner.methods
+        # Without images all others are the description, or nothing.
+        for k in numbers
+        if k or method == DESCRIBED
+    )
+    return pd.concat([frame, worth_rows(frame)], ignore_index=True)
+
+
+class FewShots:
+    """The rows of the analysis, each tuned once for a number of images."""
+
+    def __init__(self, runner: JobRunner) -> None:
+        self._runner, self._data = runner, runner.data
+        self._image_trust = cache(self._find_image_trust)
+        self._peer = cache(self._find_peer)
+        self._shrinkage = cache(self._find_shrinkage)
+        self._whitened = cache(self._whiten)
+        self._penalty = cache(self._find_penalty)
+
+    def measure(self, method: str, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
+        """What a method gives with the images that were drawn, on the others."""
+        if method == NEAREST:
+            return self._nearest_mean(k, drawn, rest)
+        if method == LOGISTIC:
+            return self._logistic(k, drawn, rest)
+        factor, chosen = None, {}
+        described = self._runner.tune(DESCRIBED, _FOLD_SEED)
+        if not k:
+            model, chosen = described.estimator_, described.best_params_
+        elif method in PEERS:
+            tuned, unit, chosen = self._peer(method, k)
+            model = self._fit(tuned, drawn)
+            factor = unit * final_score_scale(model, self._data.X_train)
+        else:
+            chosen = self._image_trust(k)
+            if method == ADDED:
+                model = copy.deepcopy(described.estimator_).set_params(**chosen)
+                model.add_examples(self._data.X[drawn], self._data.y[drawn])
+            else:
+                model = self._fit(clone(described.estimator_).set_params(**chosen), drawn)
+        metrics = conventional_metrics(model, rest)
+        if len(rest.y_test_seen):
+            metrics |= generalized_metrics(model, rest)
+        if len(rest.y_test_seen) and factor is not None:
+            scores = replace(GeneralizedScores.of(model, rest), seen_classes=rest.seen_classes)
+            calibrated = scores.measure(factor)
+            metrics |= {n: v for n, v in calibrated.items() if n.startswith("calibrated_")}
+        return {"metrics": metrics, "hyper_parameters": dict(chosen)}
+
+    def _fit(self, model: Any, drawn: Any) -> Any:
+        """Fit on the training images and those that were drawn."""
+        data, rows = self._data, np.concatenate([self._data.active_split.train, drawn])
+        # The training images alone are what the description of every peer learns from.
+        with FitCache(self._runner.shared):
+            return model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
+
+    def _find_image_trust(self, k: int) -> dict[str, Any]:
+        model = self._runner.tune(DESCRIBED, _FOLD_SEED).estimator_
+        fixed = {n: v for n, v in model.get_params(deep=False).items() if n != "image_trust"}
+        also = {"image_trust": IMAGE_TRUST}
+        found = self._runner.tune(DESCRIBED, _FOLD_SEED, fixed=fixed, also=also, shots=k)
+        return dict(found.best_params_)
+
+    def _find_peer(self, name: str, k: int) -> tuple[Any, float, dict[str, Any]]:
+        """The method as tuned, its calibration factor by the scale of scores, and the choices."""
+        described = clone(self._runner.tune(DESCRIBED, _FOLD_SEED).estimator_)
+        # What scores descriptions learns from the classes with more images.
+        method = Method(name, partial(PEERS[name], described, min_images=k + 1))
+        search = self._runner.tune(
+            method, _FOLD_SEED, fixed={"min_images": k + 1}, grid="fast", shots=k
+        )
+        tuned, data = clone(search.estimator_), self._data
+        folds = GeneralizedClassKFold(self._n_splits, shots=k, random_state=_FOLD_SEED)
+        stacked = CalibratedStacking(clone(tuned), cv=folds)
+        stacked.fit(data.X_train, data.y_train, signatures=data.signatures)
+        unit = stacked.bias_ / (final_score_scale(stacked.estimator_, data.X_train) or 1.0)
+        return tuned, unit, dict(search.best_params_)
+
+    @property
+    def _n_splits(self) -> int:
+        return min(self._runner.n_splits, len(self._data.seen_classes) // 2)
+
+    # Images alone.
+
+    def _folds(self, k: int) -> list[tuple[Any, Any, Any]]:
+        """Training images of other classes, k images of each class left out, and its others."""
+        y, train = self._data.y, self._data.active_split.train
+        folds = ClassKFold(self._n_splits, shots=k, random_state=_FOLD_SEED).split(None, y[train])
+        found = []
+        for kept, test in folds:
+            few = np.isin(y[train[kept]], y[train[test]])
+            found.append((train[kept[~few]], train[kept[few]], train[test]))
+        return found
+
+    def _nearest_mean(self, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
+        split, shrinkage = rest.active_split, self._shrinkage(k)
+        seen = frozenset(rest.seen_classes.tolist())
+        nearest = partial(self._nearest, self._whitened(seen, shrinkage))
+        metrics = {ACCURACY: nearest(drawn, split.test_unseen)}
+        if len(split.test_seen):
+            known = np.concatenate([split.train, drawn])
+            pair = [nearest(known, rows) for rows in (split.test_seen, split.test_unseen)]
+            metrics |= dict(zip(("seen", "unseen"), pair, strict=True))
+            metrics["harmonic"] = float(harmonic_mean(*pair))
+        return {"metrics": metrics, "hyper_parameters": {"shrinkage": shrinkage}}
+
+    def _nearest(self, z: Floats, known: Any, rows: Any) -> float:
+        """Accuracy of the nearest mean of known images."""
+        y = self._data.y
+        labels, codes = np.unique(y[known], return_inverse=True)
+        distances = cdist(z[rows], class_means(z[known], codes, len(labels)), "sqeuclidean")
+        return float(per_class_accuracy(y[rows], labels[distances.argmin(axis=1)]))
+
+    def _find_shrinkage(self, k: int) -> float:
+        found = np.zeros(len(_SHRINKAGES))
+        for kept, few, test in self._folds(k):
+            classes = frozenset(self._data.y[kept].tolist())
+            for i, shrinkage in enumerate(_SHRINKAGES):
+                found[i] += self._nearest(self._whitened(classes, shrinkage), few, test)
+        return _SHRINKAGES[int(found.argmax())]
+
+    def _whiten(self, classes: frozenset[Any], shrinkage: float) -> Floats:
+        """All samples in the whitened space of some of the seen classes."""
+        data, rows = self._data, self._data.active_split.train
+        rows = rows[np.isin(data.y[rows], list(classes))]
+        model = GaussianEXEM(shrinkage=shrinkage, temperature=1.0, unseen_odds=1.0)
+        with FitCache(self._runner.shared):
+            model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
+        return np.asarray(to_numpy(model._whitened(model._prepare(data.X).whole())), dtype=float)
+
+    def _logistic(self, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
+        data, penalty = self._data, self._penalty(k)
+        model = _logistic(penalty, _unit(data.X[drawn]), data.y[drawn])
+        predicted = model.predict(_unit(rest.X_test_unseen))
+        accuracy = float(per_class_accuracy(rest.y_test_unseen, predicted))
+        return {"metrics": {ACCURACY: accuracy}, "hyper_parameters": {"C": penalty}}
+
+    def _find_penalty(self, k: int) -> float:
+        X, y = _unit(self._data.X), self._data.y
+        found = np.zeros(len(_PENALTIES))
+        for _, few, test in self._folds(k):
+            for i, penalty in enumerate(_PENALTIES):
+                predicted = _logistic(penalty, X[few], y[few]).predict(X[test])
+                found[i] += per_class_accuracy(y[test], predicted)
+        return _PENALTIES[int(found.argmax())]
+
+
+def _logistic(penalty: float, X: Floats, y: Any) -> LogisticRegression:
+    with warnings.catch_warnings():
+        # One image of each class is what is asked for.
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        return LogisticRegression(C=penalty, max_iter=1000).fit(X, y)
+
+
+def _unit(X: Any) -> Floats:
+    return np.asarray(unit_rows(np.asarray(to_numpy(X), dtype=np.float64)))
+
+
+# How many images a description is worth.
+
+
+def images_worth(numbers: Sequence[int], alone: Sequence[float], described: float) -> float:
+    """Number of images with which images alone are as accurate; NaN where that is not known."""
+    k, found = np.log2(np.asarray(numbers, dtype=float)), np.asarray(alone, dtype=float)
+    reached = np.flatnonzero(found >= described)
+    if not reached.size or not reached[0]:
+        return float("nan")
+    i = reached[0] - 1
+    share = (described - found[i]) / (found[i + 1] - found[i])
+    return float(2 ** (k[i] + share * (k[i + 1] - k[i])))
+
+
+def worth_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per seed: how many images a description is worth, where both were measured."""
+    accuracy = frame[frame["metric"] == ACCURACY]
+    rows = []
+    for seed, part in accuracy.groupby("seed", sort=False):
+        described = part[(part["method"] == DESCRIBED) & (part["shots"] == 0)]
+        alone = part[part["method"].isin(ALONE)].groupby("shots")["value"].max().sort_index()
+        if len(described) and len(alone):
+            first = described.iloc[0]
+            worth = images_worth(alone.index.tolist(), alone.tolist(), first["value"])
+            rows.append({**first.to_dict(), "seed": seed, "metric": WORTH, "value": worth})
+    found = pd.DataFrame(rows, columns=frame.columns).dropna(subset=["value"])
+    return found.astype(frame.dtypes)
+
+
+def worth_in_words(frame: pd.DataFrame) -> str:
+    """How many images a description is worth, over all draws; empty where that was not measured."""
+    accuracy = frame[frame["metric"] == ACCURACY]
+    described = accuracy[(accuracy["method"] == DESCRIBED) & (accuracy["shots"] == 0)]["value"]
+    alone = accuracy[accuracy["method"].isin(ALONE)].groupby(["method", "shots"])["value"].mean()
+    if described.empty or alone.empty:
+        return ""
+    worth = frame.loc[frame["metric"] == WORTH, "value"]
+    if len(worth) == len(described):
+        spread = f" ± {worth.std():.1f}" if len(worth) > 1 else ""
+        return f"{worth.mean():.1f}{spread} images"
+    best = alone.groupby("shots").max()
+    few = best.iloc[0] >= described.mean()
+    bound = int(best.index[0 if few else -1])
+    return f"{'fewer' if few else 'more'} than {bound} image{'' if bound == 1 else 's'}"
+
+
+# Pictures.
+
+
+def draw_shots(ax: Any, frame: pd.DataFrame, *, metric: str = ACCURACY) -> None:
+    """Accuracy or harmonic mean against the number of labelled images of each class."""
+    labels = {ACCURACY: "accuracy among unseen classes (%)", "harmonic": "harmonic mean (%)"}
+    shown = frame
+    if metric == "harmonic":
+        # Calibrated where a method has been.
+        origin = ["method", "shots", "seed"]
+        places, calibrated = pd.MultiIndex.from_frame(frame[origin]), "calibrated_harmonic"
+        known = places[frame["metric"] == calibrated]
+        plain = (frame["metric"] == metric) & places.isin(known)
+        shown = frame[~plain].replace({"metric": {calibrated: metric}})
+    draw_lines(
+        ax, shown, x="shots", xlabel="labelled images of each class", ylabel=labels[metric],
+        metric=metric,
+    )  # fmt: skip
+    ax.set_xscale("symlog", linthresh=1, linscale=0.3)
+    numbers = sorted(frame["shots"].astype(int).unique())
+    ax.set_xticks(numbers, [str(number) for number in numbers])
+    ax.minorticks_off()
+    if metric == ACCURACY:
+        _draw_worth(ax, frame)
+
+
+def _draw_worth(ax: Any, frame: pd.DataFrame) -> None:
+    """A line at the accuracy by description, to where images alone reach it."""
+    words = worth_in_words(frame)
+    if not words:
+        return
+    described = frame[(frame["method"] == DESCRIBED) & (frame["shots"] == 0)]
+    level = 100 * described.loc[described["metric"] == ACCURACY, "value"].mean()
+    worth = frame.loc[frame["metric"] == WORTH, "value"].mean() if words[0].isdigit() else np.nan
+    end = {"f": frame["shots"].min(), "m": frame["shots"].max()}.get(words[0], worth)
+    ax.plot([0, end], [level, level], color="0.5", linewidth=0.8, zorder=0)
+    ax.plot(worth, level, "o", color="0.2", markersize=7, markerfacecolor="none")
+    text = f"a description is worth\n{words.replace('image', 'labelled image')}"
+    ax.text(0.97, 0.05, text, fontsize=8, ha="right", transform=ax.transAxes)
