@@ -736,6 +736,7 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
     ).loc[done.moved.sort_values(ascending=False, kind="stable").index[:_NAMED]]
     table.index.name = "class"
     print_table(table, title=f"Classes that moved most, of {len(done.moved)}")
-    print(f"{done.unexplained:.3f} of {counted(done.n_samples, features.thing)} fit no class")
+    if done.unexplained is not None:
+        print(f"{done.unexplained:.3f} of {counted(done.n_samples, features.thing)} fit no class")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0
