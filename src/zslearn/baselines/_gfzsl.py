@@ -298,9 +298,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     def _forget(self, labels: NDArray[Any]) -> None:
         if hasattr(self, "adapted_classes_"):
             kept = ~is_among(self.adapted_classes_, labels)
-            self.adapted_classes_ = self.adapted_classes_[kept]
-            self.adapted_means_ = self.adapted_means_[kept]
-            self.adapted_variances_ = self.adapted_variances_[kept]
+            for name in ("adapted_classes_", "adapted_means_", "adapted_variances_"):
+                setattr(self, name, getattr(self, name)[kept])
 
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats
