@@ -212,6 +212,15 @@ def test_choice_needs_a_gain_and_no_loss_elsewhere():
     assert refused.after == pytest.approx(0.9)
 
 
+def test_nothing_is_chosen_for_all_classes_without_images_of_seen_ones(data):
+    few = np.concatenate([np.flatnonzero(data.y_train == c)[:3] for c in data.seen_classes])
+    model = GaussianEXEM()
+    model.fit(data.X_train[few], data.y_train[few], signatures=data.signatures)
+    assert list(model.unlabelled_choices_) == ["alone"]
+    with pytest.warns(UserWarning, match="Nothing says"):
+        assert not model.adapt(data.X_test_unseen).adaptation_.accepted
+
+
 def test_left_out_classes_do_not_depend_on_order(data):
     order = np.random.default_rng(0).permutation(len(data.y_train))
     shuffled = GaussianEXEM().fit(
