@@ -103,8 +103,8 @@ def accepted_trust(
     if accept is True:
         return USUAL_TRUST
     why = (
-        "Nothing says whether it would gain: it takes ten seen classes with images in memory to "
-        "leave some out, in fit, not in the fits of a grid"
+        "Nothing says whether it would gain: it takes ten seen classes, about five images of each, "
+        "to leave some out, in memory and in fit, not in the fits of a grid"
         if choice is None
         else f"Seen classes that were left out come to {choice.before:.3f} without and to "
         f"{choice.after:.3f} with their images unlabelled, or lose where there are few images, or "
