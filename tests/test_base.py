@@ -29,7 +29,7 @@ from zslearn.baselines import ESZSL, GDA, ConSE
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, SignatureViews
 from zslearn.signatures._views import side_by_side
-from zslearn.synthesis import EXEM, SynC
+from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 
 class Prototypes(ZeroShotClassifier):
@@ -1169,3 +1169,25 @@ def test_bases_and_methods_above_document_what_a_method_leaves_out():
     assert "y : int\n    Another number.\n\nReturns" in Thing.turn.__doc__
     # What is documented in one line stays so.
     assert Thing.stop.__doc__ == "Stop."
+
+
+def test_images_of_several_classes_have_several_likely_ones(problem):
+    model = GaussianEXEM().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    means = model._described.table.labels
+    X = np.stack(
+        [
+            problem.X_test_unseen[problem.y_test_unseen == c].mean(axis=0)
+            for c in means[np.isin(means, problem.unseen_classes)][:2]
+        ]
+    )
+    both = X.mean(axis=0, keepdims=True)
+    labels = np.sort(problem.unseen_classes)
+    plain = model.predict_proba(both, classes=labels)[0]
+    alone = model.predict_proba(both, classes=labels, independent=True)[0]
+    n = len(labels)
+    np.testing.assert_allclose(alone, (n - 1) * plain / ((n - 1) * plain + 1 - plain))
+    np.testing.assert_array_equal(np.argsort(alone), np.argsort(plain))
+    # One as likely as all others together is likelier than an average rival.
+    sure = model.predict_proba(X, classes=labels, independent=True)
+    assert sure.max() <= 1
+    assert (alone > 0.5).sum() == (plain > 1 / n).sum()

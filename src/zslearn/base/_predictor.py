@@ -187,24 +187,39 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return scorer.top_k(self._check_features(X), k, classes, proba=proba)
 
     @_NeedsTemperature
-    def predict_proba(self, X: Any, *, classes: Any = None, prior: Any = None) -> Array:
-        """Probabilities of the candidates: softmax of the scores at the estimator's temperature.
+    def predict_proba(
+        self, X: Any, *, classes: Any = None, prior: Any = None, independent: bool = False
+    ) -> Array:
+        r"""Probabilities of the candidates: softmax of the scores at the estimator's temperature.
 
         Wrappers that find a temperature have it,
         :class:`~zslearn.calibration.CalibratedStacking` and
         :class:`~zslearn.model_selection.ZeroShotSearchCV` with `temperature="cv"`, and methods
         whose scores are log probabilities: :class:`~zslearn.synthesis.GaussianEXEM`.
 
+        Parameters
+        ----------
+        independent : bool, default=False
+            For images that may show several classes: the probability of each class against an
+            average rival, :math:`(n - 1) p_c / ((n - 1) p_c + 1 - p_c)` with n candidates, so that
+            one class does not make another less likely than not. The order stays.
+
         Returns
         -------
         array of shape (n_samples, n_classes)
-            Columns follow `classes`, rows sum to 1. In the namespace and on the device of `X`. The
-            largest of a row is that of the predicted class, unless scores are tied.
+            Columns follow `classes`; rows sum to 1 unless `independent`. In the namespace and on
+            the device of `X`. The largest of a row is that of the predicted class, unless scores
+            are tied.
         """
         scorer = self._checked_scorer().with_prior(prior)
         if is_streamed(X):
-            return stream_scores(scorer, self._check_stream(X), classes, probabilities=True)
-        return scorer.probabilities(self._check_features(X), classes)
+            chances = stream_scores(scorer, self._check_stream(X), classes, probabilities=True)
+        else:
+            chances = scorer.probabilities(self._check_features(X), classes)
+        if not independent:
+            return chances
+        odds = max(chances.shape[1] - 1, 1) * chances
+        return odds / (odds + (1 - chances))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
         """Per-class accuracy: the mean over the classes in `y` of the accuracy within each.
