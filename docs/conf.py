@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -94,8 +95,10 @@ html_theme_options = {
 
 
 def _mathml(node: nodes.Node, as_block: bool) -> str:
+    # docutils reads the 12 of \frac12 as one number, and puts what follows under it.
+    tex = re.sub(r"(frac\s*)(\d)(\d)", r"\1{\2}{\3}", node.astext())
     try:
-        return latex2mathml.tex2mathml(node.astext(), as_block=as_block)
+        return latex2mathml.tex2mathml(tex, as_block=as_block)
     except MathError as error:
         logger.warning("%s", error, location=node)
         return html.escape(node.astext())
