@@ -114,5 +114,12 @@ def _displayed_math(translator: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _keep_initials(*event: Any) -> None:
+    """Say that "E. Kodirov" at the beginning of a reference is no fifth item of a list."""
+    lines: list[str] = event[-1]
+    lines[:] = [re.sub(r"^(?=[A-Z]\. )", r"\\", line) for line in lines]
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", _keep_initials)
     app.add_html_math_renderer("mathml", (_inline_math, None), (_displayed_math, None))
