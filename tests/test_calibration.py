@@ -11,10 +11,10 @@ from estimators import SETTINGS, all_estimators, missing_package
 from zslearn._scoring._probabilities import best_temperature, mean_temperature, softmax
 from zslearn._utils._folds import class_folds, hold_out_per_class
 from zslearn._utils._messages import InputWarning
-from zslearn.baselines import ESZSL, ConSE
+from zslearn.baselines import ESZSL, SAE, ConSE
 from zslearn.calibration import Adapted, CalibratedStacking
 from zslearn.calibration._folds import rescaled, score_scale
-from zslearn.calibration._unlabelled import _move
+from zslearn.calibration._unlabelled import _move, _points, _scores_after
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
 from zslearn.model_selection import (
@@ -527,6 +527,37 @@ class TestAdapted:
         model.unlabelled_choices_ = {}
         with pytest.warns(UserWarning, match="not adapted"):
             assert not model.adapt(data.X_test_unseen).adaptation_.accepted
+
+    def test_what_is_described_to_the_adapted_model_is_its_own(self, many_classes):
+        data = many_classes
+        model = self._fitted(data)
+        classes = model.classes_.tolist()
+        adapted = model.adapt(data.X_test_unseen, accept=True)
+        adapted.remove_classes([data.unseen_classes[0]])
+        assert model.classes_.tolist() == classes
+        model.add_classes({"new": data.signatures.iloc[:2].mean()})
+        assert "new" not in adapted.classes_.tolist()
+
+    def test_no_images_change_nothing(self, many_classes):
+        data = many_classes
+        model = self._fitted(data)
+        adapted = model.adapt(data.X_test_unseen[:0], accept=True)
+        assert adapted.adaptation_.n_samples == 0
+        assert (adapted.adaptation_.moved == 0).all()
+        np.testing.assert_allclose(
+            adapted.decision_function(data.X_test_seen), model.decision_function(data.X_test_seen)
+        )
+
+    @pytest.mark.parametrize("inner", [EXEM(), SAE(), CalibratedStacking(EXEM(), cv=2)])
+    def test_left_out_classes_are_scored_as_the_adapted_model_scores(self, many_classes, inner):
+        data = many_classes
+        model = Adapted(inner, cv=2)
+        model.fit(data.X_train, data.y_train, signatures=data.signatures)
+        X, scorer = data.X_test_unseen, model.estimator_.class_scorer_
+        adapted = model.adapt(X, accept=True)
+        images, every = _points(scorer, scorer.embedding(X)), np.arange(len(scorer.labels))
+        found = _scores_after(scorer, images, every, adapted.adaptation_.trust)
+        np.testing.assert_allclose(found, adapted.decision_function(X), atol=1e-9)
 
     def test_products_have_no_exemplars(self, many_classes):
         data = many_classes

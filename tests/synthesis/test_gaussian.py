@@ -1019,6 +1019,37 @@ def test_examples_of_classes_that_are_new(many_classes, tmp_path):
     )
 
 
+def test_classes_that_nobody_described_are_told_apart_by_their_images(many_classes):
+    data = many_classes
+    seen = data.signatures.loc[data.seen_classes]
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=seen)
+    rows = np.isin(data.y_test_unseen, data.unseen_classes[:2])
+    X, y = data.X_test_unseen[rows], data.y_test_unseen[rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no word of equal signatures
+        model.add_examples(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2], classes=data.unseen_classes[:2]) > 0.8
+    with pytest.warns(UserWarning, match="look like those already described"):
+        model.add_examples(X[:1], [f"{y[0]} "])
+
+
+@pytest.mark.parametrize("labels", [[1, 2], ["a", "b"], [1.5, 2.0]])
+def test_examples_with_labels_of_another_kind(many_classes, labels):
+    data = many_classes
+    numbers = dict(zip(data.signatures.index, range(len(data.signatures)), strict=True))
+    names = [numbers[label] for label in data.y_train.tolist()]
+    signatures = data.signatures.set_axis(list(numbers.values()))
+    model = GaussianEXEM()
+    if labels == [1, 2]:
+        model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    else:
+        model.fit(data.X_train, names, signatures=signatures)
+    classes = model.classes_
+    with pytest.raises(ValueError, match="abels of y"):
+        model.add_examples(data.X_test_unseen[:2], labels)
+    np.testing.assert_array_equal(model.classes_, classes)
+
+
 def test_examples_that_are_refused_change_nothing(many_classes):
     data = many_classes
     model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)

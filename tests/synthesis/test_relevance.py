@@ -55,6 +55,16 @@ def test_error_is_that_of_leaving_each_class_out():
     assert leave_one_out_slope(kernel, means, noise)[0] == pytest.approx(total)
 
 
+def test_classes_may_lack_views(problem, views):
+    good, noise = views.views.values()
+    lacking = {"good": good.drop(index=good.index[:2]), "noise": noise.drop(index=noise.index[2:4])}
+    model = GaussianEXEM(select="views")
+    model.fit(problem.X_train, problem.y_train, signatures=MultiSignatures(lacking))
+    assert model.view_weights_[0] > 0.6
+    X, y, unseen = problem.X_test_unseen, problem.y_test_unseen, problem.unseen_classes
+    assert model.score(X, y, classes=unseen) > 0.5
+
+
 def test_view_of_noise_counts_for_little(problem, views):
     model = GaussianEXEM(select="views").fit(problem.X_train, problem.y_train, signatures=views)
     equal = GaussianEXEM().fit(problem.X_train, problem.y_train, signatures=views)

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 import zslearn
@@ -267,6 +268,21 @@ def test_other_settings(data, settings):
     model = fitted(data, **settings)
     adapted = model.adapt(data.X_test_unseen, classes=data.unseen_classes, accept=True)
     assert accuracy(adapted, data) >= accuracy(model, data) - 0.02
+
+
+def test_balanced_odds_count_classes_that_samples_reached(data):
+    model = fitted(data, unseen_odds="balanced", unlabelled_trust=1e-9, image_trust=1e-9)
+    X = data.X_test_unseen
+    before = model.decision_function(X)
+    # Images that count for next to nothing change next to nothing.
+    np.testing.assert_allclose(model.adapt(X).decision_function(X), before, atol=1e-4)
+    model.add_examples(X, data.y_test_unseen)
+    np.testing.assert_allclose(model.decision_function(X), before, atol=1e-4)
+
+
+def test_sparse_images_are_refused_by_name(model, data):
+    with pytest.raises(TypeError, match="dense"):
+        model.adapt(csr_matrix(data.X_test_unseen))
 
 
 def test_inside_a_pipeline_and_a_search(data):

@@ -26,6 +26,7 @@ from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
+from zslearn._utils._columns import refuse_text
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn.base._streams import (
@@ -389,7 +390,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
         else:
-            X, y = validate_data(self, X, y, ensure_all_finite=False)
+            with _naming_text(X):
+                X, y = validate_data(self, X, y, ensure_all_finite=False)
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("Input y contains NaN or infinity: every sample needs a label.")
         if y.dtype.kind == "O":
@@ -418,7 +420,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             X.X = self._check_features(X.X, reset=reset)
             return X
         if not is_foreign(X):
-            return validate_data(self, X, reset=reset, ensure_all_finite=False)
+            with _naming_text(X):
+                return validate_data(self, X, reset=reset, ensure_all_finite=False)
         X = plain_tensor(X, "X")
         if len(X.shape) != 2:
             raise ValueError(f"Expected 2D array, got an array of {len(X.shape)} axes instead.")
@@ -434,6 +437,17 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         else:
             self._check_width(n_features)
         return X
+
+
+@contextmanager
+def _naming_text(X: Any) -> Iterator[None]:
+    """Where features of a DataFrame cannot be read: name the columns of text."""
+    try:
+        yield
+    except ValueError:
+        if hasattr(X, "infer_objects"):
+            refuse_text(X.infer_objects(), "X")
+        raise
 
 
 def _inner_has(name: str) -> Any:

@@ -8,7 +8,6 @@ that nobody described.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -19,11 +18,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
+from zslearn._scoring._blocks import class_scores
 from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy, unit_rows
@@ -33,6 +34,7 @@ from zslearn._utils._messages import warn_user
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._predictor import ZeroShotMetaClassifier
+from zslearn.base._streams import is_streamed
 from zslearn.base._weights import fit_weighted, weighted_samples
 from zslearn.calibration._folds import checked_folds, seen_table
 
@@ -110,6 +112,11 @@ def accepted_trust(
     )
     warn_user(f"The model is not adapted. {why}. Give accept=True to adapt it all the same.")
     return 0.0
+
+
+def is_empty(X: Any) -> bool:
+    """Whether there is no image at all."""
+    return not (is_streamed(X) or issparse(X)) and len(X) == 0
 
 
 class LeftOut(NamedTuple):
@@ -333,10 +340,13 @@ class Adapted(ZeroShotMetaClassifier):
         choice = self.unlabelled_choices_.get("all" if known.any() else "alone")
         trust = accepted_trust(choice, accept)
         start = _points(scorer, scorer.parameters)[places]
-        X = self._check_features(X)
-        images = _points(scorer, scorer.embedding(X))
-        counts, points = _move(images, start, trust)
-        adapted = copy.copy(self)
+        counts, points, n_samples = np.zeros(len(places)), start, 0
+        if not is_empty(X):
+            images = _points(scorer, scorer.embedding(self._check_features(X)))
+            counts, points = _move(images, start, trust)
+            n_samples = len(images)
+        # Classes that are described to the one later are not described to the other.
+        adapted = self._around(self.estimator_.describing(self.estimator_.signature_table_))
         adapted._moved = pd.DataFrame(points, labels) if trust else pd.DataFrame()
         adapted.adapted_from_ = self
         adapted.adaptation_ = Adaptation(
@@ -344,10 +354,10 @@ class Adapted(ZeroShotMetaClassifier):
             trust=trust,
             score_before=None if choice is None else choice.before,
             score_after=None if choice is None else choice.after,
-            n_samples=len(images),
+            n_samples=n_samples,
             unexplained=None,
             moved=pd.Series(np.sqrt(((points - start) ** 2).sum(axis=1)), labels),
-            proportions=pd.Series(counts / counts.sum(), labels),
+            proportions=pd.Series(counts / max(counts.sum(), 1e-300), labels),
         )
         return adapted
 
@@ -403,4 +413,5 @@ def _scores_after(
     points = _points(scorer, scorer.parameters)[candidates]
     if trust:
         points = _move(pile, points, trust)[1]
-    return np.asarray(-cdist(pile, points, "sqeuclidean"))
+    bias = None if scorer.bias is None else scorer.bias[candidates]
+    return np.asarray(class_scores(pile, points, score=scorer.score, bias=bias))

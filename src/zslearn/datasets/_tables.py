@@ -315,9 +315,11 @@ def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where
         if np.array_equal(np.asarray(X[:, place], dtype=np.float64), values[codes, place])
     ]
     if found:
+        verb, it = ("name", "them") if len(found) > 1 else ("names", "it")
+        how = "" if names is None else f" with drop={[names[place] for place in found]}"
         warn_user(
-            f"{where}: {columns_named(found, names)} names the class of every sample, as a code of "
-            "the label does: it will not be known of new samples. Leave it out with drop=."
+            f"{where}: {columns_named(found, names)} {verb} the class of every sample, as a code "
+            f"of the label does: new samples will not have {it}. Leave {it} out{how}."
         )
 
 

@@ -69,6 +69,31 @@ def label_kind(labels: NDArray[Any]) -> str:
     return "number" if labels.dtype.kind in "iuf" else "string"
 
 
+def labels_like(labels: NDArray[Any], others: NDArray[Any], whose: str, where: str) -> NDArray[Any]:
+    """Labels with the dtype of others; refuse what can never be equal."""
+    ours, theirs = label_kind(labels), label_kind(others)
+    if ours != theirs:
+        advice = "Use labels of one type."
+        counting = ours == "number" and np.array_equal(labels, np.arange(len(labels)))
+        if counting and whose == "signatures":
+            advice = "They only count the rows: put the class labels into the index."
+        raise ValueError(
+            f"The labels of {whose} are {ours}s, those of {where} are {theirs}s: "
+            f"they can never be equal. {advice}"
+        )
+    if ours != "number" or labels.dtype == others.dtype:
+        return labels
+    with np.errstate(invalid="ignore"):
+        cast = labels.astype(others.dtype)
+    changed = [old for old, new in zip(labels.tolist(), cast.tolist(), strict=True) if old != new]
+    if changed:
+        raise ValueError(
+            f"Labels of {whose} do not fit those of {where}, which are {others.dtype}: "
+            f"{name_some(changed)}."
+        )
+    return cast
+
+
 def labels_in_order(signatures: Any) -> NDArray[Any]:
     """Labels of signatures that a user gave, in the order of their rows."""
     if isinstance(signatures, MultiSignatures):
@@ -325,12 +350,7 @@ class SignatureTable:
         refuse_equal_labels(
             [*known.labels.tolist(), *table.labels.tolist()], "signatures, with the fitted classes,"
         )
-        pairs = look_alikes(table.labels.tolist(), known.labels.tolist())
-        if pairs:
-            warn_user(
-                "add_classes describes classes that look like those already described, and are "
-                f"others: {name_pairs(pairs)}."
-            )
+        known._warn_of_look_alikes(table.labels, "add_classes describes")
         return table.aligned_with(known)
 
     @classmethod
@@ -411,28 +431,7 @@ class SignatureTable:
 
     def with_labels_like(self, labels: NDArray[Any], where: str) -> SignatureTable:
         """The same table with labels of the dtype of others; refuse what can never be equal."""
-        ours, theirs = label_kind(self.labels), label_kind(labels)
-        if ours != theirs:
-            advice = "Use labels of one type."
-            if ours == "number" and np.array_equal(self.labels, np.arange(len(self.labels))):
-                advice = "They only count the rows: put the class labels into the index."
-            raise ValueError(
-                f"The labels of signatures are {ours}s, those of {where} are {theirs}s: "
-                f"they can never be equal. {advice}"
-            )
-        if ours != "number" or self.labels.dtype == labels.dtype:
-            return self
-        with np.errstate(invalid="ignore"):
-            cast = self.labels.astype(labels.dtype)
-        changed = [
-            old for old, new in zip(self.labels.tolist(), cast.tolist(), strict=True) if old != new
-        ]
-        if changed:
-            raise ValueError(
-                f"Labels of signatures do not fit those of {where}, which are {labels.dtype}: "
-                f"{name_some(changed)}."
-            )
-        return replace(self, labels=cast)
+        return replace(self, labels=labels_like(self.labels, labels, "signatures", where))
 
     @property
     def lacking(self) -> NDArray[np.bool_]:
@@ -578,8 +577,18 @@ class SignatureTable:
         """With classes of which nothing is known: their signatures are zeros."""
         if not len(labels):
             return self
+        self._warn_of_look_alikes(labels, "y names")
         arrays = tuple(np.zeros((len(labels), a.shape[1]), dtype=a.dtype) for a in self.arrays)
         return self.union(replace(self, labels=labels, arrays=arrays))
+
+    def _warn_of_look_alikes(self, labels: NDArray[Any], what: str) -> None:
+        """Warn of new labels that differ from those described where nobody sees it."""
+        pairs = look_alikes(labels.tolist(), self.labels.tolist())
+        if pairs:
+            warn_user(
+                f"{what} classes that look like those already described, and are others: "
+                f"{name_pairs(pairs)}."
+            )
 
     def subset(self, rows: NDArray[np.intp]) -> SignatureTable:
         """Some rows of the table, given by ascending positions."""
@@ -627,9 +636,14 @@ class SignatureTable:
             return
         first: dict[bytes, Any] = {}
         equal = []
-        for label, key in zip(self.labels.tolist(), keys, strict=True):
+        # Of zeros, which say nothing, there is a warning where they are read.
+        says_something = np.any([array.any(axis=1) for array in self.arrays], axis=0)
+        for row in np.flatnonzero(says_something):
+            label, key = self.labels[row].item(), keys[row]
             if first.setdefault(key, label) != label:
                 equal.append((first[key], label))
+        if not equal:
+            return
         have = "class has" if len(equal) == 1 else "classes have"
         warn_user(
             f"{len(equal)} {have} the signature of another one once lengths are taken out, and "

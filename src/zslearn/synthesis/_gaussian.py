@@ -73,8 +73,9 @@ from zslearn.calibration._unlabelled import (
     TrustChoice,
     accepted_trust,
     choose_trust,
+    is_empty,
 )
-from zslearn.signatures._table import SignatureTable, label_array
+from zslearn.signatures._table import SignatureTable, label_array, labels_like
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._exem import LearnsFromStatistics
 from zslearn.synthesis._gaussian_process import (
@@ -394,7 +395,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         and what balances it with the others is drawn halfway to 4, the ratio in five folds over
         classes. With fewer than ten seen classes, or from statistics alone, it is 4. "balanced"
         takes the number of seen classes over that of unseen ones, as the harmonic mean of their
-        accuracies does. It then depends on how many classes are described.
+        accuracies does; a class with few samples counts among the latter. It then depends on how
+        many classes are described.
     temperature : "samples" or float, default="samples"
         What log densities are divided by. "samples" takes the temperature under which the labels of
         a thousand training samples at most are likeliest, each scored without itself. Statistics
@@ -742,6 +744,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         check_is_fitted(self)
         X, given = self._check_features(X), label_array(to_numpy(y), "y")
         check_consistent_length(X, given)
+        given = labels_like(given, self.classes_, "y", "the fitted classes")
         prepared = np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
         z = self._whitened(prepared)
         with _lock_of(self):
@@ -838,7 +841,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         """Images in the whitened space, a block at a time."""
         if is_streamed(X):
             blocks = read_blocks(self._check_stream(X))
-        elif len(X) == 0:
+        elif is_empty(X):
             return
         else:
             X = self._check_features(X)
@@ -1028,7 +1031,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         """Log odds of a class without samples."""
         odds = self.unseen_odds_
         if odds is None:
-            odds = len(self.seen_classes_) / max(int((as_unseen == 1).sum()), 1)
+            # A class counts among the unseen ones whatever samples were added since.
+            odds = (~self._few).sum() / max(int((as_unseen > 0).sum()), 1)
         return float(np.log(odds))
 
     def _with_residuals(

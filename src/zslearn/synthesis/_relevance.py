@@ -82,7 +82,7 @@ class _Objective:
     def __init__(self, signatures: Signatures, means: Floats, sizes: Floats) -> None:
         self.Y, self.total = means, max(float((means**2).sum()), 1e-300)
         self.noise = 1 / (sizes * max(float((means**2).mean()), 1e-300))
-        arrays = view_arrays(signatures)
+        arrays = [_filled(array) for array in view_arrays(signatures)]
         self.axes = tuple(_principal_axes(array) for array in arrays)
         self.rows = [a @ axes for a, axes in zip(arrays, self.axes, strict=True)]
         given = signatures.weights if isinstance(signatures, SignatureViews) else (1.0,)
@@ -144,6 +144,14 @@ def leave_one_out_slope(kernel: Floats, means: Floats, noise: Floats) -> tuple[f
     shares = errors / own
     slope = (inverse * (shares * errors).sum(axis=1)) @ inverse - (inverse @ shares) @ solved.T
     return float((errors**2).sum()), slope + slope.T
+
+
+def _filled(rows: Floats) -> Floats:
+    """A view with its mean in place of the rows of NaN, of classes that lack it."""
+    lacking = np.isnan(rows).all(axis=1)
+    if not lacking.any():
+        return rows
+    return np.where(lacking[:, None], rows[~lacking].sum(axis=0) / max((~lacking).sum(), 1), rows)
 
 
 def _principal_axes(rows: Floats) -> Floats:
