@@ -303,6 +303,16 @@ def test_add_examples(files, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_a_choice_that_takes_no_examples_is_said(files, capsys, monkeypatch):
+    words = ["fit", "animals.csv", *WORDS, "--tune", "none", "--jobs", "1"]
+    remark = "to learn from examples later (add-examples, adapt, corrections in serve): --method"
+    assert main(words) == 0
+    assert remark not in capsys.readouterr().out
+    monkeypatch.setattr("zslearn.images._fitting.LEADING", ("SynC o-vs-o",))
+    assert main(words) == 0
+    assert f"{remark} 'Gaussian EXEM'" in capsys.readouterr().out
+
+
 def test_only_gaussian_exem_takes_examples(model, capsys):
     for verb in ("add-examples", "adapt"):
         assert main([verb, "m.zsl", "new.csv"]) == 1
