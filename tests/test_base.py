@@ -497,6 +497,12 @@ def test_removed_classes(fitted, problem):
     assert fitted.classes_.tolist() == before
     again = problem.signatures.loc[unseen[:1]]
     assert fitted.add_classes(again).classes_.tolist() == sorted(problem.signatures.index)
+    # Equal classes are said once, when they are described.
+    with pytest.warns(InputWarning, match="cannot be distinguished"):
+        fitted.add_classes(again.set_axis(["equal"], axis=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.remove_classes(unseen[1:2])
 
 
 def test_wrappers_refuse_to_remove_what_has_few_images(problem):
