@@ -187,6 +187,16 @@ def test_without_signatures_it_is_an_ordinary_classifier(problem):
     assert model.score(problem.X_test_seen, problem.y_test_seen) > 0.4
 
 
+def test_columns_of_text_among_features_are_named(problem):
+    X = pd.DataFrame(problem.X_train).add_prefix("x").astype({"x0": object})
+    model = Prototypes().fit(X, problem.y_train, signatures=problem.signatures)  # object, numbers
+    message = r"^X: columns 'x1' are not numbers \('x1' has 'wood'\)\. Drop them, or write them"
+    with pytest.raises(ValueError, match=message):
+        Prototypes().fit(X.assign(x1="wood"), problem.y_train, signatures=problem.signatures)
+    with pytest.raises(ValueError, match=message):
+        model.predict(X.assign(x1="wood"))
+
+
 def test_decision_function_columns_follow_classes(fitted, problem):
     order = fitted.classes_[::-1]
     X = problem.X_test_seen
@@ -497,6 +507,12 @@ def test_removed_classes(fitted, problem):
     assert fitted.classes_.tolist() == before
     again = problem.signatures.loc[unseen[:1]]
     assert fitted.add_classes(again).classes_.tolist() == sorted(problem.signatures.index)
+    # Equal classes are said once, when they are described.
+    with pytest.warns(InputWarning, match="cannot be distinguished"):
+        fitted.add_classes(again.set_axis(["equal"], axis=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.remove_classes(unseen[1:2])
 
 
 def test_wrappers_refuse_to_remove_what_has_few_images(problem):

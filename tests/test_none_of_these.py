@@ -28,6 +28,7 @@ from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.inspection import explain
 from zslearn.signatures import cluster_hierarchy
 from zslearn.signatures._class_graph import ClassTree
+from zslearn.synthesis import GaussianEXEM
 
 
 def _problem(seed=0, n_seen=24, n_unseen=12, **options):
@@ -596,3 +597,8 @@ def test_no_later_class_takes_the_name_of_none():
         with pytest.raises(ValueError, match="is what rejected images are named"):
             model.add_classes(new)
     assert len(model.add_classes({"another": row}).classes_) == len(data.signatures) + 1
+    assert not hasattr(model, "add_examples")
+    model = _fit(NoneOfThese(GaussianEXEM(), cv=3), data)
+    with pytest.raises(ValueError, match="is what rejected images are named"):
+        model.add_examples(data.X_train[:1], ["none of these"])
+    assert "another" in model.add_examples(data.X_train[:1], ["another"]).classes_

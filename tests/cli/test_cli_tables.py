@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 
 import zslearn
+from zslearn.calibration import Adapted
 from zslearn.cli import main
 from zslearn.persistence import read_model
+from zslearn.synthesis import EXEM
 
 FIT = ["--method", "eszsl", "--tune", "none", "--jobs", "1"]
 WORDS = ["--label", "animal", "--signatures", "classes.csv"]
@@ -303,10 +305,37 @@ def test_add_examples(files, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_a_choice_that_takes_no_examples_is_said(files, capsys, monkeypatch):
+    words = ["fit", "animals.csv", *WORDS, "--tune", "none", "--jobs", "1"]
+    remark = "to learn from examples later (add-examples, adapt, corrections in serve): --method"
+    assert main(words) == 0
+    assert remark not in capsys.readouterr().out
+    monkeypatch.setattr("zslearn.images._fitting.LEADING", ("SynC o-vs-o",))
+    assert main(words) == 0
+    assert f"{remark} 'Gaussian EXEM'" in capsys.readouterr().out
+
+
 def test_only_gaussian_exem_takes_examples(model, capsys):
     for verb in ("add-examples", "adapt"):
         assert main([verb, "m.zsl", "new.csv"]) == 1
         assert f"ESZSL has no {verb.replace('-', '_')}" in capsys.readouterr().err
+
+
+def test_other_methods_that_adapt(files, capsys):
+    fit = ["fit", "animals.csv", *WORDS, "--method", "gfzsl", "--tune", "none", "--jobs", "1"]
+    assert main([*fit, "--out", "m.zsl"]) == 0
+    capsys.readouterr()
+    assert main(["adapt", "m.zsl", "new.csv", "--always"]) == 1
+    assert "GFZSL adapts without a look at classes left out" in capsys.readouterr().err
+    samples, classes = make_tables()
+    X, classes = samples.drop(columns="animal"), classes.drop(columns="weight_kg")
+    X.to_csv("pile.csv", index=False)
+    X = X.to_numpy()
+    adapts = Adapted(EXEM(), cv=2).fit(X, samples["animal"], signatures=classes)
+    zslearn.save(adapts, "m.zsl", about=dict(read_model("m.zsl").about))
+    assert main(["adapt", "m.zsl", "pile.csv", "--always"]) == 0
+    expected = adapts.adapt(X, accept=True).decision_function(X)
+    np.testing.assert_allclose(read_model("m.zsl").model.decision_function(X), expected)
 
 
 def test_adapt(files, capsys):

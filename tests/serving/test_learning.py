@@ -20,6 +20,7 @@ from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.persistence import load, save
 from zslearn.serving import Limits, Recognizer, _recognizer, create_app
+from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import GaussianEXEM
 
 pytest.importorskip("fastapi")
@@ -218,6 +219,21 @@ def test_methods_that_do_not_learn_say_so(data, tmp_path):
         sent = client.post("/adapt", json={"features": X.tolist()})
         assert "EXEM does not learn from pictures without labels" in reason(sent, 422)
         assert client.get("/examples").json() == {"examples": []}
+
+
+def test_classes_that_lack_a_view(data, tmp_path):
+    first, second = data.signatures.iloc[:, :3], data.signatures.iloc[:, 3:]
+    lacks = data.unseen_classes[0]
+    signatures = MultiSignatures({"first": first, "second": second.drop(index=lacks)})
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=signatures)
+    save(model, tmp_path / "model.zsl")
+    with client_of(create_app(tmp_path / "model.zsl")) as client:
+        shown = client.get(f"/classes/{quote(lacks)}").json()
+        assert shown["attributes"] == [*first.loc[lacks], None, None, None]
+        ranges = [(a["low"], a["high"]) for a in client.get("/about").json()["attributes"]]
+        rest = second.drop(index=lacks)
+        assert ranges[3:] == list(zip(rest.min(), rest.max(), strict=True))
+        give(client, data.X_test_unseen[0], lacks)
 
 
 def test_other_methods_are_adapted_inside_a_wrapper(data, tmp_path):

@@ -1033,6 +1033,23 @@ def test_classes_that_nobody_described_are_told_apart_by_their_images(many_class
         model.add_examples(X[:1], [f"{y[0]} "])
 
 
+def test_a_further_chunk_forgets_classes_that_nobody_described(many_classes):
+    data = many_classes
+    model = GaussianEXEM(temperature=1.0, unseen_odds=1.0)
+    model.partial_fit(data.X_train, data.y_train, signatures=data.signatures)
+    classes = model.classes_.tolist()
+    model.add_examples(data.X_test_unseen[:2], ["new", "other"])
+    with pytest.raises(ValueError, match="No signature describes 'new'"):
+        model.partial_fit(data.X_test_unseen[:2], ["new", "new"])
+    model.partial_fit(data.X_train[:2], data.y_train[:2])
+    assert model.classes_.tolist() == classes
+    # Once it is described, a class is one of the others.
+    row = data.signatures.iloc[:2].mean().to_frame("new").T
+    model.add_examples(data.X_test_unseen[:1], ["new"])
+    model.partial_fit(data.X_test_unseen[:2], ["new", "new"], signatures=row)
+    assert model.classes_.tolist() == sorted([*classes, "new"])
+
+
 @pytest.mark.parametrize("labels", [[1, 2], ["a", "b"], [1.5, 2.0]])
 def test_examples_with_labels_of_another_kind(many_classes, labels):
     data = many_classes

@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 import zslearn
+from zslearn.baselines import GFZSL
 from zslearn.calibration import Adapted
 from zslearn.calibration._unlabelled import TRUSTS, TrustChoice, _chosen
 from zslearn.datasets import make_zero_shot
@@ -211,6 +212,15 @@ def test_choice_needs_a_gain_and_no_loss_elsewhere():
     assert refused.after == pytest.approx(0.9)
 
 
+def test_nothing_is_chosen_for_all_classes_without_images_of_seen_ones(data):
+    few = np.concatenate([np.flatnonzero(data.y_train == c)[:3] for c in data.seen_classes])
+    model = GaussianEXEM()
+    model.fit(data.X_train[few], data.y_train[few], signatures=data.signatures)
+    assert list(model.unlabelled_choices_) == ["alone"]
+    with pytest.warns(UserWarning, match="Nothing says"):
+        assert not model.adapt(data.X_test_unseen).adaptation_.accepted
+
+
 def test_left_out_classes_do_not_depend_on_order(data):
     order = np.random.default_rng(0).permutation(len(data.y_train))
     shuffled = GaussianEXEM().fit(
@@ -314,12 +324,13 @@ def test_inside_a_pipeline_and_a_search(data):
     )
 
 
-@pytest.mark.parametrize("method", [GaussianEXEM(), Adapted(EXEM())])
+@pytest.mark.parametrize("method", [GaussianEXEM(), Adapted(EXEM()), GFZSL()])
 def test_a_removed_class_forgets_the_images_taken_for_its(data, method):
     fitted = clone(method).fit(data.X_train, data.y_train, signatures=data.signatures)
     X, label = data.X_test_unseen, data.unseen_classes[0]
     before = fitted.decision_function(X, classes=[label])
-    adapted = copy.deepcopy(fitted).adapt(X, classes=data.unseen_classes, accept=True)
+    always = {} if isinstance(method, GFZSL) else {"accept": True}
+    adapted = copy.deepcopy(fitted).adapt(X, classes=data.unseen_classes, **always)
     assert not np.allclose(adapted.decision_function(X, classes=[label]), before)
     adapted.remove_classes([label]).add_classes(data.signatures.loc[[label]])
     np.testing.assert_allclose(adapted.decision_function(X, classes=[label]), before, atol=1e-9)

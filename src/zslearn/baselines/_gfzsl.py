@@ -28,7 +28,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._probabilities import softmax
-from zslearn._scoring._scorer import find_classes
+from zslearn._scoring._scorer import find_classes, is_among
 from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
@@ -294,6 +294,12 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         adapted.adapted_means_, adapted.adapted_variances_, _ = moved
         adapted._describe(self.signature_table_)
         return adapted
+
+    def _forget(self, labels: NDArray[Any]) -> None:
+        if hasattr(self, "adapted_classes_"):
+            kept = ~is_among(self.adapted_classes_, labels)
+            for name in ("adapted_classes_", "adapted_means_", "adapted_variances_"):
+                setattr(self, name, getattr(self, name)[kept])
 
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
+from zslearn.base._predictor import _inner_has
 from zslearn.calibration._folds import FoldScores
 from zslearn.calibration._thresholds import (
     HeldOut,
@@ -196,11 +197,21 @@ class NoneOfThese(HeldOutCalibration):
         """Describe further classes; `none_label_` can be none of them."""
         check_is_fitted(self, "estimator_")
         labels = signatures if isinstance(signatures, Mapping) else getattr(signatures, "index", ())
-        if not callable(labels) and self.none_label_ in list(labels):
+        if not callable(labels):
+            self._refuse_none_label(labels)
+        return super().add_classes(signatures, like=like)
+
+    @_inner_has("add_examples")
+    def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Give labelled samples to the inner estimator; `none_label_` can be no class of theirs."""
+        self._refuse_none_label(to_numpy(y).ravel().tolist())
+        return super().add_examples(X, y, signatures=signatures)
+
+    def _refuse_none_label(self, labels: Any) -> None:
+        if self.none_label_ in list(labels):
             raise ValueError(
                 f"{self.none_label_!r} is what rejected images are named: call the class otherwise."
             )
-        return super().add_classes(signatures, like=like)
 
     def _decide(self, X: Any, classes: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The best class of each sample, and whether it is rejected."""

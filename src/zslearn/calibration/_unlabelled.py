@@ -139,6 +139,9 @@ def choose_trust(folds: Iterable[tuple[LeftOut, Scored]]) -> dict[str, TrustChoi
     scores: dict[str, list[Floats]] = {"alone": [], "all": []}
     for fold, scored in folds:
         for setting, found in scores.items():
+            if setting == "all" and not len(fold.other_y):
+                # Too few images to hold some aside: nothing says what seen classes would lose.
+                continue
             cases = list(_cases(fold, setting == "all"))
             found.append(
                 np.array([[case.score(scored, t) for t in (0.0, *TRUSTS)] for case in cases])

@@ -284,6 +284,11 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     print(f"{n_seen} classes with {features.thing}s, {n_unseen} described only")
     if n_unseen:
         print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
+    if arguments.method == AUTO and method != LEADING[0]:
+        print(
+            "to learn from examples later (add-examples, adapt, corrections in serve): --method "
+            f"{LEADING[0]!r}"
+        )
     if arguments.none is not None:
         print(
             f"none of these: {model.false_alarm_rate_:.3f} of {features.thing}s of known classes "
@@ -745,6 +750,7 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
     ).loc[done.moved.sort_values(ascending=False, kind="stable").index[:_NAMED]]
     table.index.name = "class"
     print_table(table, title=f"Classes that moved most, of {len(done.moved)}")
-    print(f"{done.unexplained:.3f} of {counted(done.n_samples, features.thing)} fit no class")
+    if done.unexplained is not None:
+        print(f"{done.unexplained:.3f} of {counted(done.n_samples, features.thing)} fit no class")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0

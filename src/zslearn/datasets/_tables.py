@@ -29,6 +29,7 @@ from zslearn._utils._columns import (
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import (
     composed,
+    did_you_mean,
     name_near_misses,
     name_some,
     plain,
@@ -574,9 +575,14 @@ def _columns_of_labels(
         others = [column for column in table.columns if column != part]
         label = others[0] if len(others) == 1 else "label"
     if label not in table.columns:
+        names = list(map(str, table.columns))
+        advice = (
+            separator_hint(names)
+            or did_you_mean(label, names)
+            or " Name the column of labels with label=."
+        )
         raise ValueError(
-            f"{where}: there is no column {label!r}; it has {name_some(table.columns)}. "
-            "Name the column of labels with label=."
+            f"{where}: there is no column {label!r}; it has {name_some(table.columns)}.{advice}"
         )
     parts = table[part].to_numpy(dtype=object) if part in table.columns else None
     return _plain_labels(table[label], where), parts

@@ -227,7 +227,7 @@ def adapted_model(model: Any, X: NDArray[Any], **options: Any) -> tuple[Any, Ada
     A calibration on left-out classes is taken off, as it says nothing of the adapted model.
     """
     adapted = found = _without_calibration(model).adapt(X, **options)
-    while hasattr(found, "_inner"):
+    while not hasattr(found, "adaptation_"):
         found = found._inner
     return adapted, found.adaptation_
 
@@ -242,12 +242,17 @@ def _without_calibration(model: Any) -> Any:
 
 def refuse_without(model: Any, verb: str, where: str) -> None:
     """Refuse a model whose method does not have a verb of Gaussian EXEM's."""
-    while hasattr(model, "_inner"):
+    while hasattr(model, "_inner") and not hasattr(model, "unlabelled_choices_"):
         model = model._inner
     if not hasattr(model, verb):
         raise ValueError(
             f"{where}: {type(model).__name__} has no {verb}; fit it anew with --method "
             "'Gaussian EXEM', which has."
+        )
+    if verb == "adapt" and not hasattr(model, "unlabelled_choices_"):
+        raise ValueError(
+            f"{where}: {type(model).__name__} adapts without a look at classes left out, and only "
+            "in Python; fit it anew with --method 'Gaussian EXEM', or call its adapt yourself."
         )
 
 

@@ -192,7 +192,7 @@ class Classes(BaseModel):
 class DescribedClass(KnownClass):
     """A class with its description."""
 
-    attributes: list[float]
+    attributes: list[float | None] = Field(description="None for those of a view that it lacks.")
     texts: list[str]
 
 

@@ -488,8 +488,9 @@ class Attributes:
             if count > 1:
                 names[place] = f"{name} ({count})"
         values = np.concatenate(table.arrays, axis=1)
-        binary = ((values == 0) | (values == 1)).all(axis=0)
-        return cls(tuple(names), values.min(axis=0), values.max(axis=0), binary)
+        # NaN is of classes that lack a view.
+        binary = ((values == 0) | (values == 1) | np.isnan(values)).all(axis=0)
+        return cls(tuple(names), np.nanmin(values, axis=0), np.nanmax(values, axis=0), binary)
 
     def values(self, given: Any, start: Floats | None) -> Floats:
         """One vector of what a request says; a Refusal at the first fault."""
@@ -902,7 +903,7 @@ class Recognizer:
         """A class with its description, all of one moment; a Refusal where there is none."""
         snapshot = self.snapshot
         name = snapshot.find(name)
-        values = snapshot.values_of(name).tolist()
+        values = [_number(value) for value in snapshot.values_of(name)]
         texts = snapshot.added[name].texts if name in snapshot.added else self._texts.get(name)
         if isinstance(texts, str):
             texts = [texts]

@@ -232,7 +232,7 @@ class LearnsFromStatistics(ZeroShotClassifier):
                 return SignatureTable.from_user(None, every)
             return SignatureTable.from_user(signatures, batch)
         # Classes may have been added since the batch before.
-        table = self._described.table if hasattr(self, "_described") else self._table_so_far
+        table = self._signatures_so_far() if hasattr(self, "_described") else self._table_so_far
         if signatures is not None:
             # An array can only describe the classes of this batch.
             table = _join_tables(table, SignatureTable.read(signatures, batch))
@@ -244,6 +244,10 @@ class LearnsFromStatistics(ZeroShotClassifier):
                 "Nothing of the batch was taken in."
             )
         return table
+
+    def _signatures_so_far(self) -> SignatureTable:
+        """Signatures of every class that has one."""
+        return self._described.table
 
 
 def _block_statistics(

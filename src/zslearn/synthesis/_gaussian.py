@@ -986,6 +986,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         )
         self._undescribed = np.setdiff1d(self._undescribed, labels)
 
+    def _signatures_so_far(self) -> SignatureTable:
+        table = super()._signatures_so_far()
+        return table.subset(np.flatnonzero(~is_among(table.labels, self._undescribed)))
+
     def _whitened(self, X: Array) -> Array:
         """Prepared features in the whitened space."""
         n_dims = len(self.center_)

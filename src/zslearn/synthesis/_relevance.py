@@ -148,10 +148,11 @@ def leave_one_out_slope(kernel: Floats, means: Floats, noise: Floats) -> tuple[f
 
 def _filled(rows: Floats) -> Floats:
     """A view with its mean in place of the rows of NaN, of classes that lack it."""
-    lacking = np.isnan(rows).all(axis=1)
+    lacking = np.asarray(np.isnan(rows).all(axis=1))
     if not lacking.any():
         return rows
-    return np.where(lacking[:, None], rows[~lacking].sum(axis=0) / max((~lacking).sum(), 1), rows)
+    mean = rows[~lacking].sum(axis=0) / max(int((~lacking).sum()), 1)
+    return np.where(lacking[:, None], mean, rows)
 
 
 def _principal_axes(rows: Floats) -> Floats:

@@ -275,7 +275,7 @@ function makeSliders() {
 }
 
 function shown(value) {
-  return String(Number(value.toPrecision(3)));
+  return value === null ? "unknown" : String(Number(value.toPrecision(3)));
 }
 
 function setValues(values) {
