@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -94,8 +95,10 @@ html_theme_options = {
 
 
 def _mathml(node: nodes.Node, as_block: bool) -> str:
+    # docutils reads the 12 of \frac12 as one number, and puts what follows under it.
+    tex = re.sub(r"(frac\s*)(\d)(\d)", r"\1{\2}{\3}", node.astext())
     try:
-        return latex2mathml.tex2mathml(node.astext(), as_block=as_block)
+        return latex2mathml.tex2mathml(tex, as_block=as_block)
     except MathError as error:
         logger.warning("%s", error, location=node)
         return html.escape(node.astext())
@@ -111,5 +114,12 @@ def _displayed_math(translator: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _keep_initials(*event: Any) -> None:
+    """Say that "E. Kodirov" at the beginning of a reference is no fifth item of a list."""
+    lines: list[str] = event[-1]
+    lines[:] = [re.sub(r"^(?=[A-Z]\. )", r"\\", line) for line in lines]
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", _keep_initials)
     app.add_html_math_renderer("mathml", (_inline_math, None), (_displayed_math, None))

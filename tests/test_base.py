@@ -21,13 +21,15 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from zslearn._scoring._embedding import Embedding
+from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._messages import InputWarning
 from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except, inherit_docs
 from zslearn.baselines import ESZSL, GDA, ConSE
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, SignatureViews
 from zslearn.signatures._views import side_by_side
-from zslearn.synthesis import EXEM, SynC
+from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 
 class Prototypes(ZeroShotClassifier):
@@ -185,6 +187,16 @@ def test_without_signatures_it_is_an_ordinary_classifier(problem):
     assert model.score(problem.X_test_seen, problem.y_test_seen) > 0.4
 
 
+def test_columns_of_text_among_features_are_named(problem):
+    X = pd.DataFrame(problem.X_train).add_prefix("x").astype({"x0": object})
+    model = Prototypes().fit(X, problem.y_train, signatures=problem.signatures)  # object, numbers
+    message = r"^X: columns 'x1' are not numbers \('x1' has 'wood'\)\. Drop them, or write them"
+    with pytest.raises(ValueError, match=message):
+        Prototypes().fit(X.assign(x1="wood"), problem.y_train, signatures=problem.signatures)
+    with pytest.raises(ValueError, match=message):
+        model.predict(X.assign(x1="wood"))
+
+
 def test_decision_function_columns_follow_classes(fitted, problem):
     order = fitted.classes_[::-1]
     X = problem.X_test_seen
@@ -216,7 +228,15 @@ def test_equal_classes_are_settled_by_their_order(problem):
     model = ESZSL().fit(problem.X_train, problem.y_train, signatures=signatures)
     pair = ["zzz copy", problem.unseen_classes[0]]
     predicted = model.predict(problem.X_test_unseen, classes=pair)
-    assert set(predicted) == {problem.unseen_classes[0]}
+    scores = model.decision_function(problem.X_test_unseen, classes=pair)
+    # Libraries multiply columns in different ways, so that equal ones may differ by rounding.
+    np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-9, atol=1e-12)
+    equal = scores[:, 0] == scores[:, 1]
+    assert set(predicted[equal]) <= {problem.unseen_classes[0]}
+    # Small whole numbers are multiplied exactly.
+    flat = ClassScorer(np.array(["a", "b", "c"]), np.array([[1.0, 2.0]] * 3), Embedding(np.copy))
+    best, _ = flat.top_k(np.arange(10.0).reshape(5, 2), 1, ["c", "b"])
+    assert set(best[:, 0]) == {"b"}
 
 
 # Several views
@@ -271,7 +291,7 @@ def test_bad_views_are_refused(views, weights, message):
 def test_views_of_different_classes_are_refused(problem):
     frame = problem.signatures
     odd = MultiSignatures({"a": frame, "b": frame.drop(index=problem.unseen_classes[1])})
-    with pytest.raises(ValueError, match=f"same classes.*{problem.unseen_classes[1]}"):
+    with pytest.raises(ValueError, match=f"every view.*{problem.unseen_classes[1]}"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=odd)
 
 
@@ -487,6 +507,12 @@ def test_removed_classes(fitted, problem):
     assert fitted.classes_.tolist() == before
     again = problem.signatures.loc[unseen[:1]]
     assert fitted.add_classes(again).classes_.tolist() == sorted(problem.signatures.index)
+    # Equal classes are said once, when they are described.
+    with pytest.warns(InputWarning, match="cannot be distinguished"):
+        fitted.add_classes(again.set_axis(["equal"], axis=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.remove_classes(unseen[1:2])
 
 
 def test_wrappers_refuse_to_remove_what_has_few_images(problem):
@@ -1159,3 +1185,25 @@ def test_bases_and_methods_above_document_what_a_method_leaves_out():
     assert "y : int\n    Another number.\n\nReturns" in Thing.turn.__doc__
     # What is documented in one line stays so.
     assert Thing.stop.__doc__ == "Stop."
+
+
+def test_images_of_several_classes_have_several_likely_ones(problem):
+    model = GaussianEXEM().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    means = model._described.table.labels
+    X = np.stack(
+        [
+            problem.X_test_unseen[problem.y_test_unseen == c].mean(axis=0)
+            for c in means[np.isin(means, problem.unseen_classes)][:2]
+        ]
+    )
+    both = X.mean(axis=0, keepdims=True)
+    labels = np.sort(problem.unseen_classes)
+    plain = model.predict_proba(both, classes=labels)[0]
+    alone = model.predict_proba(both, classes=labels, independent=True)[0]
+    n = len(labels)
+    np.testing.assert_allclose(alone, (n - 1) * plain / ((n - 1) * plain + 1 - plain))
+    np.testing.assert_array_equal(np.argsort(alone), np.argsort(plain))
+    # One as likely as all others together is likelier than an average rival.
+    sure = model.predict_proba(X, classes=labels, independent=True)
+    assert sure.max() <= 1
+    assert (alone > 0.5).sum() == (plain > 1 / n).sum()

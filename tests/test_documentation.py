@@ -75,6 +75,9 @@ def test_numbers_of_the_readme_are_those_of_the_tables(numbers):
         "beyond_attributes > Gaussian EXEM > accuracy",
         "few_lines > Ridge to attributes > H",
         "few_lines > Ridge to attributes > accuracy",
+        "few_images_worth > CUB > a description is worth",
+        "few_images_worth > glyphs > a description is worth",
+        "few_images_worth > icons > a description is worth",
     ):
         assert numbers.resolve(name) in text, name
 

@@ -356,8 +356,8 @@ class NamesOutsiders(PredictedMeans):
 
 
 class NamesTwice(PredictedMeans):
-    def predict_top_k(self, X, k=5, *, classes=None):
-        labels, scores = super().predict_top_k(X, k, classes=classes)
+    def predict_top_k(self, X, k=5, **options):
+        labels, scores = super().predict_top_k(X, k, **options)
         labels[:, 1:] = labels[:, :1]
         return labels, scores
 

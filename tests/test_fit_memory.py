@@ -58,7 +58,7 @@ def _peak(function):
 METHODS = [
     (EXEM(n_components=8, tol=1e-2), 0.5),
     (EXEM(n_components=8, tol=1e-2, distance="standardized"), 0.5),
-    (GaussianEXEM(), 0.5),
+    (GaussianEXEM(), 0.6),
     (ESZSL(), 0.5),
     (SAE(), 0.5),
     (CCA(), 0.5),

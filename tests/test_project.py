@@ -12,6 +12,7 @@ import pytest
 
 import zslearn
 from zslearn._utils._optional import _EXTRAS, _PACKAGES, import_optional
+from zslearn.images import load_backbone
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +37,10 @@ def test_a_missing_module_is_an_error_that_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"Drawing needs matplotlib.*zslearn\[plot\]"):
         import_optional("matplotlib", "Drawing")
+    # The extra of what it is for, not the least that has the module.
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"Computing features needs torch.*zslearn\[images\]"):
+        load_backbone("efficientnet-lite0")
 
 
 def test_ci_installs_every_extra():

@@ -81,7 +81,12 @@ def test_predict_and_evaluate(model, capsys):
     truth.drop(columns="animal").iloc[:, ::-1].assign(note="x").to_csv("turned.csv", index=False)
     assert main(["predict", "m.zsl", "turned.csv", "--out", "q.csv"]) == 0
     assert pd.read_csv("q.csv").equals(table)
+    capsys.readouterr()
     assert main(["evaluate", "m.zsl", "turned.csv"]) == 1
+    assert "have no labels: name the column of labels with --label.\n" in capsys.readouterr().err
+    truth.rename(columns={"animal": "species"}).to_csv("other.csv", index=False)
+    assert main(["evaluate", "m.zsl", "other.csv", "--label", "species"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == printed.out.splitlines()[1:]
     assert main(["evaluate", "m.zsl", "animals.csv"]) == 0
     assert "60 of 60 samples were trained on" in capsys.readouterr().err
 
@@ -216,9 +221,13 @@ def test_a_code_of_the_label_is_said(files, capsys):
     assert main(["fit", "animals.csv", *WORDS, *FIT]) == 0
     error = capsys.readouterr().err
     assert "the column 'animal_id' names the class of every sample" in error
-    assert "Leave it out with --drop" in error
-    assert main(["fit", "animals.csv", *WORDS, *FIT, "--drop", "animal_id"]) == 0
-    assert "animal_id" not in capsys.readouterr().err
+    assert "Leave it out with --drop 'animal_id'.\n" in error
+    samples["animal_code"] = samples["animal_id"] + 1
+    samples[~samples["animal"].isin(UNSEEN)].to_csv("animals.csv", index=False)
+    assert main(["fit", "animals.csv", *WORDS, *FIT]) == 0
+    assert "Leave them out with --drop 'animal_id' 'animal_code'.\n" in capsys.readouterr().err
+    assert main(["fit", "animals.csv", *WORDS, *FIT, "--drop", "animal_id", "animal_code"]) == 0
+    assert "--drop" not in capsys.readouterr().err
 
 
 def test_words_that_do_not_fit(model, capsys):
@@ -229,6 +238,7 @@ def test_words_that_do_not_fit(model, capsys):
         (["fit", "animals.csv", "--label", "species", *WORDS[2:], *FIT], "no column 'species'"),
         (["predict", "m.zsl", "pictures"], "was fitted on a table with the columns 'sensor 0'"),
         (["predict", "m.zsl", "classes.csv"], "there are no columns 'sensor 0'"),
+        (["predict", "m.zsl", "none.csv"], "none.csv: there is no such file"),
         (["fit", "none.csv", *WORDS[2:], *FIT], "none.csv"),
     ):
         assert main(words) == 1
@@ -293,6 +303,16 @@ def test_add_examples(files, capsys):
     ):
         assert main(["add-examples", *words]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_a_choice_that_takes_no_examples_is_said(files, capsys, monkeypatch):
+    words = ["fit", "animals.csv", *WORDS, "--tune", "none", "--jobs", "1"]
+    remark = "to learn from examples later (add-examples, adapt, corrections in serve): --method"
+    assert main(words) == 0
+    assert remark not in capsys.readouterr().out
+    monkeypatch.setattr("zslearn.images._fitting.LEADING", ("SynC o-vs-o",))
+    assert main(words) == 0
+    assert f"{remark} 'Gaussian EXEM'" in capsys.readouterr().out
 
 
 def test_only_gaussian_exem_takes_examples(model, capsys):

@@ -311,3 +311,14 @@ def test_tables_that_commas_do_not_separate(tmp_path, sign, name, value):
     y = np.array(["cat", "dog", "dog"])
     with pytest.raises(ValueError, match=said if value == "0.5" else "one field per column"):
         load_table(path, y, {"cat": [1.0], "dog": [2.0]})
+    path.write_text(f"class{sign}fur\ncat{sign}1\ndog{sign}0\n")
+    with pytest.raises(ValueError, match=f"there is no column 'class'; .* {said}"):
+        load_table(path, label="class", signatures={"cat": [1.0], "dog": [2.0]})
+
+
+def test_a_column_of_labels_that_is_nearly_there(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("Animal,x\na,1\nb,3\n")
+    for label, advice in (("animal", "Did you mean 'Animal'"), ("kind", "with label=")):
+        with pytest.raises(ValueError, match=f"no column '{label}'; .*{advice}"):
+            load_table(path, label=label, signatures={"a": [1.0], "b": [2.0]})

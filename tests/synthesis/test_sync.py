@@ -644,7 +644,7 @@ def test_arrays_stay_in_their_library(problem, loss, library, variant):
     np.testing.assert_allclose(
         to_numpy(model.decision_function(xp.asarray(problem.X_test_unseen))),
         expected.decision_function(problem.X_test_unseen),
-        atol=1e-3 if variant else 1e-6,
+        atol=3e-3 if variant else 1e-6,
     )
 
 

@@ -83,6 +83,8 @@ def _tf32() -> Iterator[None]:
             torch.backends.cuda.matmul.allow_tf32 = before
 
 
+# Multiples of the precision that are taken for rounding.
+_ROUNDING = 4
 ScoreFunction = Literal["dot", "euclidean", "cosine", "max_dot"]
 
 
@@ -174,7 +176,9 @@ class PreparedClasses:
         xp = self.xp
         raw *= -2
         raw += squares
-        raw = xp.sqrt(xp.clip(raw, min=0.0))
+        # What is left of a row at the very place of a class is rounding of its squared norm.
+        rounding = _ROUNDING * float(xp.finfo(raw.dtype).eps)
+        raw = xp.sqrt(xp.where(raw > rounding * squares, raw, xp.zeros_like(raw)))
         raw *= -1
         return raw
 

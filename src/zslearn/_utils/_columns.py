@@ -120,8 +120,8 @@ def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
     if not found:
         return table
     if words:
-        warn_user(f"{where}: yes and no count as 1 and 0 in {len(words)} columns, such as "
-                  f"{name_some(words, 3)}.")  # fmt: skip
+        some = f"{len(words)} columns, such as" if len(words) > 1 else "the column"
+        warn_user(f"{where}: yes and no count as 1 and 0 in {some} {name_some(words, 3)}.")
     columns = {place: found.get(place, table.iloc[:, place]) for place in range(table.shape[1])}
     numbers = pd.DataFrame(columns, index=table.index).set_axis(table.columns, axis=1)
     numbers.attrs = dict(table.attrs)

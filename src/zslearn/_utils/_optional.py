@@ -34,7 +34,7 @@ _PACKAGES = {
 }
 
 
-def import_optional(module: str, purpose: str) -> ModuleType:
+def import_optional(module: str, purpose: str, extra: str | None = None) -> ModuleType:
     """Import a module that need not be there, or say which extra or package to install."""
     try:
         return importlib.import_module(module)
@@ -42,7 +42,8 @@ def import_optional(module: str, purpose: str) -> ModuleType:
         top = module.partition(".")[0]
         package = _PACKAGES.get(top, top)
         # What several parts can use and no extra brings is installed by its own name.
-        what = f"'zslearn[{_EXTRAS[top]}]'" if top in _EXTRAS else package
+        extra = extra or _EXTRAS.get(top)
+        what = f"'zslearn[{extra}]'" if extra else package
         raise ImportError(
             f"{purpose} needs {package}, which is not installed. Install it with: pip install "
             f"{what}"

@@ -305,7 +305,10 @@ class ZeroShotClassifier(ZeroShotPredictor):
             self._refuse_seen(table.labels[rows])
             changed = copy.copy(self)
             changed._forget(table.labels[rows])
-            changed._describe(table.subset(np.setdiff1d(np.arange(len(table.labels)), rows)))
+            left = table.subset(np.setdiff1d(np.arange(len(table.labels)), rows))
+            # What is equal among those was said when it was described.
+            described = left.normalized(self.signature_scale_, keep_views=self.keep_views)
+            changed._describe(left, described)
             self.__dict__.update(changed.__dict__)
         return self
 

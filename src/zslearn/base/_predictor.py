@@ -26,6 +26,7 @@ from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
+from zslearn._utils._columns import refuse_text
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn.base._streams import (
@@ -187,24 +188,39 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return scorer.top_k(self._check_features(X), k, classes, proba=proba)
 
     @_NeedsTemperature
-    def predict_proba(self, X: Any, *, classes: Any = None, prior: Any = None) -> Array:
-        """Probabilities of the candidates: softmax of the scores at the estimator's temperature.
+    def predict_proba(
+        self, X: Any, *, classes: Any = None, prior: Any = None, independent: bool = False
+    ) -> Array:
+        r"""Probabilities of the candidates: softmax of the scores at the estimator's temperature.
 
         Wrappers that find a temperature have it,
         :class:`~zslearn.calibration.CalibratedStacking` and
         :class:`~zslearn.model_selection.ZeroShotSearchCV` with `temperature="cv"`, and methods
         whose scores are log probabilities: :class:`~zslearn.synthesis.GaussianEXEM`.
 
+        Parameters
+        ----------
+        independent : bool, default=False
+            For images that may show several classes: the probability of each class against an
+            average rival, :math:`(n - 1) p_c / ((n - 1) p_c + 1 - p_c)` with n candidates, so that
+            one class does not make another less likely than not. The order stays.
+
         Returns
         -------
         array of shape (n_samples, n_classes)
-            Columns follow `classes`, rows sum to 1. In the namespace and on the device of `X`. The
-            largest of a row is that of the predicted class, unless scores are tied.
+            Columns follow `classes`; rows sum to 1 unless `independent`. In the namespace and on
+            the device of `X`. The largest of a row is that of the predicted class, unless scores
+            are tied.
         """
         scorer = self._checked_scorer().with_prior(prior)
         if is_streamed(X):
-            return stream_scores(scorer, self._check_stream(X), classes, probabilities=True)
-        return scorer.probabilities(self._check_features(X), classes)
+            chances = stream_scores(scorer, self._check_stream(X), classes, probabilities=True)
+        else:
+            chances = scorer.probabilities(self._check_features(X), classes)
+        if not independent:
+            return chances
+        odds = max(chances.shape[1] - 1, 1) * chances
+        return odds / (odds + (1 - chances))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
         """Per-class accuracy: the mean over the classes in `y` of the accuracy within each.
@@ -374,7 +390,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
         else:
-            X, y = validate_data(self, X, y, ensure_all_finite=False)
+            with _naming_text(X):
+                X, y = validate_data(self, X, y, ensure_all_finite=False)
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("Input y contains NaN or infinity: every sample needs a label.")
         if y.dtype.kind == "O":
@@ -403,7 +420,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             X.X = self._check_features(X.X, reset=reset)
             return X
         if not is_foreign(X):
-            return validate_data(self, X, reset=reset, ensure_all_finite=False)
+            with _naming_text(X):
+                return validate_data(self, X, reset=reset, ensure_all_finite=False)
         X = plain_tensor(X, "X")
         if len(X.shape) != 2:
             raise ValueError(f"Expected 2D array, got an array of {len(X.shape)} axes instead.")
@@ -419,6 +437,17 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         else:
             self._check_width(n_features)
         return X
+
+
+@contextmanager
+def _naming_text(X: Any) -> Iterator[None]:
+    """Where features of a DataFrame cannot be read: name the columns of text."""
+    try:
+        yield
+    except ValueError:
+        if hasattr(X, "infer_objects"):
+            refuse_text(X.infer_objects(), "X")
+        raise
 
 
 def _inner_has(name: str) -> Any:

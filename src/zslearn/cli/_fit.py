@@ -284,6 +284,11 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     print(f"{n_seen} classes with {features.thing}s, {n_unseen} described only")
     if n_unseen:
         print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
+    if arguments.method == AUTO and method != LEADING[0]:
+        print(
+            "to learn from examples later (add-examples, adapt, corrections in serve): --method "
+            f"{LEADING[0]!r}"
+        )
     if arguments.none is not None:
         print(
             f"none of these: {model.false_alarm_rate_:.3f} of {features.thing}s of known classes "
@@ -530,12 +535,21 @@ def _features_for(
         if labelled and is_list:
             # Before any image is computed, which takes long.
             refuse_undescribed(list_images(source).labels, file.model.classes_, by="the model")
-    features = features_for_model(source, file.about, model_name=plain(arguments.model), **options)
+    features = features_for_model(
+        source,
+        file.about,
+        model_name=plain(arguments.model),
+        label=getattr(arguments, "label", None),
+        **options,
+    )
     if labelled:
         classes = file.model.classes_.astype(str)
         refuse_undescribed(features.y, classes, thing=features.thing, by="the model")
     _name_left_out(features)
     return features
+
+
+_LABEL = ("--label", "COLUMN", None, "a table's column of labels (default: as in fit)")
 
 
 def add_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -545,7 +559,7 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     only; with a taxonomy, also how often the right taxon is named at each rank.
     """
     _add_model_and_source(parser)
-    add_options(parser, ("--taxonomy", "FILE", None, _TAXONOMY))
+    add_options(parser, _LABEL, ("--taxonomy", "FILE", None, _TAXONOMY))
     parser.set_defaults(run=_run_evaluate)
 
 
@@ -667,7 +681,7 @@ def add_add_examples(parser: argparse.ArgumentParser) -> None:
     """
     _add_model_and_source(parser)
     signatures = "a table of signatures of classes that the model does not describe"
-    add_options(parser, ("--signatures", "FILE", None, signatures), _OUT)
+    add_options(parser, _LABEL, ("--signatures", "FILE", None, signatures), _OUT)
     parser.set_defaults(run=_run_add_examples)
 
 

@@ -58,21 +58,24 @@ def add_options(parser: Any, *rows: tuple[str, Any, Any, str]) -> None:
 _OTHER_NAMES = {"unseen_classes": "unseen", "labels": "labels-file"}
 _ARGUMENT = re.compile(
     r"\b(drop|label|labels|unseen_classes|hold_out|features|class_splits|version|part|"
-    r"signature_scaling|feature_scaling)=(?:\[([^\]]*)\])?"
+    r"signature_scaling|feature_scaling)=(?:\[([^\]]*)\]|(?![,;:)…]|\.?(?:\s|$))())?"
 )
 
 
 def in_options(message: str) -> str:
     """A message of the library in which arguments are called as the options of a command are."""
-    found = _ARGUMENT.sub(
-        lambda match: (
-            f"--{_OTHER_NAMES.get(match[1], match[1]).replace('_', '-')} {match[2] or ''}"
-        ),
-        message,
-    )
+    found = _ARGUMENT.sub(_as_option, message)
     return re.sub(r"\bunseen_classes\b", "--unseen", found).replace(
         "-scaling None", "-scaling none"
     )
+
+
+def _as_option(match: re.Match[str]) -> str:
+    """An option and its values, each a word of its own; no blank where none follows."""
+    option = "--" + _OTHER_NAMES.get(match[1], match[1]).replace("_", "-")
+    if match[2]:
+        return f"{option} {match[2]}".replace("', '", "' '")
+    return option if match[3] is None else f"{option} "
 
 
 def values_of(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from zslearn._utils._columns import (
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import (
     composed,
+    did_you_mean,
     name_near_misses,
     name_some,
     plain,
@@ -315,9 +316,11 @@ def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where
         if np.array_equal(np.asarray(X[:, place], dtype=np.float64), values[codes, place])
     ]
     if found:
+        verb, it = ("name", "them") if len(found) > 1 else ("names", "it")
+        how = "" if names is None else f" with drop={[names[place] for place in found]}"
         warn_user(
-            f"{where}: {columns_named(found, names)} names the class of every sample, as a code of "
-            "the label does: it will not be known of new samples. Leave it out with drop=."
+            f"{where}: {columns_named(found, names)} {verb} the class of every sample, as a code "
+            f"of the label does: new samples will not have {it}. Leave {it} out{how}."
         )
 
 
@@ -572,9 +575,14 @@ def _columns_of_labels(
         others = [column for column in table.columns if column != part]
         label = others[0] if len(others) == 1 else "label"
     if label not in table.columns:
+        names = list(map(str, table.columns))
+        advice = (
+            separator_hint(names)
+            or did_you_mean(label, names)
+            or " Name the column of labels with label=."
+        )
         raise ValueError(
-            f"{where}: there is no column {label!r}; it has {name_some(table.columns)}. "
-            "Name the column of labels with label=."
+            f"{where}: there is no column {label!r}; it has {name_some(table.columns)}.{advice}"
         )
     parts = table[part].to_numpy(dtype=object) if part in table.columns else None
     return _plain_labels(table[label], where), parts

@@ -478,7 +478,7 @@ class Backbone:
         ndarray of float32 of shape (n_images, n_features)
             One row per picture.
         """
-        torch = import_optional("torch", "Computing features")
+        torch = import_optional("torch", "Computing features", "images")
         with torch.inference_mode():
             x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
             x = x.permute(0, 3, 1, 2).float()
@@ -595,7 +595,7 @@ def load_backbone(
 
 def choose_device(device: str) -> str:
     """The device that a word means; one that is not there is refused."""
-    torch = import_optional("torch", "Computing features")
+    torch = import_optional("torch", "Computing features", "images")
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:

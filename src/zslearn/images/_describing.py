@@ -103,6 +103,7 @@ def features_for_model(
     about: Mapping[str, Any],
     *,
     model_name: str = "the model",
+    label: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
     **options: Any,
@@ -118,6 +119,8 @@ def features_for_model(
         `about` of the model file, whose "features" say how features were made.
     model_name : str, default="the model"
         What errors call the model.
+    label : str, optional
+        The column of labels of a table; by default the one that the model was fitted with.
     weights, device
         See :func:`load_backbone`.
     **options
@@ -136,16 +139,20 @@ def features_for_model(
     expected = about.get("features")
     expected = expected if isinstance(expected, Mapping) else {}
     where = plain(source)
-    columns, label = expected.get("columns"), expected.get("label")
+    columns, own_label = expected.get("columns"), expected.get("label")
     if isinstance(columns, list) and Path(source).suffix != ".npz":
+        if not Path(source).exists():
+            raise FileNotFoundError(f"{where}: there is no such file.")
         if not Path(source).is_file() or not is_feature_table(source):
             raise ValueError(
                 f"{model_name} was fitted on a table with the columns {name_some(columns)}; "
                 f"{where} is no such table (.csv, .parquet)."
             )
-        return table_features(
-            source, columns=columns, label=label if isinstance(label, str) else None
-        )
+        if label is None and isinstance(own_label, str):
+            label = own_label
+        return table_features(source, columns=columns, label=label)
+    if label is not None:
+        raise ValueError(f"label= is for a table of features; {where} is none.")
     if Path(source).suffix == ".npz":
         features = load_features(source)
         refuse_other_features(expected, features.about, whose=model_name, where=where)

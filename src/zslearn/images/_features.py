@@ -514,7 +514,7 @@ def _labelled(
         "inputs": inputs,
         "versions": {
             "zslearn": __version__,
-            "torch": str(import_optional("torch", "Computing features").__version__),
+            "torch": str(import_optional("torch", "Computing features", "images").__version__),
             "pillow": str(import_optional("PIL", "Reading images").__version__),
         },
     }

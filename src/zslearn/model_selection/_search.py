@@ -357,7 +357,8 @@ def _log_choice(search: Any, seconds: float) -> None:
     words = ", ".join(f"{k}={v}" for k, v in search.best_params_.items()) or "its defaults"
     score = f"score {search.best_score_:.3f} in {search.n_splits_} folds"
     if search.n_extensions_:
-        score += f", {search.n_extensions_} settings beyond the grid"
+        plural = "s" if search.n_extensions_ > 1 else ""
+        score += f", {search.n_extensions_} setting{plural} beyond the grid"
     times = f"search {seconds:.1f} s, refit {search.refit_time_:.1f} s"
     line = f"{method}: chose {words}; {score if search.n_splits_ else 'no folds'}; {times}"
     _log(line, logging.INFO, search.verbose >= 1)

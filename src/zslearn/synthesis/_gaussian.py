@@ -328,7 +328,7 @@ _AFTER_THE_PROCESS = (
 # images of the other classes held aside, one of so many; images looked at, about.
 _LEFT_OUT = 3
 _ASIDE = 5
-_MOST_IMAGES = 20_000
+_MOST_IMAGES = 10_000
 
 
 @inherit_docs
@@ -901,11 +901,17 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 for _ in self._learn(part, part.sums, [model]):
                     pass
             images, others = (
-                np.asarray(to_numpy(model._within_and_beyond(training.take(rows[which]))))
-                for which in (left, ~left & aside)
+                model._embedded_samples(training, rows[which]) for which in (left, ~left & aside)
             )
             scored = partial(model._scores_after, training.signatures, training.classes)
             yield LeftOut(described, trained, images, y[left], others, y[~left & aside]), scored
+
+    def _embedded_samples(self, training: Training, rows: NDArray[np.intp]) -> Floats:
+        """Some samples in the space and beyond it, prepared a block at a time."""
+        out = np.empty((len(rows), self.matrix_.shape[1]))
+        for part in row_blocks(len(rows), 16 * self.n_features_in_):
+            out[part] = to_numpy(self._within_and_beyond(training.take(rows[part])))
+        return out
 
     def _scores_after(
         self,
