@@ -18,6 +18,7 @@ from zslearn.experiments._evaluate import Evaluation, by_class, compact_curve, e
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import one_of_each, save_curves, save_predictions
 from zslearn.experiments._methods import LEADING, METHODS
+from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import circumstances, write_record
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import data_origin
@@ -87,7 +88,7 @@ class Described:
     def live(cls, data: ZeroShotDataset, letter: str) -> Described:
         """Describe a letter to a model that was fitted without a word of it."""
         row = data.signatures.loc[[letter]]
-        model = METHODS[LEADING[0]].make()
+        model = Protocol("default").prepare(METHODS[LEADING[0]].make(), 0)
         model.fit(data.X_train, data.y_train, signatures=data.signatures.drop(index=letter))
         images = data.X_test_unseen[data.y_test_unseen == letter]
         before = pd.Series(model.predict(images)).mode()[0]
@@ -163,7 +164,8 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
     evaluations: list[Evaluation] = []
     for name in LEADING:
         say(f"fitting {name}")
-        evaluations.append(evaluate(METHODS[name].make(), data, name=name))
+        method = Protocol("default").prepare(METHODS[name].make(), 0)
+        evaluations.append(evaluate(method, data, name=name))
     say(f"describing {_LETTER} to a model that does not know it")
     described = Described.live(data, _LETTER)
     say("drawing")

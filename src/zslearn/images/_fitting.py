@@ -367,7 +367,7 @@ def fit_images(
     scaler = _scaler(X, features.about.get("columns"), feature_scaling)
     raw, X = X, X if scaler is None else scaler.transform(X)
     known = [find_method(name) for name in (LEADING if method == AUTO else [method])]
-    protocol = Protocol("default")
+    protocol = Protocol("default", unlabelled="zsl")  # it may be adapted later
     seen = np.unique(y)
     # What tuning asks of a data set.
     data: Any = SimpleNamespace(X_train=X, y_train=y, signatures=signatures, seen_classes=seen)
