@@ -768,8 +768,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         """Listen to images without labels: the means of classes move to what looks like theirs.
 
         The images may be of any of the candidates, in any proportion, and of none of them. An
-        adapted model takes in labelled samples and describes further classes as any other; adapting
-        it to other images begins with what was known before the first.
+        adapted model takes in labelled samples and describes further classes as any other, without
+        looking at the images again; adapting it to other images begins with what was known before
+        the first.
 
         Parameters
         ----------
