@@ -89,6 +89,31 @@ class Adaptation:
     moved: pd.Series
     proportions: pd.Series
 
+    @classmethod
+    def of(
+        cls,
+        choice: TrustChoice | None,
+        trust: float,
+        n_samples: int,
+        unexplained: float | None,
+        *,
+        labels: NDArray[Any],
+        start: Floats,
+        end: Floats,
+        counts: Floats,
+    ) -> Self:
+        """What a choice and a pile came to: where candidates began and ended, and their images."""
+        return cls(
+            accepted=bool(trust),
+            trust=trust,
+            score_before=None if choice is None else choice.before,
+            score_after=None if choice is None else choice.after,
+            n_samples=n_samples,
+            unexplained=unexplained,
+            moved=pd.Series(np.sqrt(((end - start) ** 2).sum(axis=1)), labels),
+            proportions=pd.Series(counts / max(counts.sum(), 1e-300), labels),
+        )
+
 
 def accepted_trust(
     choice: TrustChoice | None, accept: str | bool, given: float | None = None
@@ -352,15 +377,8 @@ class Adapted(ZeroShotMetaClassifier):
         adapted = self._around(self.estimator_.describing(self.estimator_.signature_table_))
         adapted._moved = pd.DataFrame(points, labels) if trust else pd.DataFrame()
         adapted.adapted_from_ = self
-        adapted.adaptation_ = Adaptation(
-            accepted=bool(trust),
-            trust=trust,
-            score_before=None if choice is None else choice.before,
-            score_after=None if choice is None else choice.after,
-            n_samples=n_samples,
-            unexplained=None,
-            moved=pd.Series(np.sqrt(((points - start) ** 2).sum(axis=1)), labels),
-            proportions=pd.Series(counts / max(counts.sum(), 1e-300), labels),
+        adapted.adaptation_ = Adaptation.of(
+            choice, trust, n_samples, None, labels=labels, start=start, end=points, counts=counts
         )
         return adapted
 

@@ -40,7 +40,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import array_api_compat as compat
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, Options, StrOptions
@@ -824,17 +823,16 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             adapted._unlabelled = ClassExamples(candidates, trust * sums.counts, sums.means)
         after, _ = adapted._gaussians(signatures, candidates)
         adapted._describe(table)
-        counts = np.zeros(len(candidates)) if sums is None else sums.counts
         adapted.adapted_from_ = self
-        adapted.adaptation_ = Adaptation(
-            accepted=bool(trust),
-            trust=trust,
-            score_before=None if choice is None else choice.before,
-            score_after=None if choice is None else choice.after,
-            n_samples=0 if sums is None else sums.n,
-            unexplained=0.0 if sums is None else 1 - sums.explained / sums.n,
-            moved=pd.Series(np.sqrt(((after.means - before.means) ** 2).sum(axis=1)), candidates),
-            proportions=pd.Series(counts / max(counts.sum(), 1e-300), candidates),
+        adapted.adaptation_ = Adaptation.of(
+            choice,
+            trust,
+            0 if sums is None else sums.n,
+            0.0 if sums is None else 1 - sums.explained / sums.n,
+            labels=candidates,
+            start=before.means,
+            end=after.means,
+            counts=np.zeros(len(candidates)) if sums is None else sums.counts,
         )
         return adapted
 
