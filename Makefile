@@ -8,6 +8,8 @@ VENV ?= .venv
 EXTRAS ?=
 BIN := $(VENV)/bin
 comma := ,
+# Python keeps what it compiled, be it asked not to: tests start many processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 # $(call stamp,extras): the file that says that these extras are installed.
 stamp = $(VENV)/.installed-$(subst $(comma),-,$(1))
@@ -76,7 +78,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-%: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(subst -,$(comma),$*)]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(subst -,$(comma),$*)]"
 	@touch $@
 
 $(VENV)/.playwright: $(BIN)/python
