@@ -45,7 +45,7 @@ MINUTES ?= 5
 fuzz: $(call stamp,$(TEST_EXTRAS))
 	ZSLEARN_FUZZ_MINUTES=$(MINUTES) $(PYTEST) tests/fuzz
 
-lint: $(call stamp,dev)
+lint: $(call stamp,$(TEST_EXTRAS))
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
