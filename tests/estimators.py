@@ -20,7 +20,7 @@ def _mlp() -> ExemplarMLP:
 
 
 def _adversarial(kind: type[Any]) -> Any:
-    return kind(hidden_size=256, n_epochs=40, learning_rate=1e-3, n_critic=2, batch_size=32)
+    return kind(hidden_size=32, n_epochs=4, n_critic=2, batch_size=32)
 
 
 # Networks that train in a second.
