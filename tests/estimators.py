@@ -37,7 +37,7 @@ _CADA_VAE = {
     "n_unseen_latents": 40,
 }
 
-_GRAPH = {"learning_rate": 1e-2, "max_iter": 60}
+_GRAPH = {"learning_rate": 2e-2, "max_iter": 40}
 _GCNZ = {**_GRAPH, "hidden_sizes": (16, 16)}
 _TWO_LAYERS = {**_GRAPH, "hidden_size": 32, "dropout": 0.1}
 

@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 
 
-
 def run(*command: object, cwd: Path) -> str:
     """What a command prints; it must succeed."""
     names = {name for name in os.environ if name.startswith(("PYTHON", "ZSLEARN", "COV_"))}
