@@ -57,6 +57,8 @@ def test_every_file_of_the_package_is_in_the_wheel(distributions):
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert packed == there
+    # Else type checkers take nothing from it.
+    assert "zslearn/py.typed" in packed
 
 
 def test_the_source_archive_holds_what_tests_and_documentation_need(distributions):
