@@ -8,7 +8,7 @@ VENV ?= .venv
 EXTRAS ?=
 BIN := $(VENV)/bin
 comma := ,
-# Python keeps what it compiled, be it asked not to: tests start many processes.
+# Bytecode is written even where the environment forbids it: tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
 # $(call stamp,extras): the file that says that these extras are installed.
