@@ -120,12 +120,12 @@ def rank_classes(
 
 
 def explain_predictions(
-    file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None, k: int = 3
+    file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None
 ) -> list[Explanation]:
     """Say why images are predicted as they are, with the training pictures that a file knows."""
     training = _training_pictures(file)
     candidates = candidate_classes(file.model, classes)
-    return explain(file.model, X, classes=candidates, k=k, training=training)
+    return explain(file.model, X, classes=candidates, training=training)
 
 
 def _training_pictures(file: ModelFile) -> TrainingPictures | None:
