@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -84,18 +85,23 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     1      Herring Gull    Larus
     2  Ring-billed Gull    Larus
     """
-    filled = filled_ranks(table)
+    return _pairs(filled_ranks(table))
+
+
+def _pairs(filled: pd.DataFrame) -> pd.DataFrame:
+    """Child–parent pairs of a table without gaps; a taxon below itself is refused."""
     pairs: dict[tuple[Hashable, Hashable], None] = {}
     paths = [
-        [taxon for taxon in ranks if pd.notna(taxon)] + [label]
+        # A name that two ranks share, as of a genus and its subgenus, is one node.
+        [name for name, _ in groupby([*(taxon for taxon in ranks if pd.notna(taxon)), label])]
         for label, *ranks in filled.itertuples()
     ]
     for depth in range(1, filled.shape[1] + 1):
         for path in paths:
             if depth < len(path):
                 pairs.setdefault((path[depth], path[depth - 1]))
-    # Loops, and labels that are taxa of other classes.
-    ClassTree(list(pairs))
+    if pairs:
+        ClassTree(list(pairs))
     return pd.DataFrame(list(pairs), columns=["child", "parent"])
 
 
@@ -141,6 +147,7 @@ def taxonomy_signatures(
     ['Laridae', 'Alcidae']
     """
     filled = filled_ranks(table)
+    _pairs(filled)
     if like is not None:
         unknown = [rank for rank in filled.columns if rank not in like.views]
         if unknown:
