@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from zslearn._utils._files import replacing
-from zslearn._utils._messages import did_you_mean, name_some, plain
-from zslearn.datasets._files import limit_reading, read_json, read_lines, separator_hint
+from zslearn._utils._messages import composed, did_you_mean, name_some, plain
+from zslearn.datasets._files import limit_reading, read_csv, read_json, read_lines, separator_hint
 from zslearn.datasets._tables import is_whole, read_signatures, read_table
+from zslearn.signatures._taxonomy import filled_ranks
 
 _ENDINGS = (".csv", ".parquet")
 
@@ -203,6 +205,26 @@ def read_child_parent_pairs(path: str | os.PathLike[str]) -> pd.DataFrame:
         row = int(table["child"].isna().argmax()) + 1
         raise ValueError(f"{plain(path)}: row {row} names no child.")
     return table
+
+
+def read_ranks(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read the ranks of the classes in the first column of a table .csv; labels are text."""
+    table = read_csv(Path(path), lambda _: {"dtype": str})
+    labels = [composed(name) for name in table.iloc[:, 0].fillna("")]
+    if "" in labels:
+        raise ValueError(f"{plain(path)}: row {labels.index('') + 2} names no class.")
+    try:
+        return filled_ranks(table.iloc[:, 1:].set_axis(labels, axis=0))
+    except ValueError as error:
+        raise ValueError(f"{plain(path)}: {error}") from error
+
+
+def read_odds(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the odds of classes from a file .json; predictions check the numbers."""
+    odds = read_json(Path(path))
+    if not isinstance(odds, dict):
+        raise ValueError(f"{plain(path)} must map classes to their odds.")
+    return odds
 
 
 def _described_by_json(path: Path) -> dict[str, list[str]]:

@@ -192,17 +192,22 @@ def classes_below(hierarchy: Any, taxa: Hashable | Iterable[Hashable]) -> list[A
     >>> classes_below(pairs, "Laridae")
     ['Herring Gull', 'Kittiwake']
     """
-    tree = ClassTree(hierarchy)
+    of_node = classes_by_node(hierarchy)
     wanted = [taxa] if isinstance(taxa, str) or not isinstance(taxa, Iterable) else list(taxa)
-    nodes = dict.fromkeys([*tree.parents, *tree.parents.values()])
     for taxon in wanted:
-        if taxon not in tree:
-            near = did_you_mean(taxon, nodes)
+        if taxon not in of_node:
+            near = did_you_mean(taxon, of_node)
             raise ValueError(f"The hierarchy has no {name_some([taxon])}.{near}")
+    chosen = {label for taxon in wanted for label in of_node[taxon]}
+    return [node for node in of_node if node in chosen]
+
+
+def classes_by_node(hierarchy: Any) -> dict[Hashable, list[Hashable]]:
+    """The nodes without children at or below each node."""
+    tree = ClassTree(hierarchy)
     inner = set(tree.parents.values())
-    chosen = set(wanted)
-    return [
-        node
-        for node in nodes
-        if node not in inner and not chosen.isdisjoint([node, *tree.ancestors(node)])
-    ]
+    found: dict[Hashable, list[Hashable]] = {node: [] for node in [*tree.parents, *inner]}
+    for node in found:
+        for above in [] if node in inner else [node, *tree.ancestors(node)]:
+            found[above].append(node)
+    return found
