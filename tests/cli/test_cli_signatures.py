@@ -118,6 +118,19 @@ def test_hierarchy(folder):
     assert read_signature_table("s.csv").shape == (2, 1)
 
 
+def test_taxonomy(folder, capsys):
+    (folder / "ranks.csv").write_text("class,order,family\na,x,f\nb,,f\nc,y,\n")
+    assert main(["signatures", "taxonomy", "ranks.csv", "-o", "s.csv"]) == 0
+    found = read_signature_table("s.csv")
+    assert found.columns.tolist() == ["order: x", "order: y", "family: f"]
+    assert found.loc["b"].tolist() == [1, 0, 1]
+    (folder / "ranks.csv").write_text("class,order,family\na,x,f\nb,y,f\n")
+    assert main(["signatures", "taxonomy", "ranks.csv", "-o", "s.csv"]) == 1
+    assert "ranks.csv: The family 'f' is in more than one order: 'x', 'y'" in (
+        capsys.readouterr().err
+    )
+
+
 def test_attributes(folder, capsys):
     (folder / "a.csv").write_text("class,legs,size\na,4,1\nb,4,\nc,4,3\n")
     assert main(["signatures", "attributes", "a.csv", "-o", "s.csv"]) == 1

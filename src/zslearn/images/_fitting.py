@@ -371,7 +371,7 @@ def fit_images(
         raise ValueError(f"none_rate={none_rate} must be a share between 0 and 1, such as 0.05.")
     if none_rate is not None and taxonomy is not None:
         raise ValueError("A model answers none of these or at a rank: give none_rate or taxonomy.")
-    pairs = None if taxonomy is None else _hierarchy_of(taxonomy, signatures.index)
+    hierarchy = None if taxonomy is None else _hierarchy_of(taxonomy, signatures.index)
     X, y = _training(features, signatures, list(leave_out))
     check_scaling(feature_scaling, "feature_scaling", auto=True)
     scaler = _scaler(X, features.about.get("columns"), feature_scaling)
@@ -411,7 +411,7 @@ def fit_images(
             scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
             chosen_name = fitted_method(model, method)
             _logger.info("%s is taken; AUSUC on classes left out: %s", chosen_name, scores)
-    if none_rate is None and pairs is None:
+    if none_rate is None and hierarchy is None:
         return model if scaler is None else _behind(scaler, model)
     method_alone = clone(model.estimator_)
     chosen = CalibratedStacking(
@@ -419,10 +419,10 @@ def fit_images(
         bias=float(model.bias_),
         temperature=model.temperature_,
     )
-    if pairs is None:
+    if none_rate is not None:
         model = NoneOfThese(chosen, false_alarm_rate=none_rate)
     else:
-        model = RankPredictor(chosen, pairs)
+        model = RankPredictor(chosen, hierarchy)
     model.set_params(n_jobs=n_jobs, random_state=random_state)
     return model.fit(raw, y, signatures=signatures)
 

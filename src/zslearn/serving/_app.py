@@ -572,8 +572,7 @@ def _add_predict(app: FastAPI, reader: _RowReader, batcher: Batcher, measures: M
             prior = body.prior
             if body.trial is not None:
                 trial, same_as = await asyncio.to_thread(try_class, body.trial)
-        chosen = {"top": top, "among": among, "within": tuple(within), "explain": explain}
-        job = Job(X, **chosen, trial=trial, prior=prior)
+        job = Job(X, top, among, tuple(within), explain, trial, prior)
         found, made = await asyncio.wrap_future(batcher.submit(job))
         for answer in found:
             measures.images.labels(answer["ranked"][0]["known_by"]).inc()
