@@ -1332,9 +1332,7 @@ class Recognizer:
             known = snapshot.known(word)
             if known is None and word not in self._below:
                 near = did_you_mean(word, [*self._below, *snapshot.label_of])
-                raise Refusal(
-                    404, f"within: there is no class or taxon {plain(word, 100)!r}.{near}"
-                )
+                raise Refusal(404, f"There is no class or taxon {plain(word, 100)!r}.{near}")
             named.update(self._below[word] if known is None else [known])
         kinds = {"all": "classes_", "seen": "seen_classes_", "described": "unseen_classes_"}
         labels = getattr(model, kinds[among]).tolist()

@@ -160,8 +160,10 @@ def taxonomy_signatures(
         taxa = (
             pd.Index(filled[rank].dropna().unique()) if like is None else like.views[rank].columns
         )
-        rows = filled[rank].to_numpy()[:, None] == taxa.to_numpy()[None, :]
-        views[rank] = pd.DataFrame(rows.astype(np.float64), index=filled.index, columns=taxa)
+        codes = taxa.get_indexer(filled[rank])
+        rows = np.zeros((len(filled), len(taxa)))
+        rows[codes >= 0, codes[codes >= 0]] = 1.0
+        views[rank] = pd.DataFrame(rows, index=filled.index, columns=taxa)
     return MultiSignatures({rank: view for rank, view in views.items() if view.shape[1]})
 
 
