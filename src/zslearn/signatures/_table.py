@@ -751,7 +751,7 @@ def _nearly_equal(arrays: Sequence[Floats]) -> NDArray[np.bool_]:
     rng = np.random.default_rng(0)
     products, tolerance = np.zeros(len(arrays[0])), 1e-12
     for array in arrays:
-        vector = rng.random(array.shape[1])
+        vector = rng.random(array.shape[1:])
         products += np.nan_to_num(array @ vector)  # NaN of a class that lacks the view
         tolerance += 1e-9 * float(vector.sum())
     order = np.argsort(products)
