@@ -128,11 +128,13 @@ def read_descriptions(
     ----------
     path : path
         A table ``.csv`` or ``.parquet`` with the labels in its first column and texts in the
-        others; a class may have several texts, in several columns or rows, and empty cells are
-        passed over. Or a file ``.json`` that maps each label to a text or a list of texts. Or a
-        file ``.txt`` with one class per line, described by its own name.
+        others, or with columns "class" and "text" among others; a class may have several texts, in
+        several columns or rows, and empty cells are passed over. Or a file ``.json`` that maps each
+        label to a text or a list of texts. Or a file ``.txt`` with one class per line, described by
+        its own name.
     keep_empty : bool, default=False
-        Whether a class may have no text; otherwise that is an error.
+        Whether a class may have no text, and a table only the column "class"; otherwise that is an
+        error.
 
     Returns
     -------
@@ -157,15 +159,18 @@ def read_descriptions(
         found = _described_by_json(path)
     else:
         table = read_table(path)
-        if table.shape[1] < 2:
+        names = [str(name).strip().casefold() for name in table.columns]
+        if {"class", "text"} <= set(names):
+            table = table.iloc[:, [names.index("class"), names.index("text")]]
+        elif len(names) < 2 and not (keep_empty and names == ["class"]):
             raise ValueError(
                 f"{plain(path)}: there are {table.shape[1]} columns; the first holds the labels, "
                 f"the others texts.{separator_hint([str(name) for name in table.columns])}"
             )
-        for row in table.itertuples(index=False, name=None):
+        for place, row in enumerate(table.itertuples(index=False, name=None), 1):
             texts = [text for text in row[1:] if isinstance(text, str) and text.strip()]
             if not isinstance(row[0], str):
-                raise ValueError(f"{plain(path)}: the first column, of labels, has empty cells.")
+                raise ValueError(f"{plain(path)}: row {place} names no class.")
             found.setdefault(row[0], []).extend(texts)
     silent = [label for label, texts in found.items() if not texts and not keep_empty]
     if silent or not found:

@@ -506,7 +506,8 @@ def text_signatures(
     of_class = texts_by_class(descriptions)
     prompts = check_prompts(prompts)
     counts = np.array([len(texts) for texts in of_class.values()])
-    filled = fill_prompts([text for texts in of_class.values() for text in texts], prompts)
+    said = (text for texts in of_class.values() for text in texts)
+    filled = [prompt.replace("{}", text) for text in said for prompt in prompts]
     vectors = encode_text(filled, encoder, cache=cache, progress=progress)
     vectors = vectors.reshape(counts.sum(), len(prompts), -1).mean(axis=1)
     columns = column_names("text", vectors.shape[1])
@@ -530,21 +531,16 @@ def check_prompts(prompts: str | Sequence[str]) -> list[str]:
     return found
 
 
-def fill_prompts(texts: Iterable[str], prompts: Sequence[str]) -> list[str]:
-    """Each text in each prompt; those of a text stand together."""
-    return [prompt.replace("{}", text) for text in texts for prompt in prompts]
-
-
-def texts_by_class(descriptions: Any) -> dict[Any, list[str]]:
+def texts_by_class(descriptions: Any, what: str = "descriptions") -> dict[Any, list[str]]:
     """The texts of each class; an error names the class that has none."""
     if isinstance(descriptions, pd.Series):
         if not descriptions.index.is_unique:
             twice = descriptions.index[descriptions.index.duplicated()].unique()
-            raise ValueError(f"descriptions describes {name_some(twice)} more than once.")
+            raise ValueError(f"{what} has {name_some(twice)} more than once.")
         descriptions = descriptions.to_dict()
     if not isinstance(descriptions, Mapping) or not descriptions:
         raise ValueError(
-            "descriptions must map each label to a text or to several; got "
+            f"{what} must map each label to a text or to several; got "
             f"{'nothing' if isinstance(descriptions, Mapping) else type(descriptions).__name__}."
         )
     return {label: _texts_of(label, texts) for label, texts in descriptions.items()}
