@@ -67,6 +67,8 @@ def test_a_report_of_descriptions(folder, capsys):
     (folder / "d.json").write_text(json.dumps(said))
     X = np.array([[1.0, 0], [1, 0.1], [0, 1]])
     np.savez(folder / "f.npz", X=X, y=np.array(["cat", "dog", "cow"]))
+    assert main(["signatures", "report", "d.json"]) == 0
+    assert "by images" not in capsys.readouterr().out
     words = ["signatures", "report", "d.json", "--features", "f.npz", "-o", "n.csv"]
     assert main(words) == 0
     told = capsys.readouterr().out

@@ -61,7 +61,7 @@ def add_signatures(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Make what a subcommand makes."""
-    if arguments.subcommand != "train-words":
+    if arguments.subcommand != "train-words" and arguments.out is not None:
         check_signature_path(arguments.out)
     arguments.make(arguments)
     return 0
