@@ -70,7 +70,7 @@ def test_classes_and_odds_from_files(problem, tmp_path, monkeypatch, capsys):
     assert "18 classes" in capsys.readouterr().err
     (tmp_path / "d.json").write_text(json.dumps({"a": "x", "b": "y"}))
     assert main([*words, "--max-added", "3"]) == 1
-    assert "3 classes may be added, and 2 have been: 2 more are too many" in one_line(capsys)
+    assert "2 classes have been added, of 3 that may be: 2 more are too many" in one_line(capsys)
 
 
 def test_refusals_are_one_line(model_path, monkeypatch, capsys, tmp_path):

@@ -172,6 +172,12 @@ def read_descriptions(
             if not isinstance(row[0], str):
                 raise ValueError(f"{plain(path)}: row {place} names no class.")
             found.setdefault(row[0], []).extend(texts)
+        said = pd.Series([text for texts in found.values() for text in texts], dtype=object)
+        if len(said) and pd.to_numeric(said, errors="coerce").notna().all():
+            raise ValueError(
+                f"{plain(path)}: every text is a number. This is a table of attributes, not of "
+                "texts (zslearn fit reads one by --signatures)."
+            )
     silent = [label for label, texts in found.items() if not texts and not keep_empty]
     if silent or not found:
         raise ValueError(

@@ -987,11 +987,12 @@ class Recognizer:
 
     def _keep(self, new: Sequence[AddedClass], what: str) -> None:
         """Add classes to those that were added, as many as there may be."""
-        if len(self.snapshot.added) + len(new) > self.limits.added_classes:
+        n_added, most = len(self.snapshot.added), self.limits.added_classes
+        if n_added + len(new) > most:
             raise Refusal(
                 409,
-                f"{self.limits.added_classes} classes may be added, and {len(self.snapshot.added)} "
-                f"have been: {len(new)} more are too many.",
+                f"{n_added} classes have been added, of {most} that may be: {len(new)} more are "
+                "too many. Remove some first.",
             )
         now = self.snapshot.content()
         self._replace(replace(now, classes=(*now.classes, *new)), what)
