@@ -396,7 +396,8 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
         for data, split, version in places
         if not is_published_split(split, str(version))
     }
-    names = summary_metrics(records["metric"])
+    found = summary_metrics(records["metric"])
+    names = [name for name in found if metric_label(name) in summary.mean]
     rows: list[Part] = []
     origins: list[Any] = frame.to_dict("records")
     for position, origin in enumerate(origins):
