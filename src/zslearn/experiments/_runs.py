@@ -37,6 +37,7 @@ from zslearn.experiments._evaluate import (
     by_class,
     compact_curve,
     generalized_metrics,
+    per_class_hits,
     rank_unseen,
     ranked_metrics,
 )
@@ -436,6 +437,7 @@ def tune_and_measure(
     if options.setting == "zsl":
         top = rank_unseen(model, data)
         results["metrics"] = ranked_metrics(data.y_test_unseen, top)
+        results["metrics"] |= per_class_hits(data.y_test_unseen, top)
         if len(data.y_test_seen) and not untested_classes(data):
             # The harmonic mean without calibration is of methods tuned for this setting.
             results["metrics"] |= generalized_metrics(model, data)
