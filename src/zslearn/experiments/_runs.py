@@ -38,6 +38,7 @@ from zslearn.experiments._evaluate import (
     by_class,
     compact_curve,
     generalized_metrics,
+    per_class_hits,
     rank_unseen,
     ranked_metrics,
 )
@@ -448,6 +449,7 @@ def tune_and_measure(
     if options.setting == "zsl":
         top = rank_unseen(model, data)
         results["metrics"] = ranked_metrics(data.y_test_unseen, top)
+        results["metrics"] |= per_class_hits(data.y_test_unseen, top)
         if ranks is not None:
             right = rank_accuracy(data.y_test_unseen, top[:, 0], ranks)[:-1].dropna()
             named = {f"{RANK_ACCURACY}{rank}": float(share) for rank, share in right.items()}
