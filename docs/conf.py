@@ -120,6 +120,18 @@ def _keep_initials(*event: Any) -> None:
     lines[:] = [re.sub(r"^(?=[A-Z]\. )", r"\\", line) for line in lines]
 
 
+def _changelog_in_rst(_app: Any, path: Path, _page: str, content: list[str]) -> None:
+    """CHANGELOG.md is written for readers of the repository as well."""
+    if path.name != "CHANGELOG.md":
+        return
+    text = content[0].partition("\n")[2]  # the page has a title of its own
+    text = re.sub(r"\[(.*?)\]\(docs/(\w+)\.rst\)", r":doc:`\1 <\2>`", text)
+    for sign, line in (("## ", "="), ("### ", "-")):
+        text = re.sub(f"(?m)^{sign}(.*)$", lambda m, c=line: f"{m[1]}\n{c * len(m[1])}", text)
+    content[0] = text
+
+
 def setup(app: Any) -> None:
+    app.connect("include-read", _changelog_in_rst)
     app.connect("autodoc-process-docstring", _keep_initials)
     app.add_html_math_renderer("mathml", (_inline_math, None), (_displayed_math, None))

@@ -86,9 +86,12 @@ def test_the_same_as_standardising_by_hand(animals):
 def test_fit_warns_once_and_says_how(animals):
     X, y, classes, unseen = animals
     trained = ~np.isin(y, unseen)
+    odd = classes.copy()
+    odd.loc["c02"] = 0
     for method in (ESZSL(), CalibratedStacking(ESZSL()), ZeroShotSearchCV(ESZSL(), "fast")):
         with pytest.warns(InputWarning) as said:
-            method.fit(X[trained], y[trained], signatures=classes)
+            method.fit(X[trained], y[trained], signatures=odd)
+        assert len([w for w in said if "'c02' in signatures is all zeros" in str(w.message)]) == 1
         units = [str(w.message) for w in said if "weight_kg" in str(w.message)]
         assert len(units) == 1
         assert "signature_scaling='standard'" in units[0]

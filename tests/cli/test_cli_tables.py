@@ -61,6 +61,17 @@ def test_fit_says_what_it_read(files, capsys):
     assert "classes.csv: yes and no count as 1 and 0 in 8 columns" in lines[0]
     assert "classes.csv: the column 'weight_kg' of the signatures has numbers so" in lines[1]
     assert "--signature-scaling none leaves them" in lines[1]
+    table = pd.read_csv("animals.csv")
+    table.assign(**{"sensor 0": 1e4 * table["sensor 0"]}).to_csv("grams.csv", index=False)
+    leave = ["--signature-scaling", "none", "--feature-scaling", "none"]
+    bench = ["--unseen", "c08", "c09", "--methods", "eszsl", "--setting", "zsl", "--jobs", "1"]
+    for words in (["fit", "grams.csv", *WORDS, *FIT], ["bench", "grams.csv", *WORDS, *bench]):
+        assert main([*words, *leave]) == 0
+        error = capsys.readouterr().err
+        assert "the columns to one unit: --signature-scaling standard.\n" in error
+        assert "the features to one unit: --feature-scaling standard.\n" in error
+        assert "attribute_signatures" not in error
+        assert "make_pipeline" not in error
 
 
 def test_predict_and_evaluate(model, capsys):

@@ -438,7 +438,7 @@ def test_features_from_what_does_not_fit(beasts):
     table, data = beasts
     with pytest.raises(ValueError, match=r"the table has no columns 'a', 'f'; it has 'b', 'c'"):
         data.features_from(table.drop(columns=["a", "f"]))
-    with pytest.raises(ValueError, match=r"not all numbers"):
+    with pytest.raises(ValueError, match=r"columns 'b' are not numbers \('b' has 'x'\)"):
         data.features_from(table.assign(b="x"))
     with pytest.raises(ValueError, match=r"the features have no names"):
         make_zero_shot(random_state=0).features_from(table)
@@ -475,10 +475,25 @@ def test_yes_and_no_are_numbers(words, tmp_path):
             data = load_one(table, source)
         assert data.signatures["furry"].tolist() == [0, 1, 0]
         assert data.X[:2, 2].tolist() == [0, 1]
+        assert data.features_from(table).tolist() == data.X.tolist()
         texts = [str(w.message) for w in said]
         expected = 2 * isinstance(words[0], str) - (source is not classes and words[1] == "TRUE")
         assert len([text for text in texts if "yes and no count as 1 and 0" in text]) == expected
         ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
+    # In `fit`, `predict` and `add_classes` too.
+    X, y = table.drop(columns="species"), table["species"].to_numpy(dtype=str)
+    model = ESZSL().fit(X, y, signatures=classes)
+    model.add_classes({"dog": {"furry": words[1]}}, like="cat")
+    assert model.signature_table_.as_user().loc["dog", "furry"] == 1
+    other = ESZSL().fit(data.X, y, signatures=CLASSES.assign(furry=[0, 1, 0]))
+    found = model.decision_function(X, classes=other.classes_)
+    np.testing.assert_array_equal(found, other.decision_function(data.X))
+
+
+def test_the_word_that_is_no_number_is_named():
+    for words in (["yes", "maybe", "no"], ["1", "2", "maybe"]):
+        with pytest.raises(ValueError, match=r"'furry' are not numbers \('furry' has 'maybe'\)"):
+            load_one(classes=CLASSES.assign(furry=words))
 
 
 def test_numbers_kept_as_objects_are_numbers():
@@ -513,11 +528,14 @@ def test_described_classes_need_no_samples():
 @pytest.mark.parametrize("wrong", ["bee ", "Bee"])
 def test_near_matches_are_named(wrong):
     table = TABLE.assign(species=TABLE["species"].replace("bee", wrong))
-    with pytest.raises(
-        ValueError, match=rf"The index of signatures has 'bee', y has '{wrong}'"
-    ) as e:
-        load_one(table)
-    assert "of type" not in str(e.value)
+    for unseen in (["cat"], None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # it is not said to have no samples
+            with pytest.raises(
+                ValueError, match=rf"The index of signatures has 'bee', y has '{wrong}'"
+            ) as e:
+                load_one(table, unseen_classes=unseen)
+        assert "of type" not in str(e.value)
 
 
 def test_a_code_of_the_label_is_warned_of():

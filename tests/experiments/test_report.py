@@ -190,6 +190,12 @@ def test_published_numbers_stand_beside_ours(tmp_path):
         assert (cell["published"], cell["difference"]) == (0.58, None)
         assert cell["features"] == features
         assert any("no difference is shown" in note for note in found["table"]["notes"])
+    # A data set that the paper does not have is no other version of its splits.
+    write_record(record, tmp_path / "x.json")
+    other = {"dataset": "glyphs", "split_version": "glyphs-1/ns", "features": "gradients"}
+    write_record(record | other, tmp_path / "y.json")
+    notes = data_of(write_report(tmp_path, tmp_path / "page.html"))["table"]["notes"]
+    assert not any("PS1" in note for note in notes)
 
 
 def test_h_means_one_thing(tmp_path):

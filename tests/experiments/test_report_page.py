@@ -229,8 +229,13 @@ def test_several_data_sets_and_a_failure(browser, tmp_path):
     # The paper's numbers can be put away.
     published = tab.locator(f"{TABLE} .paper")
     assert published.count() > 0
-    tab.get_by_label("Published numbers and differences").uncheck()
+    tab.get_by_label("Published numbers", exact=True).uncheck()  # on PS2: no difference
     assert published.count() == 0
+    # Curves of one method on two data sets are told apart.
+    tab.goto(tab.url.partition("#")[0] + "#method/ESZSL")
+    sync_api.expect(tab.locator(".legend button").first).to_contain_text("ESZSL, ")
+    assert sorted(re.findall("CUB|SUN", tab.locator(".legend").inner_text())) == ["CUB", "SUN"]
+    tab.goto(tab.url.partition("#")[0])
     tab.goto(tab.url + "#method/ConSE")
     sync_api.expect(tab.locator("h1")).to_have_text("ConSE")
     assert problems == []
@@ -270,6 +275,7 @@ def test_a_wide_table_fits_the_window(browser, tmp_path):
     assert "area under the seen–unseen curve" in tab.locator(".meanings").inner_text()
     assert "[object" not in tab.locator("main").inner_text()
     assert "Black footed Albatross" in tab.locator("#classes").inner_text()
+    assert tab.get_by_label("Published numbers and differences").is_visible()
     # A method stays in view where the table is scrolled sideways.
     tab.set_viewport_size({"width": 390, "height": 800})
     name = tab.locator(f"{TABLE} tbody th").first

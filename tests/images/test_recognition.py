@@ -66,6 +66,22 @@ def test_what_is_fitted(data):
     )
 
 
+def test_a_factor_that_takes_training_images_their_class_is_left_out(data, monkeypatch):
+    features = of(data.X_train, data.y_train)
+    found = fit_images(features, data.signatures, "eszsl", tune=None)
+    assert found.bias_ != 0
+    monkeypatch.setattr(
+        "zslearn.calibration._stacking.mean_calibration", lambda *_, **__: (1e6, 1.0)
+    )
+    with pytest.warns(InputWarning, match="0 of .* keep their class, .* It is left out"):
+        model = fit_images(features, data.signatures, "eszsl", tune=None)
+    assert model.bias_ == 0
+    np.testing.assert_array_equal(
+        model.decision_function(data.X_test_unseen),
+        found.estimator_.decision_function(data.X_test_unseen),
+    )
+
+
 def test_classes_left_out_choose_the_method(data, monkeypatch, caplog):
     """By the score of the searches; Gaussian EXEM where nothing is tuned."""
     names = tuple(map(str, range(len(data.y_train))))

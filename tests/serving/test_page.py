@@ -179,11 +179,16 @@ def test_refusals_are_shown(open_page, tmp_path):
     tab.get_by_label("Name").fill("scarlet")
     tab.get_by_role("button", name="Add the class").click()
     tab.get_by_text(
-        "Added scarlet. It took 0 of 1 picture. It is described exactly as “red”, which has "
+        "Added scarlet. It is described exactly as “red”, which has "
         "training pictures: nothing in the description tells the two apart."
     ).wait_for()
     tab.get_by_label("Name").fill("scarlet")
     tab.get_by_text("added here: remove it below").wait_for()
+    tab.get_by_label("Name").fill("RED")
+    tab.get_by_text("which differs in capitals alone.").wait_for()
+    tab.get_by_role("button", name="Add the class").click()
+    tab.get_by_text("Added RED.").wait_for()
+    sync_api.expect(tab.locator("#name-note")).to_be_empty()
 
 
 def test_dropped_pictures_and_the_keyboard(open_page):

@@ -54,6 +54,13 @@ def test_missing_values():
     assert dropped.index.tolist() == ["zebra", "tiger", "okapi"]
 
 
+def test_yes_and_no_are_said_once():
+    with pytest.warns(InputWarning, match="yes and no count as 1 and 0") as said:
+        found = attribute_signatures(pd.DataFrame({"x": ["yes", "no"]}, index=["a", "b"]))
+    assert len(said) == 1
+    assert found["x"].tolist() == [1, 0]
+
+
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [

@@ -110,7 +110,7 @@ def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
         if pd.api.types.is_numeric_dtype(dtype):
             continue
         values = [None if _is_missing(v) else v for v in table.iloc[:, place].tolist()]
-        read = _as_numbers(value for value in values if value is not None)
+        read = as_numbers(value for value in values if value is not None)
         if read is None:
             continue
         if any(isinstance(value, str) for value in values):
@@ -133,7 +133,7 @@ def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT
 
 
-def _as_numbers(values: Iterable[Any]) -> Any:
+def as_numbers(values: Iterable[Any]) -> Any:
     """A function from the values of a column to numbers; None where they are others."""
     values = list(values)
     if values and all(
@@ -162,7 +162,9 @@ def refuse_text(table: pd.DataFrame, where: str, advice: str = "") -> None:
         return
     place = next(i for i, name in enumerate(table.columns) if str(name) == others[0])
     values = [value for value in table.iloc[:, place].tolist() if not _is_missing(value)]
-    example = f" ({others[0]!r} has {name_some(values[:1])})" if values else ""
+    # Among yes and no, or numbers, what is neither.
+    odd = [v for v in values if not _reads_as_number(v) and as_numbers([v]) is None]
+    example = f" ({others[0]!r} has {name_some((odd or values)[:1])})" if values else ""
     if not advice and values and all(map(_reads_as_number, values)):
         advice = " They hold numbers written as text: convert them with .astype(float)."
     raise ValueError(

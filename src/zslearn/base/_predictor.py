@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from types import MethodType
 from typing import Any, ClassVar, Self
 
@@ -26,7 +26,7 @@ from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
-from zslearn._utils._columns import refuse_text
+from zslearn._utils._columns import numeric_columns, refuse_text
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn.base._streams import (
@@ -390,8 +390,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
         else:
-            with _naming_text(X):
-                X, y = validate_data(self, X, y, ensure_all_finite=False)
+            X, y = _validated(self, X, y)
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("Input y contains NaN or infinity: every sample needs a label.")
         if y.dtype.kind == "O":
@@ -420,8 +419,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             X.X = self._check_features(X.X, reset=reset)
             return X
         if not is_foreign(X):
-            with _naming_text(X):
-                return validate_data(self, X, reset=reset, ensure_all_finite=False)
+            return _validated(self, X, reset=reset)
         X = plain_tensor(X, "X")
         if len(X.shape) != 2:
             raise ValueError(f"Expected 2D array, got an array of {len(X.shape)} axes instead.")
@@ -439,15 +437,19 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return X
 
 
-@contextmanager
-def _naming_text(X: Any) -> Iterator[None]:
-    """Where features of a DataFrame cannot be read: name the columns of text."""
+def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """What scikit-learn makes of features; a DataFrame may say yes and no, and text is named."""
+    check = partial(validate_data, estimator, ensure_all_finite=False, **options)
     try:
-        yield
+        return check(X, *y)
     except ValueError:
-        if hasattr(X, "infer_objects"):
-            refuse_text(X.infer_objects(), "X")
-        raise
+        if not hasattr(X, "infer_objects"):
+            raise
+        numbers = numeric_columns(X, "X")
+        refuse_text(numbers.infer_objects(), "X")
+        if numbers is X:
+            raise
+    return check(numbers, *y)
 
 
 def _inner_has(name: str) -> Any:

@@ -28,7 +28,7 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._blocks import evenly_spaced
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
-from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._utils._messages import InputWarning, no_user_warnings, warn_user
 from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
 from zslearn.base._weights import fit_weighted
 from zslearn.metrics._curve import seen_unseen_summary
@@ -87,7 +87,8 @@ def checked_folds(
 
 def seen_table(signatures: Any, seen: NDArray[Any]) -> SignatureTable:
     """Signatures of the seen classes alone: unseen ones play no part in a fold."""
-    table = SignatureTable.from_user(signatures, seen)
+    with no_user_warnings():  # the fit on all classes says what is odd
+        table = SignatureTable.from_user(signatures, seen)
     return table.subset(table.positions(seen))
 
 

@@ -59,6 +59,13 @@ def add_options(parser: Any, *rows: tuple[str, Any, Any, str]) -> None:
 
 #: Arguments of the library that options of other names stand for.
 _OTHER_NAMES = {"unseen_classes": "unseen", "labels": "labels-file"}
+#: Lines of Python that an option stands for.
+_CODE = {
+    "signatures = zslearn.signatures.attribute_signatures(signatures, "
+    "signature_scaling='standard')": "signature_scaling=standard",
+    "sklearn.pipeline.make_pipeline(StandardScaler(), method)": "feature_scaling=standard",
+    "'standard', or make_pipeline(StandardScaler(), method)": "standard",
+}
 _ARGUMENT = re.compile(
     r"\b(drop|label|labels|unseen_classes|hold_out|features|class_splits|version|part|"
     r"signature_scaling|feature_scaling)=(?:\[([^\]]*)\]|(?![,;:)…]|\.?(?:\s|$))())?"
@@ -67,6 +74,8 @@ _ARGUMENT = re.compile(
 
 def in_options(message: str) -> str:
     """A message of the library in which arguments are called as the options of a command are."""
+    for code, argument in _CODE.items():
+        message = message.replace(code, argument)
     found = _ARGUMENT.sub(_as_option, message)
     return re.sub(r"\bunseen_classes\b", "--unseen", found).replace(
         "-scaling None", "-scaling none"

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Array
-from zslearn._utils._columns import in_units
+from zslearn._utils._columns import in_units, numeric_columns, refuse_text
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._table import finite_numbers
 from zslearn.signatures._views import MultiSignatures
@@ -491,13 +491,11 @@ class ZeroShotDataset:
                 f"{self.name}: the table has no columns {name_some(missing)}; it has "
                 f"{name_some(columns)}."
             )
-        try:
-            values = [np.asarray(table[name], dtype=float) for name in self.feature_names]
-        except (ValueError, TypeError) as error:
-            raise ValueError(
-                f"{self.name}: the features in the table are not all numbers ({error})."
-            ) from error
-        found: NDArray[Any] = in_units(np.column_stack(values), self.feature_units)
+        arrays = {name: np.asarray(table[name]) for name in self.feature_names.tolist()}
+        frame = numeric_columns(pd.DataFrame(arrays), self.name)
+        refuse_text(frame, self.name)
+        values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+        found: NDArray[Any] = in_units(values, self.feature_units)
         return found
 
     @property

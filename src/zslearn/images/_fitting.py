@@ -31,6 +31,7 @@ from zslearn._utils._messages import (
     name_pairs,
     name_some,
     plain,
+    warn_user,
 )
 from zslearn.base._pipeline import ZeroShotPipeline
 from zslearn.base._predictor import WrapsAnother
@@ -309,7 +310,8 @@ def fit_images(
     """Fit a method on images with labels; classes without images are known by their description.
 
     Hyper-parameters, the calibration factor and the temperature of probabilities are found by
-    leaving out classes that have images.
+    leaving out classes that have images. A factor under which fewer than half as many training
+    images keep their class as without one is left out, which a warning says.
 
     Parameters
     ----------
@@ -411,6 +413,7 @@ def fit_images(
             scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
             chosen_name = fitted_method(model, method)
             _logger.info("%s is taken; AUSUC on classes left out: %s", chosen_name, scores)
+    _take_back_wild_factor(model, X, y, features.thing)
     if none_rate is None and hierarchy is None:
         return model if scaler is None else _behind(scaler, model)
     method_alone = clone(model.estimator_)
@@ -433,6 +436,20 @@ def _hierarchy_of(taxonomy: pd.DataFrame, described: pd.Index) -> pd.DataFrame:
     if missing:
         raise ValueError(f"The taxonomy has no row of {name_some(missing)}.")
     return taxonomy_hierarchy(taxonomy.loc[described])
+
+
+def _take_back_wild_factor(model: Any, X: NDArray[Any], y: NDArray[Any], thing: str) -> None:
+    """Do without a calibration factor that takes their class from most training samples."""
+    if not model.bias_:
+        return
+    right, without = (int(np.sum(one.predict(X) == y)) for one in (model, model.estimator_))
+    if 2 * right < without:
+        warn_user(
+            f"With the calibration factor that left-out classes chose, {right} of {len(y)} "
+            f"training {thing}s keep their class, {without} without it: {len(set(y.tolist()))} "
+            "classes are too few to find it. It is left out."
+        )
+        model.bias_ = 0.0
 
 
 def _scaler(X: NDArray[Any], columns: Any, scaling: str | None) -> Any:

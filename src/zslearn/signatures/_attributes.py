@@ -133,14 +133,14 @@ def attribute_signatures(
     """
     if missing not in ("error", "mean", "drop"):
         raise ValueError(f"missing={missing!r}; there are 'error', 'mean' and 'drop'.")
-    report = attribute_report(table)
+    numbers = _numbers(table)
+    report = attribute_report(numbers)
     lacking = report.missing
     if lacking and missing == "error":
         raise ValueError(
             f"Attributes lack values in {len(lacking)} of {report.n_attributes} columns: "
             f"{name_some(lacking)}. Fill them in, or say missing='mean' or missing='drop'."
         )
-    numbers = _numbers(table)
     left_out = set(lacking) if missing == "drop" else set(report.empty)
     if drop_constant:
         left_out |= set(report.constant)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats, is_foreign, to_numpy, unit_rows
 from zslearn._utils._columns import (
     SCALING,
+    as_numbers,
     check_scaling,
     columns_named,
     dominating_columns,
@@ -720,8 +721,9 @@ class SignatureTable:
 
 def _number(value: Any, attribute: Any, label: Any) -> float:
     """A value of a signature as a number; the error says whose it is."""
+    read = as_numbers([value]) or float
     try:
-        return float(value)
+        return read(value)
     except (TypeError, ValueError):
         raise ValueError(
             f"The attribute {attribute!r} of {label!r} is no number: {value!r}."

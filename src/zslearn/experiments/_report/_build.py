@@ -34,6 +34,7 @@ from zslearn.datasets._xlsa17 import XLSA17
 from zslearn.experiments._examples import Images, data_uri, thumbnail
 from zslearn.experiments._methods import METHODS
 from zslearn.experiments._names import (
+    PUBLISHED_SPLIT_VERSION,
     canonical_dataset,
     canonical_method,
     is_drawn,
@@ -418,7 +419,7 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
         for i, name in enumerate(names)
     ]
     heads = ["signatures" if name == "semantic" else name for name in where]
-    notes = _notes(summary, records, rows)
+    notes = _notes(summary, records, rows, set(of_paper["dataset"]))
     return {"where": heads, "metrics": metrics, "rows": rows, "notes": notes}
 
 
@@ -479,18 +480,23 @@ def _cells(
     return cells
 
 
-def _notes(summary: RunSummary, records: pd.DataFrame, rows: list[Part]) -> list[str]:
+def _notes(
+    summary: RunSummary, records: pd.DataFrame, rows: list[Part], published: set[str]
+) -> list[str]:
     notes = [f"Numbers are the {summary.runs}."] if summary.runs else []
     notes += summary.notes
     cells = [cell for row in rows for cell in row["cells"] if cell["published"] is not None]
     if not cells:
         return notes
-    of_paper = records[records["split"].str.casefold() != "own"]
-    versions = np.unique([short_version(str(v)) for v in of_paper["split_version"]]).tolist()
-    if versions != ["PS1"]:
+    of_paper = records[
+        (records["split"].str.casefold() != "own")
+        & records["dataset"].astype(str).map(canonical_dataset).isin(published)
+    ]
+    versions = {short_version(str(v)) for v in of_paper["split_version"]}
+    if others := sorted(versions - {PUBLISHED_SPLIT_VERSION}):
         notes.append(
-            "Published numbers are on version PS1 of the new splits; these runs are on "
-            f"{', '.join(map(text, versions))}, where no difference is shown."
+            f"Published numbers are on version {PUBLISHED_SPLIT_VERSION} of the new splits; no "
+            f"difference is shown for runs on {', '.join(map(text, others))}."
         )
     others = sorted({cell["features"] for cell in cells} - {""})
     if others:

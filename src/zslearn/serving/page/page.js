@@ -408,12 +408,14 @@ async function addClass(event) {
     describeFor(null);
     if (pending) await giveTo(pending, added.name);
     await modelChanged();
-    const took = state.pictures.filter((picture) => picture.best === added.name && before.get(picture) !== added.name).length;
+    const pictures = state.pictures.filter((picture) => picture.features);
+    const took = pictures.filter((picture) => picture.best === added.name && before.get(picture) !== added.name).length;
     say("describe-message", "Added " + added.name + "." +
-      (state.pictures.length ? " It took " + took + " of " + countOf(state.pictures.length, "picture") + "." : "") +
+      (pictures.length ? " It took " + took + " of " + countOf(pictures.length, "picture") + "." : "") +
       (added.same_as ? " " + sameAs(added.same_as) : ""));
     showTrial(null);
     $("name").value = "";
+    checkName();
     $("text").value = "";
   } catch (error) {
     say("describe-message", error.message, true);
@@ -746,7 +748,9 @@ function reasonList(why) {
     near.append(...why.pictures.map((picture) => {
       const item = make("li");
       const image = make("img", "thumb");
-      item.append(image, make("span", "", picture.label));
+      const label = make("span");
+      for (const part of picture.label.split(/(?<=[_ ./-])/)) label.append(part, make("wbr"));
+      item.append(image, label);
       showTraining(image, picture.name);
       return item;
     }));

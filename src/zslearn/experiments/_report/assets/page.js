@@ -93,6 +93,7 @@ function methodPage(position) {
       el("dd", {}, number(cell.mean), cell.deviation === null ? null : el("small", {}, ` ± ${number(cell.deviation)}`), paper));
   }));
   const curves = DATA.groups.flatMap((_, i) => curveRuns(i)).filter((run) => run.method === position);
+  if (several(curves.map((run) => run.group))) curves.forEach((run) => { run.label += `, ${DATA.groups[run.group].label}`; });
   const searched = runs.filter((run) => run.landscape !== null);
   return [
     el("p", { class: "crumb" }, el("a", { href: "#results" }, "Results"), " / method"),

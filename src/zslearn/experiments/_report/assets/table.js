@@ -114,7 +114,8 @@ function mainTable() {
   }));
   if (anyPublished) {
     const box = el("input", { type: "checkbox", checked: true, onchange: () => draw(box.checked) });
-    controls.append(el("label", { class: "check" }, box, "Published numbers and differences"));
+    const anyDifference = table.rows.some((row) => row.cells.some((cell) => cell.difference !== null));
+    controls.append(el("label", { class: "check" }, box, `Published numbers${anyDifference ? " and differences" : ""}`));
   }
   draw(anyPublished);
   const meanings = table.metrics.map((m) => [el("dt", {}, m.label), el("dd", {}, m.meaning)]);
