@@ -45,6 +45,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
 from zslearn._utils._array import (
     Array,
@@ -66,6 +67,7 @@ from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.calibration._unlabelled import (
     TRUSTS,
+    USUAL_TRUST,
     Adaptation,
     LeftOut,
     Scored,
@@ -366,8 +368,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         A search finds it where its folds give some samples of the classes that are left out back.
     unlabelled_trust : "cv" or float, default="cv"
         The same for an image without a label, times the probability that it is of the class; used
-        by :meth:`adapt` alone. "cv" finds it in `fit`, on seen classes that are left out, which
-        takes three further fits; the fits of a grid leave it out.
+        by :meth:`adapt` alone, which leaves the model as it is with 0. "cv" finds it in `fit`, on
+        seen classes that are left out, which takes three further fits; the fits of a grid leave it
+        out. A search finds it where its folds give the images of classes left out without labels.
     whitened_norm : bool, default=True
         Whether whitened samples are brought to a common norm. In fewer than eight dimensions, that
         is with fewer than nine seen classes, they never are.
@@ -486,7 +489,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "layers": [Options(Integral, {1, 2})],
         "trust": [Interval(Real, 0, 1, closed="right")],
         "image_trust": [Interval(Real, 0, 1, closed="right")],
-        "unlabelled_trust": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="right")],
+        "unlabelled_trust": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="both")],
         "whitened_norm": ["boolean"],
         "select": [StrOptions({"loo", "evidence", "views"}), None],
         "variance": [StrOptions({"shared", "predictive"})],
@@ -922,13 +925,30 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     ) -> Floats:
         """Scores of whitened images for some classes, once they have been listened to."""
         signatures, labels = signatures[candidates], labels[candidates]
-        adapted = copy.copy(self)
+        adapted = self
         if trust:
-            within = pile[:, : len(self.center_)]
-            sums = self._sums_of_pile(lambda: [within], signatures, labels, trust)
-            assert sums is not None
-            adapted._unlabelled = ClassExamples(labels, trust * sums.counts, sums.means)
+            adapted = self._after(pile[:, : len(self.center_)], signatures, labels, trust)
         return np.asarray(self._of_whitened(pile) @ adapted.synthesize(signatures, labels).T)
+
+    def _after(self, z: Array, signatures: Signatures, labels: NDArray[Any], trust: float) -> Self:
+        """A copy that has listened to whitened images; its classes are not described anew."""
+        sums = self._sums_of_pile(lambda: [z], signatures, labels, trust)
+        adapted = copy.copy(self)
+        if sums is not None:
+            adapted._unlabelled = ClassExamples(labels, trust * sums.counts, sums.means)
+        return adapted
+
+    def _listen_to(self, rows: EmbeddedRows, classes: NDArray[Any]) -> Self:
+        """As :meth:`adapt`, for a search: rows are embedded once, and nothing is reported."""
+        table, n_dims = self._described.table, len(self.center_)
+        table = table.subset(table.positions(np.sort(classes)))
+        described = table.normalized(self.signature_scale_, keep_views=True)
+        trust = USUAL_TRUST if self.unlabelled_trust == "cv" else float(self.unlabelled_trust)
+        first = n_dims if self.variance == "predictive" else 0
+        z = rows.embedded_by(self._embedding())[:, first : first + n_dims]
+        adapted = self._after(z, described, table.labels, trust)
+        adapted._describe(self._described.table)
+        return adapted
 
     def _describe_again(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
         """Make the parameters of some described classes anew; `before` had a column each."""
