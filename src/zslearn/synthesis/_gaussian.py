@@ -319,6 +319,12 @@ def _confirmed_ratio(found: Floats, stated: Floats, n_classes: int) -> Floats:
     return (n_classes * each + _RATIO_CLASSES * overall) / (n_classes + _RATIO_CLASSES)
 
 
+def _share_left(before: ClassGaussians, after: ClassGaussians) -> Floats:
+    """The share of the variance of each class mean, over all dimensions, that samples leave."""
+    total = before.variances.sum(axis=1)
+    return after.variances.sum(axis=1) / np.where(total > 0, total, 1.0)
+
+
 # What `select` chooses from.
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
 _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -1096,7 +1102,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             counts = self._unlabelled.counts[at]
             found = posterior(prior, counts, self._unlabelled.means[at])
             known.means[rows], known.variances[rows] = found.means, found.variances
-            as_unseen[rows] *= (1 / (1 + counts[:, None] * prior.variances)).mean(axis=1)
+            as_unseen[rows] *= _share_left(prior, found)
         return known, as_unseen
 
     def _confirmed(self, known: ClassGaussians, as_unseen: Floats) -> ClassGaussians:
@@ -1130,9 +1136,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         unknown = is_among(labels[rows], self._undescribed)
         m[unknown], v[unknown] = 0.0, (self.exemplars_[~self._few] ** 2).mean(axis=0)
         worth = np.where(few, self.image_trust, self.trust) * counts
-        found = posterior(ClassGaussians(m, v), worth, self._examples.means[at])
+        known = ClassGaussians(m, v)
+        found = posterior(known, worth, self._examples.means[at])
         means[rows], variances[rows] = found.means, found.variances
-        as_unseen[rows] = np.where(few, (found.variances / v).mean(axis=1), 0.0)
+        as_unseen[rows] = np.where(few, _share_left(known, found), 0.0)
         return ClassGaussians(means, variances), as_unseen
 
     def class_gaussians(self) -> tuple[Floats, Floats]:
