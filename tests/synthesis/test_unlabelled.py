@@ -221,10 +221,7 @@ def test_choice_needs_a_gain_and_no_loss_elsewhere():
     scores = np.full((3, 3, 1 + len(TRUSTS)), 0.5)
     scores[:, 0, 1:] = [0.6, 0.7, 0.8, 0.9]
     assert _chosen(scores) == TrustChoice(TRUSTS[3], 0.5, pytest.approx(0.9))
-    # What is gained with piles of other kinds counts as much.
-    scores[:, 1, 3] = 0.65
-    assert _chosen(scores).trust == TRUSTS[2]
-    scores[:, 1, 3:] = [0.5, 0.4]
+    scores[:, 1, 4] = 0.4
     assert _chosen(scores).trust == TRUSTS[2]
     scores[:, 2, 1:] = 0.4
     refused = _chosen(scores)

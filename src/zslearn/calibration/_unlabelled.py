@@ -175,12 +175,12 @@ def choose_trust(folds: Iterable[tuple[LeftOut, Scored]]) -> dict[str, TrustChoi
 
 
 def _chosen(scores: Floats) -> TrustChoice:
-    """The best trust over all kinds of piles, of those that gain by all candidates, lose by none."""
+    """The best trust where all candidates are in the pile, of those that lose nothing elsewhere."""
     gains = scores[..., 1:] - scores[..., :1]
     mean = gains.mean(axis=0)
     error = gains.std(axis=0) / np.sqrt(max(len(gains) - 1, 1))
     allowed = (mean[0] > error[0]) & (mean[1:] >= -error[1:]).all(axis=0)
-    best = int(np.where(allowed, mean.mean(axis=0), -np.inf).argmax())
+    best = int(np.where(allowed, mean[0], -np.inf).argmax())
     # Of a refusal, what would have been gained where the pile holds all.
     shown = best if allowed.any() else int(mean[0].argmax())
     before, after = scores[:, 0, 0].mean(), scores[:, 0, 1 + shown].mean()
