@@ -8,6 +8,8 @@ VENV ?= .venv
 EXTRAS ?=
 BIN := $(VENV)/bin
 comma := ,
+# Bytecode is written even where the environment forbids it: tests start many processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 # $(call stamp,extras): the file that says that these extras are installed.
 stamp = $(VENV)/.installed-$(subst $(comma),-,$(1))
@@ -43,7 +45,7 @@ MINUTES ?= 5
 fuzz: $(call stamp,$(TEST_EXTRAS))
 	ZSLEARN_FUZZ_MINUTES=$(MINUTES) $(PYTEST) tests/fuzz
 
-lint: $(call stamp,dev)
+lint: $(call stamp,$(TEST_EXTRAS))
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -76,7 +78,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-%: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(subst -,$(comma),$*)]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(subst -,$(comma),$*)]"
 	@touch $@
 
 $(VENV)/.playwright: $(BIN)/python

@@ -227,11 +227,17 @@ def results(model: Any, data: Any, factor: float | None = None) -> dict[str, flo
 
     scores = GeneralizedScores.of(model, data)
     unseen = ~np.isin(scores.classes, data.seen_classes)
-    on_unseen = scores.scores[-len(data.y_test_unseen) :, unseen]  # these samples come last
-    conventional = scores.classes[unseen][on_unseen.argmax(axis=1)]
+    y = data.y_test_unseen
+    on_unseen = scores.scores[-len(y) :, unseen]  # these samples come last
+    top = scores.classes[unseen][np.argsort(-on_unseen, axis=1, kind="stable")[:, :5]]
+    of_classes = per_class_accuracy(y, top[:, 0], average=None)
+    five = np.where((top == y[:, None]).any(axis=1), y, top[:, 0])
     found = scores.measure(factor or 0.0)
     values = {
-        "T1": per_class_accuracy(data.y_test_unseen, conventional),
+        "T1": of_classes.mean(),
+        # Half of a 95 % interval over classes.
+        "T1 interval": 1.96 * of_classes.std(ddof=1) / len(of_classes) ** 0.5,
+        "T5": per_class_accuracy(y, five),
         "U": found["unseen"],
         "S": found["seen"],
         "H": found["harmonic"],

@@ -19,7 +19,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 # Scripts that count processor seconds, of which threads that wait for each other take some too.
-COUNTING = ("classes", "curve", "exem", "scoring")
+COUNTING = ("classes", "curve", "exem", "scoring", "words")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 

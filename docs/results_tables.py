@@ -1,19 +1,20 @@
 """Tables of the results pages from records: ``python docs/results_tables.py RUNS DEVIATIONS``.
 
 RUNS holds the records of ``zslearn bench CUB …``, ``zslearn bench glyphs …`` and ``zslearn bench
-symbols …`` (a folder that benchmarks/symbols_data.py makes); DEVIATIONS those of runs under
+icons …`` (a folder that benchmarks/icons_data.py makes); DEVIATIONS those of runs under
 protocols that differ from the default in one part. One file of rows is written to docs/results
 for each table, and the picture of accuracy against seconds to docs/images; numbers in sentences are
 taken from these tables (docs/numbers_in_prose.py). Methods since the paper come from
-benchmarks/results/rivals_cuda.json.
+benchmarks/results/rivals_cuda.json. Without DEVIATIONS only the table of the icons is written.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ OUT = Path(__file__).parent / "results"
 HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"
 #: Metric, setting, factor and digits of a column.
 ACCURACY = ("per_class_accuracy", "zsl", 100, 1)
+TOP_5 = ("per_class_hit_at_5", "zsl", 100, 1)
 AUSUC = ("ausuc", "gzsl", 1, 3)
 PLAIN_H = ("harmonic", "zsl", 1, 3)
 OWN_H = ("harmonic", "gzsl", 1, 3)
@@ -62,13 +64,14 @@ class Results:
 
     def cell(self, method: str, column: tuple[str, str, int, int], *, spread: bool = True) -> str:
         """Mean and, of several runs, standard deviation."""
-        values, digits = self.values(method, column), column[3]
-        if not len(values):
-            return "–"
+        values = self.values(method, column)
+        return self.shown(values, column[3], spread=spread) if len(values) else "–"
+
+    @staticmethod
+    def shown(values: np.ndarray, digits: int, *, spread: bool = True) -> str:
+        """Mean and, of several runs, standard deviation."""
         text = f"{values.mean():.{digits}f}"
-        if spread and len(values) > 1:
-            text += f" ± {values.std(ddof=1):.{digits}f}"
-        return text
+        return f"{text} ± {values.std(ddof=1):.{digits}f}" if spread and len(values) > 1 else text
 
     def methods(self) -> list[str]:
         """Methods with a record, in the order of the tables."""
@@ -223,20 +226,40 @@ NONE = pd.Series([np.nan])
 COLUMNS = "accuracy; U; S; H; H calibrated; best H; AUSUC; seconds; seeds"
 
 
-def beyond(results: Results, found: pd.DataFrame) -> Iterator[str]:
-    """Ours, then the rivals: accuracy, U, S and H without a factor, H with one, AUSUC, seconds."""
-    yield f"method; {COLUMNS}"
-    for method in BESIDE:
-        if not len(results.values(method, AUSUC)):
+def beyond(results: Results, found: pd.DataFrame, *, of_concepts: bool = False) -> Iterator[str]:
+    """Ours, then the rivals: accuracy, U, S and H without a factor, H with one, AUSUC, seconds.
+
+    `of_concepts`: all methods, with the interval over unseen classes, and the first five.
+    """
+    extra = ["interval", "top 5"] if of_concepts else []
+    first, _, rest = COLUMNS.partition("; ")
+    yield "; ".join(["method", first, *extra, rest])
+    for method in results.methods() if of_concepts else BESIDE:
+        seconds = _seconds(results, method)
+        if not len(results.values(method, AUSUC)) and np.isnan(seconds):
             continue
         cells = [results.cell(method, ACCURACY)]
+        if of_concepts:
+            widths = [_half_width(record["per_class"]) for record in _of_unseen(results, method)]
+            cells += [f"± {100 * np.mean(widths):.1f}" if widths else "–"]
+            cells += [results.cell(method, TOP_5)]
         cells += [results.cell(method, (n, "gzsl", 1, 3), spread=False) for n in ("unseen", "seen")]
         cells += [results.cell(method, column) for column in (OWN_H, CALIBRATED)]
         cells += [results.cell(method, BEST_H, spread=False), results.cell(method, AUSUC)]
-        cells += [f"{_seconds(results, method):.0f}", results.n_seeds(method)]
+        cells += ["–" if np.isnan(seconds) else f"{seconds:.0f}", results.n_seeds(method)]
         yield "; ".join([name(method), *cells])
     for method, rows in found.groupby("name", sort=False):
-        yield "; ".join([str(method), *_rival_cells(rows)])
+        cells = _rival_cells(rows)
+        if of_concepts:
+            top_5 = Results.shown(100 * rows["T5"].to_numpy(), 1)
+            cells[1:1] = [f"± {100 * rows['T1 interval'].mean():.1f}", top_5]
+        yield "; ".join([str(method), *cells])
+
+
+def _half_width(accuracies: dict[str, float]) -> float:
+    """Half of a 95 % interval of the mean over classes."""
+    values = np.array(list(accuracies.values()))
+    return float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
 
 
 #: On CUB, split ns, as the authors report it: accuracy, U, S, H in per cent.
@@ -280,26 +303,11 @@ def gaussian(results: dict[str, Results]) -> Iterator[str]:
         yield "; ".join([label, *cells])
 
 
-def draws(parts: Sequence[Results]) -> Iterator[str]:
-    """Each method on each draw of the icons, without spread, and the mean of the draws."""
-    labels = [*(f"draw {k}" for k in range(len(parts))), "mean"]
-    named = {"accuracy": ACCURACY, "AUSUC": AUSUC, "H": OWN_H}
-    yield "; ".join(["method", *(f"{kind}, {label}" for kind in named for label in labels)])
-    for method in BESIDE:
-        if not all(len(part.values(method, AUSUC)) for part in parts):
-            continue
-        cells = [name(method)]
-        for column in named.values():
-            means = [float(np.mean(part.values(method, column))) for part in parts]
-            cells += [f"{mean:.{column[3]}f}" for mean in (*means, np.mean(means))]
-        yield "; ".join(cells)
-
-
 def with_largest(rows: Iterator[str]) -> Iterator[str]:
     """The same rows; of accuracy, H and AUSUC the largest of the table in bold."""
     head, *table = ([cell.strip() for cell in row.split(";")] for row in rows)
     for at, column in enumerate(head):
-        if column.split(",")[0] in ("accuracy", "H", "H calibrated", "best H", "AUSUC"):
+        if column.split(",")[0] in ("accuracy", "top 5", "H", "H calibrated", "best H", "AUSUC"):
             means = [row[at].split(" ")[0] for row in table]
             largest = max((mean for mean in means if mean != "–"), key=float, default="")
             for row, mean in zip(table, means, strict=True):
@@ -309,9 +317,7 @@ def with_largest(rows: Iterator[str]) -> Iterator[str]:
 
 def _rival_cells(rows: pd.DataFrame) -> list[str]:
     def cell(column: str, factor: int = 1, digits: int = 3, *, spread: bool = True) -> str:
-        values = factor * rows[column].to_numpy()
-        text = f"{values.mean():.{digits}f}"
-        return f"{text} ± {values.std(ddof=1):.{digits}f}" if spread and len(values) > 1 else text
+        return Results.shown(factor * rows[column].to_numpy(), digits, spread=spread)
 
     return [
         cell("T1", 100, 1),
@@ -330,13 +336,17 @@ def _rival_cells(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def _seconds(results: Results, method: str) -> float:
-    """Seconds of search and fit in the conventional setting, one core: the median of the runs."""
+def _of_unseen(results: Results, method: str) -> list[Any]:
+    """Whole records of a method in the conventional setting."""
     rows = results.records
     files = rows[(rows.method == method) & (rows.setting == "zsl")].file.unique()
-    folder = Path(sys.argv[1])
-    times = [json.loads((folder / f).read_text(encoding="utf-8"))["times"] for f in files]
-    return float(np.median([time["tune_and_fit"] for time in times])) if times else np.nan
+    return [json.loads(Path(sys.argv[1], file).read_text(encoding="utf-8")) for file in files]
+
+
+def _seconds(results: Results, method: str) -> float:
+    """Seconds of search and fit in the conventional setting, one core: the median of the runs."""
+    times = [record["times"]["tune_and_fit"] for record in _of_unseen(results, method)]
+    return float(np.median(times)) if times else np.nan
 
 
 def dates(records: pd.DataFrame) -> Iterator[str]:
@@ -361,13 +371,27 @@ def points(results: Results, found: pd.DataFrame) -> Iterator[Point]:
 
 
 def main() -> None:
-    """Write every table."""
-    runs, varied = (read_records(folder) for folder in sys.argv[1:3])
+    """Write the table of the icons, and with records of deviations every other one."""
+    runs, found = read_records(sys.argv[1]), rivals()
+    every = Results(runs).where(protocol="default", grid="fast")
+    of_icons = beyond(every.where(dataset="icons"), found[found.on == "icons"], of_concepts=True)
+    tables = {"beyond_icons": with_largest(of_icons)}
+    if len(sys.argv) > 2:
+        tables |= other_tables(runs, read_records(sys.argv[2]), found)
+    OUT.mkdir(exist_ok=True)
+    for table, rows in tables.items():
+        lines = "".join(f"   {row}\n" for row in rows)
+        (OUT / f"{table}.inc").write_text(HEAD + lines, encoding="utf-8")
+
+
+def other_tables(
+    runs: pd.DataFrame, varied: pd.DataFrame, found: pd.DataFrame
+) -> dict[str, Iterator[str]]:
+    """Tables of CUB and glyphs; the picture is drawn."""
     for frame in (runs, varied):
         frame["semantic"] = frame.semantic.fillna("")
     every = Results(runs).where(protocol="default", grid="fast")
     of_glyphs = every.where(dataset="glyphs", split="ns")
-    of_symbols = every.where(dataset="symbols")
     runs = runs[runs.dataset == "CUB"]
     results = Results(runs)
     proposed = results.where(split="ns")
@@ -387,14 +411,10 @@ def main() -> None:
         "class_splits": class_splits(of_splits),
         "signatures": signatures(proposed.where(protocol="default", grid="fast")),
     }
-    found = rivals()
     of_kinds = proposed.where(protocol="default", grid="fast")
     ours_by_data = {f"CUB, {label}": of_kinds.where(semantic=kind) for kind, label in KINDS.items()}
-    ours_by_data |= {"glyphs": of_glyphs, "symbols": of_symbols}
-    fresh = [every.where(dataset=f"symbols{k}") for k in (1, 2)]
-    of_draws = {f"symbols, draw {k}": part for k, part in enumerate(fresh, start=1)}
-    tables["gaussian"] = gaussian(ours_by_data | of_draws)
-    tables["beyond_draws"] = with_largest(draws([of_symbols, *fresh]))
+    ours_by_data["glyphs"] = of_glyphs
+    tables["gaussian"] = gaussian(ours_by_data)
     tables["reported"] = reported(found[found.on == "CUB, attributes"])
     for label, part in ours_by_data.items():
         place = label.removeprefix("CUB, ")
@@ -404,10 +424,7 @@ def main() -> None:
         for label in ("CUB, attributes", "CUB, sentences")
     }
     draw(panels, OUT.parent / "images" / "beyond.png")
-    OUT.mkdir(exist_ok=True)
-    for table, rows in tables.items():
-        lines = "".join(f"   {row}\n" for row in rows)
-        (OUT / f"{table}.inc").write_text(HEAD + lines, encoding="utf-8")
+    return tables
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def _mlp() -> ExemplarMLP:
 
 
 def _adversarial(kind: type[Any]) -> Any:
-    return kind(hidden_size=256, n_epochs=40, learning_rate=1e-3, n_critic=2, batch_size=32)
+    return kind(hidden_size=32, n_epochs=4, n_critic=2, batch_size=32)
 
 
 # Networks that train in a second.
@@ -37,7 +37,7 @@ _CADA_VAE = {
     "n_unseen_latents": 40,
 }
 
-_GRAPH = {"learning_rate": 1e-2, "max_iter": 60}
+_GRAPH = {"learning_rate": 2e-2, "max_iter": 40}
 _GCNZ = {**_GRAPH, "hidden_sizes": (16, 16)}
 _TWO_LAYERS = {**_GRAPH, "hidden_size": 32, "dropout": 0.1}
 

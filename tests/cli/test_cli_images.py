@@ -102,6 +102,13 @@ def test_taxa(model, capsys):
     (model.parent / "torn.csv").write_text("class,a,b\nred,x,y\nblue,z,y\n")
     assert main(["evaluate", "m.zsl", "new", "--taxonomy", "torn.csv"]) == 1
     assert "'y' is in more than one a" in capsys.readouterr().err
+    (model.parent / "odds.json").write_text('{"red": 1e9}')
+    words = ["predict", "m.zsl", "new", "--prior", "odds.json", "--out", "p.csv"]
+    assert main(words) == 0
+    assert set(pd.read_csv("p.csv")["class"]) == {"red"}
+    (model.parent / "odds.json").write_text('{"rde": 2}')
+    assert main(words) == 1
+    assert "'rde'" in capsys.readouterr().err
 
 
 def test_explain(model, capsys):
@@ -297,7 +304,7 @@ def test_tune_and_leave_out(folder, capsys):
         (["fit", "train", "--describe", "classes.txt"], "There is no file classes.txt"),
         (
             ["fit", "train", "--describe", "few.csv"],
-            "no column 'text'; the first line names 'class', 'r'",
+            "few.csv: every text is a number. This is a table of attributes",
         ),
         (["fit", "train", "--describe", "said.csv", "--text-encoder", "usee"], "no encoder 'usee'"),
         (

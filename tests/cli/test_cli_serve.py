@@ -47,7 +47,7 @@ def test_classes_and_odds_from_files(problem, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(uvicorn.Server, "run", lambda server: None)
     monkeypatch.setattr(
         "zslearn.serving._recognizer.text_signatures",
-        lambda said, *_, **__: pd.DataFrame([[float(len(said["new"]))] * 8]),
+        lambda said, *_, **__: pd.DataFrame([[float(len(texts))] * 8 for texts in said.values()]),
     )
     names = problem.signatures.index.tolist()
     model = CalibratedStacking(ESZSL(), temperature="cv")
@@ -63,9 +63,14 @@ def test_classes_and_odds_from_files(problem, tmp_path, monkeypatch, capsys):
     (tmp_path / "p.json").write_text("[1]")
     assert main([*words, "--prior", str(tmp_path / "p.json")]) == 1
     assert "p.json must map classes to their odds" in one_line(capsys)
-    (tmp_path / "d.json").write_text(json.dumps({"new yeti": ["a"] * 101}))
-    assert main(words) == 1
-    assert "d.json: text: give text, or a list of at most 100" in one_line(capsys)
+    # Files may say more of a class than requests.
+    (tmp_path / "d.json").write_text(json.dumps({"new yeti": ["a"] * 101, "yeti": "again"}))
+    (tmp_path / "r.csv").write_text("class,kind\nyeti,ape\n")
+    assert main([*words, "--taxonomy", str(tmp_path / "r.csv")]) == 0
+    assert "18 classes" in capsys.readouterr().err
+    (tmp_path / "d.json").write_text(json.dumps({"a": "x", "b": "y"}))
+    assert main([*words, "--max-added", "3"]) == 1
+    assert "2 classes have been added, of 3 that may be: 2 more are too many" in one_line(capsys)
 
 
 def test_refusals_are_one_line(model_path, monkeypatch, capsys, tmp_path):

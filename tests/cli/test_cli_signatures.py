@@ -67,6 +67,8 @@ def test_a_report_of_descriptions(folder, capsys):
     (folder / "d.json").write_text(json.dumps(said))
     X = np.array([[1.0, 0], [1, 0.1], [0, 1]])
     np.savez(folder / "f.npz", X=X, y=np.array(["cat", "dog", "cow"]))
+    assert main(["signatures", "report", "d.json"]) == 0
+    assert "by images" not in capsys.readouterr().out
     words = ["signatures", "report", "d.json", "--features", "f.npz", "-o", "n.csv"]
     assert main(words) == 0
     told = capsys.readouterr().out
@@ -116,6 +118,19 @@ def test_hierarchy(folder):
     assert main(["signatures", "hierarchy", "--wnids", "wnids.txt", "--wordnet", "wordnet",
                  "-o", "s.csv"]) == 0  # fmt: skip
     assert read_signature_table("s.csv").shape == (2, 1)
+
+
+def test_taxonomy(folder, capsys):
+    (folder / "ranks.csv").write_text("class,order,family\na,x,f\nb,,f\nc,y,\n")
+    assert main(["signatures", "taxonomy", "ranks.csv", "-o", "s.csv"]) == 0
+    found = read_signature_table("s.csv")
+    assert found.columns.tolist() == ["order: x", "order: y", "family: f"]
+    assert found.loc["b"].tolist() == [1, 0, 1]
+    (folder / "ranks.csv").write_text("class,order,family\na,x,f\nb,y,f\n")
+    assert main(["signatures", "taxonomy", "ranks.csv", "-o", "s.csv"]) == 1
+    assert "ranks.csv: The family 'f' is in more than one order: 'x', 'y'" in (
+        capsys.readouterr().err
+    )
 
 
 def test_attributes(folder, capsys):
@@ -214,7 +229,7 @@ def test_descriptions_in_several_columns_and_rows(tmp_path):
     [
         ("d.csv", "label,a\nx,\n", "1 classes have no text: 'x'"),
         ("d.csv", "label\nx\n", "there are 1 columns"),
-        ("d.csv", "label,a\n,b\n", "has empty cells"),
+        ("d.csv", "label,a\n,b\n", "row 1 names no class"),
         ("d.csv", "label,a\n", "describes no class"),
         ("d.json", "[1]", "must map each label"),
         ("d.json", '{"x": 3}', "must map each label"),

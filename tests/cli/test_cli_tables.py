@@ -129,6 +129,15 @@ def test_tune_and_none(files, capsys):
     words_of_auto = ["fit", "grams.csv", *WORDS, "--tune", "none", "--out", "a.zsl"]
     assert main(words_of_auto) == 0
     assert read_model("a.zsl").about["method"] == "Gaussian EXEM"
+    ranks = [f"c{i:02d},kind {i % 3}\n" for i in range(12)]
+    (files / "ranks.csv").write_text("".join(["class,kind\n", *ranks]))
+    assert main(["fit", *words, "--taxonomy", "ranks.csv", "--none", "0.2"]) == 1
+    assert "give --none or --taxonomy" in capsys.readouterr().err
+    assert main(["fit", *words, "--taxonomy", "ranks.csv", "--out", "r.zsl"]) == 0
+    assert "of samples are of the taxon that is named" in " ".join(capsys.readouterr().out.split())
+    assert main(["predict", "r.zsl", "new.csv", "--out", "p.csv"]) == 0
+    nodes = {word for line in ranks for word in line.strip().split(",")}
+    assert set(pd.read_csv("p.csv")["surely"]) <= nodes | {"(all classes)"}
     assert main(["fit", *words, "--none", "0.2", "--out", "n.zsl"]) == 0
     assert "of samples of known classes are taken for none" in " ".join(
         capsys.readouterr().out.split()

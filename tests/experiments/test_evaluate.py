@@ -6,9 +6,18 @@ import pytest
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.experiments import evaluate
-from zslearn.experiments._evaluate import GeneralizedScores, by_class
+from zslearn.experiments._evaluate import GeneralizedScores, by_class, per_class_hits
 from zslearn.experiments._methods import METHODS
 from zslearn.metrics import ausuc, per_class_accuracy
+
+
+def test_hits_count_each_class_once():
+    y = np.array(["a", "a", "a", "b"])
+    top = np.array([["a", "b", "c"], ["c", "a", "b"], ["c", "b", "a"], ["a", "c", "b"]])
+    assert per_class_hits(y, top, ks=(1, 2, 3, 4)) == {
+        "per_class_hit_at_2": pytest.approx(1 / 3),
+        "per_class_hit_at_3": 1.0,
+    }
 
 
 def test_numbers_of_an_evaluation(problem):

@@ -8,6 +8,7 @@ import zlib
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from report_records import HOSTILE, example_record, write_runs
@@ -52,6 +53,18 @@ def runs(small, tmp_path_factory):
 @pytest.fixture(scope="module")
 def report(runs, tmp_path_factory):
     return data_of(write_report(runs, tmp_path_factory.mktemp("page") / "report.html"))
+
+
+def test_ranks_of_a_taxonomy_beside_the_accuracy(small, tmp_path):
+    run_benchmark(small, ["ESZSL"], tmp_path, settings=["gzsl"])
+    alone = data_of(write_report(tmp_path, tmp_path / "alone.html"))["table"]
+    assert "harmonic" not in [metric["name"] for metric in alone["metrics"]]
+    ranks = pd.DataFrame({"family": "one"}, index=small.signatures.index)
+    run_benchmark(small, ["ESZSL"], tmp_path, settings=["zsl"], taxonomy=ranks)
+    table = data_of(write_report(tmp_path, tmp_path / "both.html"))["table"]
+    labels = [metric["label"] for metric in table["metrics"]]
+    assert labels[:3] == ["accuracy", "family right", "H"]
+    assert table["rows"][0]["cells"][1]["mean"] == 1
 
 
 def test_the_numbers_are_those_of_the_records(runs, report):

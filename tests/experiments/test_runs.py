@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
@@ -58,6 +59,32 @@ def _records(folder):
         record = json.loads(path.read_text())
         found[path.name] = {k: v for k, v in record.items() if k not in CHANGING}
     return found
+
+
+def test_ranks_of_a_taxonomy_and_some_of_its_classes(tiny, tmp_path):
+    labels = tiny.signatures.index
+    ranks = pd.DataFrame({"order": "all", "family": "f0"}, index=labels)
+    ranks.loc[tiny.unseen_classes[:2], "family"] = "f1"
+    options = {"settings": ["zsl"], "taxonomy": ranks}
+    (whole,) = run_benchmark(tiny, ["ESZSL"], tmp_path, **options)
+    (part,) = run_benchmark(tiny, ["ESZSL"], tmp_path, **options, subset="f1")
+    whole, part = (json.loads(path.read_text()) for path in (whole, part))
+    numbers = whole["metrics"]
+    assert numbers["rank_accuracy_order"] == 1
+    assert numbers["per_class_accuracy"] <= numbers["rank_accuracy_family"] <= 1
+    assert part["split"] == "ns, only f1"
+    assert set(part["per_class"]) == set(tiny.unseen_classes[:2])
+    table = summarize_runs(read_records(tmp_path))
+    assert list(table.columns[:3]) == ["accuracy", "order right", "family right"]
+    assert len(table) == 2
+    for changed, message in (
+        ({"subset": "f2"}, "has no 'f2'"),
+        ({"subset": "f1", "taxonomy": None}, "give the taxonomy"),
+        ({"taxonomy": ranks.drop(tiny.unseen_classes[0])}, "no row of"),
+        ({"subset": tiny.unseen_classes[0]}, "1 of the unseen classes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run_benchmark(tiny, ["ESZSL"], tmp_path, **{**options, **changed})
 
 
 def test_records(tiny, tmp_path):

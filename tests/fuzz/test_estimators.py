@@ -79,13 +79,14 @@ class Data:
         )
         self.X, self.y, self.signatures = change(data.X_train), data.y_train, data.signatures
         self.rows = change(np.concatenate([data.X_test_seen, data.X_test_unseen]))
-        self._estimator, self._scores = None, None
+        self._kept = {}
 
     def scores(self, estimator):
-        """Scores with the data as they are; kept for one estimator."""
-        if self._estimator is not estimator:
-            self._estimator, self._scores = estimator, scores(estimator, self)
-        return self._scores
+        """Scores with the data as they are, computed once for all tests."""
+        name = repr(estimator)
+        if name not in self._kept:
+            self._kept[name] = scores(estimator, self)
+        return self._kept[name]
 
 
 def scores(estimator, data, **changes):

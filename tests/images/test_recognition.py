@@ -207,7 +207,11 @@ def test_tables_of_classes(tmp_path):
         with pytest.warns(InputWarning, match="1 of 2 classes have no text.*Sooty_Albatross"):
             found = read_class_texts(file)
         assert found == {"003.Sooty_Albatross": ["Sooty Albatross"], "cat": ["a", "b"]}
-    for text, message in (("class,text\n", "no rows"), ("class,text\n,x\n", "line 2 names no")):
+    path.write_text("id,Class,Text\n1,cat,a\n2,owl,b\n")
+    assert read_class_texts(path) == {"cat": ["a"], "owl": ["b"]}
+    path.write_text("class\na_cat\n")
+    assert read_class_texts(path) == {"a_cat": ["a cat"]}
+    for text, message in (("class,text\n", "no class"), ("class,text\n,x\n", "row 1 names no")):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             read_class_texts(path)

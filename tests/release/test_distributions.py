@@ -9,26 +9,18 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = """
-import numpy as np, zslearn
-from zslearn import EXEM
-from zslearn.datasets import make_zero_shot
-assert "site-packages" in zslearn.__file__, zslearn.__file__
-data = make_zero_shot(random_state=0)
-model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
-print(model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5)
-"""
-
 
 def run(*command: object, cwd: Path) -> str:
     """What a command prints; it must succeed."""
-    names = [name for name in os.environ if name.startswith(("PYTHON", "ZSLEARN", "COV_"))]
+    names = {name for name in os.environ if name.startswith(("PYTHON", "ZSLEARN", "COV_"))}
+    names.discard("ZSLEARN_CACHE")  # letters are drawn once for all tests
     environment = {name: value for name, value in os.environ.items() if name not in names}
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True
@@ -65,6 +57,8 @@ def test_every_file_of_the_package_is_in_the_wheel(distributions):
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert packed == there
+    # Else type checkers take nothing from it.
+    assert "zslearn/py.typed" in packed
 
 
 def test_the_source_archive_holds_what_tests_and_documentation_need(distributions):
@@ -80,12 +74,13 @@ def test_the_wheel_works_where_nothing_else_is_installed(distributions, tmp_path
     _, wheel = distributions
     run(sys.executable, "-m", "venv", tmp_path / "empty", cwd=tmp_path)
     python = tmp_path / "empty" / "bin" / "python"
-    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
     constraints = ROOT / "constraints.txt"
     run(*pip, "--constraint", constraints, f"{wheel}[plot]", cwd=tmp_path)
-    assert run(python, "-W", "ignore", "-c", PROGRAM, cwd=tmp_path) == "True\n"
     command = tmp_path / "empty" / "bin" / "zslearn"
     assert run(command, "--version", cwd=tmp_path).startswith("zslearn ")
+    assert list((tmp_path / "empty").glob("lib/*/site-packages/zslearn/__init__.py"))
     shown = run(command, "demo", "--out", tmp_path / "demo", cwd=tmp_path)
     assert "EXEM" in shown
-    assert list((tmp_path / "demo").iterdir())
+    results = pd.read_csv(tmp_path / "demo" / "results.csv", index_col="method")
+    assert (results["per_class_accuracy"] > 0.5).all()

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from service_tools import (
@@ -63,6 +64,28 @@ def test_odds_of_a_request_and_of_the_service(problem, tmp_path, rows, model_pat
         Recognizer(path, prior={"cow": 2.0})
     with pytest.raises(ValueError, match="no probabilities"):
         Recognizer(model_path, prior={here: 2.0})
+
+
+def test_candidates_within_taxa(model_path, problem, rows):
+    labels = problem.signatures.index
+    family = [f"family {i % 3}" for i in range(len(labels))]
+    taxonomy = pd.DataFrame({"family": family}, index=labels)
+    with client_of(create_app(Recognizer(model_path, taxonomy=taxonomy))) as client:
+
+        def found(words):
+            answer = client.post(f"/predict?top=50&{words}", json={"features": rows}).json()
+            return {entry["class"] for entry in answer["predictions"][0]["ranked"]}
+
+        of_family = set(labels[::3])
+        assert found("within=family 0") == of_family
+        assert found(f"within=family 0&within={labels[1]}") == of_family | {labels[1]}
+        assert found("within=family 0&among=seen") == of_family & set(problem.seen_classes)
+        for words, status, why in (
+            ("within=famly 0", 404, "no class or taxon 'famly 0'. Did you mean 'family 0'"),
+            (f"within={problem.seen_classes[0]}&among=described", 422, "described only within"),
+        ):
+            wrong = client.post(f"/predict?{words}", json={"features": rows})
+            assert why in reason(wrong, status)
 
 
 def test_an_application_is_started_again(model_path, rows):

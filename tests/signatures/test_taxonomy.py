@@ -73,9 +73,17 @@ def test_columns_of_another_table():
         ({"p": "x"}, "one column per rank"),
     ],
 )
-def test_bad_taxonomies_are_named(table, message):
+@pytest.mark.parametrize("make", [taxonomy_hierarchy, taxonomy_signatures])
+def test_bad_taxonomies_are_named(make, table, message):
     with pytest.raises(ValueError, match=message):
-        taxonomy_hierarchy(table)
+        make(table)
+
+
+def test_name_of_two_ranks_is_one_node():
+    table = pd.DataFrame({"genus": ["Larus", "Larus"], "subgenus": ["Larus", "Ichthyaetus"]})
+    pairs = taxonomy_hierarchy(table)
+    assert pairs.to_numpy().tolist() == [[0, "Larus"], ["Ichthyaetus", "Larus"], [1, "Ichthyaetus"]]
+    assert list(taxonomy_signatures(table).views) == ["genus", "subgenus"]
 
 
 def test_classes_below_taxa():

@@ -351,6 +351,34 @@ def test_texts_in_another_language_are_named(counting, monkeypatch, encoder, tex
     assert [message.startswith(named) for message in messages] == [True] * is_named
 
 
+GERMAN = "der Vogel mit einem roten Schwanz und ein Kopf"
+RUSSIAN = [first + second for first in "птицаскрно" for second in "абвгдежзик"]
+
+
+@pytest.mark.parametrize(
+    ("text", "further", "is_foreign"),
+    [
+        ("the bird with a red tail and the head", [], False),
+        ("Phalacrocorax", [], False),
+        (GERMAN, [], True),
+        (GERMAN, GERMAN.lower().split(), False),
+        ("птица с красной грудью", [], True),
+        ("птица с красной грудью", RUSSIAN, False),
+    ],
+)
+def test_language_is_judged_by_the_pieces_of_a_tokenizer(text, further, is_foreign):
+    tokenizers = pytest.importorskip("tokenizers")
+    letters = "abcdefghijklmnopqrstuvwxyzабвгдежзийклмнопрстуфхцчшщьыъэюя"
+    words = ["the", "bird", "with", "a", "red", "tail", "and", "head"]
+    pieces = ["[UNK]", *letters, *(f"##{letter}" for letter in letters), *words, *further]
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    n_tokens = len(tokenizer.encode(text).ids)
+    assert _encoders._is_foreign_to(tokenizer)(text, n_tokens) == is_foreign
+
+
 def test_weights_that_would_be_unpickled_are_refused(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(ValueError, match="no weights in a file .safetensors"):

@@ -133,7 +133,7 @@ def test_signatures_from_a_file(file):
 @pytest.mark.parametrize(
     ("names", "vectors", "options", "message"),
     [
-        ({}, KNOWN, {}, "got none"),
+        ({}, KNOWN, {}, "got nothing"),
         ({"x": []}, KNOWN, {}, "'x' has no description"),
         ({"x": "unknown"}, KNOWN, {}, "None of the 1 classes"),
         ({"x": "dog"}, [1], {}, "got list"),

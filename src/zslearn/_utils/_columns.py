@@ -106,11 +106,10 @@ def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
     """
     found: dict[Any, Any] = {}
     words: list[Any] = []
-    for place, name in enumerate(table.columns):
-        column = table.iloc[:, place]
-        if pd.api.types.is_numeric_dtype(column.dtype):
+    for place, (name, dtype) in enumerate(table.dtypes.items()):
+        if pd.api.types.is_numeric_dtype(dtype):
             continue
-        values = [None if _is_missing(value) else value for value in column.tolist()]
+        values = [None if _is_missing(v) else v for v in table.iloc[:, place].tolist()]
         read = _as_numbers(value for value in values if value is not None)
         if read is None:
             continue

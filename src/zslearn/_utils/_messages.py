@@ -226,14 +226,14 @@ def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
     warnings.warn(plain(message, lines=True), category, stacklevel=level + 2)
 
 
-def warn_once(message: str, category: type[Warning] = InputWarning) -> None:
+def warn_once(message: str) -> None:
     """Warn as :func:`warn_user` does, but of one thing only once in a process.
 
     For what is right in one use and a mistake in another: those who know it hear it once.
     """
     if message not in _SAID:
         _SAID.add(message)
-        warn_user(message, category)
+        warn_user(message)
 
 
 def _package(module: str) -> str:

@@ -19,6 +19,7 @@ from sklearn.exceptions import FitFailedWarning
 from zslearn._utils._messages import plain
 from zslearn.cli._data import add_data_options, load_named
 from zslearn.cli._output import (
+    TAXONOMY,
     add_jobs,
     add_options,
     add_seeds,
@@ -28,6 +29,7 @@ from zslearn.cli._output import (
     values_of,
 )
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._signature_files import read_ranks
 from zslearn.experiments._demo import run_demo
 from zslearn.experiments._methods import METHODS, default_methods
 from zslearn.experiments._protocol import GRIDS, PROTOCOLS, SETTINGS
@@ -144,6 +146,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
         ("--authors", "FOLDER", None, authors),
         ("--grid", GRIDS, None, grid),
         ("--unlabelled", SETTINGS, None, unlabelled),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}: also measure how often each rank is right"),
+        ("--subset", "TAXON…", None, "test only the unseen classes below these taxa"),
         ("--out", "FOLDER", Path("runs"), "where records are written"),
         ("--cluster", "ADDRESS", None, cluster),
         _RESUME,
@@ -177,7 +181,8 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             settings=arguments.setting,
             splits=arguments.split,
             **values_of(arguments, "seeds", "protocol", "authors", "grid", "resume"),
-            **values_of(arguments, "shots", "unlabelled"),
+            **values_of(arguments, "shots", "unlabelled", "subset"),
+            taxonomy=None if arguments.taxonomy is None else _ranks(arguments.taxonomy, data),
             n_jobs=-1 if on_workers else arguments.jobs,
             progress=True,
             command=_command(arguments),
@@ -198,6 +203,13 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     if len(failed):
         _print_line(f"{len(failed)} of {len(paths)} runs failed; the same command tries them again")
     return 0 if failed.empty else 1
+
+
+def _ranks(path: Path, data: ZeroShotDataset) -> pd.DataFrame:
+    """Ranks by the labels of a data set, which need not be text."""
+    ranks = read_ranks(path)
+    label_of = {str(label): label for label in data.signatures.index}
+    return ranks.set_axis([label_of.get(name, name) for name in ranks.index], axis=0)
 
 
 def _command(arguments: argparse.Namespace) -> str:

@@ -16,6 +16,8 @@ import pandas as pd
 from zslearn._utils._files import refuse_unwritable, replacing
 from zslearn._utils._messages import composed, name_some, plain, warn_user
 from zslearn.cli._output import (
+    PRIOR,
+    TAXONOMY,
     add_jobs,
     add_options,
     counted,
@@ -23,7 +25,8 @@ from zslearn.cli._output import (
     say,
     warnings_as_lines,
 )
-from zslearn.datasets._files import read_csv, read_lines
+from zslearn.datasets._files import read_lines
+from zslearn.datasets._signature_files import read_odds, read_ranks
 from zslearn.datasets._tables import scaled_signatures
 from zslearn.experiments._evaluate import evaluate
 from zslearn.experiments._methods import LEADING, find_method
@@ -63,7 +66,7 @@ from zslearn.images._predicting import (
 )
 from zslearn.metrics._accuracy import harmonic_mean, rank_accuracy
 from zslearn.persistence._model_files import ModelFile, describe, read_model
-from zslearn.signatures._taxonomy import classes_below, filled_ranks, taxonomy_hierarchy
+from zslearn.signatures._taxonomy import classes_below, taxonomy_hierarchy
 from zslearn.signatures._text import encoder_name
 
 #: So many images that were left out are named, and so many settings of a search printed.
@@ -253,6 +256,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         ("--method", "METHOD", AUTO, method),
         ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
         ("--none", float, None, none),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}: also answer at the deepest rank that is sure"),
         ("--seed", int, 0, "seed"),
     )
     add_jobs(parser)
@@ -295,6 +299,11 @@ def _run_fit(arguments: argparse.Namespace) -> int:
             f"are taken for none, {model.detection_rate_:.3f} of others are found (classes left "
             "out)"
         )
+    if arguments.taxonomy is not None:
+        print(
+            f"ranks: {model.right_rate_:.3f} of {features.thing}s are of the taxon that is named "
+            "as sure (classes left out)"
+        )
     print(f"wrote {plain(arguments.out)}")
     return 0
 
@@ -303,8 +312,9 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     """Search, and print the best settings."""
     if arguments.tune == "none":
         raise ValueError("--tune none leaves nothing to search; name a grid.")
-    if arguments.none is not None:
-        raise ValueError("--none is for zslearn fit.")
+    for word in ("none", "taxonomy"):
+        if getattr(arguments, word) is not None:
+            raise ValueError(f"--{word} is for zslearn fit.")
     _, _, model = _fitted(arguments)
     # Behind a scaler where features have several units.
     search = model.steps[-1][1] if hasattr(model, "steps") else model
@@ -340,6 +350,9 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
     for path in (arguments.out, arguments.keep_features):
         if path is not None:
             refuse_unwritable(path)
+    ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
+    if arguments.none is not None and ranks is not None:
+        raise ValueError("A model answers none of these or at a rank: give --none or --taxonomy.")
     with warnings_as_lines():
         texts = None if arguments.describe is None else read_class_texts(arguments.describe)
         table = None if arguments.signatures is None else read_class_table(arguments.signatures)
@@ -372,6 +385,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
             tune=None if arguments.tune == "none" else arguments.tune,
             leave_out=arguments.leave_out,
             none_rate=arguments.none,
+            taxonomy=ranks,
             random_state=arguments.seed,
             n_jobs=arguments.jobs,
             progress=True,
@@ -429,7 +443,8 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=classes)
     add_options(
         parser,
-        ("--taxonomy", "FILE", None, _TAXONOMY),
+        ("--taxonomy", "FILE", None, TAXONOMY),
+        ("--prior", "FILE", None, PRIOR),
         ("--top", int, 2, "classes per image"),
         ("--out", "FILE", None, "write a table .csv (default: print)"),
         ("--explain", bool, False, why),
@@ -448,9 +463,14 @@ def _run_predict(arguments: argparse.Namespace) -> int:
         # Before images are looked at, which takes long.
         words = _below_taxa(arguments.classes, arguments.taxonomy, file.model)
         classes = candidate_classes(file.model, _named(words, file.model)).tolist()
+        prior = None
+        if arguments.prior is not None:
+            label_of = {str(label): label for label in file.model.classes_.tolist()}
+            odds = read_odds(arguments.prior)
+            prior = {label_of.get(composed(name), name): number for name, number in odds.items()}
         features = _features_for(arguments, file)
         table = prediction_table(
-            file.model, features.X, features.images, classes=classes, top=arguments.top
+            file.model, features.X, features.images, classes=classes, top=arguments.top, prior=prior
         )
         if features.thing == "sample":
             table = table.rename(columns={"image": "row"})
@@ -478,26 +498,13 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     return 0
 
 
-#: The help of --taxonomy.
-_TAXONOMY = "a table .csv of classes and their ranks, from the highest to the lowest"
-
-
-def _read_ranks(path: str | Path) -> pd.DataFrame:
-    """A table of ranks, by the class in the first column."""
-    table = read_csv(Path(path), lambda _: {"dtype": str})
-    labels = [composed(name) for name in table.iloc[:, 0].fillna("")]
-    if "" in labels:
-        raise ValueError(f"{plain(path)}: row {labels.index('') + 2} names no class.")
-    return filled_ranks(table.iloc[:, 1:].set_axis(labels, axis=0))
-
-
 def _below_taxa(
     words: list[str] | None, taxonomy: str | Path | None, model: Any
 ) -> list[str] | None:
     """The words, with the described classes below a taxon in its place."""
     if words is None or taxonomy is None:
         return words
-    pairs, known = taxonomy_hierarchy(_read_ranks(taxonomy)), set(map(str, model.classes_.tolist()))
+    pairs, known = taxonomy_hierarchy(read_ranks(taxonomy)), set(map(str, model.classes_.tolist()))
     taxa = [word for word in words if word not in known]
     below = [name for name in classes_below(pairs, taxa) if name in known]
     if taxa and not below:
@@ -559,13 +566,13 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     only; with a taxonomy, also how often the right taxon is named at each rank.
     """
     _add_model_and_source(parser)
-    add_options(parser, _LABEL, ("--taxonomy", "FILE", None, _TAXONOMY))
+    add_options(parser, _LABEL, ("--taxonomy", "FILE", None, TAXONOMY))
     parser.set_defaults(run=_run_evaluate)
 
 
 def _run_evaluate(arguments: argparse.Namespace) -> int:
     """Print accuracies of a model on images with labels."""
-    ranks = None if arguments.taxonomy is None else _read_ranks(arguments.taxonomy)
+    ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
     with warnings_as_lines():
         file = read_model(arguments.model)
         features = _features_for(arguments, file, labelled=True)

@@ -22,6 +22,9 @@ from rich.text import Text
 
 from zslearn._utils._messages import plain
 
+#: Help of options that several commands have.
+PRIOR = "a .json of the odds of classes at this place; others have 1"
+TAXONOMY = "a table .csv of classes and their ranks, from the highest to the lowest"
 #: A number that is cut is a wrong number: columns of cells up to this length are not wrapped.
 _NUMBER = 8
 

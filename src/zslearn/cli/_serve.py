@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from zslearn._utils._messages import plain
-from zslearn.cli._output import add_options
+from zslearn.cli._output import PRIOR, TAXONOMY, add_options
 
 #: Field of `Limits` → option, its type and its help.
 _LIMITS = {
@@ -76,8 +76,9 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         ("--weights", "FILE", None, "weights, for a network that needs them"),
         ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
         ("--text-encoder", "NAME", None, encoder),
-        ("--prior", "FILE", None, "a .json of the odds of classes at this place; others have 1"),
+        ("--prior", "FILE", None, PRIOR),
         ("--describe", "FILE", None, "add the classes of a .csv (class, text) or .json of texts"),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}: requests may name a taxon to choose within"),
     )
     group = parser.add_argument_group("limits")
     add_options(group, *((word, kind, None, text) for word, kind, text in _LIMITS.values()))
@@ -86,7 +87,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from zslearn.datasets._files import read_json
+    from zslearn.datasets._signature_files import read_odds, read_ranks
     from zslearn.images._describing import read_class_texts
     from zslearn.serving._recognizer import Limits, Recognizer, Refusal
     from zslearn.serving._service import serve
@@ -95,9 +96,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     limits = {name: getattr(arguments, word) for name, word in words.items()}
     if limits["body_bytes"] is not None:
         limits["body_bytes"] = int(limits["body_bytes"] * 2**20)
-    prior = None if arguments.prior is None else read_json(arguments.prior)
-    if not isinstance(prior, dict | None):
-        raise ValueError(f"{plain(arguments.prior)} must map classes to their odds.")
+    prior = None if arguments.prior is None else read_odds(arguments.prior)
     recognizer = Recognizer(
         arguments.model,
         added=arguments.added,
@@ -107,14 +106,13 @@ def run_serve(arguments: argparse.Namespace) -> int:
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
         encoder=arguments.text_encoder,
         prior=prior,
+        taxonomy=None if arguments.taxonomy is None else read_ranks(arguments.taxonomy),
     )
     if arguments.describe is not None:
-        for name, texts in read_class_texts(arguments.describe).items():
-            if recognizer.snapshot.known(name) is None:
-                try:
-                    recognizer.add(name, text=texts)
-                except Refusal as refusal:
-                    raise ValueError(f"{plain(arguments.describe)}: {refusal.reason}") from refusal
+        try:
+            recognizer.add_texts(read_class_texts(arguments.describe))
+        except Refusal as refusal:
+            raise ValueError(f"{plain(arguments.describe)}: {refusal.reason}") from refusal
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     what = "images and features" if recognizer.backbone is not None else "features"
     print(

@@ -11,12 +11,13 @@ import pandas as pd
 from zslearn._utils._array import unit_rows
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
-from zslearn.cli._output import add_options
+from zslearn.cli._output import TAXONOMY, add_options
 from zslearn.datasets._imagenet_classes import imagenet_classes
 from zslearn.datasets._signature_files import (
     check_signature_path,
     read_child_parent_pairs,
     read_descriptions,
+    read_ranks,
     read_signature_table,
     save_signature_table,
 )
@@ -25,6 +26,7 @@ from zslearn.signatures._class_graph import ClassGraph
 from zslearn.signatures._descriptions import description_report
 from zslearn.signatures._hierarchy import hierarchy_signatures
 from zslearn.signatures._kernels import combine_signatures
+from zslearn.signatures._taxonomy import taxonomy_signatures
 from zslearn.signatures._text import text_signatures
 from zslearn.signatures._wordnet import WordNet
 from zslearn.signatures._words import train_word_vectors, word_signatures
@@ -59,7 +61,7 @@ def add_signatures(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Make what a subcommand makes."""
-    if arguments.subcommand != "train-words":
+    if arguments.subcommand != "train-words" and arguments.out is not None:
         check_signature_path(arguments.out)
     arguments.make(arguments)
     return 0
@@ -215,6 +217,16 @@ def _make_hierarchy(arguments: argparse.Namespace) -> None:
     _write(found, arguments)
 
 
+def _add_taxonomy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", type=Path, metavar="FILE", help=TAXONOMY)
+    add_options(parser, _OUT)
+
+
+def _make_taxonomy(arguments: argparse.Namespace) -> None:
+    views = taxonomy_signatures(read_ranks(arguments.table)).views
+    _write(pd.concat([view.add_prefix(f"{r}: ") for r, view in views.items()], axis=1), arguments)
+
+
 def _add_attributes(parser: argparse.ArgumentParser) -> None:
     about = "one row per class, .csv, .parquet"
     parser.add_argument("table", type=Path, metavar="FILE", help=about)
@@ -286,6 +298,7 @@ _COMMANDS = {
     "report": (_add_report, _make_report, "say which descriptions to improve"),
     "words": (_add_words, _make_words, "average the word vectors of the names of classes"),
     "hierarchy": (_add_hierarchy, _make_hierarchy, "place classes by distances in a hierarchy"),
+    "taxonomy": (_add_taxonomy, _make_taxonomy, "one column per taxon of a table of ranks"),
     "attributes": (_add_attributes, _make_attributes, "check a table of attributes, and report"),
     "train-words": (_add_train_words, _make_train_words, "train word vectors as in the paper"),
     "combine": (_add_combine, _make_combine, "put tables side by side, each with its weight"),

@@ -371,6 +371,60 @@ class ZeroShotDataset:
             raise ValueError(f"{self.name}: these signatures describe other classes.")
         return self._changed(signatures=signatures)
 
+    def with_unseen(self, classes: Sequence[Hashable], name: str) -> ZeroShotDataset:
+        """Return the same data with some of the unseen classes only, such as those below a taxon.
+
+        Parameters
+        ----------
+        classes : sequence of labels
+            What is kept of the unseen classes of the active split; others are passed over.
+        name : str
+            What the classes are called: the split becomes "ns, only NAME".
+
+        Returns
+        -------
+        ZeroShotDataset
+            With this split alone; seen classes and training samples are the same. The unseen
+            classes that were left out have no signatures.
+
+        Raises
+        ------
+        ValueError
+            Fewer than two of the unseen classes are kept.
+
+        Examples
+        --------
+        >>> from zslearn.datasets import make_zero_shot
+        >>> data = make_zero_shot(random_state=0)
+        >>> data.with_unseen(data.unseen_classes[:2], "two").split
+        'ns, only two'
+        """
+        split, chosen = self.active_split, set(classes)
+        unseen = [label for label in split.unseen_classes.tolist() if label in chosen]
+        if len(unseen) < 2:
+            raise ValueError(
+                f"{self.name}, split {self.split!r}: {len(unseen)} of the unseen classes are of "
+                f"{name}; at least two are needed to choose among."
+            )
+        kept = {*split.seen_classes.tolist(), *unseen}
+        tested = [self.y[row] in kept for row in split.test_unseen]
+        signatures = self.signatures
+        if isinstance(signatures, MultiSignatures):
+            views = {n: view[view.index.isin(kept)] for n, view in signatures.views.items()}
+            signatures = MultiSignatures(views, signatures.weights, signatures.gamma_factors)
+        else:
+            signatures = signatures[signatures.index.isin(kept)]
+        part = ClassSplit(
+            split.train,
+            split.test_seen,
+            split.test_unseen[np.asarray(tested, dtype=bool)],
+            split.seen_classes,
+            unseen,
+            f"{split.version}, only {name}",
+        )
+        only = f"{self.split}, only {name}"
+        return self._changed(split=only, splits={only: part}, signatures=signatures)
+
     def with_features(self, X: ArrayLike | Array, features: str) -> ZeroShotDataset:
         """Return the same samples with other features, such as their principal components.
 

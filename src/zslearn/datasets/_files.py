@@ -252,12 +252,9 @@ def _check_header(header: list[str], path: Path) -> None:
 
 
 def read_rows(
-    path: Path, columns: Sequence[str], *, optional: Sequence[str] = (), instead: bool = True
+    path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
 ) -> list[tuple[int, dict[str, str]]]:
-    """Rows of a list of text, by the columns its first line names in any case, with their lines.
-
-    Without `instead` a table with other columns must have the optional ones, too.
-    """
+    """Rows of a list of text, by the columns its first line names in any case, with their lines."""
     if regular_size(path) > _MAX_LIST:
         raise ValueError(f"{plain(path)}: larger than {_MAX_LIST >> 20} MiB; this is no list.")
     rows = [(line, row) for line, row in _text_rows(path) if any(cell.strip() for cell in row)]
@@ -267,8 +264,6 @@ def read_rows(
     names = [cell.strip().casefold() for cell in header]
     found = [name for name in (*columns, *optional) if name in names]
     missing = [name for name in columns if name not in names]
-    if not missing and not instead and len(names) > len(columns) == len(found):
-        missing = [optional[0]]
     if missing:
         raise ValueError(
             f"{plain(path)}: there is no column {missing[0]!r}; the first line names "

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from zslearn._utils._files import replacing
-from zslearn._utils._messages import did_you_mean, name_some, plain
-from zslearn.datasets._files import limit_reading, read_json, read_lines, separator_hint
+from zslearn._utils._messages import composed, did_you_mean, name_some, plain
+from zslearn.datasets._files import limit_reading, read_csv, read_json, read_lines, separator_hint
 from zslearn.datasets._tables import is_whole, read_signatures, read_table
+from zslearn.signatures._taxonomy import filled_ranks
 
 _ENDINGS = (".csv", ".parquet")
 
@@ -126,11 +128,13 @@ def read_descriptions(
     ----------
     path : path
         A table ``.csv`` or ``.parquet`` with the labels in its first column and texts in the
-        others; a class may have several texts, in several columns or rows, and empty cells are
-        passed over. Or a file ``.json`` that maps each label to a text or a list of texts. Or a
-        file ``.txt`` with one class per line, described by its own name.
+        others, or with columns "class" and "text" among others; a class may have several texts, in
+        several columns or rows, and empty cells are passed over. Or a file ``.json`` that maps each
+        label to a text or a list of texts. Or a file ``.txt`` with one class per line, described by
+        its own name.
     keep_empty : bool, default=False
-        Whether a class may have no text; otherwise that is an error.
+        Whether a class may have no text, and a table only the column "class"; otherwise that is an
+        error.
 
     Returns
     -------
@@ -155,16 +159,25 @@ def read_descriptions(
         found = _described_by_json(path)
     else:
         table = read_table(path)
-        if table.shape[1] < 2:
+        names = [str(name).strip().casefold() for name in table.columns]
+        if {"class", "text"} <= set(names):
+            table = table.iloc[:, [names.index("class"), names.index("text")]]
+        elif len(names) < 2 and not (keep_empty and names == ["class"]):
             raise ValueError(
                 f"{plain(path)}: there are {table.shape[1]} columns; the first holds the labels, "
                 f"the others texts.{separator_hint([str(name) for name in table.columns])}"
             )
-        for row in table.itertuples(index=False, name=None):
+        for place, row in enumerate(table.itertuples(index=False, name=None), 1):
             texts = [text for text in row[1:] if isinstance(text, str) and text.strip()]
             if not isinstance(row[0], str):
-                raise ValueError(f"{plain(path)}: the first column, of labels, has empty cells.")
+                raise ValueError(f"{plain(path)}: row {place} names no class.")
             found.setdefault(row[0], []).extend(texts)
+        said = pd.Series([text for texts in found.values() for text in texts], dtype=object)
+        if len(said) and pd.to_numeric(said, errors="coerce").notna().all():
+            raise ValueError(
+                f"{plain(path)}: every text is a number. This is a table of attributes, not of "
+                "texts (zslearn fit reads one by --signatures)."
+            )
     silent = [label for label, texts in found.items() if not texts and not keep_empty]
     if silent or not found:
         raise ValueError(
@@ -203,6 +216,26 @@ def read_child_parent_pairs(path: str | os.PathLike[str]) -> pd.DataFrame:
         row = int(table["child"].isna().argmax()) + 1
         raise ValueError(f"{plain(path)}: row {row} names no child.")
     return table
+
+
+def read_ranks(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read the ranks of the classes in the first column of a table .csv; labels are text."""
+    table = read_csv(Path(path), lambda _: {"dtype": str})
+    labels = [composed(name) for name in table.iloc[:, 0].fillna("")]
+    if "" in labels:
+        raise ValueError(f"{plain(path)}: row {labels.index('') + 2} names no class.")
+    try:
+        return filled_ranks(table.iloc[:, 1:].set_axis(labels, axis=0))
+    except ValueError as error:
+        raise ValueError(f"{plain(path)}: {error}") from error
+
+
+def read_odds(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the odds of classes from a file .json; predictions check the numbers."""
+    odds = read_json(Path(path))
+    if not isinstance(odds, dict):
+        raise ValueError(f"{plain(path)} must map classes to their odds.")
+    return odds
 
 
 def _described_by_json(path: Path) -> dict[str, list[str]]:

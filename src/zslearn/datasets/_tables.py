@@ -309,7 +309,8 @@ def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where
     if len(X.shape) != 2 or len(codes) != X.shape[0] or not 2 <= len(classes) < len(y):
         return
     values = np.asarray(take_rows(X, first), dtype=np.float64)
-    distinct = [len(np.unique(column)) == len(classes) for column in values.T]
+    ordered = np.sort(values, axis=0)
+    distinct = (ordered[1:] != ordered[:-1]).all(axis=0)
     found = [
         place
         for place in np.flatnonzero(distinct).tolist()

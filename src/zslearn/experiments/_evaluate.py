@@ -79,6 +79,18 @@ def ranked_metrics(
     return found | {f"flat_hit_at_{at}": float(flat_hit_at_k(y_true, top, at)) for at in hits}
 
 
+def per_class_hits(
+    y_true: NDArray[Any], top: NDArray[Any], ks: Sequence[int] = _KS
+) -> dict[str, float]:
+    """The same hits as F@K, per class."""
+    found = {}
+    for at in (at for at in ks if 1 < at <= top.shape[1]):
+        is_hit = (top[:, :at] == y_true[:, None]).any(axis=1)
+        right = np.where(is_hit, y_true, top[:, 0])
+        found[f"per_class_hit_at_{at}"] = float(per_class_accuracy(y_true, right))
+    return found
+
+
 def generalized_metrics(model: Any, data: ZeroShotDataset) -> dict[str, float]:
     """Measure what a fitted method predicts of all test images, among all classes."""
     seen, unseen = (

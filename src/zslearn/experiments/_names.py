@@ -34,6 +34,8 @@ _DATASETS = {
 }
 #: The version of the new splits that the paper's numbers are for.
 PUBLISHED_SPLIT_VERSION = "PS1"
+#: What metrics of the ranks of a taxonomy begin with.
+RANK_ACCURACY = "rank_accuracy_"
 AT_K = {"flat_hit_at_": "F@", "hierarchical_precision_at_": "HP@"}
 
 
@@ -96,12 +98,14 @@ def metric_label(metric: str) -> str:
     for prefix, label in AT_K.items():
         if metric.startswith(prefix):
             return label + metric.removeprefix(prefix)
+    if metric.startswith(RANK_ACCURACY):
+        return f"{metric.removeprefix(RANK_ACCURACY)} right"
     return METRIC_LABELS.get(metric, metric)
 
 
 def is_fraction(metric: str) -> bool:
     """Whether a metric of this name lies between 0 and 1."""
-    return metric in METRIC_LABELS or metric.startswith(tuple(AT_K))
+    return metric in METRIC_LABELS or metric.startswith((RANK_ACCURACY, *AT_K))
 
 
 # How pictures draw a method: one colour for it everywhere, dashed where it is an EXEM. The first

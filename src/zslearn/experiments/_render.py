@@ -312,9 +312,9 @@ def _rst(table: ResultTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def save_table_plot(table: ResultTable, path: Path, *, most_columns: int = 4) -> None:
+def save_table_plot(table: ResultTable, path: Path) -> None:
     """Draw a table: a line for each row, a dot for our number and a ring for the published one."""
-    columns = [c for c in table.columns if table.ours[c.name].notna().any()][:most_columns]
+    columns = [c for c in table.columns if table.ours[c.name].notna().any()][:4]
     if not columns:
         raise ValueError("There is nothing to draw: no column has a number of ours.")
     rows = table.ours[columns[0].name].sort_values(na_position="first").index

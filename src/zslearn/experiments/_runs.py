@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import joblib
 import numpy as np
+import pandas as pd
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
@@ -37,11 +38,13 @@ from zslearn.experiments._evaluate import (
     by_class,
     compact_curve,
     generalized_metrics,
+    per_class_hits,
     rank_unseen,
     ranked_metrics,
 )
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._methods import Method, find_method
+from zslearn.experiments._names import RANK_ACCURACY
 from zslearn.experiments._protocol import (
     GRIDS,
     PROTOCOLS,
@@ -64,8 +67,10 @@ from zslearn.experiments._tuning import (
     tune_at_once,
     tune_with_views,
 )
+from zslearn.metrics._accuracy import rank_accuracy
 from zslearn.metrics._curve import seen_unseen_curve
 from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.signatures._taxonomy import classes_below, filled_ranks, taxonomy_hierarchy
 from zslearn.signatures._views import MultiSignatures
 
 #: Values of the trust in single images that are searched where there are a few of a class.
@@ -83,7 +88,7 @@ class Run:
     """One method on one split, in one setting, with one seed.
 
     `label` says which, as far as the runs of one call differ; `data_key` is a digest of the data;
-    `shared` is the folder of what several runs have in common.
+    `shared` is the folder of what several runs have in common; `ranks` are those of the classes.
     """
 
     data: ZeroShotDataset
@@ -97,6 +102,7 @@ class Run:
     shared: Path
     label: str
     data_key: str
+    ranks: pd.DataFrame | None = None
 
     @property
     def slug(self) -> str:
@@ -125,6 +131,7 @@ class Run:
             self.grid,
             self.protocol.definition(self.setting),
             self.seed,
+            self.ranks,
             source_digest(),
         )
 
@@ -174,7 +181,7 @@ class Run:
             method = self.method
             if self.protocol.unlabelled is not None:
                 method = replace(method, tune=partial(tune_adapting, method.tune))
-            results = tune_and_measure(method, estimator, self.data, options, images)
+            results = tune_and_measure(method, estimator, self.data, options, images, self.ranks)
             return results | {"key": key}
 
         return write_computed(self.path, self.origin(command), compute)
@@ -338,6 +345,7 @@ def plan_runs(
     authors: str | os.PathLike[str] | None,
     shots: Sequence[int] | None = None,
     unlabelled: Any = None,
+    ranks: pd.DataFrame | None = None,
 ) -> Iterator[Run]:
     """Every run, in the order in which they are computed."""
     if isinstance(protocol, Protocol) and protocol.is_for_one_split and len(parts) > 1:
@@ -351,10 +359,11 @@ def plan_runs(
     if chosen_grid not in GRIDS:
         raise ValueError(f"There is no grid named {chosen_grid!r}; there are: {', '.join(GRIDS)}.")
     # The data themselves are the same for every split, and large.
-    whole = fingerprint(to_numpy(parts[0].X), parts[0].y, parts[0].signatures)
+    whole = fingerprint(to_numpy(parts[0].X), parts[0].y)
     for part, of_part in zip(parts, protocols, strict=True):
         split = part.active_split
-        data_key = fingerprint(whole, split.train, split.test_seen, split.test_unseen)
+        rows = split.train, split.test_seen, split.test_unseen
+        data_key = fingerprint(whole, part.signatures, *rows)
         for seed in seeds:
             # Not that of another run into the same folder, which may end before this one. The
             # settings of this run share theirs.
@@ -384,6 +393,7 @@ def plan_runs(
                     shared=out / f".parts-shared-{shared[:12]}",
                     label=", ".join([name, setting, *images, *where]),
                     data_key=data_key,
+                    ranks=ranks,
                 )
 
 
@@ -438,6 +448,7 @@ def tune_and_measure(
     data: ZeroShotDataset,
     options: TuningOptions,
     images: Callable[..., tuple[ZeroShotDataset, dict[str, Any]]] | None = None,
+    ranks: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
     """Tune a method on the training part and measure it on the test parts, as a record says it.
 
@@ -456,6 +467,11 @@ def tune_and_measure(
     if options.setting == "zsl":
         top = rank_unseen(model, data)
         results["metrics"] = ranked_metrics(data.y_test_unseen, top)
+        results["metrics"] |= per_class_hits(data.y_test_unseen, top)
+        if ranks is not None:
+            right = rank_accuracy(data.y_test_unseen, top[:, 0], ranks)[:-1].dropna()
+            named = {f"{RANK_ACCURACY}{rank}": float(share) for rank, share in right.items()}
+            results["metrics"] |= named
         if len(data.y_test_seen) and not untested_classes(data):
             # The harmonic mean without calibration is of methods tuned for this setting.
             results["metrics"] |= generalized_metrics(model, data)
@@ -568,6 +584,8 @@ def run_benchmark(
     authors: str | os.PathLike[str] | None = None,
     shots: int | Sequence[int] | None = None,
     unlabelled: str | None = None,
+    taxonomy: pd.DataFrame | None = None,
+    subset: str | Sequence[str] | None = None,
     resume: bool = True,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -620,6 +638,12 @@ def run_benchmark(
         Give the test images of the unseen classes, or of all classes, without their labels to the
         method's `adapt`: the transductive protocol. The protocol's name says so, too, and
         "adaptation" in the record what came of it.
+    taxonomy : DataFrame, optional
+        Ranks of classes, as :func:`~zslearn.signatures.taxonomy_signatures` takes them: records of
+        the conventional setting also say how often the right taxon is named at each rank.
+    subset : str or sequence of str, optional
+        Taxa of `taxonomy`: only the unseen classes below these are tested and chosen among, beside
+        the seen ones in the generalized setting. The name of the split says so.
     resume : bool
         Whether what is finished is kept.
     n_jobs : int, optional
@@ -662,13 +686,24 @@ def run_benchmark(
         # Two spellings are one method; classes of two modules may share their name.
         named[name if ":" in name else method.name] = method
     parts = [data.with_split(name) for name in chosen_splits(data, splits)]
+    ranks = None if taxonomy is None else filled_ranks(taxonomy)
+    if subset is not None:
+        if ranks is None:
+            raise ValueError("subset names taxa: give the taxonomy that they are of.")
+        taxa = [subset] if isinstance(subset, str) else list(subset)
+        chosen = classes_below(taxonomy_hierarchy(ranks), taxa)
+        parts = [part.with_unseen(chosen, " and ".join(map(str, taxa))) for part in parts]
+    if ranks is not None:
+        unseen = dict.fromkeys(label for part in parts for label in part.unseen_classes.tolist())
+        if missing := [label for label in unseen if label not in ranks.index]:
+            raise ValueError(f"The taxonomy has no row of {name_some(missing)}.")
     numbers = None if shots is None else chosen_numbers(shots, "shots")
     for part in parts:
         check_measurable(part, settings, max(numbers or [0]))
     runs = list(
         plan_runs(
             parts, named, settings, seeds, Path(out), protocol, grid, n_splits, authors,
-            numbers, unlabelled,
+            numbers, unlabelled, ranks,
         )
     )  # fmt: skip
     for run in runs:

@@ -29,7 +29,7 @@ import pandas as pd
 from scipy import stats
 
 from zslearn._utils._array import Floats
-from zslearn.experiments._names import is_drawn, metric_label
+from zslearn.experiments._names import RANK_ACCURACY, is_drawn, metric_label
 
 #: The verdict on a number that does not differ from the best, and what tables say of its mark.
 NOT_DIFFERENT: Literal["not different"] = "not different"
@@ -56,6 +56,15 @@ SUMMARY = (
     "calibrated_harmonic",
     "ausuc",
 )
+
+
+def summary_metrics(metrics: Iterable[str]) -> list[str]:
+    """Those of some metrics that a summary has, in its order; ranks of a taxonomy come second."""
+    found = list(dict.fromkeys(metrics))
+    ranks = [name for name in found if name.startswith(RANK_ACCURACY)]
+    return [name for name in (SUMMARY[0], *ranks, *SUMMARY[1:]) if name in found]
+
+
 #: Numbers without calibration.
 UNCALIBRATED = ("unseen", "seen", "harmonic")
 #: What makes rows distinct, beside the method.
@@ -268,7 +277,8 @@ def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
         Fractions, NaN where there is none. "accuracy" is that of the conventional setting, per
         class; "H" the harmonic mean without calibration, of a method tuned for the conventional
         setting or not tuned; "S cal.", "U cal." and "H cal." the accuracies on images of seen and
-        unseen classes and their harmonic mean, with calibration; and "AUSUC". With several seeds
+        unseen classes and their harmonic mean, with calibration; and "AUSUC". Where there was a
+        taxonomy, "family right" is how often the family is, and so on. With several seeds
         each is followed by its standard deviation, "accuracy ±" and so on.
 
     See Also
@@ -327,7 +337,7 @@ def compare_runs(records: pd.DataFrame) -> RunSummary:
         groups.setdefault(row[:-1], []).append(position)
     means: dict[str, list[SeedMean]] = {}
     words: dict[str, list[str]] = {}
-    for metric in [name for name in SUMMARY if (records["metric"] == name).any()]:
+    for metric in summary_metrics(records["metric"]):
         column = [cells[row].get(metric, Measured()) for row in rows]
         label = metric_label(metric)
         means[label] = [seed_mean(cell.runs) for cell in column]

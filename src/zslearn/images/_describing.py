@@ -16,7 +16,6 @@ import pandas as pd
 
 from zslearn._utils._array import unit_rows
 from zslearn._utils._messages import composed, name_some, plain, warn_user
-from zslearn.datasets._files import read_rows
 from zslearn.datasets._signature_files import read_descriptions, read_signature_table
 from zslearn.images._backbones import Backbone, load_backbone
 from zslearn.images._features import (
@@ -221,10 +220,10 @@ def read_class_texts(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     Parameters
     ----------
     path : path
-        A file of comma-separated values with the columns class and text, where a class may have
-        several rows; or a file ``.json`` that maps each class to a text or a list of texts. Where
-        there is no text, the name of the class is its text: without the number in front, and with
-        spaces for underscores. Where other classes have texts, a warning names such classes.
+        A table or a file ``.json`` of texts, as :func:`~zslearn.datasets.read_descriptions` takes
+        them. Where there is no text, the name of the class is its text: without the number in
+        front, and with spaces for underscores. Where other classes have texts, a warning names such
+        classes.
 
     Returns
     -------
@@ -234,21 +233,11 @@ def read_class_texts(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     Raises
     ------
     ValueError
-        The table has no classes, a row has no name, there are columns but none called text, or a
-        JSON file has another shape.
+        There are no classes, a row has no name, or a JSON file has another shape.
     """
     said: dict[str, list[str]] = {}
-    if Path(path).suffix == ".json":
-        for label, texts in read_descriptions(path, keep_empty=True).items():
-            said.setdefault(composed(label), []).extend(texts)
-    else:
-        for line, row in read_rows(Path(path), ["class"], optional=["text"], instead=False):
-            name = composed(row["class"])
-            if not name:
-                raise ValueError(f"{plain(path)}: line {line} names no class.")
-            said.setdefault(name, []).extend([row["text"]] if row["text"] else [])
-    if not said:
-        raise ValueError(f"{plain(path)}: there are no classes; the table has no rows.")
+    for label, texts in read_descriptions(path, keep_empty=True).items():
+        said.setdefault(composed(label), []).extend(texts)
     silent = [name for name, texts in said.items() if not texts]
     if 0 < len(silent) < len(said):
         warn_user(

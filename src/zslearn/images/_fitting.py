@@ -35,6 +35,7 @@ from zslearn._utils._messages import (
 from zslearn.base._pipeline import ZeroShotPipeline
 from zslearn.base._predictor import WrapsAnother
 from zslearn.calibration._none_of_these import NoneOfThese
+from zslearn.calibration._ranks import RankPredictor
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._unlabelled import Adaptation
 from zslearn.datasets._tables import feature_units
@@ -50,6 +51,7 @@ from zslearn.images._describing import (
 )
 from zslearn.images._features import ImageFeatures
 from zslearn.persistence._model_files import ModelFile, read_model, save
+from zslearn.signatures._taxonomy import taxonomy_hierarchy
 
 _logger = logging.getLogger("zslearn")
 
@@ -298,6 +300,7 @@ def fit_images(
     tune: str | None = "fast",
     leave_out: Iterable[str] = (),
     none_rate: float | None = None,
+    taxonomy: pd.DataFrame | None = None,
     feature_scaling: str | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
@@ -325,6 +328,9 @@ def fit_images(
     none_rate : float, optional
         Say "none of these" of images that no described class fits, at this share of false alarms;
         see :class:`~zslearn.calibration.NoneOfThese`.
+    taxonomy : DataFrame, optional
+        Ranks of the described classes, as :func:`~zslearn.signatures.taxonomy_hierarchy` takes
+        them: the model also answers at the deepest rank that is sure.
     feature_scaling : {"auto", "standard", "range"} or None, default=None
         How features in different units are brought to one; see
         :func:`~zslearn.datasets.load_table`. The model does it itself.
@@ -340,13 +346,14 @@ def fit_images(
     zero-shot estimator
         Fitted, with probabilities: :class:`~zslearn.model_selection.ZeroShotSearchCV`, or
         :class:`~zslearn.calibration.CalibratedStacking` without tuning or where fewer than four
-        classes have images; with `none_rate` :class:`~zslearn.calibration.NoneOfThese`.
+        classes have images; with `none_rate` :class:`~zslearn.calibration.NoneOfThese`, with
+        `taxonomy` :class:`~zslearn.calibration.RankPredictor`.
 
     Raises
     ------
     ValueError
-        An image has a label that no signature describes, there are no labels, or `none_rate` is no
-        share.
+        An image has a label that no signature describes, there are no labels, `none_rate` is no
+        share, or it is given together with `taxonomy`.
 
     Examples
     --------
@@ -362,6 +369,9 @@ def fit_images(
     """
     if none_rate is not None and not 0 < none_rate < 1:
         raise ValueError(f"none_rate={none_rate} must be a share between 0 and 1, such as 0.05.")
+    if none_rate is not None and taxonomy is not None:
+        raise ValueError("A model answers none of these or at a rank: give none_rate or taxonomy.")
+    hierarchy = None if taxonomy is None else _hierarchy_of(taxonomy, signatures.index)
     X, y = _training(features, signatures, list(leave_out))
     check_scaling(feature_scaling, "feature_scaling", auto=True)
     scaler = _scaler(X, features.about.get("columns"), feature_scaling)
@@ -401,7 +411,7 @@ def fit_images(
             scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
             chosen_name = fitted_method(model, method)
             _logger.info("%s is taken; AUSUC on classes left out: %s", chosen_name, scores)
-    if none_rate is None:
+    if none_rate is None and hierarchy is None:
         return model if scaler is None else _behind(scaler, model)
     method_alone = clone(model.estimator_)
     chosen = CalibratedStacking(
@@ -409,10 +419,20 @@ def fit_images(
         bias=float(model.bias_),
         temperature=model.temperature_,
     )
-    rejecting = NoneOfThese(
-        chosen, false_alarm_rate=none_rate, n_jobs=n_jobs, random_state=random_state
-    )
-    return rejecting.fit(raw, y, signatures=signatures)
+    if none_rate is not None:
+        model = NoneOfThese(chosen, false_alarm_rate=none_rate)
+    else:
+        model = RankPredictor(chosen, hierarchy)
+    model.set_params(n_jobs=n_jobs, random_state=random_state)
+    return model.fit(raw, y, signatures=signatures)
+
+
+def _hierarchy_of(taxonomy: pd.DataFrame, described: pd.Index) -> pd.DataFrame:
+    """Child–parent pairs of the described classes; those that a taxonomy lacks are named."""
+    missing = [label for label in described if label not in taxonomy.index]
+    if missing:
+        raise ValueError(f"The taxonomy has no row of {name_some(missing)}.")
+    return taxonomy_hierarchy(taxonomy.loc[described])
 
 
 def _scaler(X: NDArray[Any], columns: Any, scaling: str | None) -> Any:

@@ -28,6 +28,7 @@ def prediction_table(
     *,
     classes: Sequence[Any] | None = None,
     top: int = 2,
+    prior: Mapping[Any, float] | None = None,
 ) -> pd.DataFrame:
     """Name the best classes of each image.
 
@@ -43,6 +44,8 @@ def prediction_table(
         The candidates; by default every described class.
     top : int, default=2
         How many classes per image; at least the runner-up is given, where there are two.
+    prior : mapping of label to float, optional
+        Odds of classes before the images are looked at; 1 for those that are not named.
 
     Returns
     -------
@@ -52,7 +55,9 @@ def prediction_table(
         for the second best as "runner_up", "runner_up_known_by", "runner_up_probability"; and for
         further ones as "class_3", "known_by_3", "probability_3", …. Where the model can tell
         images of none of the candidates (:class:`~zslearn.calibration.NoneOfThese`), the column
-        "none_of_these" says it, and "class" is the nearest class all the same.
+        "none_of_these" says it, and "class" is the nearest class all the same. Where it names ranks
+        (:class:`~zslearn.calibration.RankPredictor`), "surely" is the deepest node that is sure,
+        and "surely_probability" its probability, without `prior`.
 
     Examples
     --------
@@ -65,11 +70,14 @@ def prediction_table(
     >>> table[["image", "class", "known_by"]].shape
     (2, 3)
     """
-    ranked = rank_classes(model, X, classes=classes, top=max(top, 2))
+    ranked = rank_classes(model, X, classes=classes, top=max(top, 2), prior=prior)
     seen = set(model.seen_classes_.tolist())
     columns: dict[str, Any] = {"image": list(images)}
     if ranked.is_none is not None:
         columns["none_of_these"] = ranked.is_none
+    if hasattr(model, "predict_rank"):
+        surely = model.predict_rank(X, classes=classes)
+        columns |= {"surely": surely.nodes, "surely_probability": surely.probabilities}
     for rank, labels in enumerate(ranked.labels.T.tolist()):
         columns[_column("class", rank)] = labels
         columns[_column("known_by", rank)] = [SEEN if c in seen else DESCRIBED for c in labels]
@@ -120,12 +128,12 @@ def rank_classes(
 
 
 def explain_predictions(
-    file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None, k: int = 3
+    file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None
 ) -> list[Explanation]:
     """Say why images are predicted as they are, with the training pictures that a file knows."""
     training = _training_pictures(file)
     candidates = candidate_classes(file.model, classes)
-    return explain(file.model, X, classes=candidates, k=k, training=training)
+    return explain(file.model, X, classes=candidates, training=training)
 
 
 def _training_pictures(file: ModelFile) -> TrainingPictures | None:

@@ -393,6 +393,10 @@ Among = Annotated[
     Literal["all", "seen", "described"],
     Query(description="The candidates: all classes, those with training images, or the others."),
 ]
+Within = Annotated[
+    list[str],
+    Query(description="Only these classes, and those below these taxa of the service's taxonomy."),
+]
 Explain = Annotated[bool, Query(description="Whether to say why.")]
 ShowFeatures = Annotated[bool, Query(description="Whether to give the features of the images.")]
 ClassName = Annotated[str, Path(description="The name of a class.")]
@@ -558,6 +562,7 @@ def _add_predict(app: FastAPI, reader: _RowReader, batcher: Batcher, measures: M
         request: Request,
         top: Top = 5,
         among: Among = "all",
+        within: Within = [],  # noqa: B006
         explain: Explain = False,
         features: ShowFeatures = False,
     ) -> Response:
@@ -567,7 +572,7 @@ def _add_predict(app: FastAPI, reader: _RowReader, batcher: Batcher, measures: M
             prior = body.prior
             if body.trial is not None:
                 trial, same_as = await asyncio.to_thread(try_class, body.trial)
-        job = Job(X, top=top, among=among, explain=explain, trial=trial, prior=prior)
+        job = Job(X, top, among, tuple(within), explain, trial, prior)
         found, made = await asyncio.wrap_future(batcher.submit(job))
         for answer in found:
             measures.images.labels(answer["ranked"][0]["known_by"]).inc()

@@ -25,6 +25,7 @@ class Job:
     X: NDArray[Any]
     top: int = 5
     among: str = "all"
+    within: tuple[str, ...] = ()
     explain: bool = False
     trial: Snapshot | None = None
     prior: Mapping[str, float] | None = None
@@ -101,20 +102,22 @@ class Batcher:
         """Answers to each job; those that ask the same of the same model are one computation."""
         features = self._features(jobs)
         current = self._recognizer.snapshot
-        groups: dict[tuple[int, int, str, bool], list[int]] = {}
+        groups: dict[Any, list[int]] = {}
         for place, job in enumerate(jobs):
-            asked = (id(job.trial), id(job.prior), job.among, job.explain)
+            asked = (id(job.trial), id(job.prior), job.among, job.within, job.explain)
             groups.setdefault(asked, []).append(place)
         out: list[Any] = [None] * len(jobs)
-        for (_, _, among, explain), places in groups.items():
+        for places in groups.values():
+            first = jobs[places[0]]
             found = iter(
                 self._recognizer.answer(
                     np.concatenate([features[place] for place in places]),
-                    jobs[places[0]].trial or current,
-                    among=among,
+                    first.trial or current,
+                    among=first.among,
+                    within=first.within,
                     top=max(jobs[place].top for place in places),
-                    explain=explain,
-                    prior=jobs[places[0]].prior,
+                    explain=first.explain,
+                    prior=first.prior,
                 )
             )
             for place in places:

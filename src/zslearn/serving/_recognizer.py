@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats
@@ -58,6 +59,7 @@ from zslearn.images._describing import (
 from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence._model_files import ModelFile, read_model
 from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._taxonomy import classes_by_node, taxonomy_hierarchy
 from zslearn.signatures._text import text_signatures
 
 
@@ -676,6 +678,9 @@ class Recognizer:
     prior : mapping of str to float, optional
         Odds of classes at the place of the service, for requests that name none themselves; 1 for
         classes that are not named.
+    taxonomy : DataFrame, optional
+        Ranks of classes, as :func:`~zslearn.signatures.taxonomy_hierarchy` takes them: requests may
+        choose among the classes below a taxon.
 
     Raises
     ------
@@ -711,6 +716,7 @@ class Recognizer:
         limits: Limits | None = None,
         encoder: str | None = None,
         prior: Mapping[str, float] | None = None,
+        taxonomy: pd.DataFrame | None = None,
     ) -> None:
         self.path = Path(path)
         self.limits = limits or Limits()
@@ -725,6 +731,8 @@ class Recognizer:
         self.encoder: str | None = named if isinstance(named, str) else None
         self._text_encoder = encoder
         self.prior = dict(prior or {})
+        pairs = {} if taxonomy is None else classes_by_node(taxonomy_hierarchy(taxonomy))
+        self._below = {str(taxon): [str(name) for name in below] for taxon, below in pairs.items()}
         self._prompts = prompts_for_model(said)
         if encoder is not None:
             self._text_encoder = encoder_for_model(self.encoder or "", encoder, plain(self.path))
@@ -859,20 +867,24 @@ class Recognizer:
         if (text is None) == (attributes is None):
             raise Refusal(422, "Describe the class by attributes or by text, one of them.")
         if text is not None:
-            if self.encoder is None:
-                raise Refusal(
-                    422, "The classes of this model are described by attributes, not by text."
-                )
+            self._refuse_text()
             if like is not None:
                 raise Refusal(422, "like goes with attributes, not with text.")
             texts = checked_texts(text)
-            return self._encode(texts), tuple(texts)
+            return self._encode({"new": texts})[0], tuple(texts)
         snapshot = self.snapshot
         start = None if like is None else snapshot.values_of(snapshot.find(like))
         return self.attributes.values(attributes, start), ()
 
-    def _encode(self, texts: list[str]) -> Floats:
-        """One vector for what is said of a class."""
+    def _refuse_text(self) -> None:
+        """Refuse texts where the model's signatures are not made of text."""
+        if self.encoder is None:
+            raise Refusal(
+                422, "The classes of this model are described by attributes, not by text."
+            )
+
+    def _encode(self, said: Mapping[str, list[str]]) -> Floats:
+        """One vector for what is said of each class."""
         try:
             encoder = encoder_for_model(self.encoder or "", self._text_encoder, "The model file")
         except ValueError as error:
@@ -885,15 +897,13 @@ class Recognizer:
             if encoder == "backbone":
                 if self.backbone is None:
                     raise Refusal(422, "The model does not say which network made its texts.")
-                table = text_features(
-                    {"new": texts}, self._prompts or PROMPTS, backbone=self.backbone
-                )
+                table = text_features(said, self._prompts or PROMPTS, backbone=self.backbone)
             else:
                 # Nothing of a request is left on the disk.
                 prompts = self._prompts or "{}"
-                table = text_signatures({"new": texts}, encoder, prompts=prompts, cache=False)
-        values = table.to_numpy(dtype=np.float64)[0]
-        if len(values) != len(self.attributes.names):
+                table = text_signatures(said, encoder, prompts=prompts, cache=False)
+        values = table.to_numpy(dtype=np.float64)
+        if values.shape[1] != len(self.attributes.names):
             raise Refusal(
                 422, "The text encoder of this machine is not the one that the model was made with."
             )
@@ -940,15 +950,52 @@ class Recognizer:
         new = AddedClass(name, tuple(values.tolist()), texts)
         with self._lock:
             self._refuse_known(name, label)
-            if len(self.snapshot.added) >= self.limits.added_classes:
-                raise Refusal(
-                    409,
-                    f"{self.limits.added_classes} classes have been added, and there may not be "
-                    "more: remove one first.",
-                )
-            now = self.snapshot.content()
-            self._replace(replace(now, classes=(*now.classes, new)), "The class")
+            self._keep([new], "The class")
         return new
+
+    def add_texts(self, said: Mapping[str, Sequence[str]]) -> list[AddedClass]:
+        """Describe those of some classes in text that are not known yet, and keep them at once.
+
+        Parameters
+        ----------
+        said : mapping of str to sequence of str
+            What is said of each class.
+
+        Returns
+        -------
+        list of AddedClass
+            What was kept.
+        """
+        self._refuse_text()
+        with self._lock:
+            labels = [label_for(checked_name(name), self._table.labels) for name in said]
+            known = {composed(name) for name in self.snapshot.label_of}
+            new = {str(c): list(texts) for c, texts in zip(labels, said.values(), strict=True)}
+            new = {name: texts for name, texts in new.items() if name not in known}
+            if not new:
+                return []
+            none = getattr(self.file.model, "none_label_", None)
+            if str(none) in new:
+                self._refuse_known(str(none), none)
+            rows = self._encode(new).tolist()
+            classes = [
+                AddedClass(name, tuple(row), tuple(texts))
+                for (name, texts), row in zip(new.items(), rows, strict=True)
+            ]
+            self._keep(classes, "The classes")
+        return classes
+
+    def _keep(self, new: Sequence[AddedClass], what: str) -> None:
+        """Add classes to those that were added, as many as there may be."""
+        n_added, most = len(self.snapshot.added), self.limits.added_classes
+        if n_added + len(new) > most:
+            raise Refusal(
+                409,
+                f"{n_added} classes have been added, of {most} that may be: {len(new)} more are "
+                "too many. Remove some first.",
+            )
+        now = self.snapshot.content()
+        self._replace(replace(now, classes=(*now.classes, *new)), what)
 
     def _refuse_known(self, name: str, label: Any) -> None:
         """Refuse a new class by the name of another one."""
@@ -1274,12 +1321,36 @@ class Recognizer:
                 )
         return {snapshot.label_of[snapshot.find(name)]: odds for name, odds in prior.items()}
 
+    def _candidates(
+        self, snapshot: Snapshot, among: str, within: Sequence[str]
+    ) -> list[Any] | None:
+        """Labels of the classes that a request chooses among; None for all."""
+        model = snapshot.model
+        if among == "all" and not within:
+            return None
+        named: set[str] = set()
+        for word in within:
+            known = snapshot.known(word)
+            if known is None and word not in self._below:
+                near = did_you_mean(word, [*self._below, *snapshot.label_of])
+                raise Refusal(404, f"There is no class or taxon {plain(word, 100)!r}.{near}")
+            named.update(self._below[word] if known is None else [known])
+        kinds = {"all": "classes_", "seen": "seen_classes_", "described": "unseen_classes_"}
+        labels = getattr(model, kinds[among]).tolist()
+        found = [label for label in labels if not within or str(label) in named]
+        if not found:
+            which = {"seen": " with training images", "described": " that are described only"}
+            below = f" within {plain(', '.join(within), 200)}" if within else ""
+            raise Refusal(422, f"This model has no classes{which.get(among, '')}{below}.")
+        return found
+
     def answer(
         self,
         X: Floats,
         snapshot: Snapshot,
         *,
         among: str = "all",
+        within: Sequence[str] = (),
         top: int = 5,
         explain: bool = False,
         prior: Mapping[str, float] | None = None,
@@ -1290,12 +1361,7 @@ class Recognizer:
         """
         model = snapshot.model
         odds = self._odds(snapshot, prior)
-        candidates = None
-        if among != "all":
-            labels = model.seen_classes_ if among == "seen" else model.unseen_classes_
-            candidates = labels.tolist()
-            if not candidates:
-                raise Refusal(422, "This model has no classes that are described only.")
+        candidates = self._candidates(snapshot, among, within)
         ranked = rank_classes(model, X, classes=candidates, top=top, prior=odds)
         surely = reasons = None
         if hasattr(model, "predict_rank"):

@@ -467,7 +467,7 @@ def _induced(wordnet: WordNet, first: list[str], inside: set[str], instances: bo
     return ClassGraph(nodes, np.array(edges, dtype=np.intp))
 
 
-def ancestor_pairs(graph: ClassGraph, max_distance: int | None = None) -> NDArray[np.intp]:
+def ancestor_pairs(graph: ClassGraph) -> NDArray[np.intp]:
     """Position of a node, of an ancestor, and the least number of links between them.
 
     A node is an ancestor of itself at distance 0. Sorted by distance, then by node and ancestor.
@@ -478,7 +478,7 @@ def ancestor_pairs(graph: ClassGraph, max_distance: int | None = None) -> NDArra
     seen = reached
     pairs = []
     distance = 0
-    while reached.nnz and (max_distance is None or distance <= max_distance):
+    while reached.nnz:
         node, ancestor = reached.tocoo().coords
         order = np.lexsort((ancestor, node))
         pairs.append(np.column_stack([node[order], ancestor[order], np.full(len(node), distance)]))

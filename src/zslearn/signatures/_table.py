@@ -6,7 +6,7 @@ once; from then on the table goes from step to step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -568,10 +568,14 @@ class SignatureTable:
         """Both tables in one, sorted by label."""
         labels = np.concatenate([self.labels, other.labels])
         order = np.argsort(labels, kind="stable")
-        arrays = tuple(
-            np.concatenate([a, b])[order] for a, b in zip(self.arrays, other.arrays, strict=True)
-        )
-        return replace(self, labels=labels[order], arrays=arrays)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        arrays = []
+        for a, b in zip(self.arrays, other.arrays, strict=True):
+            both = np.empty((len(order), a.shape[1]), dtype=np.result_type(a, b))
+            both[place[: len(a)]], both[place[len(a) :]] = a, b
+            arrays.append(both)
+        return replace(self, labels=labels[order], arrays=tuple(arrays))
 
     def with_undescribed(self, labels: NDArray[Any]) -> SignatureTable:
         """With classes of which nothing is known: their signatures are zeros."""
@@ -629,17 +633,15 @@ class SignatureTable:
     def warn_equal_signatures(self, normalized: Floats | SignatureViews) -> None:
         """Warn of classes whose normalised signatures are equal: no method can tell them apart."""
         arrays = normalized.arrays if isinstance(normalized, SignatureViews) else [normalized]
-        # −0 and 0 are equal.
-        rounded = np.concatenate(arrays, axis=1).round(10) + 0.0
-        keys = [row.tobytes() for row in rounded]
-        if len(set(keys)) == len(keys):
-            return
-        first: dict[bytes, Any] = {}
-        equal = []
         # Of zeros, which say nothing, there is a warning where they are read.
         says_something = np.any([array.any(axis=1) for array in self.arrays], axis=0)
-        for row in np.flatnonzero(says_something):
-            label, key = self.labels[row].item(), keys[row]
+        rows = np.flatnonzero(says_something & _nearly_equal(arrays))
+        # −0 and 0 are equal.
+        rounded = np.concatenate([array[rows] for array in arrays], axis=1).round(10) + 0.0
+        first: dict[bytes, Any] = {}
+        equal = []
+        for row, values in zip(rows.tolist(), rounded, strict=True):
+            label, key = self.labels[row].item(), values.tobytes()
             if first.setdefault(key, label) != label:
                 equal.append((first[key], label))
         if not equal:
@@ -710,10 +712,10 @@ class SignatureTable:
             self.refuse_lacking("A method that takes signatures as vectors")
             return SignatureViews(arrays, self.weights).concatenate()
         # γ g ‖a − a′‖² is the distance of rows that are multiplied by the root of g.
-        roots = np.sqrt(self.gamma_factors)
-        return SignatureViews(
-            tuple(root * array for root, array in zip(roots, arrays, strict=True)), self.weights
-        )
+        roots = np.sqrt(self.gamma_factors).tolist()
+        pairs = zip(roots, arrays, strict=True)
+        arrays = tuple(array if root == 1 else root * array for root, array in pairs)
+        return SignatureViews(arrays, self.weights)
 
 
 def _number(value: Any, attribute: Any, label: Any) -> float:
@@ -737,9 +739,27 @@ def _holds_mappings(signatures: Any, also: type = Mapping) -> bool:
 
 def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
     """Rows of some of the labels among all of them; NaN for the others."""
+    if len(own) == len(labels):
+        return array
     spread = np.full((len(labels), array.shape[1]), np.nan)
     spread[np.searchsorted(labels, own)] = array
     return spread
+
+
+def _nearly_equal(arrays: Sequence[Floats]) -> NDArray[np.bool_]:
+    """Which rows may be equal to another one: their products with a random vector are."""
+    rng = np.random.default_rng(0)
+    products, tolerance = np.zeros(len(arrays[0])), 1e-12
+    for array in arrays:
+        vector = rng.random(array.shape[1:])
+        products += np.nan_to_num(array @ vector)  # NaN of a class that lacks the view
+        tolerance += 1e-9 * float(vector.sum())
+    order = np.argsort(products)
+    near = np.diff(products[order]) <= tolerance
+    found = np.zeros(len(products), dtype=bool)
+    found[order[:-1]] = near
+    found[order[1:]] |= near
+    return found
 
 
 def _view_named(name: str) -> str:

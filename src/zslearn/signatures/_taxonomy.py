@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -84,18 +85,23 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     1      Herring Gull    Larus
     2  Ring-billed Gull    Larus
     """
-    filled = filled_ranks(table)
+    return _pairs(filled_ranks(table))
+
+
+def _pairs(filled: pd.DataFrame) -> pd.DataFrame:
+    """Child–parent pairs of a table without gaps; a taxon below itself is refused."""
     pairs: dict[tuple[Hashable, Hashable], None] = {}
     paths = [
-        [taxon for taxon in ranks if pd.notna(taxon)] + [label]
+        # A name that two ranks share, as of a genus and its subgenus, is one node.
+        [name for name, _ in groupby([*(taxon for taxon in ranks if pd.notna(taxon)), label])]
         for label, *ranks in filled.itertuples()
     ]
     for depth in range(1, filled.shape[1] + 1):
         for path in paths:
             if depth < len(path):
                 pairs.setdefault((path[depth], path[depth - 1]))
-    # Loops, and labels that are taxa of other classes.
-    ClassTree(list(pairs))
+    if pairs:
+        ClassTree(list(pairs))
     return pd.DataFrame(list(pairs), columns=["child", "parent"])
 
 
@@ -141,6 +147,7 @@ def taxonomy_signatures(
     ['Laridae', 'Alcidae']
     """
     filled = filled_ranks(table)
+    _pairs(filled)
     if like is not None:
         unknown = [rank for rank in filled.columns if rank not in like.views]
         if unknown:
@@ -153,8 +160,10 @@ def taxonomy_signatures(
         taxa = (
             pd.Index(filled[rank].dropna().unique()) if like is None else like.views[rank].columns
         )
-        rows = filled[rank].to_numpy()[:, None] == taxa.to_numpy()[None, :]
-        views[rank] = pd.DataFrame(rows.astype(np.float64), index=filled.index, columns=taxa)
+        codes = taxa.get_indexer(filled[rank])
+        rows = np.zeros((len(filled), len(taxa)))
+        rows[codes >= 0, codes[codes >= 0]] = 1.0
+        views[rank] = pd.DataFrame(rows, index=filled.index, columns=taxa)
     return MultiSignatures({rank: view for rank, view in views.items() if view.shape[1]})
 
 
@@ -185,17 +194,22 @@ def classes_below(hierarchy: Any, taxa: Hashable | Iterable[Hashable]) -> list[A
     >>> classes_below(pairs, "Laridae")
     ['Herring Gull', 'Kittiwake']
     """
-    tree = ClassTree(hierarchy)
+    of_node = classes_by_node(hierarchy)
     wanted = [taxa] if isinstance(taxa, str) or not isinstance(taxa, Iterable) else list(taxa)
-    nodes = dict.fromkeys([*tree.parents, *tree.parents.values()])
     for taxon in wanted:
-        if taxon not in tree:
-            near = did_you_mean(taxon, nodes)
+        if taxon not in of_node:
+            near = did_you_mean(taxon, of_node)
             raise ValueError(f"The hierarchy has no {name_some([taxon])}.{near}")
+    chosen = {label for taxon in wanted for label in of_node[taxon]}
+    return [node for node in of_node if node in chosen]
+
+
+def classes_by_node(hierarchy: Any) -> dict[Hashable, list[Hashable]]:
+    """The nodes without children at or below each node."""
+    tree = ClassTree(hierarchy)
     inner = set(tree.parents.values())
-    chosen = set(wanted)
-    return [
-        node
-        for node in nodes
-        if node not in inner and not chosen.isdisjoint([node, *tree.ancestors(node)])
-    ]
+    found: dict[Hashable, list[Hashable]] = {node: [] for node in [*tree.parents, *inner]}
+    for node in found:
+        for above in [] if node in inner else [node, *tree.ancestors(node)]:
+            found[above].append(node)
+    return found

