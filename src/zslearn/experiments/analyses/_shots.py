@@ -215,8 +215,8 @@ class FewShots:
         """All samples in the whitened space of some of the seen classes."""
         data, rows = self._data, self._data.active_split.train
         rows = rows[np.isin(data.y[rows], list(classes))]
-        found = {"unlabelled_trust": 0.0, "temperature": 1.0, "unseen_odds": 1.0}  # not needed
-        model = GaussianEXEM(shrinkage=shrinkage, **found)
+        model = GaussianEXEM(shrinkage=shrinkage, temperature=1.0, unseen_odds=1.0)
+        model.set_params(unlabelled_trust=0.0)  # else it takes further fits
         with FitCache(self._runner.shared):
             model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
         return np.asarray(to_numpy(model._whitened(model._prepare(data.X).whole())), dtype=float)
