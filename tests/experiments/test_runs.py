@@ -700,14 +700,31 @@ def test_unlabelled_images_are_given_to_adapt(tiny, tmp_path):
     }  # fmt: skip
     records = {kind: json.loads(path.read_text()) for kind, path in runs.items()}
     assert records["zsl"]["unlabelled"] == "zsl"
-    model = GFZSL(**records[""]["hyper_parameters"])
-    model.fit(tiny.X_train, tiny.y_train, signatures=tiny.signatures)
     both = np.concatenate([tiny.X_test_seen, tiny.X_test_unseen])
     piles = {"zsl": (tiny.X_test_unseen, tiny.unseen_classes), "gzsl": (both, None)}
     for kind, (X, classes) in piles.items():
+        # Tuned in folds that give such images, too.
+        model = GFZSL(**records[kind]["hyper_parameters"])
+        model.fit(tiny.X_train, tiny.y_train, signatures=tiny.signatures)
         adapted = model.adapt(X, classes=classes)
         score = adapted.score(tiny.X_test_unseen, tiny.y_test_unseen, classes=tiny.unseen_classes)
         assert records[kind]["metrics"]["per_class_accuracy"] == pytest.approx(score)
+
+
+def test_the_trust_in_unlabelled_images_is_tuned_with_them(tmp_path):
+    data = make_zero_shot(n_seen=20, n_unseen=6, nonlinearity=1.0, random_state=0)
+    options = {"settings": ["zsl"], "grid": "quick", "n_splits": 3, "unlabelled": "zsl"}
+    (path,) = run_benchmark(data, "Gaussian EXEM", tmp_path, **options)
+    record = json.loads(path.read_text())
+    found, chosen = record["adaptation"], record["hyper_parameters"]
+    assert found["trust"] == chosen["unlabelled_trust"] > 0
+    assert found["accepted"]
+    assert found["score_after"] == max(record["cross_validation"]["mean_test_accuracy"])
+    assert found["score_after"] > found["score_before"]
+    model = GaussianEXEM(**chosen).fit(data.X_train, data.y_train, signatures=data.signatures)
+    model = model.adapt(data.X_test_unseen, classes=data.unseen_classes)
+    score = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert record["metrics"]["per_class_accuracy"] == pytest.approx(score)
 
 
 def test_a_method_that_cannot_adapt_does_not_end_the_others(tiny, tmp_path):

@@ -137,6 +137,11 @@ def test_shots_are_a_number_of_images():
             list(ClassKFold(2, shots=wrong).split(None, list("aabbcc")))
 
 
+def test_unlabelled_is_the_name_of_a_pile():
+    with pytest.raises(ValueError, match="unlabelled must be 'zsl', 'gzsl' or None; got 'all'"):
+        list(ClassKFold(2, unlabelled="all").split(None, list("aabbcc")))
+
+
 def test_a_splitter_is_shown_as_it_is_made():
     for splitter in (ClassKFold(3, shots=2), GeneralizedClassKFold(3, held_out=0.5)):
         assert repr(eval(repr(splitter))) == repr(splitter)

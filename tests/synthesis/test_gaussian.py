@@ -867,6 +867,11 @@ def test_examples_move_a_class_as_bayes_rule_asks(many_classes):
     np.testing.assert_allclose(after[label][1], 1 / (precision + n))
     for other in set(before) - {label}:
         np.testing.assert_allclose(before[other][0], after[other][0], atol=1e-12)
+    # Its log odds fall with the variance that is left of its mean, over all dimensions.
+    table = model._described.table
+    described = table.normalized(model.signature_scale_, keep_views=True)
+    left = model._gaussians(described, table.labels)[1][table.labels == label]
+    assert left == pytest.approx(after[label][1].sum() / (1 / precision).sum())
 
 
 def test_a_removed_class_leaves_none_of_its_examples(many_classes):

@@ -9,15 +9,21 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
 
 import zslearn
+from zslearn.base._pipeline import as_zero_shot
 from zslearn.baselines import GFZSL
 from zslearn.calibration import Adapted
 from zslearn.calibration._unlabelled import TRUSTS, TrustChoice, _chosen
 from zslearn.datasets import make_zero_shot
+from zslearn.metrics import ausuc
 from zslearn.synthesis import EXEM, GaussianEXEM
 from zslearn.synthesis._gaussian_process import ClassGaussians
 from zslearn.synthesis._unlabelled import pile_sums
+
+PIPELINE = make_pipeline(PCA(40, random_state=0), GaussianEXEM())
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +143,17 @@ def test_images_of_no_class_change_little(data):
     before = model.score(X, y, classes=half)
     after = model.adapt(data.X_test_unseen, classes=half).score(X, y, classes=half)
     assert after >= before - 0.02
+
+
+def test_ten_times_as_many_images_of_some_classes(model, data):
+    """How many images the pile holds of each class is found, and costs hardly any accuracy."""
+    many = np.sort(data.unseen_classes)[::2]
+    y = data.y_test_unseen
+    rows = [np.flatnonzero(y == c)[: None if c in many else 3] for c in data.unseen_classes]
+    adapted = model.adapt(data.X_test_unseen[np.concatenate(rows)], classes=data.unseen_classes)
+    shares = adapted.adaptation_.proportions
+    assert shares[many].mean() > 2 * shares.drop(many).mean()
+    assert accuracy(adapted, data) >= accuracy(model, data) - 0.02
 
 
 def test_a_single_image(model, data):
@@ -296,15 +313,12 @@ def test_sparse_images_are_refused_by_name(model, data):
 
 
 def test_inside_a_pipeline_and_a_search(data):
-    from sklearn.decomposition import PCA
-    from sklearn.pipeline import make_pipeline
-
     from zslearn.calibration import PredictionSets
     from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
 
     train = {"X": data.X_train, "y": data.y_train, "signatures": data.signatures}
     X, y = data.X_test_unseen, data.y_test_unseen
-    steps = make_pipeline(PCA(40), GaussianEXEM()).steps
+    steps = clone(PIPELINE).steps
     pipeline = ZeroShotPipeline(steps).fit(**train)
     adapted = pipeline.adapt(X, classes=data.unseen_classes)
     assert adapted.steps[-1][1].adaptation_.n_samples == len(X)
@@ -322,6 +336,39 @@ def test_inside_a_pipeline_and_a_search(data):
     assert not hasattr(
         ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0]}, cv=2).fit(**train), "adapt"
     )
+
+
+@pytest.mark.parametrize("setting", ["zsl", "gzsl"])
+@pytest.mark.parametrize("pile", ["zsl", "gzsl"])
+@pytest.mark.parametrize("method", [GaussianEXEM(), GFZSL(), PIPELINE])
+def test_a_search_adapts_in_its_folds_by_hand(data, method, pile, setting):
+    from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
+
+    folds = GeneralizedClassKFold(3, unlabelled=pile, random_state=1)
+    name = "alpha_mean" if isinstance(method, GFZSL) else "unlabelled_trust"
+    name = f"gaussianexem__{name}" if method is PIPELINE else name
+    grid = {name: [0.1, 0.3] if name == "alpha_mean" else [0.3, 0.0]}
+    scoring = ["accuracy"] if setting == "zsl" else ["ausuc", "accuracy"]
+    search = ZeroShotSearchCV(method, grid, cv=folds, setting=setting, scoring=scoring)
+    X, y, seen = data.X_train, data.y_train, data.signatures.loc[data.seen_classes]
+    search.fit(X, y, signatures=data.signatures)
+    for i, (train, test) in enumerate(folds.split(X, y)):
+        left = np.setdiff1d(data.seen_classes, y[train])
+        own = test[np.isin(y[test], left)]
+        for j, given in enumerate(search.cv_results_["params"]):
+            fitted = (
+                as_zero_shot(method).set_params(**given).fit(X[train], y[train], signatures=seen)
+            )
+            if given[name]:
+                among = {"classes": left} if pile == "zsl" else {}
+                fitted = fitted.adapt(X[own if pile == "zsl" else test], **among)
+            accuracy = fitted.score(X[own], y[own], classes=left)
+            found = {n: search.cv_results_[f"split{i}_test_{n}"][j] for n in scoring}
+            assert found["accuracy"] == pytest.approx(accuracy)
+            if setting == "gzsl":
+                classes = {"classes": fitted.classes_, "seen_classes": fitted.seen_classes_}
+                area = ausuc(y[test], fitted.decision_function(X[test]), **classes)
+                assert found["ausuc"] == pytest.approx(area)
 
 
 @pytest.mark.parametrize("method", [GaussianEXEM(), Adapted(EXEM()), GFZSL()])

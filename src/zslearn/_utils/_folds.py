@@ -64,6 +64,10 @@ class ClassKFold:
         described and has a few labelled images. A fold validates on the others; classes with no
         more samples than that are never left out. :class:`ZeroShotSearchCV` takes a class of which
         some were given back for left out all the same.
+    unlabelled : {"zsl", "gzsl"}, optional
+        Images without labels that the method's `adapt` is given before a fold is scored: those that
+        the fold validates of the classes left out, which are the candidates ("zsl"), or all that it
+        validates, with all classes as candidates ("gzsl").
     remainder : {"spread", "drop"}, default="spread"
         What becomes of classes that do not fill a fold evenly: "spread" makes some folds larger by
         one; "drop" never validates them, as the authors' program does.
@@ -92,12 +96,14 @@ class ClassKFold:
         n_splits: int = 5,
         *,
         shots: int = 0,
+        unlabelled: Literal["zsl", "gzsl"] | None = None,
         remainder: Remainder = "spread",
         class_order: ArrayLike | None = None,
         random_state: Any = 0,
     ) -> None:
         self.n_splits = n_splits
         self.shots = shots
+        self.unlabelled = unlabelled
         self.remainder = remainder
         self.class_order = class_order
         self.random_state = random_state
@@ -141,6 +147,8 @@ class ClassKFold:
         shots = self.shots
         if isinstance(shots, bool) or not isinstance(shots, Integral) or shots < 0:
             raise ValueError(f"shots must be a number of samples, 0 or more; got {shots!r}.")
+        if self.unlabelled not in (None, "zsl", "gzsl"):
+            raise ValueError(f"unlabelled must be 'zsl', 'gzsl' or None; got {self.unlabelled!r}.")
         many = np.flatnonzero(np.bincount(codes) > shots)
         folds = self._folds(len(many), rng)
         # Once the classes are dealt, which is then the same for any number of shots.
@@ -216,6 +224,7 @@ class GeneralizedClassKFold(ClassKFold):
         n_splits: int = 5,
         *,
         shots: int = 0,
+        unlabelled: Literal["zsl", "gzsl"] | None = None,
         held_out: float | int | ArrayLike = 0.2,
         remainder: Remainder = "spread",
         class_order: ArrayLike | None = None,
@@ -224,6 +233,7 @@ class GeneralizedClassKFold(ClassKFold):
         super().__init__(
             n_splits,
             shots=shots,
+            unlabelled=unlabelled,
             remainder=remainder,
             class_order=class_order,
             random_state=random_state,

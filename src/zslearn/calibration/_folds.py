@@ -41,11 +41,15 @@ _MOST_SCALE_ROWS = 500
 
 
 class Fold(NamedTuple):
-    """Rows to train on, rows to validate on, and how many of a class left out are trained on."""
+    """Rows to train on, rows to validate on, and how many of a class left out are trained on.
+
+    `unlabelled` says which rows are given without their labels, as in ClassKFold.
+    """
 
     train: NDArray[np.intp]
     test: NDArray[np.intp]
     shots: int = 0
+    unlabelled: str | None = None
 
     def left_out(self, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
         """Classes that are not trained on, or validated and trained on by the shots at most."""
@@ -63,8 +67,8 @@ def checked_folds(
         # At least two classes are left out in a fold: among one there is nothing to choose.
         cv = splitter(min(int(cv), len(np.unique(y)) // 2), **options)
     folds = cv.split(X, y) if hasattr(cv, "split") else cv
-    shots = getattr(cv, "shots", 0)
-    checked = [Fold(np.asarray(train), np.asarray(test), shots) for train, test in folds]
+    given = getattr(cv, "shots", 0), getattr(cv, "unlabelled", None)
+    checked = [Fold(np.asarray(train), np.asarray(test), *given) for train, test in folds]
     for number, fold in enumerate(checked):
         tested = np.unique(y[fold.test])
         left_out = fold.left_out(y, tested)
@@ -167,7 +171,7 @@ class FoldImages:
     def __init__(
         self, X: Any, y: NDArray[Any], classes: NDArray[Any], fold: Fold, *, generalized: bool
     ) -> None:
-        train, test, _ = fold
+        train, test = fold.train, fold.test
         left_out = np.isin(classes, fold.left_out(y, classes))
         self.unseen = classes[left_out]
         # Of a list of rows by hand some may be of classes that were trained on.
@@ -178,7 +182,21 @@ class FoldImages:
         rows = test if generalized else unseen_rows
         self.true = np.searchsorted(self.classes, y[rows])
         self._images = _Rows(take_rows(X, rows) if generalized else self.X_unseen)
+        self._pile: tuple[_Rows, NDArray[Any]] | None = None
+        if fold.unlabelled is not None:
+            among_all = fold.unlabelled == "gzsl"
+            pile = self._images
+            if among_all != generalized:
+                pile = _Rows(take_rows(X, test) if among_all else self.X_unseen)
+            self._pile = pile, classes if among_all else self.unseen
         self._trained = _Rows(take_rows(X, train[evenly_spaced(len(train), _MOST_SCALE_ROWS)]))
+
+    def adapted(self, model: Any) -> Any:
+        """A fitted estimator after the images that the fold gives without labels, if any."""
+        if self._pile is None or getattr(model, "unlabelled_trust", 1) == 0:
+            return model
+        pile, candidates = self._pile
+        return pile.given_to(model, candidates)
 
     def scores(self, model: Any, *, with_scale: bool) -> FoldScores:
         """Score the images by a fitted estimator."""
@@ -207,6 +225,12 @@ class _Rows:
         if self._transformed is None or self._transformed[0] is not transformers:
             self._transformed = transformers, EmbeddedRows(model.transform_rows(self._X))
         return self._transformed[1], model.steps[-1][1].class_scorer_
+
+    def given_to(self, model: Any, candidates: NDArray[Any]) -> Any:
+        """An estimator that has listened to the rows, without what `adapt` reports if it can."""
+        if hasattr(model, "_listen_to"):
+            return model._listen_to(self._rows, candidates)
+        return model.adapt(self._X, classes=candidates)
 
 
 def score_folds(
@@ -267,7 +291,7 @@ def _score_fold(
             estimator.set_params(unlabelled_trust=0.1)
         fit_weighted(estimator, take_rows(X, train), y[train], table, part)
         images = FoldImages(X, y, table.labels, fold, generalized=True)
-        return measure(images.scores(estimator, with_scale=with_scale))
+        return measure(images.scores(images.adapted(estimator), with_scale=with_scale))
 
 
 def score_scale(scores: Any) -> float:

@@ -70,7 +70,8 @@ class Protocol:
         and taken from the test; as many of each class left out are, while it is tuned.
     unlabelled : {"zsl", "gzsl"}, optional
         The test images of the unseen classes ("zsl") or of all ("gzsl") are given to the method's
-        `adapt`, without their labels: the transductive protocol.
+        `adapt`, without their labels: the transductive protocol. So are those that folds validate,
+        while it is tuned.
 
     See Also
     --------
@@ -127,7 +128,7 @@ class Protocol:
         Returns
         -------
         ClassKFold
-            In the generalized setting a GeneralizedClassKFold.
+            A GeneralizedClassKFold where images of seen classes are scored or given unlabelled.
         """
         n_splits = min(self.n_splits, n_seen // 2)
         options: dict[str, Any] = {
@@ -135,8 +136,9 @@ class Protocol:
             "class_order": self.class_order,
             "random_state": seed,
             "shots": self.shots or 0,
+            "unlabelled": self.unlabelled,
         }
-        if setting == "zsl":
+        if "gzsl" not in (setting, self.unlabelled):
             return ClassKFold(n_splits, **options)
         return GeneralizedClassKFold(n_splits, held_out=self.held_out, **options)
 

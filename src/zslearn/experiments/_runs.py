@@ -61,7 +61,12 @@ from zslearn.experiments._records import (
     write_failure,
 )
 from zslearn.experiments._summary import is_class_split
-from zslearn.experiments._tuning import TuningOptions, tune_at_once, tune_with_views
+from zslearn.experiments._tuning import (
+    TuningOptions,
+    tune_adapting,
+    tune_at_once,
+    tune_with_views,
+)
 from zslearn.metrics._accuracy import rank_accuracy
 from zslearn.metrics._curve import seen_unseen_curve
 from zslearn.model_selection._search import ZeroShotSearchCV
@@ -173,9 +178,10 @@ class Run:
             key = self.key()
             estimator = self.protocol.prepare(self.method.make(), self.seed)
             images = partial(with_images, protocol=self.protocol, seed=self.seed)
-            results = tune_and_measure(
-                self.method, estimator, self.data, options, images, self.ranks
-            )
+            method = self.method
+            if self.protocol.unlabelled is not None:
+                method = replace(method, tune=partial(tune_adapting, method.tune))
+            results = tune_and_measure(method, estimator, self.data, options, images, self.ranks)
             return results | {"key": key}
 
         return write_computed(self.path, self.origin(command), compute)
@@ -419,9 +425,21 @@ def with_images(
         search.estimator_ = search.estimator_.adapt(pile, classes=classes)
         found = getattr(search.estimator_, "adaptation_", None)
         named = {name: getattr(found, name, None) for name in _ADAPTATION}
+        named |= _scores_of_trusts(search)
         known = {name: v for name, v in named.items() if v is not None and v == v}
         results["adaptation"] = _plain(known)
     return data, results
+
+
+def _scores_of_trusts(search: ZeroShotSearchCV) -> dict[str, float]:
+    """The best score of classes left out without their images unlabelled, and with them."""
+    trusts = search.cv_results_.get("param_unlabelled_trust")
+    if trusts is None:
+        return {}
+    mean = next(v for name, v in search.cv_results_.items() if name.startswith("mean_test_"))
+    parts = mean[trusts == 0], mean[trusts != 0]
+    best = [float(np.nanmax(part)) for part in parts]
+    return dict(zip(("score_before", "score_after"), best, strict=True))
 
 
 def tune_and_measure(

@@ -12,6 +12,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from zslearn.calibration._unlabelled import TRUSTS
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._protocol import named_grid
 from zslearn.model_selection._search import EXTENSIONS, GridEdgeWarning, ZeroShotSearchCV
@@ -20,6 +21,8 @@ from zslearn.synthesis._exem import exemplar_distance_score
 
 #: Shares of the mean variance that whitening is tried with.
 WHITENING = (0.6, 0.3, 0.1)
+#: Trust in images without labels that a grid is searched with.
+FIRST_TRUSTS = (0.3, 0.0)
 
 
 @dataclass(frozen=True)
@@ -238,6 +241,23 @@ def tune_with_views(
             yield search
 
     return best_of(searches())
+
+
+def tune_adapting(
+    tune: Tune, estimator: Any, data: ZeroShotDataset, options: TuningOptions
+) -> ZeroShotSearchCV:
+    """Tune a method in folds that give images without labels, in two steps.
+
+    First its grid, at one trust in such images and at none (`FIRST_TRUSTS`); then the trust, at the
+    setting that was found. Where that has none, the method is tuned as without such images.
+    """
+    options = replace(options, also={**options.also, "unlabelled_trust": FIRST_TRUSTS})
+    first = tune(estimator, data, options)
+    if not first.best_params_.get("unlabelled_trust"):
+        return first
+    chosen = clone(estimator).set_params(**first.best_params_)
+    trusts = {"unlabelled_trust": [*TRUSTS, 0.0]}
+    return _with_choices_of(first, _fit(options.search(chosen, trusts, extensions=0), data))
 
 
 def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:

@@ -379,7 +379,9 @@ def fit_images(
     scaler = _scaler(X, features.about.get("columns"), feature_scaling)
     raw, X = X, X if scaler is None else scaler.transform(X)
     known = [find_method(name) for name in (LEADING if method == AUTO else [method])]
-    protocol = Protocol("default", unlabelled="zsl")  # it may be adapted later
+    protocol = Protocol("default")
+    # It may be adapted later.
+    prepare = replace(protocol, unlabelled="zsl").prepare
     seen = np.unique(y)
     # What tuning asks of a data set.
     data: Any = SimpleNamespace(X_train=X, y_train=y, signatures=signatures, seen_classes=seen)
@@ -389,7 +391,7 @@ def fit_images(
     model: Any
     if tune is None or len(seen) < _FEWEST_CLASSES:
         calibrated = CalibratedStacking(
-            protocol.prepare(known[0].make(), random_state),
+            prepare(known[0].make(), random_state),
             temperature="cv",
             n_jobs=n_jobs,
             random_state=random_state,
@@ -404,9 +406,7 @@ def fit_images(
             progress=progress,
             temperature="cv",
         )
-        searches = [
-            one.tune(protocol.prepare(one.make(), random_state), data, options) for one in known
-        ]
+        searches = [one.tune(prepare(one.make(), random_state), data, options) for one in known]
         model = best_of(searches)
         if len(known) > 1:
             pairs = zip(known, searches, strict=True)

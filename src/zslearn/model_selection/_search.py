@@ -262,7 +262,8 @@ class FoldTask:
             options["sample_weight"] = self.weights[train]
         # Accuracy among the classes left out asks for no others; a function of the user's may.
         only_accuracy = dict(self.scorers) == {"accuracy": None} and len(self.names) == 1
-        if only_accuracy and getattr(self.estimator, "describes_each_alone", False):
+        only_unseen = only_accuracy and self.fold.unlabelled != "gzsl"
+        if only_unseen and getattr(self.estimator, "describes_each_alone", False):
             options["classes"] = images.unseen
         start = time.perf_counter()
         fitted = self.estimator.fit_grid(
@@ -288,6 +289,7 @@ class FoldTask:
     def _measure(self, model: Any, images: FoldImages) -> dict[str, float]:
         """The scores of a fitted estimator by name, and whether all classes score the same."""
         found: dict[str, float] = {}
+        model = images.adapted(model)
         if "temperature" in self.names or None in self.scorers.values():
             scores = images.scores(model, with_scale="score_scale" in self.names)
             found |= {"score_scale": scores.scale, _TIED: float(scores.is_tied())}

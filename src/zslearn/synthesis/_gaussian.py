@@ -45,6 +45,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
 from zslearn._utils._array import (
     Array,
@@ -66,6 +67,7 @@ from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.calibration._unlabelled import (
     TRUSTS,
+    USUAL_TRUST,
     Adaptation,
     LeftOut,
     Scored,
@@ -317,6 +319,12 @@ def _confirmed_ratio(found: Floats, stated: Floats, n_classes: int) -> Floats:
     return (n_classes * each + _RATIO_CLASSES * overall) / (n_classes + _RATIO_CLASSES)
 
 
+def _share_left(before: ClassGaussians, after: ClassGaussians) -> Floats:
+    """The share of the variance of each class mean, over all dimensions, that samples leave."""
+    total = before.variances.sum(axis=1)
+    return after.variances.sum(axis=1) / np.where(total > 0, total, 1.0)
+
+
 # What `select` chooses from.
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
 _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -366,8 +374,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         A search finds it where its folds give some samples of the classes that are left out back.
     unlabelled_trust : "cv" or float, default="cv"
         The same for an image without a label, times the probability that it is of the class; used
-        by :meth:`adapt` alone. "cv" finds it in `fit`, on seen classes that are left out, which
-        takes three further fits; the fits of a grid leave it out.
+        by :meth:`adapt` alone, which leaves the model as it is with 0. "cv" finds it in `fit`, on
+        seen classes that are left out, which takes three further fits; the fits of a grid leave it
+        out. A search finds it where its folds give the images of classes left out without labels.
     whitened_norm : bool, default=True
         Whether whitened samples are brought to a common norm. In fewer than eight dimensions, that
         is with fewer than nine seen classes, they never are.
@@ -486,7 +495,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "layers": [Options(Integral, {1, 2})],
         "trust": [Interval(Real, 0, 1, closed="right")],
         "image_trust": [Interval(Real, 0, 1, closed="right")],
-        "unlabelled_trust": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="right")],
+        "unlabelled_trust": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="both")],
         "whitened_norm": ["boolean"],
         "select": [StrOptions({"loo", "evidence", "views"}), None],
         "variance": [StrOptions({"shared", "predictive"})],
@@ -922,13 +931,30 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     ) -> Floats:
         """Scores of whitened images for some classes, once they have been listened to."""
         signatures, labels = signatures[candidates], labels[candidates]
-        adapted = copy.copy(self)
+        adapted = self
         if trust:
-            within = pile[:, : len(self.center_)]
-            sums = self._sums_of_pile(lambda: [within], signatures, labels, trust)
-            assert sums is not None
-            adapted._unlabelled = ClassExamples(labels, trust * sums.counts, sums.means)
+            adapted = self._after(pile[:, : len(self.center_)], signatures, labels, trust)
         return np.asarray(self._of_whitened(pile) @ adapted.synthesize(signatures, labels).T)
+
+    def _after(self, z: Array, signatures: Signatures, labels: NDArray[Any], trust: float) -> Self:
+        """A copy that has listened to whitened images; its classes are not described anew."""
+        sums = self._sums_of_pile(lambda: [z], signatures, labels, trust)
+        adapted = copy.copy(self)
+        if sums is not None:
+            adapted._unlabelled = ClassExamples(labels, trust * sums.counts, sums.means)
+        return adapted
+
+    def _listen_to(self, rows: EmbeddedRows, classes: NDArray[Any]) -> Self:
+        """As :meth:`adapt`, for a search: rows are embedded once, and nothing is reported."""
+        table, n_dims = self._described.table, len(self.center_)
+        table = table.subset(table.positions(np.sort(classes)))
+        described = table.normalized(self.signature_scale_, keep_views=True)
+        trust = USUAL_TRUST if self.unlabelled_trust == "cv" else float(self.unlabelled_trust)
+        first = n_dims if self.variance == "predictive" else 0
+        z = rows.embedded_by(self._embedding())[:, first : first + n_dims]
+        adapted = self._after(z, described, table.labels, trust)
+        adapted._describe(self._described.table)
+        return adapted
 
     def _describe_again(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
         """Make the parameters of some described classes anew; `before` had a column each."""
@@ -1076,7 +1102,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             counts = self._unlabelled.counts[at]
             found = posterior(prior, counts, self._unlabelled.means[at])
             known.means[rows], known.variances[rows] = found.means, found.variances
-            as_unseen[rows] *= (1 / (1 + counts[:, None] * prior.variances)).mean(axis=1)
+            as_unseen[rows] *= _share_left(prior, found)
         return known, as_unseen
 
     def _confirmed(self, known: ClassGaussians, as_unseen: Floats) -> ClassGaussians:
@@ -1110,9 +1136,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         unknown = is_among(labels[rows], self._undescribed)
         m[unknown], v[unknown] = 0.0, (self.exemplars_[~self._few] ** 2).mean(axis=0)
         worth = np.where(few, self.image_trust, self.trust) * counts
-        found = posterior(ClassGaussians(m, v), worth, self._examples.means[at])
+        known = ClassGaussians(m, v)
+        found = posterior(known, worth, self._examples.means[at])
         means[rows], variances[rows] = found.means, found.variances
-        as_unseen[rows] = np.where(few, (found.variances / v).mean(axis=1), 0.0)
+        as_unseen[rows] = np.where(few, _share_left(known, found), 0.0)
         return ClassGaussians(means, variances), as_unseen
 
     def class_gaussians(self) -> tuple[Floats, Floats]:

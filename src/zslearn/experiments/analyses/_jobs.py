@@ -142,6 +142,7 @@ class JobRunner:
         also: Mapping[str, Sequence[Any]] | None = None,
         grid: str | None = None,
         shots: int = 0,
+        setting: str = "zsl",
     ) -> ZeroShotSearchCV:
         """Tune a method on seen classes that are left out; once, however often it is asked for.
 
@@ -162,12 +163,14 @@ class JobRunner:
             seed,
             grid or self.grid,
             shots,
+            setting,
         )
         if key not in self._searches:
+            protocol = replace(self.protocol, shots=shots)
             options = TuningOptions(
-                setting="zsl",
+                setting=setting,
                 grid=grid or self.grid,
-                cv=replace(self.protocol, shots=shots).folds("zsl", len(data.seen_classes), seed),
+                cv=protocol.folds(setting, len(data.seen_classes), seed),
                 checkpoint=self._parts / key[:16],
                 shared=self.shared,
                 n_jobs=self.n_jobs,

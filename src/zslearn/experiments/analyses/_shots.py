@@ -6,8 +6,9 @@ Tip-Adapter add a score by images to that of the description, which is Gaussian 
 all begin at the same place; images alone are the nearest mean in a whitened space of Gaussian EXEM,
 and logistic regression on features of unit norm. The hyper-parameters of the description are chosen
 once, without images; those of images for each k, by leaving out seen classes and giving k of their
-images back. Harmonic means are those of the predictions; of GDA and Tip-Adapter, which have no
-odds of unseen classes, those at a calibration factor that is found in the same way.
+images back. Both are chosen twice: in the conventional setting for the accuracy, in the generalized
+one for harmonic means. These are those of the predictions; of GDA and Tip-Adapter, which have no
+odds of unseen classes, also those at the calibration factor of their search.
 
 A description is worth so many labelled images as it takes images alone to be as accurate: k where
 the better of the two reaches the accuracy by description, on a line between the logarithms of the
@@ -31,12 +32,11 @@ from sklearn.linear_model import LogisticRegression
 
 from zslearn._utils._array import Floats, to_numpy, unit_rows
 from zslearn._utils._files import FitCache
-from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
+from zslearn._utils._folds import ClassKFold
 from zslearn.base._class_statistics import class_means
 from zslearn.baselines._gda import GDA
 from zslearn.baselines._tip_adapter import TipAdapter
 from zslearn.calibration._folds import final_score_scale
-from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
@@ -117,29 +117,34 @@ class FewShots:
             return self._nearest_mean(k, drawn, rest)
         if method == LOGISTIC:
             return self._logistic(k, drawn, rest)
-        factor, chosen = None, {}
-        described = self._runner.tune(DESCRIBED, _FOLD_SEED)
-        if not k:
-            model, chosen = described.estimator_, described.best_params_
-        elif method in PEERS:
-            tuned, unit, chosen = self._peer(method, k)
-            model = self._fit(tuned, drawn)
-            factor = unit * final_score_scale(model, self._data.X_train)
-        else:
-            chosen = self._image_trust(k)
-            if method == ADDED:
-                model = copy.deepcopy(described.estimator_).set_params(**chosen)
-                model.add_examples(self._data.X[drawn], self._data.y[drawn])
-            else:
-                model = self._fit(clone(described.estimator_).set_params(**chosen), drawn)
-        metrics = conventional_metrics(model, rest)
+        model, chosen, _ = self._given(method, k, drawn, "zsl")
+        results = {"metrics": conventional_metrics(model, rest), "hyper_parameters": chosen}
         if len(rest.y_test_seen):
-            metrics |= generalized_metrics(model, rest)
-        if len(rest.y_test_seen) and factor is not None:
-            scores = replace(GeneralizedScores.of(model, rest), seen_classes=rest.seen_classes)
-            calibrated = scores.measure(factor)
-            metrics |= {n: v for n, v in calibrated.items() if n.startswith("calibrated_")}
-        return {"metrics": metrics, "hyper_parameters": dict(chosen)}
+            model, chosen, factor = self._given(method, k, drawn, "gzsl")
+            results["generalized_hyper_parameters"] = chosen
+            results["metrics"] |= generalized_metrics(model, rest)
+            if factor is not None:
+                scores = replace(GeneralizedScores.of(model, rest), seen_classes=rest.seen_classes)
+                found = scores.measure(factor).items()
+                results["metrics"] |= {n: v for n, v in found if n.startswith("calibrated_")}
+        return results
+
+    def _given(
+        self, method: str, k: int, drawn: Any, setting: str
+    ) -> tuple[Any, dict[str, Any], float | None]:
+        """A method, tuned for a setting, that was given images; its choices, a peer's factor."""
+        described = self._runner.tune(DESCRIBED, _FOLD_SEED, setting=setting)
+        if not k:
+            return described.estimator_, dict(described.best_params_), None
+        if method in PEERS:
+            tuned, unit, chosen = self._peer(method, k, setting)
+            model = self._fit(tuned, drawn)
+            return model, chosen, unit * final_score_scale(model, self._data.X_train)
+        chosen = self._image_trust(k, setting)
+        if method == ADDED:
+            model = copy.deepcopy(described.estimator_).set_params(**chosen)
+            return model.add_examples(self._data.X[drawn], self._data.y[drawn]), chosen, None
+        return self._fit(clone(described.estimator_).set_params(**chosen), drawn), chosen, None
 
     def _fit(self, model: Any, drawn: Any) -> Any:
         """Fit on the training images and those that were drawn."""
@@ -148,27 +153,20 @@ class FewShots:
         with FitCache(self._runner.shared):
             return model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
 
-    def _find_image_trust(self, k: int) -> dict[str, Any]:
-        model = self._runner.tune(DESCRIBED, _FOLD_SEED).estimator_
-        fixed = {n: v for n, v in model.get_params(deep=False).items() if n != "image_trust"}
-        also = {"image_trust": IMAGE_TRUST}
-        found = self._runner.tune(DESCRIBED, _FOLD_SEED, fixed=fixed, also=also, shots=k)
-        return dict(found.best_params_)
+    def _find_image_trust(self, k: int, setting: str) -> dict[str, Any]:
+        tune = partial(self._runner.tune, DESCRIBED, _FOLD_SEED, setting=setting)
+        own = tune().estimator_.get_params(deep=False)
+        fixed = {name: value for name, value in own.items() if name != "image_trust"}
+        return dict(tune(fixed=fixed, also={"image_trust": IMAGE_TRUST}, shots=k).best_params_)
 
-    def _find_peer(self, name: str, k: int) -> tuple[Any, float, dict[str, Any]]:
+    def _find_peer(self, name: str, k: int, setting: str) -> tuple[Any, float, dict[str, Any]]:
         """The method as tuned, its calibration factor by the scale of scores, and the choices."""
-        described = clone(self._runner.tune(DESCRIBED, _FOLD_SEED).estimator_)
+        tune = partial(self._runner.tune, seed=_FOLD_SEED, setting=setting)
         # What scores descriptions learns from the classes with more images.
-        method = Method(name, partial(PEERS[name], described, min_images=k + 1))
-        search = self._runner.tune(
-            method, _FOLD_SEED, fixed={"min_images": k + 1}, grid="fast", shots=k
-        )
-        tuned, data = clone(search.estimator_), self._data
-        folds = GeneralizedClassKFold(self._n_splits, shots=k, random_state=_FOLD_SEED)
-        stacked = CalibratedStacking(clone(tuned), cv=folds)
-        stacked.fit(data.X_train, data.y_train, signatures=data.signatures)
-        unit = stacked.bias_ / (final_score_scale(stacked.estimator_, data.X_train) or 1.0)
-        return tuned, unit, dict(search.best_params_)
+        peer = partial(PEERS[name], clone(tune(DESCRIBED).estimator_), min_images=k + 1)
+        search = tune(Method(name, peer), fixed={"min_images": k + 1}, grid="fast", shots=k)
+        scale = final_score_scale(search.estimator_, self._data.X_train)
+        return clone(search.estimator_), search.bias_ / (scale or 1.0), dict(search.best_params_)
 
     @property
     def _n_splits(self) -> int:
@@ -218,6 +216,7 @@ class FewShots:
         data, rows = self._data, self._data.active_split.train
         rows = rows[np.isin(data.y[rows], list(classes))]
         model = GaussianEXEM(shrinkage=shrinkage, temperature=1.0, unseen_odds=1.0)
+        model.set_params(unlabelled_trust=0.0)  # else it takes further fits
         with FitCache(self._runner.shared):
             model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
         return np.asarray(to_numpy(model._whitened(model._prepare(data.X).whole())), dtype=float)
