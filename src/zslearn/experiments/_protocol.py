@@ -81,7 +81,7 @@ class Protocol:
     --------
     >>> from zslearn.experiments import Protocol
     >>> Protocol("three folds", n_splits=3).folds("zsl", n_seen=8, seed=1)
-    ClassKFold(n_splits=3, shots=0, remainder='spread', class_order=None, random_state=1)
+    ClassKFold(n_splits=3, shots=0, unlabelled=None, remainder='spread', class_order=None, random_state=1)
     """
 
     name: str
