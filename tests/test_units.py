@@ -259,3 +259,8 @@ def test_benchmarks_are_left_alone():
         data = load_xlsa17("CUB", features=features.name)
         assert dominating_columns(some_rows(data.X)) == []
         assert data.signatures.attrs == {}
+
+
+def test_one_column_as_a_series_is_refused_by_its_shape():
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        GaussianEXEM().fit(pd.Series(["red", "blue", "red"]), ["a", "b", "a"])

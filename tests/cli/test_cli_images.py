@@ -304,7 +304,7 @@ def test_tune_and_leave_out(folder, capsys):
         (["fit", "train", "--describe", "classes.txt"], "There is no file classes.txt"),
         (
             ["fit", "train", "--describe", "few.csv"],
-            "few.csv: every text is a number. This is a table of attributes",
+            "few.csv: a column holds numbers, or yes and no. This is a table of attributes",
         ),
         (["fit", "train", "--describe", "said.csv", "--text-encoder", "usee"], "no encoder 'usee'"),
         (

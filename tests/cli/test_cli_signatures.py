@@ -229,7 +229,7 @@ def test_descriptions_in_several_columns_and_rows(tmp_path):
     [
         ("d.csv", "label,a\nx,\n", "1 classes have no text: 'x'"),
         ("d.csv", "label\nx\n", "there are 1 columns"),
-        ("d.csv", "label,a\n,b\n", "row 1 names no class"),
+        ("d.csv", "label,a\n,b\n", "row 2 names no class"),
         ("d.csv", "label,a\n", "describes no class"),
         ("d.json", "[1]", "must map each label"),
         ("d.json", '{"x": 3}', "must map each label"),

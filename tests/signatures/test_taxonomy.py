@@ -171,3 +171,8 @@ def test_other_encoder_is_named():
     kinds = SentenceKinds(1).fit({"a": np.ones((4, 3))})
     with pytest.raises(ValueError, match="the same encoder"):
         kinds.transform({"a": np.ones((4, 2))})
+
+
+def test_spaces_around_a_taxon_make_no_other_taxon():
+    ranks = pd.DataFrame({"family": ["Laridae ", "Laridae", " Laridae"]}, index=["a", "b", "c"])
+    assert sorted(classes_below(taxonomy_hierarchy(ranks), "Laridae")) == ["a", "b", "c"]

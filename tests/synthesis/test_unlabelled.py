@@ -381,3 +381,29 @@ def test_a_removed_class_forgets_the_images_taken_for_its(data, method):
     assert not np.allclose(adapted.decision_function(X, classes=[label]), before)
     adapted.remove_classes([label]).add_classes(data.signatures.loc[[label]])
     np.testing.assert_allclose(adapted.decision_function(X, classes=[label]), before, atol=1e-9)
+
+
+def test_a_given_trust_is_that_of_the_folds_that_calibrate(data):
+    from zslearn.calibration import CalibratedStacking
+    from zslearn.model_selection import GeneralizedClassKFold
+
+    given = {"X": data.X_train, "y": data.y_train, "signatures": data.signatures}
+
+    def factor(trust, pile):
+        folds = GeneralizedClassKFold(3, unlabelled=pile, random_state=1)
+        model = CalibratedStacking(GaussianEXEM(unlabelled_trust=trust), cv=folds)
+        return model.fit(**given).bias_
+
+    assert factor(0.0, "gzsl") == factor(0.7, None) == factor(0.0, None)
+    assert factor(0.7, "gzsl") != factor(0.0, "gzsl")
+
+
+def test_folds_with_a_pile_name_a_method_that_cannot_adapt(data):
+    from zslearn.baselines import ESZSL
+    from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+
+    search = ZeroShotSearchCV(
+        ESZSL(), {"alpha_features": [1.0, 10.0]}, cv=ClassKFold(2, unlabelled="zsl")
+    )
+    with pytest.raises(TypeError, match="ESZSL has no adapt: it cannot use the images"):
+        search.fit(data.X_train, data.y_train, signatures=data.signatures)

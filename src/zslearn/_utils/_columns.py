@@ -149,6 +149,12 @@ def as_numbers(values: Iterable[Any]) -> Any:
     return None
 
 
+def holds_numbers(values: Iterable[Any]) -> bool:
+    """Whether values are numbers, also as text, or yes and no."""
+    values = list(values)
+    return as_numbers(values) is not None or all(map(_reads_as_number, values))
+
+
 def not_numbers(table: pd.DataFrame) -> list[str]:
     """The columns that do not hold numbers."""
     numeric = pd.api.types.is_numeric_dtype

@@ -443,7 +443,7 @@ def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     try:
         return check(X, *y)
     except ValueError:
-        if not hasattr(X, "infer_objects"):
+        if not (hasattr(X, "infer_objects") and hasattr(X, "columns")):
             raise
         numbers = numeric_columns(X, "X")
         refuse_text(numbers.infer_objects(), "X")

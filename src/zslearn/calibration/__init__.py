@@ -3,7 +3,7 @@
 All of it is found by leaving out seen classes. Calibrated stacking holds seen classes back in the
 generalized setting, and finds the temperature of probabilities; other wrappers reject images that
 no class fits, name the deepest node of a hierarchy that is sure enough, or name a set of classes.
-Images without labels are listened to where left-out classes gain by theirs.
+Images without labels are used where left-out classes gain by theirs.
 """
 
 from zslearn.calibration._none_of_these import NoneOfThese

@@ -36,6 +36,8 @@ from zslearn.signatures._table import SignatureTable
 
 #: With fewer seen classes none can be left out: a fold leaves out two and trains on two.
 FEWEST_CLASSES = 4
+#: The trust in images without labels where nothing was chosen.
+USUAL_TRUST = 0.1
 # The scale of the scores is taken over no more training images than this.
 _MOST_SCALE_ROWS = 500
 
@@ -59,9 +61,14 @@ class Fold(NamedTuple):
 
 
 def checked_folds(
-    cv: Any, X: Any, y: NDArray[Any], *, generalized: bool, **options: Any
+    cv: Any, X: Any, y: NDArray[Any], estimator: Any, *, generalized: bool, **options: Any
 ) -> list[Fold]:
     """The folds over the seen classes; an error where one cannot serve its purpose."""
+    if getattr(cv, "unlabelled", None) is not None and not hasattr(estimator, "adapt"):
+        raise TypeError(
+            f"{type(estimator).__name__} has no adapt: it cannot use the images without labels "
+            "that the folds give."
+        )
     splitter = GeneralizedClassKFold if generalized else ClassKFold
     if isinstance(cv, Integral):
         # At least two classes are left out in a fold: among one there is nothing to choose.
@@ -227,9 +234,9 @@ class _Rows:
         return self._transformed[1], model.steps[-1][1].class_scorer_
 
     def given_to(self, model: Any, candidates: NDArray[Any]) -> Any:
-        """An estimator that has listened to the rows, without what `adapt` reports if it can."""
-        if hasattr(model, "_listen_to"):
-            return model._listen_to(self._rows, candidates)
+        """An adapted estimator, without what `adapt` reports if it can."""
+        if hasattr(model, "_adapted_to"):
+            return model._adapted_to(self._rows, candidates)
         return model.adapt(self._X, classes=candidates)
 
 
@@ -257,7 +264,7 @@ def score_folds(
         )
         return []
     options = {"held_out": calibration.held_out, "random_state": calibration.random_state}
-    folds = checked_folds(calibration.cv, X, y, generalized=True, **options)
+    folds = checked_folds(calibration.cv, X, y, calibration.estimator, generalized=True, **options)
     table = seen_table(signatures, seen)
     return list(
         Parallel(n_jobs=calibration.n_jobs)(
@@ -286,9 +293,9 @@ def _score_fold(
         warnings.simplefilter("ignore", InputWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         part = None if weights is None else weights[train]
-        if hasattr(estimator, "unlabelled_trust"):
+        if getattr(estimator, "unlabelled_trust", None) == "cv":
             # What is found for `adapt` takes further fits.
-            estimator.set_params(unlabelled_trust=0.1)
+            estimator.set_params(unlabelled_trust=USUAL_TRUST)
         fit_weighted(estimator, take_rows(X, train), y[train], table, part)
         images = FoldImages(X, y, table.labels, fold, generalized=True)
         return measure(images.scores(images.adapted(estimator), with_scale=with_scale))

@@ -1,4 +1,4 @@
-"""Images without labels: whether they are to be listened to, how far, and by which methods.
+"""Images without labels: whether they are to be used, how far, and by which methods.
 
 The trust in them is chosen on seen classes that are left out of training, with their images
 unlabelled. It must gain where the pile holds images of all candidates, and lose nothing where there
@@ -36,12 +36,10 @@ from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._predictor import ZeroShotMetaClassifier
 from zslearn.base._streams import is_streamed
 from zslearn.base._weights import fit_weighted, weighted_samples
-from zslearn.calibration._folds import checked_folds, seen_table
+from zslearn.calibration._folds import USUAL_TRUST, checked_folds, seen_table
 
 #: What is chosen from.
 TRUSTS = (0.03, 0.1, 0.3, 1.0)
-#: What is taken where nothing was chosen.
-USUAL_TRUST = 0.1
 # One of so many images is in a pile of few.
 _SPARSE = 17
 
@@ -63,7 +61,7 @@ class Adaptation:
     Attributes
     ----------
     accepted : bool
-        Whether they were listened to. If not, the model is as it was.
+        Whether they were used. If not, the model is as it was.
     trust : float
         What each image counted for, at most; of images with labels, 1 is the most.
     score_before, score_after : float or None
@@ -155,7 +153,7 @@ class LeftOut(NamedTuple):
     other_y: NDArray[np.intp]
 
 
-#: Scores of images for some classes, once they have been listened to with some trust.
+#: Scores of images for some classes, after adapting to them with some trust.
 Scored = Callable[[Floats, NDArray[np.intp], float], Floats]
 
 
@@ -326,7 +324,7 @@ class Adapted(ZeroShotMetaClassifier):
         seen = np.unique(y)
         table = seen_table(signatures, seen)
         options = {"held_out": self.held_out, "random_state": self.random_state}
-        for fold in checked_folds(self.cv, X, y, generalized=True, **options):
+        for fold in checked_folds(self.cv, X, y, self, generalized=True, **options):
             model = as_zero_shot(self.estimator)
             part = None if weights is None else weights[fold.train]
             with warnings.catch_warnings():
@@ -351,7 +349,7 @@ class Adapted(ZeroShotMetaClassifier):
         classes : array-like of labels, optional
             Candidates that the images may be of; by default every class in `classes_`.
         accept : "cv" or True, default="cv"
-            Whether left-out classes decide, or the images are listened to in any case.
+            Whether left-out classes decide, or the images are used in any case.
 
         Returns
         -------
@@ -430,7 +428,7 @@ def _move(images: Floats, start: Floats, trust: float) -> tuple[Floats, Floats]:
 def _scores_after(
     scorer: ClassScorer, pile: Floats, candidates: NDArray[np.intp], trust: float
 ) -> Floats:
-    """Scores of embedded images for some classes, once they have been listened to."""
+    """Scores of embedded images for some classes, after adapting to them."""
     points = _points(scorer, scorer.parameters)[candidates]
     if trust:
         points = _move(pile, points, trust)[1]

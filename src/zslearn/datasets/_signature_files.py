@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from zslearn._utils._columns import holds_numbers
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain
 from zslearn.datasets._files import limit_reading, read_csv, read_json, read_lines, separator_hint
@@ -167,16 +168,16 @@ def read_descriptions(
                 f"{plain(path)}: there are {table.shape[1]} columns; the first holds the labels, "
                 f"the others texts.{separator_hint([str(name) for name in table.columns])}"
             )
-        for place, row in enumerate(table.itertuples(index=False, name=None), 1):
+        for place, row in enumerate(table.itertuples(index=False, name=None), 2):
             texts = [text for text in row[1:] if isinstance(text, str) and text.strip()]
             if not isinstance(row[0], str):
                 raise ValueError(f"{plain(path)}: row {place} names no class.")
             found.setdefault(row[0], []).extend(texts)
-        said = pd.Series([text for texts in found.values() for text in texts], dtype=object)
-        if len(said) and pd.to_numeric(said, errors="coerce").notna().all():
+        columns = (table.iloc[:, place].dropna() for place in range(1, table.shape[1]))
+        if any(len(said) and holds_numbers(said) for said in columns):
             raise ValueError(
-                f"{plain(path)}: every text is a number. This is a table of attributes, not of "
-                "texts (zslearn fit reads one by --signatures)."
+                f"{plain(path)}: a column holds numbers, or yes and no. This is a table of "
+                "attributes, not of texts (zslearn fit reads one by --signatures)."
             )
     silent = [label for label, texts in found.items() if not texts and not keep_empty]
     if silent or not found:
@@ -224,6 +225,11 @@ def read_ranks(path: str | os.PathLike[str]) -> pd.DataFrame:
     labels = [composed(name) for name in table.iloc[:, 0].fillna("")]
     if "" in labels:
         raise ValueError(f"{plain(path)}: row {labels.index('') + 2} names no class.")
+    if table.shape[1] < 2 or not len(table):
+        raise ValueError(
+            f"{plain(path)}: there are {len(table)} rows and {table.shape[1]} columns; the first "
+            "column holds the classes, the others their ranks, from the highest to the lowest."
+        )
     try:
         return filled_ranks(table.iloc[:, 1:].set_axis(labels, axis=0))
     except ValueError as error:

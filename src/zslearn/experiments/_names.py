@@ -36,7 +36,11 @@ _DATASETS = {
 PUBLISHED_SPLIT_VERSION = "PS1"
 #: What metrics of the ranks of a taxonomy begin with.
 RANK_ACCURACY = "rank_accuracy_"
-AT_K = {"flat_hit_at_": "F@", "hierarchical_precision_at_": "HP@"}
+AT_K = {
+    "flat_hit_at_": "F@",
+    "per_class_hit_at_": "per class F@",
+    "hierarchical_precision_at_": "HP@",
+}
 
 
 def _squeeze(name: str) -> str:

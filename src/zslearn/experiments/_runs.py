@@ -432,7 +432,7 @@ def with_images(
 
 
 def _scores_of_trusts(search: ZeroShotSearchCV) -> dict[str, float]:
-    """The best score of classes left out without their images unlabelled, and with them."""
+    """Scores of classes left out at the chosen setting, without their images and with them."""
     trusts = search.cv_results_.get("param_unlabelled_trust")
     if trusts is None:
         return {}

@@ -248,8 +248,9 @@ def tune_adapting(
 ) -> ZeroShotSearchCV:
     """Tune a method in folds that give images without labels, in two steps.
 
-    First its grid, at one trust in such images and at none (`FIRST_TRUSTS`); then the trust, at the
-    setting that was found. Where that has none, the method is tuned as without such images.
+    First its grid, at one trust in such images and at none (`FIRST_TRUSTS`, beyond which a search
+    that extends its grid may go); then the trust among `TRUSTS`, at the setting that was found.
+    Where that has none, the method is tuned as without such images.
     """
     options = replace(options, also={**options.also, "unlabelled_trust": FIRST_TRUSTS})
     first = tune(estimator, data, options)

@@ -413,7 +413,7 @@ def fit_images(
             scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
             chosen_name = fitted_method(model, method)
             _logger.info("%s is taken; AUSUC on classes left out: %s", chosen_name, scores)
-    _take_back_wild_factor(model, X, y, features.thing)
+    _drop_harmful_factor(model, X, y, features.thing)
     if none_rate is None and hierarchy is None:
         return model if scaler is None else _behind(scaler, model)
     method_alone = clone(model.estimator_)
@@ -438,7 +438,7 @@ def _hierarchy_of(taxonomy: pd.DataFrame, described: pd.Index) -> pd.DataFrame:
     return taxonomy_hierarchy(taxonomy.loc[described])
 
 
-def _take_back_wild_factor(model: Any, X: NDArray[Any], y: NDArray[Any], thing: str) -> None:
+def _drop_harmful_factor(model: Any, X: NDArray[Any], y: NDArray[Any], thing: str) -> None:
     """Do without a calibration factor that takes their class from most training samples."""
     if not model.bias_:
         return
@@ -446,8 +446,7 @@ def _take_back_wild_factor(model: Any, X: NDArray[Any], y: NDArray[Any], thing: 
     if 2 * right < without:
         warn_user(
             f"With the calibration factor that left-out classes chose, {right} of {len(y)} "
-            f"training {thing}s keep their class, {without} without it: {len(set(y.tolist()))} "
-            "classes are too few to find it. It is left out."
+            f"training {thing}s keep their class, {without} without it. It is left out."
         )
         model.bias_ = 0.0
 

@@ -990,7 +990,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         settings: list[dict[str, Any]],
     ) -> list[FoldResult]:
         """Compute every fold, or read what was finished before."""
-        folds = checked_folds(self.cv, X, y, generalized=self.setting == "gzsl")
+        folds = checked_folds(
+            self.cv, X, y, as_zero_shot(self.estimator), generalized=self.setting == "gzsl"
+        )
         names = self._names(scorers)
         checkpoints = [Checkpoint(None, "")] * len(folds)
         if self.checkpoint is not None:

@@ -24,7 +24,8 @@ def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
     twice = table.index[table.index.duplicated()].unique()
     if len(twice):
         raise ValueError(f"The taxonomy has more than one row of {name_some(twice)}.")
-    filled = table.astype(object).where(table.notna() & (table.map(str).map(str.strip) != ""), None)
+    stripped = table.map(lambda taxon: taxon.strip() if isinstance(taxon, str) else taxon)
+    filled = stripped.astype(object).where(stripped.notna() & (stripped != ""), None)
     for low in reversed(range(1, filled.shape[1])):
         for high in reversed(range(low)):
             _fill_from_below(filled, low, high)

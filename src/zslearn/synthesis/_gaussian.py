@@ -788,7 +788,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         classes : array-like of labels, optional
             Candidates that the images may be of; by default every class in `classes_`.
         accept : "cv" or True, default="cv"
-            "cv" listens to the images only if seen classes that were left out of training gain by
+            "cv" uses the images only if seen classes that were left out of training gain by
             theirs, as :meth:`fit` has found; a warning says where they do not. With True, or a
             number as `unlabelled_trust`, it always does.
 
@@ -929,7 +929,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         candidates: NDArray[np.intp],
         trust: float,
     ) -> Floats:
-        """Scores of whitened images for some classes, once they have been listened to."""
+        """Scores of whitened images for some classes, after adapting to them."""
         signatures, labels = signatures[candidates], labels[candidates]
         adapted = self
         if trust:
@@ -937,14 +937,14 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         return np.asarray(self._of_whitened(pile) @ adapted.synthesize(signatures, labels).T)
 
     def _after(self, z: Array, signatures: Signatures, labels: NDArray[Any], trust: float) -> Self:
-        """A copy that has listened to whitened images; its classes are not described anew."""
+        """A copy adapted to whitened images; its classes are not described anew."""
         sums = self._sums_of_pile(lambda: [z], signatures, labels, trust)
         adapted = copy.copy(self)
         if sums is not None:
             adapted._unlabelled = ClassExamples(labels, trust * sums.counts, sums.means)
         return adapted
 
-    def _listen_to(self, rows: EmbeddedRows, classes: NDArray[Any]) -> Self:
+    def _adapted_to(self, rows: EmbeddedRows, classes: NDArray[Any]) -> Self:
         """As :meth:`adapt`, for a search: rows are embedded once, and nothing is reported."""
         table, n_dims = self._described.table, len(self.center_)
         table = table.subset(table.positions(np.sort(classes)))
