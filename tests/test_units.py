@@ -263,4 +263,4 @@ def test_benchmarks_are_left_alone():
 
 def test_one_column_as_a_series_is_refused_by_its_shape():
     with pytest.raises(ValueError, match="Expected 2D array"):
-        GaussianEXEM().fit(pd.Series(["red", "blue", "red"]), ["a", "b", "a"])
+        GaussianEXEM().fit(pd.Series([1.0, 2.0, 3.0]), ["a", "b", "a"])
