@@ -262,5 +262,5 @@ def test_benchmarks_are_left_alone():
 
 
 def test_one_column_as_a_series_is_refused_by_its_shape():
-    with pytest.raises(ValueError, match="Expected 2D array"):
+    with pytest.raises(ValueError, match="Expected (a 2-dimensional|2D)"):
         GaussianEXEM().fit(pd.Series([1.0, 2.0, 3.0]), ["a", "b", "a"])
