@@ -4,8 +4,8 @@ Emoji that nobody showed
 
 A model learns from four fifths of the emoji in seven styles, and then names the others, of which it
 only knows the name and some keywords. The drawings come from eight packages of npm, 30 MB together,
-and are rendered by resvg (``pip install resvg-py``). This example is shown as it is; run it where
-the packages are::
+and are rendered by resvg (``pip install resvg-py==0.5.0``). This example is shown as it is; run it
+where the packages are::
 
     mkdir packages
     npm pack --pack-destination packages @iconify-json/noto@1.2.9 @iconify-json/noto-v1@1.2.5 \
@@ -91,16 +91,22 @@ def find_icon(style, name):
     return styles[style]["icons"][name]
 
 
-def render(style, icon):
+def render(style, icon, size=128):
     """A drawing as a PNG file on white, with a border that networks cut away."""
     width, height = (icon.get(side, styles[style].get(side, 16)) for side in ("width", "height"))
     border = width / 14
     box = f"{-border} {-border} {width + 2 * border} {height + 2 * border}"
     svg = (
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-        f'width="128" height="128" viewBox="{box}">{icon["body"]}</svg>'
+        f'width="{size}" height="{size}" viewBox="{box}">{icon["body"]}</svg>'
     )
-    return bytes(resvg_py.svg_to_bytes(svg_string=svg, background="white", skip_system_fonts=True))
+    options = {"background": "white", "skip_system_fonts": True}
+    try:
+        return bytes(resvg_py.svg_to_bytes(svg_string=svg, **options))
+    except BaseException as error:  # resvg panics at some drawings of this size, not of the next
+        if type(error).__name__ != "PanicException" or size > 128:
+            raise
+    return render(style, icon, size + 1)
 
 
 texts, group_of = {}, {}
