@@ -200,6 +200,7 @@ def test_no_difference_to_numbers_of_other_features_or_another_split(other, tmp_
         assert "53.9" in text
         assert "Δ" not in text
         assert "Delta" not in text
+    pytest.importorskip("matplotlib")
     save_table_plot(table, tmp_path / "table.svg")
 
 
