@@ -229,11 +229,14 @@ COLUMNS = "accuracy; U; S; H; H calibrated; best H; AUSUC; seconds; seeds"
 def beyond(results: Results, found: pd.DataFrame, *, of_concepts: bool = False) -> Iterator[str]:
     """Ours, then the rivals: accuracy, U, S and H without a factor, H with one, AUSUC, seconds.
 
-    `of_concepts`: all methods, with the interval over unseen classes, and the first five.
+    `of_concepts`: all methods, with the interval over unseen classes and the first five, without
+    seconds, which are of several machines.
     """
     extra = ["interval", "top 5"] if of_concepts else []
     first, _, rest = COLUMNS.partition("; ")
-    yield "; ".join(["method", first, *extra, rest])
+    yield "; ".join(
+        ["method", first, *extra, rest.replace("seconds; ", "" if extra else "seconds; ")]
+    )
     for method in results.methods() if of_concepts else BESIDE:
         seconds = _seconds(results, method)
         if not len(results.values(method, AUSUC)) and np.isnan(seconds):
@@ -246,13 +249,16 @@ def beyond(results: Results, found: pd.DataFrame, *, of_concepts: bool = False) 
         cells += [results.cell(method, (n, "gzsl", 1, 3), spread=False) for n in ("unseen", "seen")]
         cells += [results.cell(method, column) for column in (OWN_H, CALIBRATED)]
         cells += [results.cell(method, BEST_H, spread=False), results.cell(method, AUSUC)]
-        cells += ["–" if np.isnan(seconds) else f"{seconds:.0f}", results.n_seeds(method)]
+        if not of_concepts:
+            cells += ["–" if np.isnan(seconds) else f"{seconds:.0f}"]
+        cells += [results.n_seeds(method)]
         yield "; ".join([name(method), *cells])
     for method, rows in found.groupby("name", sort=False):
         cells = _rival_cells(rows)
         if of_concepts:
             top_5 = Results.shown(100 * rows["T5"].to_numpy(), 1)
             cells[1:1] = [f"± {100 * rows['T1 interval'].mean():.1f}", top_5]
+            del cells[-2]
         yield "; ".join([str(method), *cells])
 
 
