@@ -264,7 +264,9 @@ def score_folds(
         )
         return []
     options = {"held_out": calibration.held_out, "random_state": calibration.random_state}
-    folds = checked_folds(calibration.cv, X, y, calibration.estimator, generalized=True, **options)
+    folds = checked_folds(
+        calibration.cv, X, y, as_zero_shot(calibration.estimator), generalized=True, **options
+    )
     table = seen_table(signatures, seen)
     return list(
         Parallel(n_jobs=calibration.n_jobs)(
