@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
-from zslearn._scoring._scorer import ClassScorer
+from zslearn._scoring._scorer import ClassScorer, identical_rows
 from zslearn._utils._messages import InputWarning
 from zslearn.base import ZeroShotClassifier
 from zslearn.baselines import ESZSL
@@ -223,3 +223,68 @@ def test_a_wrapper_makes_its_scorer_from_the_inner_one(problem):
     # Classes that are described to the inner estimator are known outside.
     model.estimator_.add_classes({"zz": problem.signatures.iloc[0]})
     assert "zz" in model.unseen_classes_
+
+
+def _library(rows, library):
+    if library == "numpy":
+        return rows
+    return pytest.importorskip("torch").from_numpy(rows)
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=60)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_identical_classes_tie_alone_and_in_a_batch(library, data):
+    """Identical classes have one score; the first is named first, whatever is computed together."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    n_classes, width = data.draw(st.integers(2, 60)), data.draw(st.integers(1, 70))
+    score = data.draw(st.sampled_from(["dot", "euclidean", "cosine"]))
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    original = rng.integers(0, max(1, n_classes // 2), n_classes)
+    parameters = rng.standard_normal((n_classes, width))[original]
+    scorer = ClassScorer(np.arange(n_classes), parameters, Embedding(_identity), score)
+    scorer = dataclasses.replace(scorer, same_as=identical_rows(parameters))
+    lowered = rng.random(n_classes) < 0.3
+    if lowered.any() and data.draw(st.booleans()):
+        scorer = scorer.with_class_bias(np.flatnonzero(lowered), 0.25)
+    else:
+        lowered[:] = False
+    candidates = rng.permutation(n_classes)[: data.draw(st.integers(1, n_classes))]
+    k = data.draw(st.integers(1, len(candidates)))
+    X = (parameters[:7] + 0.1 * rng.standard_normal((min(7, n_classes), width))).astype(dtype)
+    together = scorer.top_k(_library(X, library), k, candidates)
+    alone = [scorer.top_k(_library(X[i : i + 1], library), k, candidates)[0] for i in range(len(X))]
+    columns = np.asarray(scorer.scores(_library(X, library), candidates))
+    for row, (labels, values) in enumerate(zip(together[0], np.asarray(together[1]), strict=True)):
+        assert (np.diff(values) <= 0).all()
+        for found in (labels, alone[row][0]):
+            assert len(set(found.tolist())) == k
+            for label in found.tolist():
+                same = (original == original[label]) & (lowered == lowered[label])
+                twins = [c for c in np.flatnonzero(same).tolist() if c in set(candidates.tolist())]
+                place = found.tolist().index(label)
+                # All twins before it in the order of labels are named just before it.
+                before = twins[: twins.index(label)]
+                assert found.tolist()[place - len(before) : place] == before
+                among = [candidates.tolist().index(c) for c in twins]
+                assert len(set(columns[row, among].tolist())) == 1
+
+
+@pytest.mark.parametrize("make", [EXEM, ESZSL, lambda: CalibratedStacking(EXEM())])
+def test_the_first_of_identical_classes_is_predicted(make, problem):
+    first, second = problem.unseen_classes[:2]
+    signatures = problem.signatures.copy()
+    signatures.loc[second] = signatures.loc[first]
+    with pytest.warns(InputWarning, match="cannot be distinguished"):
+        model = make().fit(problem.X_train, problem.y_train, signatures=signatures)
+    rows = problem.X_test_unseen.astype(np.float32)
+    whole = model.predict(rows, classes=problem.unseen_classes)
+    alone = [model.predict(row[None], classes=problem.unseen_classes)[0] for row in rows]
+    assert max(first, second) not in set(whole.tolist()) | set(alone)
+
+
+def test_identical_rows():
+    assert identical_rows(np.eye(3)) is None
+    rows = np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0], [2.0, 3.0], [2.0, np.nextafter(3, 4)]])
+    assert identical_rows(rows).tolist() == [0, 1, 0, 1, 4]
+    assert identical_rows(np.ones((3, 2, 2), dtype=np.float32)).tolist() == [0, 0, 0]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 
 import numpy as np
@@ -13,6 +15,10 @@ from zslearn._utils._processes import (
     one_blas_thread,
     threads_for,
 )
+from zslearn.baselines import GDA
+from zslearn.calibration import CalibratedStacking, PredictionSets
+from zslearn.datasets import make_zero_shot
+from zslearn.synthesis import GaussianEXEM
 
 
 def test_work_decides_about_threads():
@@ -88,3 +94,91 @@ def test_infinite_scores_are_listed(monkeypatch):
     assert np.isneginf(values[:, 2:]).all()
     with pytest.raises(ValueError, match="Scores are NaN"):
         top_k(np.full((1, 3), np.nan), np.ones((4, 3)), 2)
+
+
+DATA = make_zero_shot(n_seen=20, n_unseen=6, random_state=0)
+NEW = "a class without a signature"
+
+
+def _changes(model):
+    """A class gets its first examples and is removed: the embedding gains and loses a column."""
+    model.add_examples(DATA.X_test_unseen[:3], [NEW] * 3)
+    yield
+    model.remove_classes([NEW])
+    yield
+
+
+MODELS = {
+    "method": lambda: GaussianEXEM(unlabelled_trust=0.3),
+    "calibrated": lambda: CalibratedStacking(GaussianEXEM(unlabelled_trust=0.3), cv=2),
+    "images": lambda: GDA(GaussianEXEM(unlabelled_trust=0.3)),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def changed_model(request):
+    model = MODELS[request.param]()
+    return model.fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+
+
+def test_a_scorer_stays_as_it_was_taken(changed_model):
+    X, before = DATA.X_test_unseen, changed_model.class_scorer_
+    expected = before.scores(X)
+    for _ in _changes(changed_model):
+        np.testing.assert_array_equal(before.scores(X), expected)
+
+
+def test_predictions_and_copies_while_a_model_changes(changed_model):
+    """Each answer is that of a whole state: before the change or after it."""
+    X = DATA.X_test_unseen[:20]
+    states = {len(changed_model.classes_): changed_model.decision_function(X)}
+    for _ in _changes(changed_model):
+        states[len(changed_model.classes_)] = changed_model.decision_function(X)
+    failures, done = [], threading.Event()
+
+    def read():
+        try:
+            while not done.is_set():
+                for reader in (
+                    changed_model,
+                    copy.deepcopy(changed_model),
+                    pickle.loads(pickle.dumps(changed_model)),
+                ):
+                    scores = reader.decision_function(X)
+                    np.testing.assert_allclose(scores, states[scores.shape[1]], atol=1e-9)
+        except BaseException as error:
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    try:
+        for _ in range(15):
+            for _ in _changes(changed_model):
+                pass
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join()
+    assert not failures
+
+
+def test_sets_are_of_one_state(monkeypatch):
+    """A class that is described between two reads of the scorer is in neither of them."""
+    model = PredictionSets(GaussianEXEM(unlabelled_trust=0.3), cv=2)
+    model.fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+    X, y = DATA.X_test_seen, DATA.y_test_seen
+    expected = model.coverage_report(X, y)
+    inner, n_reads = model.estimator_, []
+    scorer = GaussianEXEM.class_scorer_
+
+    def read(self):
+        n_reads.append(1)
+        found = scorer.fget(self)
+        if len(n_reads) == 1:
+            inner.add_classes({"zz": DATA.signatures.iloc[0] + 0.1})
+        return found
+
+    monkeypatch.setattr(GaussianEXEM, "class_scorer_", property(read))
+    assert model.coverage_report(X, y).equals(expected)
+    assert "zz" in model.classes_

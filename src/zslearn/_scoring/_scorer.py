@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._scoring._blocks import class_scores, top_k
+from zslearn._scoring._blocks import check_k, class_scores, top_k
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._probabilities import softmax
@@ -57,6 +57,10 @@ class ClassScorer:
     temperature : float, optional
         What scores are divided by to become logarithms of probabilities; None where it is
         not known.
+    same_as : ndarray of int of shape (n_classes,), optional
+        For each class the position of the first class with identical parameters, as
+        :func:`identical_rows` finds it. Identical classes are scored once, so that they tie on
+        every machine. None where all classes differ.
 
     Examples
     --------
@@ -77,6 +81,7 @@ class ClassScorer:
     bias: Floats | None = None
     precedence: NDArray[np.intp] | None = None
     temperature: float | None = None
+    same_as: NDArray[np.intp] | None = None
 
     def scores(self, X: Array | EmbeddedRows, classes: Any = None) -> Array:
         """Score rows against classes.
@@ -94,7 +99,12 @@ class ClassScorer:
             Columns follow `classes`, or `labels`.
         """
         positions = None if classes is None else find_classes(classes, self.labels)
-        return self._score_in_blocks(class_scores, X, positions)
+        ties = self._ties(positions)
+        if ties is None:
+            return self._score_in_blocks(class_scores, X, positions)
+        scores = self._score_in_blocks(class_scores, X, ties.representatives)
+        xp = compat.array_namespace(scores)
+        return xp.take(scores, xp.asarray(ties.group, device=compat.device(scores)), axis=1)
 
     def top_k(
         self, X: Array | EmbeddedRows, k: int, classes: Any = None, *, proba: bool = False
@@ -122,11 +132,38 @@ class ClassScorer:
         if self.precedence is not None:
             positions = np.arange(len(labels)) if positions is None else positions
             positions = positions[np.argsort(self.precedence[positions], kind="stable")]
-        indices, scores = self._score_in_blocks(top_k, X, positions, k)
+        check_k(k, len(labels if positions is None else positions))
+        ties = self._ties(positions)
+        if ties is None:
+            indices, scores = self._score_in_blocks(top_k, X, positions, k)
+        else:
+            n_groups = min(k, len(ties.representatives))
+            best = self._score_in_blocks(top_k, X, ties.representatives, n_groups)
+            indices, scores = ties.expanded(*best, k)
         labels = labels if positions is None else labels[positions]
         if proba:
             scores = self._chances(X, scores, classes)
         return labels[to_numpy(indices)], scores
+
+    def _ties(self, positions: NDArray[np.intp] | None) -> _Ties | None:
+        """Candidates that are scored once as they cannot differ; None where all are scored."""
+        if self.same_as is None:
+            return None
+        positions = np.arange(len(self.labels)) if positions is None else positions
+        keys = self.same_as[positions]
+        if self.bias is not None:
+            # Only classes with the same bias have the same score.
+            keys = np.unique(
+                np.column_stack([keys, self.bias[positions]]), axis=0, return_inverse=True
+            )[1].ravel()
+        _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+        if len(first) == len(positions):
+            return None
+        # Groups in the order of their first members, which is the order of ties.
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return _Ties(positions[first[order]], rank[group])
 
     def with_class_bias(self, classes: Any, factor: float) -> ClassScorer:
         """Lower the scores of some classes; on a tie the others win (calibrated stacking).
@@ -261,6 +298,56 @@ class ClassScorer:
 
 
 _chosen = Latest()
+
+
+class _Ties(NamedTuple):
+    """Candidates in groups of identical ones."""
+
+    representatives: NDArray[np.intp]  # the first position of each group
+    group: NDArray[np.intp]  # of each candidate
+
+    def expanded(self, best: Array, scores: Array, k: int) -> tuple[NDArray[np.intp], Array]:
+        """Columns of the `k` best candidates, and their scores, from the best groups of each row.
+
+        The members of a group follow each other, in the order of the candidates.
+        """
+        groups = to_numpy(best)
+        n_rows = len(groups)
+        members = np.argsort(self.group, kind="stable")
+        sizes = np.bincount(self.group)
+        starts = np.cumsum(sizes) - sizes
+        # Slots of all rows one after another: no group needs more than k of them.
+        taken = np.minimum(sizes[groups], k)
+        before = np.cumsum(taken, axis=1) - taken
+        source = np.repeat(np.arange(groups.size), taken.ravel())
+        slot = np.arange(len(source)) - np.repeat(np.cumsum(taken) - taken.ravel(), taken.ravel())
+        wanted = before.ravel()[source] + slot < k
+        source, slot = source[wanted], slot[wanted]
+        columns = members[starts[groups.ravel()[source]] + slot]
+        xp = compat.array_namespace(scores)
+        flat = xp.reshape(scores, (-1,))
+        values = xp.take(flat, xp.asarray(source, device=compat.device(scores)))
+        return columns.reshape(n_rows, k), xp.reshape(values, (n_rows, k))
+
+
+def identical_rows(parameters: Array) -> NDArray[np.intp] | None:
+    """For each row the position of the first row that equals it; None where all differ."""
+    rows = to_numpy(parameters).reshape(parameters.shape[0], -1).astype(np.float64)
+    rows += 0.0  # −0 becomes 0
+    # Exact integer arithmetic: the key of a row does not depend on its place in the array.
+    factors = np.random.default_rng(0).integers(1 << 63, size=rows.shape[1], dtype=np.uint64)
+    keys = rows.view(np.uint64) @ (2 * factors + 1)
+    order = np.argsort(keys, kind="stable")
+    equal = keys[order[1:]] == keys[order[:-1]]
+    if not equal.any():
+        return None
+    same = np.arange(len(rows))
+    for run in np.split(order, np.flatnonzero(~equal) + 1):
+        while len(run) > 1:
+            alike = (rows[run] == rows[run[0]]).all(axis=1)
+            same[run[alike]] = run[0]
+            run = run[~alike]
+    return same if (same != np.arange(len(rows))).any() else None
 
 
 def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:

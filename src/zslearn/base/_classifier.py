@@ -6,9 +6,11 @@ import copy
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 import array_api_compat as compat
@@ -20,8 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
-from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import Array, Floats, to_numpy
+from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows
+from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some, warn_once
@@ -41,11 +43,20 @@ from zslearn.signatures._table import SignatureTable
 
 
 @saved_part
-class _Described(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Described:
     """Classes and their parameters, replaced together."""
 
     table: SignatureTable
     parameters: Array
+
+    @cached_property
+    def same_as(self) -> NDArray[np.intp] | None:
+        """Which classes have identical parameters; found once."""
+        return identical_rows(self.parameters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"table": self.table, "parameters": self.parameters}
 
 
 #: Locks of estimators, outside of these so that copies, clones and files of them have none.
@@ -277,10 +288,9 @@ class ZeroShotClassifier(ZeroShotPredictor):
             it was.
         """
         check_is_fitted(self, "class_scorer_")
-        # Threads that add at the same time: each begins with what the one before has left.
-        with _lock_of(self):
-            table = self._described.table
-            self._describe(table.union(SignatureTable.from_new(signatures, table, like)))
+        with self._changing() as changed:
+            table = changed._described.table
+            changed._describe_more(SignatureTable.from_new(signatures, table, like))
         return self
 
     def remove_classes(self, labels: Any) -> Self:
@@ -299,21 +309,38 @@ class ZeroShotClassifier(ZeroShotPredictor):
             as it was.
         """
         check_is_fitted(self, "class_scorer_")
-        with _lock_of(self):
-            table = self._described.table
+        with self._changing() as changed:
+            table, parameters = changed._described.table, changed._described.parameters
             rows = find_classes(labels, table.labels, "labels")
             self._refuse_seen(table.labels[rows])
-            changed = copy.copy(self)
-            changed._forget(table.labels[rows])
-            left = table.subset(np.setdiff1d(np.arange(len(table.labels)), rows))
-            # What is equal among those was said when it was described.
-            described = left.normalized(self.signature_scale_, keep_views=self.keep_views)
-            changed._describe(left, described)
-            self.__dict__.update(changed.__dict__)
+            kept = np.setdiff1d(np.arange(len(table.labels)), rows)
+            if changed._forget(table.labels[rows]) or not changed.describes_each_alone:
+                left = table.subset(kept)
+                # Equal signatures were reported when these classes were described.
+                described = left.normalized(self.signature_scale_, keep_views=self.keep_views)
+                changed._describe(left, described)
+            else:
+                changed._described = _Described(table.subset(kept), take_rows(parameters, kept))
         return self
 
-    def _forget(self, labels: NDArray[Any]) -> None:
-        """Drop what is kept of classes besides their signatures; most methods keep nothing."""
+    @contextmanager
+    def _changing(self) -> Iterator[Self]:
+        """A copy to change, which replaces the state of this estimator unless an error ends it.
+
+        The state, `__dict__`, is replaced as a whole and never changed in place, so that a reader
+        in another thread sees the old state or the new one. Writers take turns.
+        """
+        with _lock_of(self):
+            changed = copy.copy(self)
+            yield changed
+            self.__dict__ = changed.__dict__
+
+    def _forget(self, labels: NDArray[Any]) -> bool:
+        """Drop what is kept of classes besides their signatures; most methods keep nothing.
+
+        Returns whether the parameters of the other classes must be rebuilt.
+        """
+        return False
 
     @property
     def signature_table_(self) -> SignatureTable:
@@ -463,31 +490,54 @@ class ZeroShotClassifier(ZeroShotPredictor):
     def _describe(self, table: SignatureTable, described: Any = None) -> None:
         """Synthesize every class of the table, then take it over as what is described.
 
-        All classes are made together, so that the order in which they were described, at fit or
-        later, cannot show in the last digit. Whoever has the normalised signatures already, and has
-        warned of equal ones, gives them as `described`.
+        `described` are their normalised signatures, where the caller has them and has warned of
+        equal ones.
         """
         if described is None:
             self._check_views(table)
             described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
             table.warn_equal_signatures(described)
-        parameters = self.synthesize(described, table.labels)
+        self._described = _Described(table, self._synthesize_finite(described, table.labels))
+
+    def _describe_more(self, new: SignatureTable) -> None:
+        """Describe further classes; only these are synthesized where classes do not interact."""
+        before = self._described
+        table = before.table.union(new)
+        if not self.describes_each_alone:
+            self._describe(table)
+            return
+        self._check_views(new)
+        table.warn_equal_signatures(
+            table.normalized(self.signature_scale_, keep_views=self.keep_views)
+        )
+        described = new.normalized(self.signature_scale_, keep_views=self.keep_views)
+        added = self._synthesize_finite(described, new.labels)
+        xp = compat.array_namespace(added)
+        order = np.argsort(np.concatenate([before.table.labels, new.labels]), kind="stable")
+        parameters = take_rows(xp.concat([before.parameters, added], axis=0), order)
+        self._described = _Described(table, parameters)
+
+    def _synthesize_finite(self, described: Any, labels: NDArray[Any]) -> Array:
+        """Parameters of classes; refuse those that cannot be computed with."""
+        parameters = self.synthesize(described, labels)
         xp = compat.array_namespace(parameters)
         flat = xp.reshape(parameters, (parameters.shape[0], -1))
         bad = ~to_numpy(xp.all(xp.isfinite(flat), axis=1))
         if bad.any():
             raise ValueError(
                 f"{type(self).__name__} made NaN or infinite parameters for "
-                f"{name_some(table.labels[bad].tolist())}. Regularise more, or look at the scale "
+                f"{name_some(labels[bad].tolist())}. Regularise more, or look at the scale "
                 "of X and of the signatures."
             )
-        self._described = _Described(table, parameters)
+        return parameters
 
     @property
     def class_scorer_(self) -> ClassScorer:
         """What predictions work on, as classes are described at this moment."""
-        described = self._described  # read once: another thread may add classes
-        return self._scorer(described.table.labels, described.parameters)
+        state = self._snapshot()
+        described = state._described
+        scorer = state._scorer(described.table.labels, described.parameters)
+        return replace(scorer, same_as=described.same_as)
 
     def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
         """The scorer of described classes."""

@@ -148,7 +148,9 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Class labels. Of classes with equal scores the first in `classes_` is named.
+            Class labels. Of classes with identical parameters the first in `classes_` is named.
+            Other classes whose scores differ by less than rounding are ties, too: which of them is
+            named may depend on the processor and on the other samples.
         """
         return self.predict_top_k(X, 1, classes=classes, prior=prior)[0][:, 0]
 
@@ -237,10 +239,11 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         float
             Between 0 and 1.
         """
-        scorer = self._checked_scorer()
+        state = self._snapshot()
+        scorer = state._checked_scorer()
         if is_streamed(X):
             samples = stream_samples(self._check_stream(X), y, sample_weight)
-            counts: HitCounts = samples.reduce(count_block, (self, 1, classes))
+            counts: HitCounts = samples.reduce(count_block, (state, 1, classes))
             self._check_true_labels(counts.classes, scorer, classes)
             if classes is None:
                 self._warn_of_generalized(counts.classes)
@@ -252,7 +255,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             )
         if classes is None:
             self._warn_of_generalized(to_numpy(y))
-        predicted = self.predict(X, classes=classes)
+        predicted = state.predict(X, classes=classes)
         return float(per_class_accuracy(to_numpy(y), predicted, sample_weight=sample_weight))
 
     def fit_grid(
@@ -293,6 +296,15 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             yield index, model.fit(X, y, signatures=signatures, **weights)
 
     # How it is done.
+
+    def _snapshot(self) -> Self:
+        """The estimator as it is now, whatever another thread does to it meanwhile.
+
+        A change replaces `__dict__` as a whole, and the snapshot keeps the one of this moment.
+        """
+        snapshot = object.__new__(type(self))
+        snapshot.__dict__ = self.__dict__
+        return snapshot
 
     def _has_temperature(self) -> bool:
         """Whether there are probabilities; a wrapper says so."""
@@ -590,6 +602,10 @@ class WrapsAnother(ZeroShotPredictor):
         """A copy with another fitted estimator inside."""
         raise NotImplementedError
 
+    def _snapshot(self) -> Self:
+        inner = getattr(self, "_inner", None)
+        return self if inner is None else self._around(inner._snapshot())
+
 
 class ZeroShotMetaClassifier(MetaEstimatorMixin, WrapsAnother):
     """Base of estimators that fit another zero-shot estimator and predict through it.
@@ -621,7 +637,8 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, WrapsAnother):
     @property
     def class_scorer_(self) -> ClassScorer:
         """What predictions work on, made from the inner estimator's at this moment."""
-        return self._wrap(self.estimator_.class_scorer_)
+        state = self._snapshot()
+        return state._wrap(state.estimator_.class_scorer_)
 
     def __sklearn_tags__(self) -> Tags:
         """Take over what the inner estimator says of its input."""

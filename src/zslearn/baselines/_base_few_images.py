@@ -21,7 +21,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from zslearn._scoring._embedding import Embedding, PreparedRows
-from zslearn._scoring._scorer import ClassScorer
+from zslearn._scoring._scorer import ClassScorer, identical_rows
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint
@@ -192,13 +192,16 @@ class FewImages(ZeroShotMetaClassifier):
             # One row for each map of a class: all have the same images.
             added = np.repeat(added[:, None, :], coef.shape[1], axis=1)
         xp, inner = compat.array_namespace(coef), scorer.embedding
+        parameters = xp.concat([description * coef, move_like(added, coef)], axis=-1)
         decided_by = None
         if inner.depends_on is not None:
             own = (getattr(self, name) for name in self._image_attributes)
             decided_by = (*inner.depends_on, *inner.feature_norms, scorer.score, *own)
         return replace(
             scorer,
-            parameters=xp.concat([description * coef, move_like(added, coef)], axis=-1),
+            parameters=parameters,
+            # Classes that the descriptions do not tell apart may differ by their images.
+            same_as=None if scorer.same_as is None else identical_rows(parameters),
             embedding=Embedding(self._embed, ("l2",), decided_by),
             score="max_dot" if scorer.score == "max_dot" else "dot",
             bias=None,

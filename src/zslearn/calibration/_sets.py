@@ -56,8 +56,9 @@ class PredictsSets(HeldOutCalibration):
         list of ndarray
             The labels of each sample's set, the most probable first.
         """
-        labels, sets = self._candidates(classes), []
-        for values, inside in self._members(X, labels, coverage):
+        state, sets = self._snapshot(), []
+        labels = state._candidates(classes)
+        for values, inside in state._members(X, labels, coverage):
             for row, chosen in zip(values, inside, strict=True):
                 places = np.flatnonzero(chosen)
                 sets.append(labels[places[np.argsort(-row[places], kind="stable")]])
@@ -79,12 +80,13 @@ class PredictsSets(HeldOutCalibration):
             A row for each class in `y`: "coverage", the share of its samples whose set holds it,
             and "size", the mean size of their sets. The promise is about the mean of the rows.
         """
-        labels, true = self._candidates(classes), to_numpy(y)
+        state, true = self._snapshot(), to_numpy(y)
+        labels = state._candidates(classes)
         check_consistent_length(X, true)
-        self._check_true_labels(true, self.class_scorer_, classes)
+        state._check_true_labels(true, state.class_scorer_, classes)
         places = pd.Index(labels).get_indexer(pd.Index(true))
         found, start = [], 0
-        for _, inside in self._members(X, labels, coverage):
+        for _, inside in state._members(X, labels, coverage):
             own = np.arange(len(inside)), places[start : start + len(inside)]
             found.append(np.column_stack([inside[own], inside.sum(axis=1)]))
             start += len(inside)
