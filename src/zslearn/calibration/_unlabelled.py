@@ -8,6 +8,7 @@ that nobody described.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._blocks import class_scores
 from zslearn._scoring._probabilities import softmax
-from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
+from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, is_among
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
@@ -135,6 +136,15 @@ def accepted_trust(
     )
     warn_user(f"The model is not adapted. {why}. Give accept=True to adapt it all the same.")
     return 0.0
+
+
+def without_history(model: Any) -> Any:
+    """A model that was adapted, without the one that it was adapted from in turn."""
+    if "adapted_from_" not in vars(model):
+        return model
+    copied = copy.copy(model)
+    del copied.adapted_from_
+    return copied
 
 
 def is_empty(X: Any) -> bool:
@@ -374,7 +384,7 @@ class Adapted(ZeroShotMetaClassifier):
         # Classes that are described to the one later are not described to the other.
         adapted = self._around(self.estimator_.describing(self.estimator_.signature_table_))
         adapted._moved = pd.DataFrame(points, labels) if trust else pd.DataFrame()
-        adapted.adapted_from_ = self
+        adapted.adapted_from_ = without_history(self)
         adapted.adaptation_ = Adaptation.of(
             choice, trust, n_samples, None, labels=labels, start=start, end=points, counts=counts
         )
@@ -392,7 +402,8 @@ class Adapted(ZeroShotMetaClassifier):
         parameters = _points(scorer, scorer.parameters).copy()
         places = pd.Index(self._moved.index).get_indexer(pd.Index(scorer.labels))
         parameters[places >= 0] = self._moved.to_numpy()[places[places >= 0]]
-        return replace(scorer, parameters=parameters)
+        same_as = None if scorer.same_as is None else identical_rows(parameters)
+        return replace(scorer, parameters=parameters, same_as=same_as)
 
 
 def _refuse_products(estimator: Any) -> None:

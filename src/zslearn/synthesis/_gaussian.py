@@ -60,7 +60,7 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_once
 from zslearn.base._class_statistics import ClassStatistics
-from zslearn.base._classifier import ZeroShotClassifier, _lock_of
+from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._streams import is_streamed, read_blocks
 from zslearn.base._training import Training, chosen_samples
 from zslearn.base._variants import group_by_params_except
@@ -75,6 +75,7 @@ from zslearn.calibration._unlabelled import (
     accepted_trust,
     choose_trust,
     is_empty,
+    without_history,
 )
 from zslearn.signatures._table import SignatureTable, label_array, labels_like
 from zslearn.signatures._views import Signatures
@@ -158,6 +159,51 @@ class ClassExamples(NamedTuple):
         np.add.at(counts, new, 1.0)
         np.add.at(sums, new, z)
         return ClassExamples(every, counts, sums / counts[:, None])
+
+
+# Training images that are kept to try adapting on, about, and how many of these are for testing.
+_MOST_IMAGES = 10_000
+_TESTED_EVERY = 5
+
+
+@saved_part
+class KeptImages(NamedTuple):
+    """Prepared features of training images, ordered by class and content, to try adapting on.
+
+    Features rather than whitened images: the covariance and the class means that whiten an image
+    have to be learned without it, or it looks nearer to its class than a new image would.
+    """
+
+    scaled: NDArray[np.float16]  # at most 1 in each row
+    units: Floats
+    y: NDArray[np.intp]
+    weights: Floats | None
+
+    @classmethod
+    def of(cls, training: Training) -> KeptImages:
+        """About 10,000 images of all classes."""
+        most = max(_MOST_IMAGES, 2 * training.n_seen)
+        rows = chosen_samples(training.keys(), training.y, most)
+        scaled = np.empty((len(rows), training.rows.shape[1]), dtype=np.float16)
+        units = np.empty((len(rows), 1))
+        for part in row_blocks(len(rows), 16 * scaled.shape[1]):
+            X = to_numpy(training.take(rows[part]))
+            largest = np.abs(X).max(axis=1, keepdims=True)
+            units[part] = np.where(largest > 0, largest, 1.0)
+            scaled[part] = X / units[part]
+        weights = None if training.weights is None else training.weights[rows]
+        return cls(scaled, units, training.y[rows], weights)
+
+    def training(
+        self, table: SignatureTable, classes: NDArray[Any], scale: tuple[float, ...]
+    ) -> Training:
+        """The images beside the signatures of their classes, as `fit` has them."""
+        table = table.subset(table.positions(classes))
+        signatures = table.normalized(scale, keep_views=True)
+        rows = self.scaled.astype(np.float64) * self.units
+        return Training(
+            rows, self.y, signatures, classes, table, scale, keep_views=True, weights=self.weights
+        )
 
 
 # The inverse temperature is looked for between these multiples of the inverse of the scores' scale.
@@ -331,11 +377,8 @@ _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _AFTER_THE_PROCESS = (
     *("variance", "doubt", "trust", "unlabelled_trust", "unseen_odds", "temperature"),
 )
-# Groups of seen classes that are left out, of five, to find the trust in images without labels;
-# images of the other classes held aside, one of so many; images looked at, about.
+# Groups of seen classes, of five, that are held out to choose the trust in unlabelled images.
 _LEFT_OUT = 3
-_ASIDE = 5
-_MOST_IMAGES = 10_000
 
 
 @inherit_docs
@@ -373,10 +416,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         The same for a sample of a class with few samples, in training or by :meth:`add_examples`.
         A search finds it where its folds give some samples of the classes that are left out back.
     unlabelled_trust : "cv" or float, default="cv"
-        The same for an image without a label, times the probability that it is of the class; used
-        by :meth:`adapt` alone, which leaves the model as it is with 0. "cv" finds it in `fit`, on
-        seen classes that are left out, which takes three further fits; the fits of a grid leave it
-        out. A search finds it where its folds give the images of classes left out without labels.
+        The same for an unlabelled image, times the probability that it is of the class; used by
+        :meth:`adapt` alone, which leaves the model as it is with 0. "cv" chooses it at the first
+        :meth:`adapt`, on seen classes that are held out. `fit` keeps the features of about 10,000
+        training images in float16 for that, which are saved with the model; with a number it keeps
+        none, nor do the fits of a grid. A search chooses it where its folds give the images of
+        held-out classes without labels.
     whitened_norm : bool, default=True
         Whether whitened samples are brought to a common norm. In fewer than eight dimensions, that
         is with fewer than nine seen classes, they never are.
@@ -445,11 +490,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         The second by the first, drawn to their ratio over all dimensions where there are few
         classes. The variance of a class with a few samples is multiplied by it.
     unlabelled_choices_ : dict of str to TrustChoice
-        For candidates without labelled images "alone", and for "all" classes: the trust in images
-        without labels that left-out classes chose, 0 where they lose by it, and their score without
-        and with it. Empty where nothing was left out.
+        For candidates without labelled images "alone", and for "all" classes: the trust in
+        unlabelled images that held-out classes choose, 0 where they lose by it, and their score
+        without and with it. Computed when it is first read, as :meth:`adapt` does. Empty where
+        nothing can be held out.
     adapted_from_ : GaussianEXEM
-        After :meth:`adapt`: the model that was adapted.
+        After :meth:`adapt`: the model that was adapted, without what that one was adapted from.
     adaptation_ : Adaptation
         After :meth:`adapt`: what the images did.
     temperature_ : float
@@ -582,8 +628,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, whitening and eigenvectors of kernels are shared."""
         for model in cls._learn(training, training.sums, variants):
-            if len(variants) == 1 and model.unlabelled_trust == "cv":
-                model.unlabelled_choices_ = choose_trust(model._left_out(training))
+            if len(variants) == 1 and model.unlabelled_trust == "cv" and len(training.y):
+                model._kept = KeptImages.of(training)
             yield model
 
     @classmethod
@@ -644,7 +690,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self._process, self._prior, self._examples, self._few = process, prior, examples, few
         self._undescribed = examples.labels[:0]
         self._unlabelled = ClassExamples(examples.labels[:0], np.empty(0), space.means[:0])
-        self.unlabelled_choices_: dict[str, TrustChoice] = {}
+        self._kept: KeptImages | None = None
+        self._choices: dict[str, TrustChoice] | None = None
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
         self._beyond = space.beyond
@@ -755,21 +802,20 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         given = labels_like(given, self.classes_, "y", "the fitted classes")
         prepared = np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
         z = self._whitened(prepared)
-        with _lock_of(self):
-            table = self._described.table
+        with self._changing() as changed:
+            table = known = changed._described.table
+            before = changed._centered.labels
             if signatures is not None:
                 table = table.union(SignatureTable.from_new(signatures, table))
             unknown = np.setdiff1d(given, table.labels)
             table = table.with_undescribed(unknown)
-            trial = copy.copy(self)
-            trial._examples = self._examples.with_samples(given, z)
-            trial._add_beyond(prepared, given)
-            trial._undescribed = np.union1d(self._undescribed, unknown)
-            if len(table.labels) > len(self.classes_) or self.unseen_odds_ is None:
-                trial._describe(table)
+            changed._examples = changed._examples.with_samples(given, z)
+            changed._add_beyond(prepared, given)
+            changed._undescribed = np.union1d(changed._undescribed, unknown)
+            if len(table.labels) > len(known.labels) or changed.unseen_odds_ is None:
+                changed._describe(table)
             else:
-                trial._describe_again(np.unique(given), self._centered.labels)
-            self.__dict__.update(trial.__dict__)
+                changed._describe_again(np.unique(given), before)
         return self
 
     def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
@@ -788,9 +834,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         classes : array-like of labels, optional
             Candidates that the images may be of; by default every class in `classes_`.
         accept : "cv" or True, default="cv"
-            "cv" uses the images only if seen classes that were left out of training gain by
-            theirs, as :meth:`fit` has found; a warning says where they do not. With True, or a
-            number as `unlabelled_trust`, it always does.
+            "cv" uses the images only if seen classes that are held out gain by theirs; a warning
+            reports where they do not. The first call tries it, and its result is kept. With True,
+            or a number as `unlabelled_trust`, the images are always used.
 
         Returns
         -------
@@ -832,7 +878,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             adapted._unlabelled = ClassExamples(candidates, trust * sums.counts, sums.means)
         after, _ = adapted._gaussians(signatures, candidates)
         adapted._describe(table)
-        adapted.adapted_from_ = self
+        adapted.adapted_from_ = without_history(self)
         adapted.adaptation_ = Adaptation.of(
             choice,
             trust,
@@ -885,23 +931,31 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             partial(natural_parameters, predictive=True),
         )
 
-    def _left_out(self, training: Training) -> Iterator[tuple[LeftOut, Scored]]:
+    @property
+    def unlabelled_choices_(self) -> dict[str, TrustChoice]:
+        """What held-out classes choose; found when it is first asked for."""
+        if self._choices is None:
+            self._choices = choose_trust(self._left_out())
+        return self._choices
+
+    def _left_out(self) -> Iterator[tuple[LeftOut, Scored]]:
         """Models of the same setting without some of the seen classes, and images of these."""
         many = np.flatnonzero(~self._few)
-        if len(many) < _FEWEST_CLASSES or not len(training.y):
+        if self._kept is None or len(many) < _FEWEST_CLASSES:
             return
-        keys = training.keys()
-        rows = chosen_samples(keys, training.y, max(_MOST_IMAGES, 2 * len(self._few)))
-        y = training.y[rows]
-        # Rows are ordered by class and key.
+        training = self._kept.training(
+            self._described.table, self.seen_classes_, self.signature_scale_
+        )
+        y = training.y
+        # Images are ordered by class: one of so many is for testing.
         rank = np.arange(len(y)) - np.searchsorted(y, y)
-        aside = rank % _ASIDE == _ASIDE - 1
+        is_tested = rank % _TESTED_EVERY == _TESTED_EVERY - 1
         order = many[np.argsort(self.exemplars_[many, 0], kind="stable")]
         for k in range(_LEFT_OUT):
             described = np.sort(order[k::_GROUPS])
             trained = np.setdiff1d(np.arange(len(self._few)), described)
             left = np.isin(y, described)
-            part = training.only(trained, rows[~left & ~aside])
+            part = training.only(trained, np.flatnonzero(~left & ~is_tested))
             model = clone(self)
             model._take_training(part)
             with warnings.catch_warnings():
@@ -909,17 +963,11 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 for _ in self._learn(part, part.sums, [model]):
                     pass
             images, others = (
-                model._embedded_samples(training, rows[which]) for which in (left, ~left & aside)
+                model._within_and_beyond(training.take(np.flatnonzero(which)))
+                for which in (left, ~left & is_tested)
             )
             scored = partial(model._scores_after, training.signatures, training.classes)
-            yield LeftOut(described, trained, images, y[left], others, y[~left & aside]), scored
-
-    def _embedded_samples(self, training: Training, rows: NDArray[np.intp]) -> Floats:
-        """Some samples in the space and beyond it, prepared a block at a time."""
-        out = np.empty((len(rows), self.matrix_.shape[1]))
-        for part in row_blocks(len(rows), 16 * self.n_features_in_):
-            out[part] = to_numpy(self._within_and_beyond(training.take(rows[part])))
-        return out
+            yield LeftOut(described, trained, images, y[left], others, y[~left & is_tested]), scored
 
     def _scores_after(
         self,
@@ -958,7 +1006,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
 
     def _describe_again(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
         """Make the parameters of some described classes anew; `before` had a column each."""
-        table, parameters = self._described
+        table, parameters = self._described.table, self._described.parameters
         rows = table.positions(labels)
         signatures = table.subset(rows).normalized(self.signature_scale_, keep_views=True)
         new = self.synthesize(signatures, labels)
@@ -999,17 +1047,27 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         matrix[:, n_dims + at], offset[n_dims + at] = columns, self._beyond.center @ columns
         self.matrix_, self.offset_ = matrix, offset
 
-    def _forget(self, labels: NDArray[Any]) -> None:
+    def _forget(self, labels: NDArray[Any]) -> bool:
         """Drop the samples of some classes, labelled ones and those that were taken for theirs."""
+        width = self.matrix_.shape[1]
         if self._beyond is not None:
             further = ~is_among(self._centered.labels, labels)
             kept = np.concatenate([np.ones(len(self.center_), dtype=bool), further])
-            self.matrix_, self.offset_ = self.matrix_[:, kept], self.offset_[kept]
+            # In C order, as it was: products do not round alike in both.
+            self.matrix_ = np.ascontiguousarray(self.matrix_[:, kept])
+            self.offset_ = self.offset_[kept]
         self._examples, self._centered, self._unlabelled = (
             ClassExamples(*(part[~is_among(known.labels, labels)] for part in known))
             for known in (self._examples, self._centered, self._unlabelled)
         )
         self._undescribed = np.setdiff1d(self._undescribed, labels)
+        # Fewer columns of the embedding are fewer parameters of every class.
+        return self.matrix_.shape[1] != width
+
+    @property
+    def describes_each_alone(self) -> bool:  # type: ignore[override]
+        """Whether the odds of a class do not depend on how many are described."""
+        return self.unseen_odds != "balanced"
 
     def _signatures_so_far(self) -> SignatureTable:
         table = super()._signatures_so_far()
