@@ -130,7 +130,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
     #: Attributes that decide what `embed` does: estimators of a search in which these are the very
     #: same objects share rows that are embedded once. None: nothing is shared.
     embedding_attributes: tuple[str, ...] | None = None
-    #: Whether `synthesize` makes each class of its own signature alone, whatever others there are.
+    #: Whether `synthesize` makes each class of its own signature alone, whatever others there are:
+    #: then `add_classes` synthesizes the new classes only, and a search those that it scores.
     describes_each_alone: bool = False
     #: Grids by name, "paper" and "fast": hyper-parameter → values, or a list of such mappings, one
     #: after the other. The first hyper-parameter changes slowest; of equally good settings a search

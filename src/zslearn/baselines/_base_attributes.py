@@ -79,6 +79,7 @@ class AttributeClassifier(ZeroShotClassifier):
         Positions of the attributes that are used: those that vary among the seen classes.
     """
 
+    describes_each_alone = True
     keep_views: ClassVar[bool] = True
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha",)
 

@@ -282,6 +282,7 @@ class RankingClassifier(ZeroShotClassifier):
         Number of epochs run on all seen classes.
     """
 
+    describes_each_alone = True
     embedding_attributes = ("mean_", "feature_weights_")
 
     learning_rate: float

@@ -100,6 +100,7 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
 
     score_function: ScoreFunction = "cosine"
 
+    describes_each_alone = True
     learns_from_sums = True
     embedding_attributes = ("mean_", "feature_weights_", "correlations_", "power")
 

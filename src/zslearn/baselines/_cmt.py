@@ -335,6 +335,7 @@ class CMT(ZeroShotClassifier):
     True
     """
 
+    describes_each_alone = True
     score_function: ScoreFunction = "euclidean"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

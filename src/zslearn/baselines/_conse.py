@@ -76,6 +76,7 @@ class ConSE(ZeroShotClassifier):
     True
     """
 
+    describes_each_alone = True
     score_function: ScoreFunction = "cosine"
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "n_top")
 

@@ -86,6 +86,7 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     True
     """
 
+    describes_each_alone = True
     embedding_attributes = ("mean_",)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -137,6 +137,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """
 
     embedding_attributes = ("mean_", "components_", "std_")
+    describes_each_alone = True
     learns_from_sums = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -792,6 +792,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     """
 
     embedding_attributes = ()
+    describes_each_alone = True
     keep_views: ClassVar[bool] = True
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "gamma", "ridge", "eta", "norm_penalty")
     #: Grids by name; those of alpha depend on the loss and on what is penalised. "phantoms" is for
