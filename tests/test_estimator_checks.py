@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from numbers import Real
@@ -18,7 +19,7 @@ from zslearn.base.checks import (
     parametrize_with_checks,
     zero_shot_checks,
 )
-from zslearn.base.checks._problem import fitted
+from zslearn.base.checks._problem import fitted, same_choices
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.signatures import SignatureTable
@@ -93,6 +94,50 @@ def test_a_sound_method_passes():
 @parametrize_with_checks([PredictedMeans(alpha=2.0)], expected_failed_checks=NUMPY_ONLY)
 def test_three_lines(estimator, check):
     check(estimator)
+
+
+class RoundsDifferently(PredictedMeans):
+    """Each call leaves other rounding errors, as BLAS may."""
+
+    n_calls = itertools.count()
+
+    def synthesize(self, signatures, labels=None):
+        """Predict the mean of each class, with an error of the last digits."""
+        means = super().synthesize(signatures)
+        return means * (1 + 1e-15 * (next(self.n_calls) % 5))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check_repeatable",
+        "check_candidates",
+        "check_top_k",
+        "check_order_of_classes",
+        "check_renamed_labels",
+        "check_described_later",
+        "check_described_by_name",
+        "check_error_leaves_the_model",
+        "check_small_blocks",
+        "check_pickling",
+        "check_saving",
+        "check_grid_hands_out_separate_models",
+        "check_refit_forgets",
+    ],
+)
+def test_rounding_is_allowed(name):
+    CHECKS[name](RoundsDifferently())
+
+
+def test_labels_are_compared_by_their_scores():
+    scores = np.array([[1.0, 1.0 + 1e-13, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
+    classes = ["a", "b", "c"]
+    found, expected = np.array(["a", "a", "other"]), np.array(["b", "b", "c"])
+    same = same_choices(found, expected, scores, classes, 1e-12)
+    assert same.tolist() == [True, False, False]
+    best = np.array([["a", "b"], ["a", "b"], ["c", "a"]])
+    same = same_choices(best, best[:, ::-1], scores, classes, 1e-12)
+    assert same.tolist() == [[True, True], [False, False], [False, False]]
 
 
 # Broken methods, each with what must find it, and words of the message.

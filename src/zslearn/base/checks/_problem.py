@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -24,6 +25,9 @@ from zslearn.datasets._synthetic import make_zero_shot
 SOLVER_TOLERANCE = 2e-4
 #: What a different order of the same additions may leave, of the largest score.
 ROUNDING = 1e-9
+#: What repeating one computation may leave: BLAS may add in an order that depends on where the
+#: arrays lie in memory.
+REPEATED = 1e-12
 
 
 @cache
@@ -122,6 +126,26 @@ def quiet() -> Iterator[None]:
         yield
 
 
+def same_choices(
+    actual: Any, expected: Any, scores: Any, classes: Any, tolerance: float = ROUNDING
+) -> NDArray[np.bool_]:
+    """Tell where two arrays name the same class, or classes whose scores are almost a tie.
+
+    `scores` has a row per sample and a column per class; rounding decides between scores that are
+    nearer than `tolerance` times the largest of them.
+    """
+    actual, expected, scores = (to_numpy(array) for array in (actual, expected, scores))
+    columns = pd.Index(to_numpy(classes))
+
+    def scores_of(labels: Any) -> Any:
+        positions = columns.get_indexer(labels.ravel()).reshape(len(labels), -1)
+        named = np.take_along_axis(scores, positions, axis=1)
+        return np.where(positions < 0, np.nan, named).reshape(labels.shape)
+
+    near = np.abs(scores_of(actual) - scores_of(expected)) <= tolerance * np.abs(scores).max()
+    return np.asarray((actual == expected) | near)
+
+
 @dataclass(frozen=True)
 class Expect:
     """Comparisons that fail with the estimator, what is wrong, and what to look at."""
@@ -142,7 +166,28 @@ class Expect:
         """Fail unless two arrays, of labels or of numbers, are the same."""
         actual, expected = to_numpy(actual), to_numpy(expected)
         self._same_shape(actual, expected, what)
-        different = np.argwhere(actual != expected)
+        self._all(actual == expected, actual, expected, what)
+
+    def same_choice(
+        self,
+        actual: Any,
+        expected: Any,
+        model: Any,
+        what: str,
+        *,
+        classes: Any = None,
+        tolerance: float = ROUNDING,
+    ) -> None:
+        """Fail unless labels are the same, up to ties in the scores of a model."""
+        actual, expected = to_numpy(actual), to_numpy(expected)
+        self._same_shape(actual, expected, what)
+        scores = model.decision_function(unused_rows(), classes=classes)
+        columns = model.classes_ if classes is None else classes
+        same = same_choices(actual, expected, scores, columns, tolerance)
+        self._all(same, actual, expected, what)
+
+    def _all(self, same: Any, actual: Any, expected: Any, what: str) -> None:
+        different = np.argwhere(~np.asarray(same))
         if len(different):
             where = tuple(int(i) for i in different[0])
             self.fail(
