@@ -256,10 +256,8 @@ class Counting(ESZSL):
     log: Path | None = None
     stop_after: int | None = None
 
-    def fit_grid(self, X, y, *, signatures=None, settings):
-        for n, (i, one) in enumerate(
-            super().fit_grid(X, y, signatures=signatures, settings=settings)
-        ):
+    def fit_grid(self, X, y, *, settings, **options):
+        for n, (i, one) in enumerate(super().fit_grid(X, y, settings=settings, **options)):
             if self.stop_after is not None and n == self.stop_after:
                 raise KeyboardInterrupt
             with open(self.log, "a") as file:
