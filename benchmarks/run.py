@@ -2,6 +2,7 @@
 
 Each script writes its record when it ends: a run that is stopped, or a script that fails, loses no
 record of those before it. At the end stands how long each took, and the command for what is left.
+A quick run also reports costs that exceed those of the committed records by more than 1.3 times.
 
     python benchmarks/run.py                       # an estimated 50 minutes on two cores
     python benchmarks/run.py --quick               # under two minutes, one thread each
@@ -11,6 +12,7 @@ record of those before it. At the end stands how long each took, and the command
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -19,7 +21,9 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 # Scripts that count processor seconds, of which threads that wait for each other take some too.
-COUNTING = ("classes", "curve", "exem", "scoring", "words")
+COUNTING = ("classes", "curve", "defaults", "exem", "scoring", "words")
+# A cost that exceeds the committed one by this factor is reported.
+TOLERATED = 1.3
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -37,6 +41,25 @@ def run(path: Path, *, one_thread: bool, quick: bool) -> tuple[int, float]:
     environment = {**(ONE_THREAD if one_thread else {}), **os.environ}
     status = subprocess.run(command, env=environment, check=False).returncode
     return status, time.perf_counter() - start
+
+
+def slower(results: Path) -> list[str]:
+    """Rows of quick records with a higher "cost" than the same rows of the committed records."""
+    found = []
+    for path in sorted((results / "quick").glob("*.json")):
+        committed = results / path.name
+        if not committed.exists():
+            continue
+        before, now = (
+            {row["what"]: row["cost"] for row in json.loads(p.read_text())["rows"] if "cost" in row}
+            for p in (committed, path)
+        )
+        for what, cost in now.items():
+            if what in before and cost > TOLERATED * before[what]:
+                found.append(
+                    f"slower: {what}: {cost:.3g} times its peer, {before[what]:.3g} when recorded"
+                )
+    return found
 
 
 def main() -> int:
@@ -63,6 +86,8 @@ def main() -> int:
     for name, seconds in took.items():
         print(f"{name:<12} {seconds:7.1f} s{'  failed' if name in failed else ''}")
     print(f"{'all':<12} {sum(took.values()):7.1f} s")
+    if options.quick and "defaults" in took:
+        print(*(slower(FOLDER / "results") or ["No default became slower."]), sep="\n")
     if failed or left:
         quick = " --quick" if options.quick else ""
         names = " ".join(dict.fromkeys([*failed, *left]))

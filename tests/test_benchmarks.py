@@ -136,6 +136,20 @@ def test_a_script_that_fails_does_not_end_the_others(load, tmp_path, monkeypatch
     assert said.rstrip().endswith("benchmarks/run.py --quick --only a")
 
 
+def test_a_quick_run_reports_what_became_slower(load, tmp_path):
+    rows = [{"what": "fit", "cost": 2.0}, {"what": "predict", "cost": 1.0}, {"what": "other"}]
+    (tmp_path / "quick").mkdir()
+    (tmp_path / "defaults.json").write_text(json.dumps({"rows": rows}))
+    rows = [
+        {"what": "fit", "cost": 2.7},
+        {"what": "predict", "cost": 1.2},
+        {"what": "new", "cost": 9},
+    ]
+    (tmp_path / "quick" / "defaults.json").write_text(json.dumps({"rows": rows}))
+    (tmp_path / "quick" / "unknown.json").write_text(json.dumps({"rows": rows}))
+    assert load("run").slower(tmp_path) == ["slower: fit: 2.7 times its peer, 2 when recorded"]
+
+
 def test_every_script_has_a_quick_form():
     for path in FOLDER.glob("bench_*.py"):
         if not path.stem.endswith("_cuda"):
