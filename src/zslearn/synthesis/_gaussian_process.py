@@ -167,7 +167,7 @@ class WhitenedSpaces:
         means = means / roots
         u, lengths, axes = scipy.linalg.svd(means[many], full_matrices=False)
         rank = max(1, int((lengths > np.sqrt(_ROUNDING) * lengths[0]).sum()))
-        axes = _with_sign(axes[:rank])
+        axes = _oriented(axes[:rank], means[many])
         matrix, start = (vectors / roots) @ axes.T, center
         offset = center @ matrix
         if projection.components is not None:
@@ -206,11 +206,18 @@ class WhitenedSpaces:
         return WhitenedSpace(matrix, offset, norm, center, means, own, beyond, centered)
 
 
-def _with_sign(rows: Floats) -> Floats:
-    """Rows whose largest entry is positive, so that a decomposition leaves no choice."""
-    largest = np.abs(rows).argmax(axis=1)
-    signs = np.where(rows[np.arange(len(rows)), largest] < 0, -1.0, 1.0)
-    return rows * signs[:, None]
+def _oriented(axes: Floats, means: Floats) -> Floats:
+    """Axes along which class means have a long tail on the positive side.
+
+    A decomposition leaves the sign open. The tail does not depend on the basis that the axes are
+    given in, as their entries do; where there is none, the largest entry is positive.
+    """
+    along = means @ axes.T
+    tails = (along**3).sum(axis=0)
+    has_tail = np.abs(tails) > _ROUNDING**0.5 * (np.abs(along) ** 3).sum(axis=0)
+    largest = axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)]
+    signs = np.where(np.where(has_tail, tails, largest) < 0, -1.0, 1.0)
+    return axes * signs[:, None]
 
 
 # The least signal variance, in units of the noise in a class mean.
