@@ -330,17 +330,25 @@ class _Ties(NamedTuple):
         return columns.reshape(n_rows, k), xp.reshape(values, (n_rows, k))
 
 
-def identical_rows(parameters: Array) -> NDArray[np.intp] | None:
-    """For each row the position of the first row that equals it; None where all differ."""
+def row_keys(parameters: Array) -> NDArray[np.uint64]:
+    """A number for each row; equal rows have equal numbers, wherever they stand."""
     rows = to_numpy(parameters).reshape(parameters.shape[0], -1).astype(np.float64)
     rows += 0.0  # −0 becomes 0
-    # Exact integer arithmetic: the key of a row does not depend on its place in the array.
+    # Integers, whose sums are exact in any order.
     factors = np.random.default_rng(0).integers(1 << 63, size=rows.shape[1], dtype=np.uint64)
-    keys = rows.view(np.uint64) @ (2 * factors + 1)
+    return np.asarray(rows.view(np.uint64) @ (2 * factors + 1))
+
+
+def identical_rows(
+    parameters: Array, keys: NDArray[np.uint64] | None = None
+) -> NDArray[np.intp] | None:
+    """For each row the position of the first row that equals it; None where all differ."""
+    keys = row_keys(parameters) if keys is None else keys
     order = np.argsort(keys, kind="stable")
     equal = keys[order[1:]] == keys[order[:-1]]
     if not equal.any():
         return None
+    rows = to_numpy(parameters).reshape(len(keys), -1)
     same = np.arange(len(rows))
     for run in np.split(order, np.flatnonzero(~equal) + 1):
         while len(run) > 1:

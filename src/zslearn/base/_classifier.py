@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
-from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows
+from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
@@ -51,9 +51,27 @@ class _Described:
     parameters: Array
 
     @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """By which identical parameters are found; kept when classes are added or removed."""
+        return row_keys(self.parameters)
+
+    @cached_property
     def same_as(self) -> NDArray[np.intp] | None:
-        """Which classes have identical parameters; found once."""
-        return identical_rows(self.parameters)
+        """Which classes have identical parameters."""
+        return identical_rows(self.parameters, self.keys)
+
+    def with_rows(
+        self, table: SignatureTable, order: NDArray[np.intp], added: Array | None = None
+    ) -> Self:
+        """Another table, whose rows are some of these, and of those that are added, in order."""
+        parameters, keys = self.parameters, self.keys
+        if added is not None:
+            xp = compat.array_namespace(parameters)
+            parameters = xp.concat([parameters, added], axis=0)
+            keys = np.concatenate([keys, row_keys(added)])
+        changed = type(self)(table, take_rows(parameters, order))
+        vars(changed)["keys"] = keys[order]
+        return changed
 
     def __getstate__(self) -> dict[str, Any]:
         return {"table": self.table, "parameters": self.parameters}
@@ -311,7 +329,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """
         check_is_fitted(self, "class_scorer_")
         with self._changing() as changed:
-            table, parameters = changed._described.table, changed._described.parameters
+            table = changed._described.table
             rows = find_classes(labels, table.labels, "labels")
             self._refuse_seen(table.labels[rows])
             kept = np.setdiff1d(np.arange(len(table.labels)), rows)
@@ -321,7 +339,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
                 described = left.normalized(self.signature_scale_, keep_views=self.keep_views)
                 changed._describe(left, described)
             else:
-                changed._described = _Described(table.subset(kept), take_rows(parameters, kept))
+                changed._described = changed._described.with_rows(table.subset(kept), kept)
         return self
 
     @contextmanager
@@ -513,10 +531,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
         )
         described = new.normalized(self.signature_scale_, keep_views=self.keep_views)
         added = self._synthesize_finite(described, new.labels)
-        xp = compat.array_namespace(added)
         order = np.argsort(np.concatenate([before.table.labels, new.labels]), kind="stable")
-        parameters = take_rows(xp.concat([before.parameters, added], axis=0), order)
-        self._described = _Described(table, parameters)
+        self._described = before.with_rows(table, order, added)
 
     def _synthesize_finite(self, described: Any, labels: NDArray[Any]) -> Array:
         """Parameters of classes; refuse those that cannot be computed with."""
