@@ -138,8 +138,8 @@ class ClassScorer:
             indices, scores = self._score_in_blocks(top_k, X, positions, k)
         else:
             n_groups = min(k, len(ties.representatives))
-            best = self._score_in_blocks(top_k, X, ties.representatives, n_groups)
-            indices, scores = ties.expanded(*best, k)
+            groups, scores = self._score_in_blocks(top_k, X, ties.representatives, n_groups)
+            indices, scores = ties.expanded(groups, scores, k)
         labels = labels if positions is None else labels[positions]
         if proba:
             scores = self._chances(X, scores, classes)

@@ -296,11 +296,12 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         adapted._describe(self.signature_table_)
         return adapted
 
-    def _forget(self, labels: NDArray[Any]) -> None:
+    def _forget(self, labels: NDArray[Any]) -> bool:
         if hasattr(self, "adapted_classes_"):
             kept = ~is_among(self.adapted_classes_, labels)
             for name in ("adapted_classes_", "adapted_means_", "adapted_variances_"):
                 setattr(self, name, getattr(self, name)[kept])
+        return False
 
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats
