@@ -26,6 +26,7 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._messages import InputWarning
 from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except, inherit_docs
 from zslearn.baselines import ESZSL, GDA, ConSE
+from zslearn.calibration import Adapted, CalibratedStacking
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, SignatureViews
 from zslearn.signatures._views import side_by_side
@@ -522,6 +523,24 @@ def test_wrappers_refuse_to_remove_what_has_few_images(problem):
     model = GDA(min_images=3).fit(X, y, signatures=problem.signatures)
     with pytest.raises(ValueError, match="GDA learned from images"):
         model.remove_classes([few])
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: CalibratedStacking(e, bias=0.1), Adapted])
+def test_classes_to_remove_may_come_from_a_generator(problem, wrap):
+    model = wrap(EXEM()).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    if isinstance(model, Adapted):
+        model = model.adapt(problem.X_test_unseen, accept=True)
+    gone = problem.unseen_classes[0]
+    before = model.signature_table_.as_user().loc[[gone]]
+    model.remove_classes(label for label in [gone])
+    assert gone not in model.classes_
+    # What unlabelled images made of the class went with it.
+    fresh = wrap(EXEM()).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    scores = [
+        m.decision_function(problem.X_test_unseen, classes=[gone])
+        for m in (model.add_classes(before), fresh)
+    ]
+    np.testing.assert_allclose(*scores)
 
 
 # Features that are not finite

@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from zslearn._utils._messages import (
     InputWarning,
@@ -23,14 +25,25 @@ from zslearn._utils._messages import (
     suggest,
     warn_user,
 )
-from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking
+from zslearn.baselines import ESZSL, GDA
+from zslearn.calibration import (
+    Adapted,
+    CalibratedStacking,
+    NoneOfThese,
+    PredictionSets,
+    RankPredictor,
+)
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import find_method
 from zslearn.experiments._methods import METHODS
-from zslearn.model_selection import ClassKFold, ZeroShotSearchCV, unseen_accuracy_scorer
+from zslearn.model_selection import (
+    ClassKFold,
+    ZeroShotPipeline,
+    ZeroShotSearchCV,
+    unseen_accuracy_scorer,
+)
 from zslearn.signatures import MultiSignatures
-from zslearn.synthesis import EXEM
+from zslearn.synthesis import EXEM, GaussianEXEM
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 
@@ -59,6 +72,44 @@ WRAPPERS = [
     CalibratedStacking(ESZSL(), bias=0.1),
     ZeroShotSearchCV(ESZSL(), {"center": ["both"]}),
 ]
+
+
+# Columns in another order
+
+GAUSSIAN = GaussianEXEM()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        CalibratedStacking(GAUSSIAN, bias=0.1),
+        CalibratedStacking(make_pipeline(StandardScaler(), GAUSSIAN), bias=0.1),
+        NoneOfThese(GAUSSIAN, cv=2),
+        PredictionSets(GAUSSIAN, coverage=0.5, cv=2),
+        RankPredictor(GAUSSIAN, cv=2),
+        ZeroShotSearchCV(GAUSSIAN, {"alpha": [0.1]}),
+        GDA(GAUSSIAN),
+        Adapted(EXEM(), cv=2),
+        ZeroShotPipeline([("scale", StandardScaler()), ("method", GAUSSIAN)]),
+        ZeroShotPipeline([("method", GAUSSIAN)]),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_wrappers_check_the_names_of_columns_wherever_they_take_samples(words, estimator):
+    X, y, signatures = words
+    frame = pd.DataFrame(X, columns=list("abcdefg"))
+    reordered = frame[list("gfedcba")]
+    model = clone(estimator).fit(frame, y, signatures=signatures)
+    verbs = [model.predict]
+    if hasattr(model, "add_examples"):
+        verbs.append(lambda rows: model.add_examples(rows, y))
+    if not isinstance(model, (NoneOfThese, PredictionSets, RankPredictor)):
+        verbs.append(lambda rows: model.adapt(rows, accept=True))
+    assert len(verbs) > 1
+    for verb in verbs:
+        verb(frame)
+        with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+            verb(reordered)
 
 
 # Fitting without signatures

@@ -31,6 +31,7 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn.base._streams import (
     is_dask,
+    is_empty,
     is_streamed,
     map_rows,
     needs_rows,
@@ -522,10 +523,10 @@ class WrapsAnother(ZeroShotPredictor):
             The estimator, not a copy, which no longer predicts these classes.
         """
         check_is_fitted(self, "class_scorer_")
-        find_classes(labels, self.classes_, "labels")
+        removed = self.classes_[find_classes(labels, self.classes_, "labels")]
         # To the inner one a class with few images may be as one without.
-        self._refuse_seen(labels)
-        self._inner.remove_classes(labels)
+        self._refuse_seen(removed)
+        self._inner.remove_classes(removed)
         return self
 
     @_inner_has("add_examples")
@@ -562,8 +563,13 @@ class WrapsAnother(ZeroShotPredictor):
         return self._around(self._inner.adapt(self._rows_inside(X), **options))
 
     def _rows_inside(self, X: Any) -> Any:
-        """Features as the inner estimator takes them."""
-        return X
+        """Features as the inner estimator takes them, after the checks that `predict` makes.
+
+        The inner estimator was fitted on an array, and cannot tell columns in another order.
+        """
+        if is_streamed(X):
+            return self._check_stream(X)
+        return X if is_empty(X) else self._check_features(X)
 
     @property
     def signature_table_(self) -> SignatureTable:

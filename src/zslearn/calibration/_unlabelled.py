@@ -18,7 +18,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -34,7 +33,7 @@ from zslearn._utils._messages import warn_user
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._streams import is_streamed
+from zslearn.base._streams import is_empty
 from zslearn.base._weights import fit_weighted, weighted_samples
 from zslearn.calibration._folds import USUAL_TRUST, checked_folds, seen_table
 
@@ -135,11 +134,6 @@ def accepted_trust(
     )
     warn_user(f"The model is not adapted. {why}. Give accept=True to adapt it all the same.")
     return 0.0
-
-
-def is_empty(X: Any) -> bool:
-    """Whether there is no image at all."""
-    return not (is_streamed(X) or issparse(X)) and len(X) == 0
 
 
 class LeftOut(NamedTuple):
@@ -383,7 +377,7 @@ class Adapted(ZeroShotMetaClassifier):
     def remove_classes(self, labels: Any) -> Self:
         """Forget classes, and where images without labels moved them."""
         super().remove_classes(labels)
-        self._moved = self._moved.drop(index=list(labels), errors="ignore")
+        self._moved = self._moved[self._moved.index.isin(self.classes_)]
         return self
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:

@@ -61,7 +61,7 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_once
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier, _lock_of
-from zslearn.base._streams import is_streamed, read_blocks
+from zslearn.base._streams import is_empty, is_streamed, read_blocks
 from zslearn.base._training import Training, chosen_samples
 from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
@@ -74,7 +74,6 @@ from zslearn.calibration._unlabelled import (
     TrustChoice,
     accepted_trust,
     choose_trust,
-    is_empty,
 )
 from zslearn.signatures._table import SignatureTable, label_array, labels_like
 from zslearn.signatures._views import Signatures
