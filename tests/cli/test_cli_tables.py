@@ -373,7 +373,9 @@ def test_adapt(files, capsys):
     assert (files / "m.zsl").read_bytes() == kept
     before, after = (read_model(name).model for name in ("m.zsl", "a.zsl"))
     X = pd.read_csv("pile.csv").to_numpy()
-    expected = before.estimator_.adapt(X, classes=UNSEEN, accept=True)
+    assert (after.bias_, after.temperature_) == (before.bias_, before.temperature_)
+    assert before.bias_ != 0
+    expected = before.adapt(X, classes=UNSEEN, accept=True)
     np.testing.assert_allclose(after.decision_function(X), expected.decision_function(X))
     assert main([*words, "--out", "b.zsl"]) == 0
     out = capsys.readouterr().out

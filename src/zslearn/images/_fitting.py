@@ -225,22 +225,11 @@ def add_examples_to_file(
 
 
 def adapted_model(model: Any, X: NDArray[Any], **options: Any) -> tuple[Any, Adaptation]:
-    """A model adapted to samples without labels, and what they did to it.
-
-    A calibration on left-out classes is taken off, as it says nothing of the adapted model.
-    """
-    adapted = found = _without_calibration(model).adapt(X, **options)
+    """A model adapted to unlabelled samples, and what they changed; a calibration is kept."""
+    adapted = found = model.adapt(X, **options)
     while not hasattr(found, "adaptation_"):
         found = found._inner
     return adapted, found.adaptation_
-
-
-def _without_calibration(model: Any) -> Any:
-    if isinstance(model, CalibratedStacking):
-        return _without_calibration(model.estimator_)
-    if isinstance(model, ZeroShotPipeline):
-        return model._around(_without_calibration(model._inner))
-    return model
 
 
 def refuse_without(model: Any, verb: str, where: str) -> None:
