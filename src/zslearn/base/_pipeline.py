@@ -245,6 +245,8 @@ class ZeroShotPipeline(WrapsAnother, Pipeline):
 
     def _rows_inside(self, X: Any) -> Any:
         # The steps were fitted on the same columns, and check names themselves.
+        if is_streamed(X):
+            raise needs_rows(self, X)
         return self.transform_rows(X)
 
     def transform_rows(self, X: Any) -> Array:

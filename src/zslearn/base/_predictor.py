@@ -42,7 +42,7 @@ from zslearn.base._training import check_block_labels
 from zslearn.base._variants import with_setting
 from zslearn.metrics._accuracy import per_class_accuracy
 from zslearn.metrics._counts import HitCounts
-from zslearn.signatures._table import SignatureTable, label_array
+from zslearn.signatures._table import SignatureTable, label_array, sample_labels
 
 
 class _NeedsTemperature:
@@ -386,6 +386,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             raise needs_rows(self, X)
         if is_foreign(y):
             y = to_numpy(y)
+        elif isinstance(y, (list, tuple)):
+            y = sample_labels(y)
         if is_foreign(X) and y is not None:
             X = self._check_features(X, reset=True)
             y = column_or_1d(y, warn=True)

@@ -24,7 +24,6 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from zslearn._utils._columns import check_scaling
 from zslearn._utils._files import locked
 from zslearn._utils._messages import (
-    can_be_seen,
     did_you_mean,
     look_alikes,
     name_near_misses,
@@ -161,11 +160,6 @@ def add_classes_to_file(
     def describe(file: ModelFile) -> ModelFile:
         table, about = _described(file, description, encoder, plain(path))
         labels.extend(str(label) for label in table.index)
-        if not all(label.strip() and can_be_seen(label) for label in labels):
-            raise ValueError(
-                "A class has no name, or one with characters that cannot be seen; name every class "
-                "that is described."
-            )
         return replace(file, model=file.model.add_classes(table), about=about)
 
     change_file(path, out, describe)

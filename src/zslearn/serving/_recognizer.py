@@ -37,7 +37,7 @@ from zslearn._utils._files import (
     remove_stale,
     write_checked_json,
 )
-from zslearn._utils._messages import can_be_seen, composed, did_you_mean, no_user_warnings, plain
+from zslearn._utils._messages import composed, did_you_mean, name_fault, no_user_warnings, plain
 from zslearn.base._predictor import WrapsAnother
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._thresholds import HeldOutCalibration
@@ -130,12 +130,10 @@ class Refusal(Exception):
 def checked_name(name: str) -> str:
     """The name of a new class in its normal form; a Refusal where it cannot be one."""
     normal = composed(name).strip()
-    if not normal:
-        raise Refusal(422, "The name is empty.")
+    if fault := name_fault(normal):
+        raise Refusal(422, f"The name {fault}.")
     if len(normal) > MAX_NAME:
         raise Refusal(422, f"The name is longer than {MAX_NAME} characters.")
-    if not can_be_seen(normal):
-        raise Refusal(422, "The name holds characters that cannot be seen; leave them out.")
     # Browsers and other clients take these for folders, so that no address could name the class.
     if normal in (".", ".."):
         raise Refusal(422, "The name is one or two dots, which no address can hold.")
