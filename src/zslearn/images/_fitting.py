@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from zslearn._utils._columns import check_scaling
-from zslearn._utils._files import locked
+from zslearn._utils._files import locked, refuse_unwritable
 from zslearn._utils._messages import (
     did_you_mean,
     look_alikes,
@@ -175,6 +175,7 @@ def change_file(
     target = Path(path if out is None else out)
     # A lock makes folders: first there must be a model.
     os.stat(path)
+    refuse_unwritable(target)
     # Between reading and writing nobody else changes it, which would be lost.
     with locked(target):
         file = change(read_model(path))
