@@ -53,7 +53,7 @@ class WithArray(ESZSL):
 
 
 def test_a_grid_with_arrays_grows(problem):
-    grid = {"alpha_features": [0.001, 0.01, 0.1], "weights": [np.arange(3), np.arange(2)]}
+    grid = {"weights": [np.arange(3), np.arange(2)], "alpha_features": [0.001, 0.01, 0.1]}
     search = _fit(ZeroShotSearchCV(WithArray(), grid, extensions=2), problem)
     assert search.n_extensions_ > 0
     assert search.best_params_["weights"].tolist() == [0, 1, 2]
