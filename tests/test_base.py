@@ -198,6 +198,38 @@ def test_columns_of_text_among_features_are_named(problem):
         model.predict(X.assign(x1="wood"))
 
 
+SECONDS = np.arange(8).reshape(4, 2).astype("datetime64[ms]")
+DATES = pd.DataFrame(SECONDS, columns=["from", "to"])
+
+
+@pytest.mark.parametrize(
+    ("dates", "named"),
+    [
+        (SECONDS, r"array holds datetime64\[ms\]"),
+        (np.full((4, 2), np.datetime64("NaT")), "array holds datetime64"),
+        (SECONDS - SECONDS[0], r"array holds timedelta64\[ms\]"),
+        (DATES, "columns 'from', 'to' hold"),
+        (DATES - DATES.iloc[0], "columns 'from', 'to' hold"),
+        (DATES.assign(to=1.0), "columns 'from' hold"),
+        (DATES.apply(lambda column: column.dt.tz_localize("Asia/Tokyo")), "columns 'from', 'to'"),
+        (pl.DataFrame({"from": SECONDS[:, 0], "to": [1.0, 2.0, 3.0, 4.0]}), "columns 'from' hold"),
+    ],
+)
+def test_dates_are_no_features(dates, named):
+    message = f"{named}.* dates or durations, not numbers"
+    numbers = np.array([[1.0, 2.0], [2.0, 1.0], [0.5, 1.0], [1.0, 0.5]])
+    with pytest.raises(ValueError, match=message):
+        ESZSL().fit(dates, list("aabb"))
+    with pytest.raises(ValueError, match=message):
+        ESZSL().fit(numbers, list("aabb")).predict(dates)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, lambda rows: dict(zip("ab", rows, strict=True))])
+def test_dates_are_no_signatures(kind):
+    with pytest.raises(ValueError, match="dates or durations, not numbers"):
+        ESZSL().fit(np.eye(4), list("aabb"), signatures=kind(SECONDS[:2]))
+
+
 def test_decision_function_columns_follow_classes(fitted, problem):
     order = fitted.classes_[::-1]
     X = problem.X_test_seen

@@ -180,6 +180,29 @@ def refuse_text(table: pd.DataFrame, where: str, advice: str = "") -> None:
     )
 
 
+def refuse_dates(X: Any, where: str = "X") -> None:
+    """Refuse features that are dates or durations, which NumPy would count in its own unit."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        # In pandas a Series of dtypes by name, in polars a list.
+        names = [str(name) for name, dtype in zip(X.columns, X.dtypes) if _is_date(dtype)]  # noqa: B905
+        which = f"the columns {name_some(names)} hold" if names else ""
+    else:
+        dtype = getattr(X, "dtype", None)
+        which = f"the array holds {dtype}:" if _is_date(dtype) else ""
+    if which:
+        raise ValueError(
+            f"{where}: {which} dates or durations, not numbers. Drop them, or convert them to "
+            "numbers in a unit of your choice, such as days since the first one."
+        )
+
+
+def _is_date(dtype: Any) -> bool:
+    """Whether a dtype of NumPy, pandas or polars is one of dates, times or durations."""
+    if hasattr(dtype, "is_temporal"):
+        return bool(dtype.is_temporal())
+    return getattr(dtype, "kind", "") in ("m", "M") or isinstance(dtype, pd.PeriodDtype)
+
+
 def _reads_as_number(value: Any) -> bool:
     try:
         float(value)

@@ -31,6 +31,7 @@ from zslearn._utils._array import (
     to_numpy,
 )
 from zslearn._utils._blocks import row_blocks
+from zslearn._utils._columns import refuse_dates
 from zslearn._utils._files import saved_part
 from zslearn.base._weights import weighted_samples
 from zslearn.signatures._table import label_kind, sample_labels
@@ -129,6 +130,7 @@ class ClassStatistics:
             Of the classes in `y`.
         """
         if not is_foreign(X):
+            refuse_dates(X)
             X = check_array(X, ensure_all_finite=False, input_name="X")
         labels = sample_labels(y)
         check_consistent_length(X, labels)

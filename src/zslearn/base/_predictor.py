@@ -26,7 +26,7 @@ from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
-from zslearn._utils._columns import numeric_columns, refuse_text
+from zslearn._utils._columns import numeric_columns, refuse_dates, refuse_text
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn.base._streams import (
@@ -442,10 +442,11 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
 def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """What scikit-learn makes of features; a DataFrame may say yes and no, and text is named."""
+    refuse_dates(X)
     check = partial(validate_data, estimator, ensure_all_finite=False, **options)
     try:
         return check(X, *y)
-    except ValueError:
+    except (TypeError, ValueError):
         if not (hasattr(X, "infer_objects") and hasattr(X, "columns")):
             raise
         numbers = numeric_columns(X, "X")

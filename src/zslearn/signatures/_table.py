@@ -25,6 +25,7 @@ from zslearn._utils._columns import (
     is_missing,
     not_numbers,
     numeric_columns,
+    refuse_dates,
     refuse_missing,
     refuse_text,
     units_of,
@@ -175,6 +176,7 @@ def as_frame(
             "holds the labels, or a mapping label → vector."
         )
     array = to_numpy(signatures) if is_foreign(signatures) else np.asarray(signatures)
+    refuse_dates(array, where)
     if array.ndim != 2:
         raise ValueError(f"{where} must have one row per class; got an array of {array.ndim} axes.")
     if len(array) != len(seen):
@@ -215,6 +217,7 @@ def _mapping_as_frame(
         return pd.DataFrame(np.stack(rows), index, first.index), columns
     vectors: list[Floats] = []
     for label, row in signatures.items():
+        refuse_dates(row, f"The signature of {label!r} in {where}")
         try:
             vectors.append(np.asarray(to_numpy(row), dtype=np.float64))
         except (TypeError, ValueError):
