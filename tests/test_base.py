@@ -26,6 +26,7 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._messages import InputWarning
 from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except, inherit_docs
 from zslearn.baselines import ESZSL, GDA, ConSE
+from zslearn.calibration import Adapted, CalibratedStacking
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, SignatureViews
 from zslearn.signatures._views import side_by_side
@@ -195,6 +196,38 @@ def test_columns_of_text_among_features_are_named(problem):
         Prototypes().fit(X.assign(x1="wood"), problem.y_train, signatures=problem.signatures)
     with pytest.raises(ValueError, match=message):
         model.predict(X.assign(x1="wood"))
+
+
+SECONDS = np.arange(8).reshape(4, 2).astype("datetime64[ms]")
+DATES = pd.DataFrame(SECONDS, columns=["from", "to"])
+
+
+@pytest.mark.parametrize(
+    ("dates", "named"),
+    [
+        (SECONDS, r"array holds datetime64\[ms\]"),
+        (np.full((4, 2), np.datetime64("NaT")), "array holds datetime64"),
+        (SECONDS - SECONDS[0], r"array holds timedelta64\[ms\]"),
+        (DATES, "columns 'from', 'to' hold"),
+        (DATES - DATES.iloc[0], "columns 'from', 'to' hold"),
+        (DATES.assign(to=1.0), "columns 'from' hold"),
+        (DATES.apply(lambda column: column.dt.tz_localize("Asia/Tokyo")), "columns 'from', 'to'"),
+        (pl.DataFrame({"from": SECONDS[:, 0], "to": [1.0, 2.0, 3.0, 4.0]}), "columns 'from' hold"),
+    ],
+)
+def test_dates_are_no_features(dates, named):
+    message = f"{named}.* dates or durations, not numbers"
+    numbers = np.array([[1.0, 2.0], [2.0, 1.0], [0.5, 1.0], [1.0, 0.5]])
+    with pytest.raises(ValueError, match=message):
+        ESZSL().fit(dates, list("aabb"))
+    with pytest.raises(ValueError, match=message):
+        ESZSL().fit(numbers, list("aabb")).predict(dates)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, lambda rows: dict(zip("ab", rows, strict=True))])
+def test_dates_are_no_signatures(kind):
+    with pytest.raises(ValueError, match="dates or durations, not numbers"):
+        ESZSL().fit(np.eye(4), list("aabb"), signatures=kind(SECONDS[:2]))
 
 
 def test_decision_function_columns_follow_classes(fitted, problem):
@@ -409,7 +442,7 @@ def test_sparse_features_are_refused(problem):
 def test_labels_with_gaps(problem):
     y = problem.y_train.astype(object)
     y[3] = None
-    with pytest.raises(ValueError, match="labels of y|NaN"):
+    with pytest.raises(ValueError, match="y has a missing label, None at position 3"):
         ESZSL().fit(problem.X_train, y, signatures=problem.signatures)
 
 
@@ -522,6 +555,24 @@ def test_wrappers_refuse_to_remove_what_has_few_images(problem):
     model = GDA(min_images=3).fit(X, y, signatures=problem.signatures)
     with pytest.raises(ValueError, match="GDA learned from images"):
         model.remove_classes([few])
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: CalibratedStacking(e, bias=0.1), Adapted])
+def test_classes_to_remove_may_come_from_a_generator(problem, wrap):
+    model = wrap(EXEM()).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    if isinstance(model, Adapted):
+        model = model.adapt(problem.X_test_unseen, accept=True)
+    gone = problem.unseen_classes[0]
+    before = model.signature_table_.as_user().loc[[gone]]
+    model.remove_classes(label for label in [gone])
+    assert gone not in model.classes_
+    # What unlabelled images made of the class went with it.
+    fresh = wrap(EXEM()).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    scores = [
+        m.decision_function(problem.X_test_unseen, classes=[gone])
+        for m in (model.add_classes(before), fresh)
+    ]
+    np.testing.assert_allclose(*scores)
 
 
 # Features that are not finite

@@ -24,7 +24,7 @@ from zslearn.model_selection import (
     ZeroShotSearchCV,
 )
 from zslearn.signatures import MultiSignatures
-from zslearn.synthesis import EXEM, SynC
+from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 
 def _rows(problem):
@@ -270,6 +270,20 @@ def test_several_views_and_later_classes(problem):
     model.add_classes(views(frame.loc[late]))
     assert set(late) <= set(model.unseen_classes_)
     assert model.class_scorer_.bias[np.isin(model.classes_, late)] == 0.0
+
+
+def test_factor_and_temperature_are_kept_when_the_estimator_adapts(problem):
+    given = (problem.X_train, problem.y_train)
+    model = CalibratedStacking(GaussianEXEM(), bias=-0.5, temperature=2.0)
+    model.fit(*given, signatures=problem.signatures)
+    adapted = model.adapt(problem.X_test_unseen, accept=True)
+    inside = model.estimator_.adapt(problem.X_test_unseen, accept=True)
+    shift = np.where(np.isin(model.classes_, model.seen_classes_), -0.5, 0.0)
+    X, _ = _rows(problem)
+    scores = inside.decision_function(X) - shift
+    np.testing.assert_allclose(adapted.decision_function(X), scores, atol=1e-9)
+    np.testing.assert_allclose(adapted.predict_proba(X), softmax(scores, 2.0), atol=1e-9)
+    assert np.abs(model.decision_function(X) - scores).max() > 0.01
 
 
 def test_nested_factors_add_up(problem):

@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from zslearn._utils._messages import (
     InputWarning,
@@ -23,14 +25,25 @@ from zslearn._utils._messages import (
     suggest,
     warn_user,
 )
-from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking
-from zslearn.datasets import make_zero_shot
+from zslearn.baselines import ESZSL, GDA
+from zslearn.calibration import (
+    Adapted,
+    CalibratedStacking,
+    NoneOfThese,
+    PredictionSets,
+    RankPredictor,
+)
+from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.experiments import find_method
 from zslearn.experiments._methods import METHODS
-from zslearn.model_selection import ClassKFold, ZeroShotSearchCV, unseen_accuracy_scorer
+from zslearn.model_selection import (
+    ClassKFold,
+    ZeroShotPipeline,
+    ZeroShotSearchCV,
+    unseen_accuracy_scorer,
+)
 from zslearn.signatures import MultiSignatures
-from zslearn.synthesis import EXEM
+from zslearn.synthesis import EXEM, GaussianEXEM
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 
@@ -59,6 +72,128 @@ WRAPPERS = [
     CalibratedStacking(ESZSL(), bias=0.1),
     ZeroShotSearchCV(ESZSL(), {"center": ["both"]}),
 ]
+
+
+# Columns in another order
+
+GAUSSIAN = GaussianEXEM()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        CalibratedStacking(GAUSSIAN, bias=0.1),
+        CalibratedStacking(make_pipeline(StandardScaler(), GAUSSIAN), bias=0.1),
+        NoneOfThese(GAUSSIAN, cv=2),
+        PredictionSets(GAUSSIAN, coverage=0.5, cv=2),
+        RankPredictor(GAUSSIAN, cv=2),
+        ZeroShotSearchCV(GAUSSIAN, {"alpha": [0.1]}),
+        GDA(GAUSSIAN),
+        Adapted(EXEM(), cv=2),
+        ZeroShotPipeline([("scale", StandardScaler()), ("method", GAUSSIAN)]),
+        ZeroShotPipeline([("method", GAUSSIAN)]),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_wrappers_check_the_names_of_columns_wherever_they_take_samples(words, estimator):
+    X, y, signatures = words
+    frame = pd.DataFrame(X, columns=list("abcdefg"))
+    reordered = frame[list("gfedcba")]
+    model = clone(estimator).fit(frame, y, signatures=signatures)
+    verbs = [model.predict]
+    if hasattr(model, "add_examples"):
+        verbs.append(lambda rows: model.add_examples(rows, y))
+    if not isinstance(model, (NoneOfThese, PredictionSets, RankPredictor)):
+        verbs.append(lambda rows: model.adapt(rows, accept=True))
+    assert len(verbs) > 1
+    for verb in verbs:
+        verb(frame)
+        with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+            verb(reordered)
+
+
+# Labels and names of new classes
+
+BEYOND = 10**30
+
+
+@pytest.fixture
+def learner(words):
+    X, y, signatures = words
+    return GaussianEXEM().fit(X, y, signatures=signatures)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["six", np.nan], "missing label, nan at position 1"),
+        (["six", None], "missing label, None at position 1"),
+        (["six", pd.NaT], "missing label, NaT at position 1"),
+        (pd.Series(["six", None]), "missing label"),
+        (["six", 1], "found int, str"),
+        ([BEYOND, 1], "integers beyond 64 bits"),
+        (None, "got None"),
+        ("ab", "got a str"),
+        ({"six", "two"}, "got a set"),
+        ((label for label in ["six", "two"]), "got a generator"),
+        (np.array([["six", "two"]]), r"got shape \(1, 2\)"),
+        (["six", " "], "named ' ', which is empty"),
+        (["six", "\ud800"], r"'\\ud800', which holds characters that cannot be seen"),
+        (["six", "a\x07"], "cannot be seen"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: NoneOfThese(model, cv=2)])
+def test_labels_of_examples_that_name_no_class(words, learner, labels, message, wrap):
+    X, y, signatures = words
+    model = wrap(learner)
+    if model is not learner:
+        model.fit(X, y, signatures=signatures)
+    if isinstance(labels, types.GeneratorType):
+        labels = (label for label in ["six", "two"])  # those of the first test are used up
+    before = model.classes_.tolist()
+    with pytest.raises(ValueError, match=message):
+        model.add_examples(X[:2], labels)
+    assert model.classes_.tolist() == before
+
+
+@pytest.mark.parametrize("labels", [["a", np.nan], [BEYOND, 1], ["a", 1]])
+@pytest.mark.parametrize("as_array", [False, True])
+def test_labels_to_fit_that_name_no_class(words, labels, as_array):
+    X = words[0]
+    y = labels * (len(X) // 2)
+    with pytest.raises(ValueError, match="missing|NaN|64 bits|found int, str"):
+        ESZSL().fit(X, np.asarray(y, dtype=object) if as_array else y)
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "a\x07", "\u3164"])
+def test_names_that_nobody_can_read_are_refused_wherever_a_class_is_described(words, learner, name):
+    X, _, signatures = words
+    row = {name: signatures.iloc[0].to_numpy() + 0.1}
+    with pytest.raises(ValueError, match="signatures has a class named"):
+        learner.add_classes(row)
+    with pytest.raises(ValueError, match="signatures has a class named"):
+        learner.add_examples(X[:1], ["six"], signatures=row)
+    assert name not in learner.classes_
+
+
+def test_examples_are_given_in_memory(words, learner):
+    X, y, signatures = words
+    blocks = FeatureBlocks(X)
+    pipeline = ZeroShotPipeline([("scale", StandardScaler()), ("method", GaussianEXEM())])
+    for model in (
+        learner,
+        CalibratedStacking(GaussianEXEM(), bias=0.1).fit(X, y, signatures=signatures),
+        pipeline.fit(X, y, signatures=signatures),
+    ):
+        with pytest.raises(TypeError, match="give an array, not a FeatureBlocks"):
+            model.add_examples(blocks, y)
+
+
+@pytest.mark.parametrize("estimator", [*WRAPPERS, GDA(), NoneOfThese(ESZSL())])
+def test_signatures_by_position_are_an_error_of_the_users_class(words, estimator):
+    name = type(estimator).__name__
+    with pytest.raises(TypeError, match=rf"^{name}.fit takes X and y .* fit\(X, y, signatures=…"):
+        clone(estimator).fit(*words)
 
 
 # Fitting without signatures

@@ -336,6 +336,29 @@ def test_a_choice_that_takes_no_examples_is_said(files, capsys, monkeypatch):
     assert f"{remark} 'Gaussian EXEM'" in capsys.readouterr().out
 
 
+def test_words_that_name_no_file_or_no_column_of_labels(files, model, capsys):
+    fit = ["fit", "animals.csv", *WORDS, *FIT]
+    header = (files / "new.csv").read_text().splitlines()[0]
+    (files / "header.csv").write_text(f"{header}\n")
+    folder = "Is a directory: give the name of a file"
+    for words, message in (
+        ([*fit, "--out", "."], f".: {folder}"),
+        ([*fit, "--out", "/"], f"/: {folder}"),
+        (["predict", "m.zsl", "new.csv", "--out", "."], f".: {folder}"),
+        (["add-class", "m.zsl", "classes.csv", "--out", "."], f".: {folder}"),
+        (["add-examples", "m.zsl", "new.csv", "--out", "."], f".: {folder}"),
+        (["adapt", "m.zsl", "new.csv", "--out", "."], f".: {folder}"),
+        (["fit", "header.csv", *WORDS, *FIT], "header.csv: the table has no rows below its header"),
+        (["predict", "m.zsl", "header.csv"], "header.csv: the table has no rows below its header"),
+        (
+            ["evaluate", "m.zsl", "new.csv", "--label", "sensor 0"],
+            "new.csv: --label 'sensor 0' is a feature of the model; name the column that holds",
+        ),
+    ):
+        assert main(words) == 1
+        assert message in capsys.readouterr().err
+
+
 def test_only_gaussian_exem_takes_examples(model, capsys):
     for verb in ("add-examples", "adapt"):
         assert main([verb, "m.zsl", "new.csv"]) == 1
@@ -373,7 +396,9 @@ def test_adapt(files, capsys):
     assert (files / "m.zsl").read_bytes() == kept
     before, after = (read_model(name).model for name in ("m.zsl", "a.zsl"))
     X = pd.read_csv("pile.csv").to_numpy()
-    expected = before.estimator_.adapt(X, classes=UNSEEN, accept=True)
+    assert (after.bias_, after.temperature_) == (before.bias_, before.temperature_)
+    assert before.bias_ != 0
+    expected = before.adapt(X, classes=UNSEEN, accept=True)
     np.testing.assert_allclose(after.decision_function(X), expected.decision_function(X))
     assert main([*words, "--out", "b.zsl"]) == 0
     out = capsys.readouterr().out

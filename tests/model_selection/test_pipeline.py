@@ -48,6 +48,15 @@ def _pipe():
     return make_pipeline(StandardScaler(), PCA(8), ESZSL())
 
 
+def test_hyper_parameters_of_a_pipeline_stay(problem):
+    given = (problem.X_train, problem.y_train)
+    pipe = _pipe().set_params(transform_input=["X_val"], verbose=False)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = CalibratedStacking(pipe, bias=0.1).fit(*given, signatures=problem.signatures)
+    assert model.estimator_.transform_input == ["X_val"]
+    assert model.estimator_.transformers_.transform_input == ["X_val"]
+
+
 def _fit(model, problem):
     return model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
 

@@ -35,6 +35,30 @@ def _fit(search, problem):
     return search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
 
 
+class WithArray(ESZSL):
+    """A method with a hyper-parameter that is an array."""
+
+    def __init__(
+        self, alpha_features=10.0, alpha_signatures=0.1, *, center="both", weights=None,
+        feature_norm="l2", signature_scale="seen",
+    ):  # fmt: skip
+        super().__init__(
+            alpha_features,
+            alpha_signatures,
+            center=center,
+            feature_norm=feature_norm,
+            signature_scale=signature_scale,
+        )
+        self.weights = weights
+
+
+def test_a_grid_with_arrays_grows(problem):
+    grid = {"weights": [np.arange(3), np.arange(2)], "alpha_features": [0.001, 0.01, 0.1]}
+    search = _fit(ZeroShotSearchCV(WithArray(), grid, extensions=2), problem)
+    assert search.n_extensions_ > 0
+    assert search.best_params_["weights"].tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize("shots", [0, 2])
 def test_conventional_search_by_hand(problem, shots):
     folds = ClassKFold(3, shots=shots)

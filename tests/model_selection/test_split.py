@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import cross_val_score
 
 from zslearn.baselines import ESZSL
+from zslearn.calibration._folds import checked_folds
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold
 
 
@@ -129,6 +130,20 @@ def test_generalized_folds_give_a_few_samples_back_as_well():
         # Of the other classes a fifth was held aside.
         assert set(counts[counts != 2]) == {8}
         assert {*y[test].tolist()} == set(range(6))
+
+
+@pytest.mark.parametrize("held_out", [0.2, 2, np.arange(0, 88, 4)])
+def test_classes_too_small_for_the_shots_are_left_out_of_no_generalized_fold(held_out):
+    y = np.repeat(np.arange(8), [6, 6, 5, 6, 10, 20, 15, 20])
+    cv, left_out = GeneralizedClassKFold(4, shots=5, held_out=held_out), []
+    for fold in checked_folds(cv, None, y, ESZSL(), generalized=True):
+        left_out += fold.left_out(y, np.unique(y)).tolist()
+        small = np.isin(y, range(4))
+        assert np.isin(np.flatnonzero(small), fold.train).all()
+        assert not small[fold.test].any()
+        kept = np.bincount(y[fold.train])
+        assert kept[left_out[-1]] == 5
+    assert sorted(left_out) == [4, 5, 6, 7]
 
 
 def test_shots_are_a_number_of_images():

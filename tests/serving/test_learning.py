@@ -177,7 +177,7 @@ def stacked():
             lambda: ZeroShotPipeline([("scale", StandardScaler()), ("method", GaussianEXEM())]),
             True,
         ),
-        (stacked, False),
+        (stacked, True),
         (lambda: NoneOfThese(stacked()), False),
     ],
 )

@@ -109,7 +109,7 @@ def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
     for place, (name, dtype) in enumerate(table.dtypes.items()):
         if pd.api.types.is_numeric_dtype(dtype):
             continue
-        values = [None if _is_missing(v) else v for v in table.iloc[:, place].tolist()]
+        values = [None if is_missing(v) else v for v in table.iloc[:, place].tolist()]
         read = as_numbers(value for value in values if value is not None)
         if read is None:
             continue
@@ -127,7 +127,8 @@ def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
     return numbers
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for nothing: None, NaN, NA or NaT."""
     if isinstance(value, float):
         return value != value
     return value is None or value is pd.NA or value is pd.NaT
@@ -167,7 +168,7 @@ def refuse_text(table: pd.DataFrame, where: str, advice: str = "") -> None:
     if not others:
         return
     place = next(i for i, name in enumerate(table.columns) if str(name) == others[0])
-    values = [value for value in table.iloc[:, place].tolist() if not _is_missing(value)]
+    values = [value for value in table.iloc[:, place].tolist() if not is_missing(value)]
     # Among yes and no, or numbers, what is neither.
     odd = [v for v in values if not _reads_as_number(v) and as_numbers([v]) is None]
     example = f" ({others[0]!r} has {name_some((odd or values)[:1])})" if values else ""
@@ -177,6 +178,29 @@ def refuse_text(table: pd.DataFrame, where: str, advice: str = "") -> None:
         f"{where}: columns {name_some(others)} are not numbers{example}."
         f"{advice or ' Drop them, or write them as numbers and convert them with .astype(float).'}"
     )
+
+
+def refuse_dates(X: Any, where: str = "X") -> None:
+    """Refuse features that are dates or durations, which NumPy would count in its own unit."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        # In pandas a Series of dtypes by name, in polars a list.
+        names = [str(name) for name, dtype in zip(X.columns, X.dtypes) if _is_date(dtype)]  # noqa: B905
+        which = f"the columns {name_some(names)} hold" if names else ""
+    else:
+        dtype = getattr(X, "dtype", None)
+        which = f"the array holds {dtype}:" if _is_date(dtype) else ""
+    if which:
+        raise ValueError(
+            f"{where}: {which} dates or durations, not numbers. Drop them, or convert them to "
+            "numbers in a unit of your choice, such as days since the first one."
+        )
+
+
+def _is_date(dtype: Any) -> bool:
+    """Whether a dtype of NumPy, pandas or polars is one of dates, times or durations."""
+    if hasattr(dtype, "is_temporal"):
+        return bool(dtype.is_temporal())
+    return getattr(dtype, "kind", "") in ("m", "M") or isinstance(dtype, pd.PeriodDtype)
 
 
 def _reads_as_number(value: Any) -> bool:

@@ -188,10 +188,11 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 def refuse_unwritable(path: Path) -> None:
     """Refuse a place where no file can be written, before anything is computed for it."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "Is a directory: give the name of a file", str(path))
     folder = next(place for place in path.absolute().parents if place.exists())
     may_write = os.access(folder, os.W_OK | os.X_OK)
     for is_reason, reason in (
-        (path.is_dir(), errno.EISDIR),
         (not folder.is_dir(), errno.ENOTDIR),
         (not may_write, errno.EACCES),
     ):

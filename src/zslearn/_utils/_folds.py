@@ -61,9 +61,10 @@ class ClassKFold:
         Number of folds.
     shots : int, default=0
         How many samples of each class left out are given back to training, as of a class that is
-        described and has a few labelled images. A fold validates on the others; classes with no
-        more samples than that are never left out. :class:`ZeroShotSearchCV` takes a class of which
-        some were given back for left out all the same.
+        described and has a few labelled images. A fold validates on the others. Classes with no
+        more samples to train on than that are trained on in every fold and validated in none.
+        :class:`ZeroShotSearchCV` takes a class of which some were given back for left out all the
+        same.
     unlabelled : {"zsl", "gzsl"}, optional
         Images without labels that the method's `adapt` is given before a fold is scored: those that
         the fold validates of the classes left out, which are the candidates ("zsl"), or all that it
@@ -149,7 +150,10 @@ class ClassKFold:
             raise ValueError(f"shots must be a number of samples, 0 or more; got {shots!r}.")
         if self.unlabelled not in (None, "zsl", "gzsl"):
             raise ValueError(f"unlabelled must be 'zsl', 'gzsl' or None; got {self.unlabelled!r}.")
-        many = np.flatnonzero(np.bincount(codes) > shots)
+        many = np.flatnonzero(np.bincount(codes[~held], minlength=codes.max() + 1) > shots)
+        # A class too small for the shots is trained on by as few images as one that is left out. If
+        # some of them validated as well, every fold would take it for left out.
+        held &= np.isin(codes, many)
         folds = self._folds(len(many), rng)
         # Once the classes are dealt, which is then the same for any number of shots.
         given = hold_out_per_class(codes, shots, rng) if shots else np.zeros_like(held)

@@ -28,9 +28,13 @@ _UNSEEN = re.compile(
 )
 
 
-def can_be_seen(name: str) -> bool:
-    """Whether every character of a name shows, or is a space."""
-    return name.isprintable() and not _UNSEEN.search(name)
+def name_fault(name: str) -> str:
+    """Why text cannot be the name of a new class; empty where it can."""
+    if not name.strip():
+        return "is empty"
+    if not name.isprintable() or _UNSEEN.search(name):
+        return "holds characters that cannot be seen; leave them out"
+    return ""
 
 
 def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:

@@ -5,8 +5,10 @@ The decorators are scikit-learn's private ones, typed and in one place.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -48,8 +50,32 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def checks_parameters(*, also_of_inner: bool = False) -> Callable[[_Method], _Method]:
-    """Decorate `fit`: hyper-parameters are checked against `_parameter_constraints` first."""
-    return _fit_context(prefer_skip_nested_validation=not also_of_inner)
+    """Decorate `fit`: hyper-parameters are checked against `_parameter_constraints` first.
+
+    Too many arguments by position are an error that names the estimator's own class, where Python
+    would name the base that defines `fit`.
+    """
+    check = _fit_context(prefer_skip_nested_validation=not also_of_inner)
+
+    def decorate(fit: _Method) -> _Method:
+        parameters = list(inspect.signature(fit).parameters.values())[1:]
+        by_position = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        by_name = [f"{p.name}=…" for p in parameters if p.kind is p.KEYWORD_ONLY]
+        checked = check(fit)
+
+        @functools.wraps(fit)
+        def checked_fit(estimator: Any, *args: Any, **options: Any) -> Any:
+            if by_name and len(args) > len(by_position):
+                raise TypeError(
+                    f"{type(estimator).__name__}.fit takes {' and '.join(by_position)} by position "
+                    f"and got {len(args)} arguments: name the others, "
+                    f"fit({', '.join([*by_position, *by_name])})."
+                )
+            return checked(estimator, *args, **options)
+
+        return cast(_Method, checked_fit)
+
+    return decorate
 
 
 def checks_arguments(constraints: dict[str, Any]) -> Callable[[_Method], _Method]:

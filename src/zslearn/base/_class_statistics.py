@@ -18,7 +18,7 @@ import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_array, check_consistent_length
 
 from zslearn._scoring._embedding import PreparedRows
 from zslearn._utils._array import (
@@ -31,9 +31,10 @@ from zslearn._utils._array import (
     to_numpy,
 )
 from zslearn._utils._blocks import row_blocks
+from zslearn._utils._columns import refuse_dates
 from zslearn._utils._files import saved_part
 from zslearn.base._weights import weighted_samples
-from zslearn.signatures._table import label_array, label_kind
+from zslearn.signatures._table import label_kind, sample_labels
 
 # A distance from the mean that is a smaller share of the mean's length is rounding error.
 _ROUNDING = 1e-12
@@ -129,8 +130,9 @@ class ClassStatistics:
             Of the classes in `y`.
         """
         if not is_foreign(X):
+            refuse_dates(X)
             X = check_array(X, ensure_all_finite=False, input_name="X")
-        labels = label_array(to_numpy(y) if is_foreign(y) else column_or_1d(y), "y")
+        labels = sample_labels(y)
         check_consistent_length(X, labels)
         X, labels, weights = weighted_samples(X, labels, sample_weight)
         prepared = PreparedRows(X, feature_norm)

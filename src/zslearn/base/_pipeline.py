@@ -244,6 +244,9 @@ class ZeroShotPipeline(WrapsAnother, Pipeline):
         return self._after(self.transformers_, inner)
 
     def _rows_inside(self, X: Any) -> Any:
+        # The steps were fitted on the same columns, and check names themselves.
+        if is_streamed(X):
+            raise needs_rows(self, X)
         return self.transform_rows(X)
 
     def transform_rows(self, X: Any) -> Array:
@@ -297,16 +300,22 @@ class ZeroShotPipeline(WrapsAnother, Pipeline):
             return None, X
         if is_streamed(X):
             raise needs_rows(self, X)
-        transformers = clone(Pipeline(before, memory=self.memory, verbose=self.verbose))
+        transformers = clone(Pipeline(before, **_options(self)))
         return transformers, _as_array(transformers.fit_transform(X, y))
 
     def _after(self, transformers: Pipeline | None, method: Any) -> Self:
         """A fitted pipeline of fitted parts."""
         before = [] if transformers is None else list(transformers.steps)
         name = self.steps[-1][0]
-        pipeline = type(self)([*before, (name, method)], memory=self.memory, verbose=self.verbose)
+        pipeline = type(self)([*before, (name, method)], **_options(self))
         pipeline.transformers_ = transformers
         return pipeline
+
+
+def _options(pipeline: Pipeline) -> dict[str, Any]:
+    """The hyper-parameters of a pipeline itself, whatever its steps are."""
+    names = ("transform_input", "memory", "verbose")
+    return {name: getattr(pipeline, name) for name in names}
 
 
 def as_zero_shot(estimator: Any) -> Any:
@@ -315,9 +324,7 @@ def as_zero_shot(estimator: Any) -> Any:
         warn_once(said)
     if not isinstance(estimator, Pipeline) or isinstance(estimator, ZeroShotPipeline):
         return clone(estimator)
-    pipeline = ZeroShotPipeline(
-        clone(estimator).steps, memory=estimator.memory, verbose=estimator.verbose
-    )
+    pipeline = ZeroShotPipeline(clone(estimator).steps, **_options(estimator))
     pipeline._last_step()
     return pipeline
 
@@ -339,7 +346,7 @@ def fitted_as_zero_shot(model: Any) -> Any:
         # Unlike ours, a pipeline of scikit-learn predicts what its last step does.
         if said := _rejection_message(model.steps[-1][1]):
             raise TypeError(said)
-        pipeline = ZeroShotPipeline(model.steps, memory=model.memory, verbose=model.verbose)
+        pipeline = ZeroShotPipeline(model.steps, **_options(model))
         pipeline._last_step()
         pipeline.transformers_ = model[:-1] if len(model.steps) > 1 else None
         model = pipeline

@@ -26,11 +26,12 @@ from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
-from zslearn._utils._columns import numeric_columns, refuse_text
+from zslearn._utils._columns import numeric_columns, refuse_dates, refuse_text
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn.base._streams import (
     is_dask,
+    is_empty,
     is_streamed,
     map_rows,
     needs_rows,
@@ -41,7 +42,7 @@ from zslearn.base._training import check_block_labels
 from zslearn.base._variants import with_setting
 from zslearn.metrics._accuracy import per_class_accuracy
 from zslearn.metrics._counts import HitCounts
-from zslearn.signatures._table import SignatureTable, label_array
+from zslearn.signatures._table import SignatureTable, label_array, sample_labels
 
 
 class _NeedsTemperature:
@@ -397,6 +398,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             raise needs_rows(self, X)
         if is_foreign(y):
             y = to_numpy(y)
+        elif isinstance(y, (list, tuple)):
+            y = sample_labels(y)
         if is_foreign(X) and y is not None:
             X = self._check_features(X, reset=True)
             y = column_or_1d(y, warn=True)
@@ -451,10 +454,11 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
 def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """What scikit-learn makes of features; a DataFrame may say yes and no, and text is named."""
+    refuse_dates(X)
     check = partial(validate_data, estimator, ensure_all_finite=False, **options)
     try:
         return check(X, *y)
-    except ValueError:
+    except (TypeError, ValueError):
         if not (hasattr(X, "infer_objects") and hasattr(X, "columns")):
             raise
         numbers = numeric_columns(X, "X")
@@ -534,10 +538,10 @@ class WrapsAnother(ZeroShotPredictor):
             The estimator, not a copy, which no longer predicts these classes.
         """
         check_is_fitted(self, "class_scorer_")
-        find_classes(labels, self.classes_, "labels")
+        removed = self.classes_[find_classes(labels, self.classes_, "labels")]
         # To the inner one a class with few images may be as one without.
-        self._refuse_seen(labels)
-        self._inner.remove_classes(labels)
+        self._refuse_seen(removed)
+        self._inner.remove_classes(removed)
         return self
 
     @_inner_has("add_examples")
@@ -574,8 +578,13 @@ class WrapsAnother(ZeroShotPredictor):
         return self._around(self._inner.adapt(self._rows_inside(X), **options))
 
     def _rows_inside(self, X: Any) -> Any:
-        """Features as the inner estimator takes them."""
-        return X
+        """Features as the inner estimator takes them, after the checks that `predict` makes.
+
+        The inner estimator was fitted on an array, and cannot tell columns in another order.
+        """
+        if is_streamed(X):
+            return self._check_stream(X)
+        return X if is_empty(X) else self._check_features(X)
 
     @property
     def signature_table_(self) -> SignatureTable:

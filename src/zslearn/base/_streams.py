@@ -36,6 +36,11 @@ def is_streamed(X: object) -> bool:
     return isinstance(X, RowsInBlocks) or is_dask(X)
 
 
+def is_empty(X: Any) -> bool:
+    """Whether features in memory have no row at all."""
+    return not is_streamed(X) and np.shape(X)[:1] == (0,)
+
+
 def needs_rows(estimator: object, X: object) -> TypeError:
     """The error of an estimator that cannot learn from such features."""
     kind = "dask array" if is_dask(X) else type(X).__name__

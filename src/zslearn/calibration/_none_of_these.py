@@ -28,7 +28,7 @@ from zslearn.calibration._thresholds import (
     sound,
     thresholds_at,
 )
-from zslearn.signatures._table import SignatureTable, label_kind
+from zslearn.signatures._table import SignatureTable, label_kind, sample_labels
 
 
 @inherit_docs
@@ -204,7 +204,8 @@ class NoneOfThese(HeldOutCalibration):
     @_inner_has("add_examples")
     def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
         """Give labelled samples to the inner estimator; `none_label_` can be no class of theirs."""
-        self._refuse_none_label(to_numpy(y).ravel().tolist())
+        y = sample_labels(y)
+        self._refuse_none_label(y.tolist())
         return super().add_examples(X, y, signatures=signatures)
 
     def _refuse_none_label(self, labels: Any) -> None:

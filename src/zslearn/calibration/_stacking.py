@@ -14,6 +14,7 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._predictor import _inner_has
 from zslearn.base._weights import fit_weighted, weighted_samples
 from zslearn.calibration._folds import FoldScores, mean_calibration, score_folds
 from zslearn.calibration._thresholds import HeldOutCalibration
@@ -160,6 +161,16 @@ class CalibratedStacking(HeldOutCalibration):
             fresh.bias_ = factor if self.bias == "cv" else float(self.bias)
             fresh.temperature_ = found if self.temperature == "cv" else self.temperature
         return self
+
+    @_inner_has("adapt")
+    def adapt(self, X: Any, **options: Any) -> Self:
+        """Adapt the inner estimator to unlabelled images; factor and temperature are kept.
+
+        Unlike a promised rate they are estimates, as a search has them. Folds with unlabelled
+        images, such as ``GeneralizedClassKFold(unlabelled="gzsl")`` as `cv`, find those of adapted
+        models.
+        """
+        return super(HeldOutCalibration, self).adapt(X, **options)
 
     def _is_generalized(self) -> bool:
         return True

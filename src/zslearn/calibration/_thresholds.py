@@ -289,13 +289,13 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
     temperature_: Any
 
     def adapt(self, X: Any, **options: Any) -> Self:
-        """Not possible: what is calibrated on left-out classes does not hold for an adapted model.
+        """Not possible: a rate promised by held-out classes does not hold for an adapted model.
 
-        Adapt the estimator inside, `estimator_`, and use it without the calibration.
+        Adapt the estimator inside, `estimator_`, and use it without the promise.
         """
         raise TypeError(
-            f"{type(self).__name__} was calibrated on classes that were left out, which says "
-            "nothing of an adapted model: adapt the estimator inside, estimator_."
+            f"What {type(self).__name__} promises was found on held-out classes and would not hold "
+            "for an adapted model: adapt the estimator inside, estimator_."
         )
 
     def _begin_calibration(self, table: SignatureTable) -> None:

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -35,7 +34,7 @@ from zslearn._utils._messages import warn_user
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._streams import is_streamed
+from zslearn.base._streams import is_empty
 from zslearn.base._weights import fit_weighted, weighted_samples
 from zslearn.calibration._folds import USUAL_TRUST, checked_folds, seen_table
 
@@ -145,11 +144,6 @@ def without_history(model: Any) -> Any:
     copied = copy.copy(model)
     del copied.adapted_from_
     return copied
-
-
-def is_empty(X: Any) -> bool:
-    """Whether there is no image at all."""
-    return not (is_streamed(X) or issparse(X)) and len(X) == 0
 
 
 class LeftOut(NamedTuple):
@@ -393,7 +387,7 @@ class Adapted(ZeroShotMetaClassifier):
     def remove_classes(self, labels: Any) -> Self:
         """Forget classes, and where images without labels moved them."""
         super().remove_classes(labels)
-        self._moved = self._moved.drop(index=list(labels), errors="ignore")
+        self._moved = self._moved[self._moved.index.isin(self.classes_)]
         return self
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:

@@ -694,6 +694,8 @@ def add_add_examples(parser: argparse.ArgumentParser) -> None:
 
 def _run_add_examples(arguments: argparse.Namespace) -> int:
     """Add examples and say of which classes."""
+    # Before images are looked at, which takes long.
+    refuse_unwritable(arguments.out or arguments.model)
     with warnings_as_lines():
         file = read_model(arguments.model)
         refuse_without(file.model, "add_examples", plain(arguments.model))
@@ -726,10 +728,11 @@ def add_adapt(parser: argparse.ArgumentParser) -> None:
 def _run_adapt(arguments: argparse.Namespace) -> int:
     """Adapt, and say what moved."""
     accept: Any = True if arguments.always else "cv"
+    # Before images are looked at, which takes long.
+    refuse_unwritable(arguments.out or arguments.model)
     with warnings_as_lines():
         file = read_model(arguments.model)
         refuse_without(file.model, "adapt", plain(arguments.model))
-        # Before images are looked at, which takes long.
         classes = candidate_classes(file.model, _named(arguments.classes, file.model))
         features = _features_for(arguments, file)
         options = {"classes": classes, "accept": accept}

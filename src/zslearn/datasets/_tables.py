@@ -425,6 +425,8 @@ def _features_table(source: Any, label: str, part: str | None) -> tuple[pd.DataF
     table = read_table(
         Path(source), lambda row: {"header": None} if _is_data(row) else {"dtype": text}
     )
+    if not len(table):
+        raise ValueError(f"{plain(source)}: the table has no rows below its header.")
     return table, Path(source).suffix == ".csv"
 
 
@@ -531,6 +533,11 @@ def read_sample_table(
     assert table is not None
     where = plain(path)
     if columns is not None:
+        if own_label in columns:
+            raise ValueError(
+                f"{where}: label={own_label!r} is a feature of the model; name the column that "
+                "holds the labels."
+            )
         if missing := [name for name in columns if name not in table.columns]:
             near = name_near_misses(
                 missing, table.columns, unknown_in="the model", known_in="the table"
@@ -546,8 +553,6 @@ def read_sample_table(
         _warn_of_label_codes(X, names, y, where)
     if names is None:
         raise ValueError(f"{where}: the columns need names; put them into the first line.")
-    if not len(X):
-        raise ValueError(f"{where}: the table has no rows.")
     labels = None if y is None else np.asarray([composed(str(name)) for name in y.tolist()])
     return SampleTable(np.asarray(X, dtype=np.float64), names, labels)
 

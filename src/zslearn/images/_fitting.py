@@ -22,9 +22,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from zslearn._utils._columns import check_scaling
-from zslearn._utils._files import locked
+from zslearn._utils._files import locked, refuse_unwritable
 from zslearn._utils._messages import (
-    can_be_seen,
     did_you_mean,
     look_alikes,
     name_near_misses,
@@ -161,11 +160,6 @@ def add_classes_to_file(
     def describe(file: ModelFile) -> ModelFile:
         table, about = _described(file, description, encoder, plain(path))
         labels.extend(str(label) for label in table.index)
-        if not all(label.strip() and can_be_seen(label) for label in labels):
-            raise ValueError(
-                "A class has no name, or one with characters that cannot be seen; name every class "
-                "that is described."
-            )
         return replace(file, model=file.model.add_classes(table), about=about)
 
     change_file(path, out, describe)
@@ -181,6 +175,7 @@ def change_file(
     target = Path(path if out is None else out)
     # A lock makes folders: first there must be a model.
     os.stat(path)
+    refuse_unwritable(target)
     # Between reading and writing nobody else changes it, which would be lost.
     with locked(target):
         file = change(read_model(path))
@@ -225,22 +220,11 @@ def add_examples_to_file(
 
 
 def adapted_model(model: Any, X: NDArray[Any], **options: Any) -> tuple[Any, Adaptation]:
-    """A model adapted to samples without labels, and what they did to it.
-
-    A calibration on left-out classes is taken off, as it says nothing of the adapted model.
-    """
-    adapted = found = _without_calibration(model).adapt(X, **options)
+    """A model adapted to unlabelled samples, and what they changed; a calibration is kept."""
+    adapted = found = model.adapt(X, **options)
     while not hasattr(found, "adaptation_"):
         found = found._inner
     return adapted, found.adaptation_
-
-
-def _without_calibration(model: Any) -> Any:
-    if isinstance(model, CalibratedStacking):
-        return _without_calibration(model.estimator_)
-    if isinstance(model, ZeroShotPipeline):
-        return model._around(_without_calibration(model._inner))
-    return model
 
 
 def refuse_without(model: Any, verb: str, where: str) -> None:

@@ -948,7 +948,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             for name, edge in find_edges(method, settings, self.best_index_, mean, fewest=2).items()
         }
         moved = [{name: value} for name, value in steps.items()] + [steps] * (len(steps) > 1)
-        return [s for values in moved if (s := {**best, **values}) not in settings]
+        # By fingerprint: values of a grid may be arrays, which == compares entry by entry.
+        known = {fingerprint(sorted(setting.items())) for setting in settings}
+        further = [{**best, **values} for values in moved]
+        return [s for s in further if fingerprint(sorted(s.items())) not in known]
 
     def _names(self, scorers: Mapping[str, Any]) -> list[str]:
         """What is kept of each setting in each fold."""

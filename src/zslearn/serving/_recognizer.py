@@ -37,8 +37,9 @@ from zslearn._utils._files import (
     remove_stale,
     write_checked_json,
 )
-from zslearn._utils._messages import can_be_seen, composed, did_you_mean, no_user_warnings, plain
+from zslearn._utils._messages import composed, did_you_mean, name_fault, no_user_warnings, plain
 from zslearn.base._predictor import WrapsAnother
+from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._thresholds import HeldOutCalibration
 from zslearn.calibration._unlabelled import Adapted
 from zslearn.images._backbones import Backbone
@@ -129,12 +130,10 @@ class Refusal(Exception):
 def checked_name(name: str) -> str:
     """The name of a new class in its normal form; a Refusal where it cannot be one."""
     normal = composed(name).strip()
-    if not normal:
-        raise Refusal(422, "The name is empty.")
+    if fault := name_fault(normal):
+        raise Refusal(422, f"The name {fault}.")
     if len(normal) > MAX_NAME:
         raise Refusal(422, f"The name is longer than {MAX_NAME} characters.")
-    if not can_be_seen(normal):
-        raise Refusal(422, "The name holds characters that cannot be seen; leave them out.")
     # Browsers and other clients take these for folders, so that no address could name the class.
     if normal in (".", ".."):
         raise Refusal(422, "The name is one or two dots, which no address can hold.")
@@ -649,6 +648,15 @@ def _not_accepted(before: float | None, after: float | None) -> str:
     )
 
 
+def _promising(wrappers: Sequence[Any]) -> list[str]:
+    """Wrappers with a rate found on held-out classes, which an adapted model would not keep."""
+    return [
+        type(wrapper).__name__
+        for wrapper in wrappers
+        if isinstance(wrapper, HeldOutCalibration) and not isinstance(wrapper, CalibratedStacking)
+    ]
+
+
 class Recognizer:
     """A model file that answers, and that classes and corrections are added to.
 
@@ -756,8 +764,7 @@ class Recognizer:
         self.learns = hasattr(method, "add_examples")
         self.adapts = self.learns and hasattr(method, "adapt")
         self.adapts |= any(isinstance(w, Adapted) for w in wrappers)
-        # Promises that were calibrated on left-out classes do not hold for an adapted model.
-        self.adapts &= not any(isinstance(w, HeldOutCalibration) for w in wrappers)
+        self.adapts &= not _promising(wrappers)
         self._pictures = None if pictures is None else TrainingFiles(Path(pictures), self.file)
         self.snapshot = self._first_snapshot(self._added_file.read())
         try:
@@ -1087,7 +1094,7 @@ class Recognizer:
         if getattr(self, wanted):
             return
         *wrappers, method = estimators_of(self.file.model)
-        promising = [type(w).__name__ for w in wrappers if isinstance(w, HeldOutCalibration)]
+        promising = _promising(wrappers)
         if wanted == "adapts" and promising and self.learns:
             raise Refusal(
                 422,

@@ -6,7 +6,7 @@ once; from then on the table goes from step to step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,8 +22,10 @@ from zslearn._utils._columns import (
     columns_named,
     dominating_columns,
     in_units,
+    is_missing,
     not_numbers,
     numeric_columns,
+    refuse_dates,
     refuse_missing,
     refuse_text,
     units_of,
@@ -31,6 +33,7 @@ from zslearn._utils._columns import (
 from zslearn._utils._messages import (
     did_you_mean,
     look_alikes,
+    name_fault,
     name_near_misses,
     name_pairs,
     name_some,
@@ -48,19 +51,61 @@ LABEL_COLUMN = "class"
 
 def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
     """Class labels as an array of one kind: str, bool, or numbers."""
-    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biufU":
-        return values
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        kind = values.dtype.kind
+        if kind in "biuU" or (kind == "f" and not np.isnan(values).any()):
+            return values
     items = [v.item() if isinstance(v, np.generic) else v for v in values]
+    missing = next((place for place, value in enumerate(items) if is_missing(value)), None)
+    if missing is not None:
+        raise ValueError(
+            f"{where} has a missing label, {items[missing]!r} at position {missing}: name the "
+            "class, or leave the row out."
+        )
     kinds = {bool if isinstance(v, bool) else type(v) for v in items}
     if kinds <= {str}:
         return np.asarray(items, dtype=str)
     if kinds in ({bool}, {int}, {float}, {int, float}):
-        return np.asarray(items)
+        numbers = np.asarray(items)
+        # Integers that no dtype holds become objects, or floats that may be equal.
+        if numbers.dtype.kind == "O" or (kinds == {int} and numbers.dtype.kind == "f"):
+            raise ValueError(
+                f"The class labels of {where} are integers beyond 64 bits, such as "
+                f"{max(items, key=abs)}: write them as strings."
+            )
+        return numbers
     names = sorted(kind.__name__ for kind in kinds)
     raise ValueError(
         f"The class labels of {where} must be all strings, all numbers or all booleans; "
         f"found {', '.join(names)}."
     )
+
+
+def sample_labels(y: Any) -> NDArray[Any]:
+    """Labels of samples, one each, as an array of one kind.
+
+    Lists are read item by item: NumPy would turn a missing label or a number among strings into
+    text.
+    """
+    if not isinstance(y, (list, tuple)):
+        if isinstance(y, (str, bytes, Mapping, Set)) or not hasattr(y, "__len__"):
+            raise ValueError(
+                "y must hold one label per sample, in their order: give a list, an array or a "
+                f"Series; got {'None' if y is None else f'a {type(y).__name__}'}."
+            )
+        y = to_numpy(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if y.ndim != 1:
+            raise ValueError(f"y must hold one label per sample; got shape {y.shape}.")
+    return label_array(y, "y")
+
+
+def refuse_unusable_names(labels: Iterable[Any], where: str) -> None:
+    """Refuse names of new classes that are empty or not visible, wherever a class is added."""
+    for label in labels:
+        if isinstance(label, str) and (fault := name_fault(label)):
+            raise ValueError(f"{where} has a class named {label!a}, which {fault}.")
 
 
 def label_kind(labels: NDArray[Any]) -> str:
@@ -131,6 +176,7 @@ def as_frame(
             "holds the labels, or a mapping label → vector."
         )
     array = to_numpy(signatures) if is_foreign(signatures) else np.asarray(signatures)
+    refuse_dates(array, where)
     if array.ndim != 2:
         raise ValueError(f"{where} must have one row per class; got an array of {array.ndim} axes.")
     if len(array) != len(seen):
@@ -156,7 +202,8 @@ def _mapping_as_frame(
     """A mapping label → Series, whose attributes may come in any order, or label → vector."""
     if not signatures:
         raise ValueError(f"{where} is empty: describe at least the classes in y.")
-    index = pd.Index(list(signatures), tupleize_cols=False)
+    # Objects: strings of pandas must be valid UTF-8, of which its error would say nothing useful.
+    index = pd.Index(list(signatures), dtype=object, tupleize_cols=False)
     first_label, first = next(iter(signatures.items()))
     if all(isinstance(row, pd.Series) for row in signatures.values()):
         columns = _unique_columns(first.index, where)
@@ -170,6 +217,7 @@ def _mapping_as_frame(
         return pd.DataFrame(np.stack(rows), index, first.index), columns
     vectors: list[Floats] = []
     for label, row in signatures.items():
+        refuse_dates(row, f"The signature of {label!r} in {where}")
         try:
             vectors.append(np.asarray(to_numpy(row), dtype=np.float64))
         except (TypeError, ValueError):
@@ -351,6 +399,7 @@ class SignatureTable:
         refuse_equal_labels(
             [*known.labels.tolist(), *table.labels.tolist()], "signatures, with the fitted classes,"
         )
+        refuse_unusable_names(table.labels.tolist(), "signatures")
         known._warn_of_look_alikes(table.labels, "add_classes describes")
         return table.aligned_with(known)
 
@@ -582,6 +631,7 @@ class SignatureTable:
         """With classes of which nothing is known: their signatures are zeros."""
         if not len(labels):
             return self
+        refuse_unusable_names(labels.tolist(), "y")
         self._warn_of_look_alikes(labels, "y names")
         arrays = tuple(np.zeros((len(labels), a.shape[1]), dtype=a.dtype) for a in self.arrays)
         return self.union(replace(self, labels=labels, arrays=arrays))

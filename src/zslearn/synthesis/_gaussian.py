@@ -61,7 +61,7 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_once
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier
-from zslearn.base._streams import is_streamed, read_blocks
+from zslearn.base._streams import is_empty, is_streamed, needs_rows, read_blocks
 from zslearn.base._training import Training, chosen_samples
 from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
@@ -74,10 +74,9 @@ from zslearn.calibration._unlabelled import (
     TrustChoice,
     accepted_trust,
     choose_trust,
-    is_empty,
     without_history,
 )
-from zslearn.signatures._table import SignatureTable, label_array, labels_like
+from zslearn.signatures._table import SignatureTable, labels_like, sample_labels
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._exem import LearnsFromStatistics
 from zslearn.synthesis._gaussian_process import (
@@ -797,7 +796,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         >>> model = model.add_examples(data.X_test_unseen[:3], data.y_test_unseen[:3])
         """
         check_is_fitted(self)
-        X, given = self._check_features(X), label_array(to_numpy(y), "y")
+        if is_streamed(X):
+            raise needs_rows(self, X)
+        X, given = self._check_features(X), sample_labels(y)
         check_consistent_length(X, given)
         given = labels_like(given, self.classes_, "y", "the fitted classes")
         prepared = np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
