@@ -21,6 +21,7 @@ from zslearn.cli._output import (
     add_jobs,
     add_options,
     counted,
+    import_from_working_folder,
     print_table,
     say,
     warnings_as_lines,
@@ -340,6 +341,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
                 raise ValueError(f"--{word.replace('_', '-')} is for --describe.")
     # Checked before long work, so that mistakes are found at once.
     if arguments.method != AUTO:
+        import_from_working_folder([arguments.method])
         find_method(arguments.method)
     if arguments.text_encoder not in (None, "backbone"):
         encoder_name(arguments.text_encoder)
