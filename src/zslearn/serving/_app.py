@@ -572,6 +572,10 @@ def _add_predict(app: FastAPI, reader: _RowReader, batcher: Batcher, measures: M
             prior = body.prior
             if body.trial is not None:
                 trial, same_as = await asyncio.to_thread(try_class, body.trial)
+        if within or prior:
+            # Not in the thread of the batches, where every other request would wait.
+            now = trial or recognizer.snapshot
+            await asyncio.to_thread(recognizer.check_names, now, among, within, prior)
         job = Job(X, top, among, tuple(within), explain, trial, prior)
         found, made = await asyncio.wrap_future(batcher.submit(job))
         for answer in found:

@@ -55,7 +55,13 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
     if kinds <= {str}:
         return np.asarray(items, dtype=str)
     if kinds in ({bool}, {int}, {float}, {int, float}):
-        return np.asarray(items)
+        labels = np.asarray(items)
+        if labels.dtype.kind == "O":
+            raise ValueError(
+                f"The class labels of {where} hold a number that 64 bits cannot hold: use smaller "
+                "numbers, or strings."
+            )
+        return labels
     names = sorted(kind.__name__ for kind in kinds)
     raise ValueError(
         f"The class labels of {where} must be all strings, all numbers or all booleans; "
