@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import logging
 import math
 import os
 import re
@@ -38,7 +39,14 @@ from zslearn._utils._files import (
     remove_stale,
     write_checked_json,
 )
-from zslearn._utils._messages import can_be_seen, composed, did_you_mean, no_user_warnings, plain
+from zslearn._utils._messages import (
+    can_be_seen,
+    composed,
+    did_you_mean,
+    name_some,
+    no_user_warnings,
+    plain,
+)
 from zslearn.base._predictor import WrapsAnother
 from zslearn.calibration._thresholds import HeldOutCalibration
 from zslearn.calibration._unlabelled import Adapted
@@ -62,6 +70,8 @@ from zslearn.persistence._model_files import ModelFile, read_model
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._taxonomy import classes_by_node, taxonomy_hierarchy
 from zslearn.signatures._text import text_signatures
+
+_log = logging.getLogger("zslearn")
 
 
 @dataclass(frozen=True)
@@ -667,8 +677,9 @@ class Recognizer:
     """A model file that answers, and that classes and corrections are added to.
 
     Several threads may use it. What is added is kept in a file beside the model before anybody
-    sees it, and is there again when the model is opened anew. Corrections, and adapting to pictures
-    without labels, need a method that learns them without a new fit,
+    sees it, and is there again when the model is opened anew. Where the model file has since got
+    a class of the same name, that class is used, and the log says so. Corrections, and adapting to
+    pictures without labels, need a method that learns them without a new fit,
     :class:`~zslearn.synthesis.GaussianEXEM`, alone or inside wrappers and pipelines.
 
     Parameters
@@ -801,7 +812,25 @@ class Recognizer:
         return int(self.file.model.n_features_in_)
 
     def _first_snapshot(self, added: Added) -> Snapshot:
-        """The model with what the file holds."""
+        """The model with what the file holds; where both describe a class, the model file wins."""
+        in_model = {composed(str(label)): str(label) for label in self._table.labels.tolist()}
+        both = {c.name: in_model[c.name] for c in added.classes if c.name in in_model}
+        if both:
+            # They were added to the model file since, for instance by `zslearn add-class`.
+            _log.warning(
+                "%s and %s both describe %s: the description in the model file is used",
+                plain(self.path),
+                plain(self._added_file.path),
+                plain(name_some(both)),
+            )
+            added = replace(
+                added,
+                classes=tuple(c for c in added.classes if c.name not in both),
+                examples=tuple(
+                    replace(e, class_name=both.get(e.class_name, e.class_name))
+                    for e in added.examples
+                ),
+            )
         try:
             if len(added.classes) > self.limits.added_classes:
                 raise ValueError(f"there are {len(added.classes)}, more than the limit")
