@@ -372,6 +372,8 @@ def test_labels_of_another_type(problem):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     with pytest.raises(ValueError, match="all strings, all numbers or all booleans"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures={"a": [1.0], 2: [1.0]})
+    with pytest.raises(ValueError, match="labels of y are integers beyond 64 bits"):
+        ESZSL().fit(problem.X_train, [10**30] * len(problem.y_train), signatures=frame)
 
 
 def test_signatures_that_are_not_numbers(problem):

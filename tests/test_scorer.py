@@ -75,6 +75,8 @@ def test_a_prior_multiplies_probabilities():
         ({"ant": 0.0}, "odds of 'ant' are 0.0; .* left out of the candidates by classes="),
         ({"ant": 2, "bee": float("nan")}, "odds of 'bee' are nan"),
         ({"ant": "many"}, "odds of 'ant' are 'many'"),
+        ({"ant": 2, "bee": "many"}, "odds of 'bee' are 'many'"),
+        ({"ant": 10**400}, "odds of 'ant' are too large for a float; odds are finite"),
     ],
 )
 def test_wrong_priors(prior, message):

@@ -254,6 +254,22 @@ def bench(tmp_path, monkeypatch):
     return lambda *words: main(["bench", "glyphs", *options, *words])
 
 
+@pytest.mark.parametrize(
+    "command", [["bench", "glyphs", "--setting", "gzsl"], ["analyze", "curves"]]
+)
+def test_methods_of_a_module_in_the_working_folder(bench, command, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    module = f"own_methods_of_{command[0]}"
+    source = "from zslearn.baselines import ESZSL\n\n\nclass Own(ESZSL):\n    pass\n"
+    (tmp_path / f"{module}.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    # Restored at the end, as the command adds to it.
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path not in ("", str(tmp_path))])
+    methods = ["--methods", f"{module}:Own", "--jobs", "1", "--out", str(tmp_path / "records")]
+    assert main([*command, *methods]) == 0
+    assert "Own" in capsys.readouterr().out
+
+
 def _break(monkeypatch, error):
     def tune(*given):
         raise error

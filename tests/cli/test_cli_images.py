@@ -94,6 +94,15 @@ def test_taxa(model, capsys):
     assert set(pd.read_csv("p.csv")["class"]) == {"red", "yellow", "magenta", "cyan"}
     assert main([*words, "wram"]) == 1
     assert "no 'wram'. Did you mean 'warm'?" in capsys.readouterr().err
+    assert main([*words, "described"]) == 0
+    assert set(pd.read_csv("p.csv")["class"]) == {"cyan"}
+    assert main([*words, "seen"]) == 0
+    assert set(pd.read_csv("p.csv")["class"]) <= set(SEEN)
+    # A class may have the name of its taxon.
+    (model.parent / "ranks.csv").write_text(ranks.replace("warm", "red"))
+    assert main([*words, "red"]) == 0
+    assert set(pd.read_csv("p.csv")["class"]) == {"red", "yellow", "magenta"}
+    (model.parent / "ranks.csv").write_text(ranks)
     assert main(["evaluate", "m.zsl", "new", "--taxonomy", "ranks.csv", "--device", "cpu"]) == 0
     printed = capsys.readouterr().out.splitlines()
     rows = {line.split("  ")[0]: line.split() for line in printed}

@@ -171,6 +171,18 @@ def test_nearest_pictures(data):
         explain(model, X, training=TrainingPictures(data.X_train, data.y_train[:-1]))
 
 
+@pytest.mark.parametrize("variance", ["shared", "predictive"])
+def test_examples_of_another_class_leave_the_nearest_pictures(data, variance):
+    model = _fit(GaussianEXEM(variance=variance), data)
+    before = explain(model, data.X_test_seen, training=_pictures(data))
+    model.add_examples(data.X_test_unseen[:1], data.y_test_unseen[:1])
+    after = explain(model, data.X_test_seen, training=_pictures(data))
+    for old, new in zip(before, after, strict=True):
+        assert [p.name for p in old.pictures] == [p.name for p in new.pictures]
+        distances = [[p.distance for p in why.pictures] for why in (old, new)]
+        np.testing.assert_allclose(*distances, rtol=1e-9)
+
+
 def test_seen_classes_and_probabilities(data):
     model = _fit(CalibratedStacking(ESZSL(), bias=0.0, temperature=0.1), data)
     X = np.concatenate([data.X_test_seen, data.X_test_unseen])

@@ -17,7 +17,8 @@ from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.persistence import load, save
-from zslearn.serving import Recognizer, create_app
+from zslearn.serving import Recognizer, _recognizer, create_app
+from zslearn.serving._batching import Batcher
 
 pytest.importorskip("fastapi")
 from zslearn.serving import _app
@@ -53,7 +54,9 @@ def test_odds_of_a_request_and_of_the_service(problem, tmp_path, rows, model_pat
             assert {p["ranked"][0]["class"] for p in found["predictions"]} == {best}
             assert all(p["ranked"][0]["probability"] > 0.9 for p in found["predictions"])
         for prior, status, why in (
-            ({here: 0}, 422, "not a number above 0"),
+            ({here: 0}, 422, "not a finite number above 0"),
+            ({here: 10**400}, 422, "prior"),
+            ({here: 2, f" {here}": 3}, 422, "a second time"),
             ({"cow": 2.0}, 404, "no class 'cow'"),
             ([1], 422, "prior"),
         ):
@@ -62,6 +65,8 @@ def test_odds_of_a_request_and_of_the_service(problem, tmp_path, rows, model_pat
             )
     with pytest.raises(ValueError, match="no class 'cow'"):
         Recognizer(path, prior={"cow": 2.0})
+    with pytest.raises(ValueError, match="not a finite number above 0"):
+        Recognizer(path, prior={here: 10**400})
     with pytest.raises(ValueError, match="no probabilities"):
         Recognizer(model_path, prior={here: 2.0})
 
@@ -86,6 +91,46 @@ def test_candidates_within_taxa(model_path, problem, rows):
         ):
             wrong = client.post(f"/predict?{words}", json={"features": rows})
             assert why in reason(wrong, status)
+
+
+def test_a_class_that_is_also_a_taxon_is_among_its_candidates(model_path, problem, rows):
+    labels = problem.signatures.index
+    taxonomy = pd.DataFrame({"family": [labels[i % 3] for i in range(len(labels))]}, index=labels)
+    with client_of(create_app(Recognizer(model_path, taxonomy=taxonomy))) as client:
+
+        def found(word):
+            answer = client.post(f"/predict?top=50&within={word}", json={"features": rows}).json()
+            return {entry["class"] for entry in answer["predictions"][0]["ranked"]}
+
+        assert found(labels[0]) == set(labels[::3])
+        assert found(labels[3]) == {labels[3]}
+
+
+@pytest.mark.parametrize("words", ["prior", "within"])
+def test_many_names_are_refused_before_others_wait(problem, tmp_path, rows, monkeypatch, words):
+    path, name = tmp_path / "calibrated.zsl", problem.seen_classes[0]
+    model = CalibratedStacking(ESZSL(), temperature="cv")
+    save(model.fit(problem.X_train, problem.y_train, signatures=problem.signatures), path)
+    with client_of(create_app(path)) as client, monkeypatch.context() as patched:
+        # Nothing of it comes to the thread that computes all predictions.
+        patched.setattr(Batcher, "submit", None)
+        spellings = [" " * i + name for i in range(20)]
+        body = {"features": rows}
+        if words == "prior":
+            body["prior"] = dict.fromkeys(spellings, 2.0)
+        within = spellings if words == "within" else []
+        sent = client.post("/predict", json=body, params={"within": within})
+        assert f"{words}: 20 " in reason(sent, 422)
+        sent = client.post("/predict?within=nobody", json={"features": rows})
+        assert "no class or taxon 'nobody'" in reason(sent, 404)
+
+
+def test_names_are_looked_up_in_an_index(model_path, problem, monkeypatch):
+    snapshot, composed, calls = Recognizer(model_path).snapshot, _recognizer.composed, []
+    monkeypatch.setattr(_recognizer, "composed", lambda name: calls.append(name) or composed(name))
+    name = problem.seen_classes[0]
+    assert {snapshot.known(" " * i + name) for i in range(50)} == {name}
+    assert len(calls) <= 50 + len(snapshot.label_of)
 
 
 def test_an_application_is_started_again(model_path, rows):
@@ -150,6 +195,10 @@ def test_numbers_as_labels(problem, tmp_path):
         assert client.delete("/classes/101").json() == {"removed": "101"}
         body = {"features": problem.X_test_unseen[:1].tolist(), "trial": new}
         assert client.post("/predict", json=body).json()["trial"] == "151"
+        assert "18 digits" in reason(client.post("/classes", json={"name": "1" * 30, **new}), 422)
+        assert client.post("/classes", json={"name": "9" * 18, **new}).status_code == 201
+        # The next number would have too many digits.
+        assert client.post("/predict", json=body).json()["trial"] == "1"
     assert "-7" in Recognizer(path).snapshot.label_of
 
 

@@ -171,12 +171,6 @@ def test_a_damaged_file_is_refused(model_path, problem, tmp_path):
     save(model, model_path)
     with pytest.raises(ValueError, match="described by other attributes"):
         Recognizer(model_path)
-    # A class that the model file has by now.
-    save_feature_model(problem, model_path)
-    grown = load(model_path).add_classes({"new": np.ones(8)})
-    save(grown, model_path)
-    with pytest.raises(ValueError, match="do not fit .*Already described: 'new'"):
-        Recognizer(model_path)
 
 
 def test_contents_that_a_checksum_does_not_tell(model_path, tmp_path):
@@ -198,6 +192,28 @@ def test_contents_that_a_checksum_does_not_tell(model_path, tmp_path):
         write_checked_json(file, bad)
         with pytest.raises(ValueError, match=r"The added classes in .*added\.json"):
             Recognizer(model_path)
+
+
+def test_a_class_that_the_model_file_has_by_now_is_the_file_s(
+    model_path, problem, tmp_path, caplog, capsys
+):
+    with client_of(create_app(model_path)) as client:
+        for name in ("zebu", "yak"):
+            new = {"name": name, "attributes": [1.0] * 8}
+            assert client.post("/classes", json=new).status_code == 201
+    table = pd.DataFrame([[0.5, *[1.0] * 7]], index=["zebu"], columns=problem.signatures.columns)
+    table.to_csv(tmp_path / "zebu.csv", index_label="class")
+    assert main(["add-class", str(model_path), str(tmp_path / "zebu.csv")]) == 0
+    with client_of(create_app(model_path)) as client:
+        assert "both describe 'zebu': the description in the model file is used" in caplog.text
+        found = client.get("/classes/zebu").json()
+        assert (found["added"], found["attributes"]) == (False, [0.5, *[1.0] * 7])
+        assert client.get("/classes/yak").json()["added"]
+        assert client.delete("/classes/yak").status_code == 200
+    caplog.clear()
+    # What was kept since no longer holds the class.
+    Recognizer(model_path)
+    assert not caplog.text
 
 
 def test_one_server_at_a_time_keeps_the_classes(model_path, monkeypatch, capsys):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from service_tools import client_of, get, post, reason, save_feature_model, served
+from service_tools import client_of, get, post, reason, running, save_feature_model, served
 from zslearn import EXEM
 from zslearn._utils._files import read_checked_json, write_checked_json
 from zslearn._utils._messages import InputWarning
@@ -24,6 +27,7 @@ from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import GaussianEXEM
 
 pytest.importorskip("fastapi")
+from zslearn.serving import _app
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +122,114 @@ def test_corrections_are_there_again(path, data):
         # With a class its corrections go.
         assert client.delete("/classes/new").status_code == 200
         assert client.get("/examples").json() == {"examples": []}
+
+
+def test_a_change_with_a_key_is_made_once(client, data):
+    name, row = data.unseen_classes[0], data.X_test_unseen[:1].tolist()
+
+    def correct(key, features=row):
+        headers = {} if key is None else {"idempotency-key": key}
+        return client.post(f"/examples?class={name}", json={"features": features}, headers=headers)
+
+    first = correct("a").json()
+    assert correct("a").json() == first
+    assert client.get("/examples").json() == first
+    assert correct("b").json() != first
+    assert correct(None).json() != first
+    assert len(client.get("/examples").json()["examples"]) == 3
+    assert "another request" in reason(correct("a", data.X_test_unseen[1:2].tolist()), 422)
+    for wrong in ("", "a b", "x" * 201):
+        assert "Idempotency-Key" in reason(correct(wrong), 422)
+    # Refusals are answers, too, and what is undone stays undone.
+    gone = {"idempotency-key": "c"}
+    where = f"/examples/{first['examples'][0]['id']}"
+    removed = client.delete(where, headers=gone).json()
+    assert client.delete(where, headers=gone).json() == removed
+    assert len(client.get("/examples").json()["examples"]) == 2
+    new = {"name": name, "attributes": [1.0] * 6}
+    for _ in range(2):
+        reason(client.post("/classes", json=new, headers={"idempotency-key": "d"}), 409)
+
+
+def test_keys_that_are_kept_have_an_end(client, data, monkeypatch):
+    monkeypatch.setattr(_app, "_MAX_KEYS", 2)
+    body = {"features": data.X_test_unseen[:1].tolist()}
+    for key in "abca":
+        headers = {"idempotency-key": key}
+        client.post(f"/examples?class={data.unseen_classes[0]}", json=body, headers=headers)
+    assert len(client.get("/examples").json()["examples"]) == 4
+
+
+def test_a_key_of_a_change_that_failed_may_be_tried_again(client, data, monkeypatch):
+    new = {"name": "new", "attributes": data.signatures.mean().tolist()}
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(_recognizer, "write_checked_json", fail)
+        reason(client.post("/classes", json=new, headers={"idempotency-key": "a"}), 507)
+    sent = client.post("/classes", json=new, headers={"idempotency-key": "a"})
+    assert sent.status_code == 201
+
+
+def test_what_waits_too_long_is_not_begun(path, data):
+    recognizer = Recognizer(path, limits=Limits(seconds=1.0))
+    begun, go_on, add_examples = [], Event(), recognizer.add_examples
+
+    def slow(X, name, images):
+        begun.append(name)
+        go_on.wait(60)
+        return add_examples(X, name, images)
+
+    recognizer.add_examples = slow
+    first, second = data.unseen_classes[:2]
+    body = {"features": data.X_test_unseen[:1].tolist()}
+    with client_of(create_app(recognizer)) as client:
+
+        def correct(name):
+            headers = {"idempotency-key": f"key-of-{name.replace(' ', '-')}"}
+            return client.post(f"/examples?class={name}", json=body, headers=headers)
+
+        for name in (first, second):
+            assert "within 1 seconds" in reason(correct(name), 503)
+        go_on.set()
+        # The first has begun: it is carried out, and repeated requests get its answer.
+        answers = (correct(first) for _ in range(60))
+        sent = next(answer for answer in answers if answer.status_code != 503)
+        assert sent.status_code == 201
+        assert client.get("/examples").json() == sent.json()
+        assert begun == [first]
+
+
+def test_adapt_refuses_before_it_reads_where_too_many_wait(path, data, monkeypatch):
+    monkeypatch.setattr(_app, "_MAX_ADAPTING", 1)
+    recognizer, begun, go_on = Recognizer(path), Event(), Event()
+    adapt = recognizer.adapt
+
+    def slow(X, **options):
+        begun.set()
+        go_on.wait(60)
+        return adapt(X, **options)
+
+    recognizer.adapt = slow
+    body = {"features": data.X_test_unseen[:40].tolist()}
+    with running(create_app(recognizer)) as address, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(post, address + "adapt?preview=true", body)
+        assert begun.wait(60)
+        # Of its body nothing is ever sent.
+        port = int(address.split(":")[2].strip("/"))
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            connection.sendall(
+                b"POST /adapt HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b"Content-Length: 1000000\r\n\r\n"
+            )
+            answer = connection.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 5" in answer
+        go_on.set()
+        assert waiting.result(60)[0] == 200
+        assert post(address + "adapt?preview=true", body)[0] == 200
 
 
 def test_what_is_adapted_is_shown_first_and_undone(client, data):

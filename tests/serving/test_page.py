@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from threading import Event
 
 import pytest
 
 from service_tools import running, save_color_model, save_feature_model
 from small_images import COLORS, tiny_open_clip, tiny_timm, write_image
 from zslearn.datasets import make_zero_shot
-from zslearn.serving import Recognizer, create_app
+from zslearn.serving import Limits, Recognizer, create_app
 
 pytest.importorskip("fastapi")
 pytest.importorskip("torch")
@@ -316,6 +317,28 @@ def test_a_wrong_answer_is_corrected_by_a_click(open_page, pictures, tmp_path):
     tab.get_by_role("button", name="Undo magenta for magenta.png").click()
     tab.get_by_text("The correction is undone.").wait_for()
     assert not tab.locator("#corrections-part").is_visible()
+
+
+def test_a_click_that_is_answered_late_is_one_correction(open_page, models, pictures, tmp_path):
+    path = shutil.copy(models["learns"], tmp_path / "model.zsl")
+    recognizer = Recognizer(path, limits=Limits(seconds=2.0))
+    go_on, add_examples = Event(), recognizer.add_examples
+
+    def slow(*arguments):
+        go_on.wait(60)
+        return add_examples(*arguments)
+
+    recognizer.add_examples = slow
+    tab = open_page(path=recognizer, errors=["503"])
+    show(tab, pictures)
+    card = tab.locator(".card").nth(1)
+    with tab.expect_response(lambda answer: "examples?" in answer.url) as late:
+        card.get_by_role("button", name="yellow").click()
+    assert late.value.status == 503
+    go_on.set()
+    tab.get_by_text("Learned from it: “yellow”.").wait_for()
+    assert tab.locator("#corrections li").count() == 1
+    assert len(recognizer.snapshot.examples) == 1
 
 
 def test_learning_from_all_pictures_is_shown_first(open_page, pictures):

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn import load, save
 from zslearn._utils._messages import InputWarning
+from zslearn.baselines import ESZSL
 from zslearn.calibration import RankPredictor
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import per_class_accuracy, rank_accuracy
@@ -69,6 +71,7 @@ def test_columns_of_another_table():
         (pd.DataFrame({"a": ["x", "y"], "b": ["y", "x"]}, index=[1, 2]), "cycle"),
         (pd.DataFrame({"a": ["x", None]}, index=["p", "q"]), "nothing of 'q'"),
         (pd.DataFrame({"a": ["x", "x"]}, index=["p", "p"]), "more than one row of 'p'"),
+        (pd.DataFrame([["x", "y"]], ["p"], ["a", "a"]), "more than one column 'a'"),
         (pd.DataFrame(index=["p"]), "one column per rank"),
         ({"p": "x"}, "one column per rank"),
     ],
@@ -96,6 +99,42 @@ def test_classes_below_taxa():
         classes_below(pairs, "Larid")
 
 
+CATS = pd.DataFrame(
+    {"family": ["felidae", "felidae", "felidae", "canidae"]},
+    index=["felidae", "lion", "lynx", "canidae"],
+)
+
+
+def test_a_class_that_is_also_a_taxon():
+    pairs = taxonomy_hierarchy(CATS)
+    below = classes_below(pairs, "felidae", classes=CATS.index)
+    assert sorted(below) == ["felidae", "lion", "lynx"]
+    # No other class is of this taxon.
+    assert classes_below(pairs, "canidae") == ["canidae"]
+
+
+def test_ranks_of_a_class_that_is_also_a_taxon(tmp_path):
+    data = make_zero_shot(
+        n_seen=8, n_unseen=4, n_features=16, n_attributes=6, samples_per_class=8, random_state=0
+    )
+    labels = data.signatures.index
+    # A family of all classes but one, which is a family of its own.
+    family = pd.Series(labels[0], index=labels)
+    family.iloc[-1] = labels[-1]
+    hierarchy = taxonomy_hierarchy(pd.DataFrame({"family": family}))
+    model = RankPredictor(ESZSL(), hierarchy, confidence=0.5, cv=3)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    save(model, tmp_path / "m.zsl")
+    for fitted in (model, load(tmp_path / "m.zsl")):
+        nodes, depths, _ = fitted.predict_rank(data.X_test_unseen, confidence=0.999)
+        # The root is above both families.
+        assert set(nodes[depths == 0]) == {"(all classes)"}
+        two = labels[[-2, -1]]
+        nodes, depths, _ = fitted.predict_rank(data.X_test_unseen, classes=two, confidence=0.001)
+        assert set(depths[nodes == two[0]]) == {2}
+        assert set(depths[nodes == two[1]]) == {1}
+
+
 def test_rank_accuracy_counts_the_right_taxon():
     true = ["herring gull", "herring gull", "auklet", "oriole"]
     predicted = ["ring-billed gull", "herring gull", "herring gull", "oriole"]
@@ -109,6 +148,9 @@ def test_rank_accuracy_counts_the_right_taxon():
     }  # fmt: skip
     with pytest.raises(ValueError, match="no row of 'emu'"):
         rank_accuracy(["emu"], ["oriole"], BIRDS)
+    for name in ("order", "class"):
+        with pytest.raises(ValueError, match=f"more than one column '{name}'"):
+            rank_accuracy(true, predicted, ranks.rename(columns={"family": name}))
 
 
 @pytest.mark.slow

@@ -216,17 +216,7 @@ class ClassScorer:
                 "or GaussianEXEM."
             )
         positions = find_classes(list(prior), self.labels, "prior")
-        try:
-            odds = np.asarray(list(prior.values()), dtype=np.float64)
-        except (TypeError, ValueError):
-            odds = np.full(len(prior), np.nan)
-        wrong = ~(np.isfinite(odds) & (odds > 0))
-        if odds.ndim != 1 or wrong.any():
-            label = list(prior)[int(np.argmax(wrong))]
-            raise ValueError(
-                f"prior: the odds of {name_some([label])} are {prior[label]!r}; odds are numbers "
-                "above 0. What is impossible is left out of the candidates by classes=."
-            )
+        odds = np.asarray([_odds_of(label, given) for label, given in prior.items()])
         bias = np.zeros(len(self.labels)) if self.bias is None else self.bias.copy()
         bias[positions] += self.temperature * np.log(odds)
         return replace(self, bias=bias)
@@ -362,6 +352,22 @@ def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
     """Which labels are among some classes."""
     wanted = set(to_numpy(classes).tolist())
     return np.asarray([label in wanted for label in labels.tolist()], dtype=bool)
+
+
+def _odds_of(label: Any, given: Any) -> float:
+    """Odds of a class as a number; a ValueError names the class."""
+    try:
+        odds, shown = float(given), repr(given)
+    except OverflowError:
+        odds, shown = np.inf, "too large for a float"
+    except (TypeError, ValueError):
+        odds, shown = np.nan, repr(given)
+    if not 0 < odds < np.inf:
+        raise ValueError(
+            f"prior: the odds of {name_some([label])} are {shown}; odds are finite numbers above "
+            "0. What is impossible is left out of the candidates by classes=."
+        )
+    return odds
 
 
 def find_classes(classes: Any, known: NDArray[Any], where: str = "classes") -> NDArray[np.intp]:

@@ -565,3 +565,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         names = self.embedding_attributes
         read = None if names is None else tuple(getattr(self, name, None) for name in names)
         return Embedding(self.embed, (self.feature_norm,), read)
+
+    def _image_space(self) -> Embedding:
+        """The embedding in which images are compared with each other; by default that of scores."""
+        return self.class_scorer_.embedding

@@ -163,7 +163,7 @@ class RankPredictor(PredictsSets):
     Attributes
     ----------
     parents_ : dict
-        Parent of each node of the hierarchy.
+        Parent of each node of the hierarchy; None for a class that has neither parent nor children.
     threshold_ : dict of str to float
         A node must be more probable: of images whose path ends at a "seen" class, and at a
         "described" one. The confidence itself where no class can be left out.
@@ -293,6 +293,9 @@ class RankPredictor(PredictsSets):
                 f"hierarchy: {name_some(missing)}. Add a pair (class, parent) for each."
             )
         self.parents_ = dict(tree.parents)
+        # Classes without parent and children are roots, not classes that were described later.
+        inner = set(tree.parents.values())
+        self.parents_ |= {c: None for c in classes.tolist() if c not in tree.parents.keys() | inner}
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
         ladder = Ladder(ClassTree(self.parents_), self.seen_classes_)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import shutil
 import sys
@@ -24,6 +23,7 @@ from zslearn.cli._output import (
     add_options,
     add_seeds,
     counted,
+    import_from_working_folder,
     print_table,
     say,
     values_of,
@@ -161,9 +161,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
 def _run_bench(arguments: argparse.Namespace) -> int:
     """Run the benchmark, print its results, and say where the records are and what failed."""
     methods = default_methods() if arguments.methods is None else arguments.methods
-    if any(":" in name for name in methods):
-        # A module of one's own lies where the command is given.
-        sys.path.insert(0, os.getcwd())
+    import_from_working_folder(methods)
     if arguments.authors is not None and arguments.protocol != "authors":
         raise ValueError("--authors is for --protocol authors.")
     data = load_named(arguments)
@@ -340,7 +338,10 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("analysis", choices=list(ANALYSES), metavar="NAME", help="see above")
     add_data_options(parser)
     runs = f"records of zslearn bench to read, for {', '.join(_ONLY_FOR['runs'])}; DATA is optional"
-    methods = "which methods; for regressors: svr, krr, gp, mlp (default: a few that are quick)"
+    methods = (
+        "which methods, or classes of your own, as module:Class; for regressors: svr, krr, gp, mlp "
+        "(default: a few that are quick)"
+    )
     shares = "shares of the seen classes, or phantoms as shares of them, such as 0.2 0.6 1"
     forms = f"forms of SynC to compare (penalties): {', '.join(SYNC_FORMS)}"
     retune = f"tune for each setting, not once ({', '.join(_ONLY_FOR['retune'])})"
@@ -368,6 +369,7 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
 def _run_analyze(arguments: argparse.Namespace) -> int:
     """Compute the analysis, print its table and say where all is."""
     analysis = ANALYSES[arguments.analysis]
+    import_from_working_folder(arguments.methods or ())
     for option, names in _ONLY_FOR.items():
         if getattr(arguments, option) not in (None, False) and arguments.analysis not in names:
             raise ValueError(f"--{option} is for {', '.join(names)}, not for {arguments.analysis}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,13 +15,14 @@ import numpy as np
 import pandas as pd
 
 from zslearn._utils._files import refuse_unwritable, replacing
-from zslearn._utils._messages import composed, name_some, plain, warn_user
+from zslearn._utils._messages import composed, did_you_mean, name_some, plain, warn_user
 from zslearn.cli._output import (
     PRIOR,
     TAXONOMY,
     add_jobs,
     add_options,
     counted,
+    import_from_working_folder,
     print_table,
     say,
     warnings_as_lines,
@@ -66,7 +68,7 @@ from zslearn.images._predicting import (
 )
 from zslearn.metrics._accuracy import harmonic_mean, rank_accuracy
 from zslearn.persistence._model_files import ModelFile, describe, read_model
-from zslearn.signatures._taxonomy import classes_below, taxonomy_hierarchy
+from zslearn.signatures._taxonomy import classes_by_node, taxonomy_hierarchy
 from zslearn.signatures._text import encoder_name
 
 #: So many images that were left out are named, and so many settings of a search printed.
@@ -340,6 +342,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
                 raise ValueError(f"--{word.replace('_', '-')} is for --describe.")
     # Checked before long work, so that mistakes are found at once.
     if arguments.method != AUTO:
+        import_from_working_folder([arguments.method])
         find_method(arguments.method)
     if arguments.text_encoder not in (None, "backbone"):
         encoder_name(arguments.text_encoder)
@@ -461,8 +464,8 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     with warnings_as_lines():
         file = read_model(arguments.model)
         # Before images are looked at, which takes long.
-        words = _below_taxa(arguments.classes, arguments.taxonomy, file.model)
-        classes = candidate_classes(file.model, _named(words, file.model)).tolist()
+        words = _named(arguments.classes, file.model, arguments.taxonomy)
+        classes = candidate_classes(file.model, words).tolist()
         prior = None
         if arguments.prior is not None:
             label_of = {str(label): label for label in file.model.classes_.tolist()}
@@ -498,25 +501,18 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _below_taxa(
-    words: list[str] | None, taxonomy: str | Path | None, model: Any
-) -> list[str] | None:
-    """The words, with the described classes below a taxon in its place."""
-    if words is None or taxonomy is None:
-        return words
-    pairs, known = taxonomy_hierarchy(read_ranks(taxonomy)), set(map(str, model.classes_.tolist()))
-    taxa = [word for word in words if word not in known]
-    below = [name for name in classes_below(pairs, taxa) if name in known]
-    if taxa and not below:
-        raise ValueError(f"The model has no class below {name_some(taxa)}.")
-    return [word for word in words if word in known] + below
-
-
-def _named(words: list[str] | None, model: Any) -> list[Any] | None:
-    """The candidates that words name."""
+def _named(
+    words: list[str] | None, model: Any, taxonomy: str | Path | None = None
+) -> list[Any] | None:
+    """The candidates that words name: classes, taxa, a kind of class, or a file of names."""
     if words is None:
         return None
-    if len(words) == 1 and words[0] not in model.classes_.tolist():
+    label_of = {str(label): label for label in model.classes_.tolist()}
+    below: dict[Any, list[Any]] = {}
+    if taxonomy is not None:
+        ranks = read_ranks(taxonomy)
+        below = classes_by_node(taxonomy_hierarchy(ranks), ranks.index)
+    if len(words) == 1 and words[0] not in label_of and words[0] not in below:
         if words[0] == "seen":
             return model.seen_classes_.tolist()
         if words[0] == "described":
@@ -524,8 +520,18 @@ def _named(words: list[str] | None, model: Any) -> list[Any] | None:
         if Path(words[0]).is_file():
             words = [composed(line) for line in read_lines(Path(words[0]))]
     if model.classes_.dtype.kind in "iu":
-        return [int(word) if word.lstrip("-").isdecimal() else word for word in words]
-    return list(words)
+        words = [str(int(w)) if re.fullmatch("-?[0-9]{1,18}", w) else w for w in words]
+    named: list[Any] = []
+    for word in words:
+        if taxonomy is not None and word not in label_of and word not in below:
+            near = did_you_mean(word, [*label_of, *below])
+            raise ValueError(f"The model and the taxonomy have no {name_some([word])}.{near}")
+        # A class may have the name of a taxon, whether the taxonomy has a row of it or not.
+        found = [label_of[name] for name in [*below.get(word, ()), word] if name in label_of]
+        named += found if word in below else [label_of.get(word, word)]
+    if words and not named:
+        raise ValueError(f"The model has no class below {name_some(words)}.")
+    return named
 
 
 def _features_for(

@@ -6,10 +6,11 @@ Output is plain where no terminal reads it, and text from elsewhere never steers
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,12 @@ def _as_option(match: re.Match[str]) -> str:
 def values_of(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     """What some options say, as arguments of the library that have their names."""
     return {name: getattr(arguments, name) for name in names}
+
+
+def import_from_working_folder(methods: Iterable[str]) -> None:
+    """Make modules in the working folder importable where a method is named as module:Class."""
+    if any(":" in name for name in methods) and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 def add_jobs(parser: argparse.ArgumentParser, what: str = "folds") -> None:

@@ -691,7 +691,7 @@ def run_benchmark(
         if ranks is None:
             raise ValueError("subset names taxa: give the taxonomy that they are of.")
         taxa = [subset] if isinstance(subset, str) else list(subset)
-        chosen = classes_below(taxonomy_hierarchy(ranks), taxa)
+        chosen = classes_below(taxonomy_hierarchy(ranks), taxa, classes=ranks.index)
         parts = [part.with_unseen(chosen, " and ".join(map(str, taxa))) for part in parts]
     if ranks is not None:
         unseen = dict.fromkeys(label for part in parts for label in part.unseen_classes.tolist())

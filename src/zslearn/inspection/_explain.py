@@ -186,7 +186,7 @@ def explain(
         How many seen classes, attributes and pictures are named at most.
     training : TrainingPictures, optional
         Training images, for the nearest ones: by the Euclidean distance between images as the model
-        embeds them.
+        embeds them. Examples added later for some classes do not change these distances.
 
     Returns
     -------
@@ -432,7 +432,7 @@ def _near_pictures(
             f"training has {known.shape[0]} rows, {len(labels)} labels and {len(names)} names: "
             "they must be as many."
         )
-    embedding = method.class_scorer_.embedding
+    embedding = method._image_space()
     pictures = embedding(_innermost(model, known)[1])
     k = min(k, len(labels))
     places, scores = top_k(embedding(rows), pictures, k, score="euclidean")

@@ -257,6 +257,13 @@ def rank_accuracy(y_true: ArrayLike, y_pred: ArrayLike, ranks: pd.DataFrame) -> 
     missing = [label for label in unique(np.concatenate([true, pred])) if label not in ranks.index]
     if missing:
         raise ValueError(f"The table of ranks has no row of {name_some(missing)}.")
+    columns = pd.Index([*ranks.columns, "class"])
+    if columns.has_duplicates:
+        twice = name_some(columns[columns.duplicated()].unique())
+        raise ValueError(
+            f"The table of ranks has more than one column {twice}; rename it. 'class' is the name "
+            "of the accuracy of the classes themselves."
+        )
     right = pd.DataFrame({"class": true == pred})
     for rank in reversed(ranks.columns):
         of_true, of_pred = (ranks[rank].reindex(labels).to_numpy() for labels in (true, pred))

@@ -1,22 +1,23 @@
 """The application: what is answered at which address, and how bodies of requests are read.
 
 A request to /predict: the guard admits it, its body is read within limits, images are decoded, and
-a job goes to the batcher, whose thread asks the recognizer.
+a job goes to the batcher, whose thread asks the recognizer. Requests that change the model wait for
+one thread, in which they are carried out one after the other.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import partial
 from importlib import resources
+from threading import BoundedSemaphore
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
-from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import (
     BaseModel,
@@ -34,6 +35,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
+from zslearn._utils._files import fingerprint
 from zslearn._utils._messages import plain
 from zslearn._version import __version__
 from zslearn.serving._batching import Batcher, Job
@@ -406,6 +408,17 @@ OfClass = Annotated[
 Preview = Annotated[bool, Query(description="Whether to say what would change, and keep nothing.")]
 ExampleId = Annotated[str, Path(description="The id of a correction.")]
 PictureName = Annotated[str, Path(description="The name of a training picture.")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="A name of this change that the client makes up. A repeated request with the "
+        "same key gets the first answer, and nothing is changed a second time.",
+        min_length=1,
+        max_length=200,
+        pattern="^[!-~]+$",
+    ),
+]
 
 _PAGE = {
     "/": ("index.html", "text/html"),
@@ -472,10 +485,10 @@ def build_app(recognizer: Recognizer, token: str | None) -> FastAPI:
     # Large bodies at the same time: what is made of one takes many times its bytes.
     app.state.reading = CapacityLimiter(2)
     _add_refusals(app)
-    reader = _RowReader(recognizer)
+    reader, changes = _RowReader(recognizer), _Changes()
     _add_predict(app, reader, batcher, measures)
-    _add_learning(app, reader, batcher)
-    _add_classes(app, recognizer)
+    _add_learning(app, reader, batcher, changes)
+    _add_classes(app, recognizer, changes)
     _add_service(app, recognizer, measures)
     _add_page(app)
     _document(app, recognizer, with_token=token is not None)
@@ -505,6 +518,65 @@ def _add_refusals(app: FastAPI) -> None:
 
 def _json(content: Any, status: int = 200) -> Response:
     return Response(to_json(content), status, media_type="application/json")
+
+
+#: Changes whose answers are kept for requests that repeat them.
+_MAX_KEYS = 256
+
+
+class _Changes:
+    """The thread that changes the model; a change with a key is carried out once.
+
+    A change whose request is given up while it waits is never begun. One that has begun is carried
+    out, and a repeated request with the same key gets its answer.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        # Key → digest of the request, and its answer as JSON; the oldest are forgotten.
+        self._kept: dict[str, tuple[str, Future[bytes]]] = {}
+
+    def submit(
+        self, request: Request, key: str | None, change: Callable[[], Any], *content: Any
+    ) -> Future[bytes]:
+        """Have a change made, unless the key is that of one; `content` is the request's body."""
+
+        def answer() -> bytes:
+            return to_json(change())
+
+        if key is None:
+            return self._thread.submit(answer)
+        asked = fingerprint(request.method, request.url.path, request.url.query, content)
+        known, work = self._kept.get(key, (asked, None))
+        if known != asked:
+            raise Refusal(422, "Idempotency-Key: this key was sent with another request before.")
+        if work is None or _is_void(work):
+            self._kept.pop(key, None)
+            work = self._thread.submit(answer)
+            self._kept[key] = asked, work
+            if len(self._kept) > _MAX_KEYS:
+                del self._kept[next(iter(self._kept))]
+        return work
+
+
+def _is_void(work: Future[bytes]) -> bool:
+    """Whether work was given up before it began or failed, so that trying again may help."""
+    if not work.done() or work.cancelled():
+        return work.cancelled()
+    error = work.exception()
+    return error is not None and not (isinstance(error, Refusal) and error.status < 500)
+
+
+async def _answer(work: Future[bytes], status: int = 200) -> Response:
+    """The answer of work in another thread, which is given up with its request until it begins."""
+    try:
+        return Response(await asyncio.wrap_future(work), status, media_type="application/json")
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if work.cancelled() and task is not None and not task.cancelling():
+            # By another request of the same key, which had waited for longer.
+            raise Refusal(503, "The change was not begun in time.", 1) from None
+        raise
 
 
 RowsBody = TypeVar("RowsBody", bound=Rows)
@@ -572,6 +644,10 @@ def _add_predict(app: FastAPI, reader: _RowReader, batcher: Batcher, measures: M
             prior = body.prior
             if body.trial is not None:
                 trial, same_as = await asyncio.to_thread(try_class, body.trial)
+        if within or prior:
+            # Not in the thread of the batches, where every other request would wait.
+            now = trial or recognizer.snapshot
+            await asyncio.to_thread(recognizer.check_names, now, among, within, prior)
         job = Job(X, top, among, tuple(within), explain, trial, prior)
         found, made = await asyncio.wrap_future(batcher.submit(job))
         for answer in found:
@@ -589,10 +665,15 @@ def _add_predict(app: FastAPI, reader: _RowReader, batcher: Batcher, measures: M
         )
 
 
-def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher) -> None:
+#: Requests to /adapt that are answered or wait; each holds its pictures in memory.
+_MAX_ADAPTING = 4
+
+
+def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher, changes: _Changes) -> None:
     recognizer = reader.recognizer
-    # What it computes takes seconds and memory.
-    adapting = CapacityLimiter(1)
+    # A preview takes seconds and memory, and no other change waits for it.
+    previews = ThreadPoolExecutor(1)
+    places = BoundedSemaphore(_MAX_ADAPTING)
 
     async def features_of(request: Request, kind: type[Rows]) -> tuple[list[str], Any]:
         names, X, body = await reader.read(request, kind)
@@ -617,10 +698,13 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher) -> None:
         openapi_extra=_rows_body(Labelled),
         summary="Correct answers: say which class pictures are of",
     )
-    async def add_examples(request: Request, of_class: OfClass) -> Response:
+    async def add_examples(request: Request, of_class: OfClass, key: Key = None) -> Response:
         names, X = await features_of(request, Labelled)
-        work = asyncio.to_thread(recognizer.add_examples, X, of_class, names)
-        return _json({"examples": [e.info() for e in await asyncio.shield(work)]}, 201)
+
+        def change() -> dict[str, Any]:
+            return {"examples": [e.info() for e in recognizer.add_examples(X, of_class, names)]}
+
+        return await _answer(changes.submit(request, key, change, X, names), 201)
 
     @app.delete(
         "/examples/{id}",
@@ -628,9 +712,11 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher) -> None:
         responses=_refusals(404, 409, 507),
         summary="Undo a correction",
     )
-    async def remove_example(id: ExampleId) -> Response:
-        removed = await asyncio.shield(asyncio.to_thread(recognizer.remove_example, id))
-        return _json({"removed": removed.id})
+    async def remove_example(request: Request, id: ExampleId, key: Key = None) -> Response:
+        def change() -> dict[str, str]:
+            return {"removed": recognizer.remove_example(id).id}
+
+        return await _answer(changes.submit(request, key, change))
 
     @app.get(
         "/adapt",
@@ -649,10 +735,23 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher) -> None:
         openapi_extra=_rows_body(Unlabelled),
         summary="Learn from pictures without labels, or say what would change",
     )
-    async def adapt(request: Request, preview: Preview = False) -> Response:
-        _, X = await features_of(request, Unlabelled)
-        work = to_thread.run_sync(partial(recognizer.adapt, X, preview=preview), limiter=adapting)
-        return _json(await asyncio.shield(work))
+    async def adapt(request: Request, preview: Preview = False, key: Key = None) -> Response:
+        # Refused before the body is read, which is large.
+        if not places.acquire(blocking=False):
+            raise Refusal(503, f"{_MAX_ADAPTING} requests to adapt the model are waiting.", 5)
+        work: Future[bytes] | None = None
+        try:
+            _, X = await features_of(request, Unlabelled)
+            if preview:
+                work = previews.submit(lambda: to_json(recognizer.adapt(X, preview=True)))
+            else:
+                work = changes.submit(request, key, lambda: recognizer.adapt(X), X)
+            # Work that has begun holds its place until it ends, even if the request is given up.
+            work.add_done_callback(lambda _: places.release())
+        finally:
+            if work is None:
+                places.release()
+        return await _answer(work)
 
     @app.delete(
         "/adapt",
@@ -660,12 +759,15 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher) -> None:
         responses=_refusals(404, 409, 507),
         summary="Undo what was learned from pictures without labels",
     )
-    async def forget_adaptation() -> Response:
-        await asyncio.shield(asyncio.to_thread(recognizer.forget_adaptation))
-        return _json({"n_images": 0})
+    async def forget_adaptation(request: Request, key: Key = None) -> Response:
+        def change() -> dict[str, int]:
+            recognizer.forget_adaptation()
+            return {"n_images": 0}
+
+        return await _answer(changes.submit(request, key, change))
 
 
-def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
+def _add_classes(app: FastAPI, recognizer: Recognizer, changes: _Changes) -> None:
     @app.get(
         "/classes",
         response_model=Classes,
@@ -684,14 +786,16 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
         openapi_extra=_NEW_CLASS,
         summary="Add a class by describing it",
     )
-    async def add_class(request: Request) -> Response:
+    async def add_class(request: Request, key: Key = None) -> Response:
         body = await read_json(request, NewClass, recognizer)
-        said = body.model_dump(exclude={"name"})
-        # Shielded: a class that is half way to the disk is not given up.
-        added = await asyncio.shield(asyncio.to_thread(recognizer.add, body.name, **said))
-        snapshot = recognizer.snapshot
-        same_as = snapshot.same_as(np.asarray(added.values), added.name)
-        return _json({**snapshot.class_info(added.name), "same_as": same_as}, 201)
+
+        def change() -> dict[str, Any]:
+            added = recognizer.add(body.name, **body.model_dump(exclude={"name"}))
+            snapshot = recognizer.snapshot
+            same_as = snapshot.same_as(np.asarray(added.values), added.name)
+            return {**snapshot.class_info(added.name), "same_as": same_as}
+
+        return await _answer(changes.submit(request, key, change, body.model_dump()), 201)
 
     @app.get(
         "/classes/{name:path}",
@@ -708,9 +812,11 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
         responses=_refusals(404, 409, 507),
         summary="Remove a class that was added",
     )
-    async def remove_class(name: ClassName) -> Response:
-        removed = await asyncio.shield(asyncio.to_thread(recognizer.remove, name))
-        return _json({"removed": removed})
+    async def remove_class(request: Request, name: ClassName, key: Key = None) -> Response:
+        def change() -> dict[str, str]:
+            return {"removed": recognizer.remove(name)}
+
+        return await _answer(changes.submit(request, key, change))
 
 
 def _add_service(app: FastAPI, recognizer: Recognizer, measures: Measures) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import io
+import logging
 import math
 import os
 import re
 import secrets
+import sys
 import threading
 import unicodedata
 from collections import Counter
@@ -37,7 +39,14 @@ from zslearn._utils._files import (
     remove_stale,
     write_checked_json,
 )
-from zslearn._utils._messages import composed, did_you_mean, name_fault, no_user_warnings, plain
+from zslearn._utils._messages import (
+    composed,
+    did_you_mean,
+    name_fault,
+    name_some,
+    no_user_warnings,
+    plain,
+)
 from zslearn.base._predictor import WrapsAnother
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._thresholds import HeldOutCalibration
@@ -62,6 +71,8 @@ from zslearn.persistence._model_files import ModelFile, read_model
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._taxonomy import classes_by_node, taxonomy_hierarchy
 from zslearn.signatures._text import text_signatures
+
+_log = logging.getLogger("zslearn")
 
 
 @dataclass(frozen=True)
@@ -147,7 +158,10 @@ def label_for(name: str, labels: NDArray[Any]) -> Any:
     """The label of a new class, of the kind that the model has; a Refusal where there is none."""
     if labels.dtype.kind in "iu":
         if not _NUMBER.fullmatch(name):
-            raise Refusal(422, "The classes of this model are numbers: the name must be one.")
+            raise Refusal(
+                422,
+                "The classes of this model are numbers: give one of at most 18 digits as the name.",
+            )
         if labels.dtype.kind == "u" and name.startswith("-"):
             raise Refusal(422, "The classes of this model are numbers that are not negative.")
         return int(name)
@@ -407,7 +421,12 @@ class Snapshot:
         form = composed(text).strip()
         if self.model.classes_.dtype.kind in "iu" and _NUMBER.fullmatch(form):
             form = str(int(form))
-        return next((name for name in self.label_of if composed(name) == form), None)
+        return self._name_of_form.get(form)
+
+    @cached_property
+    def _name_of_form(self) -> dict[str, str]:
+        """Names by their composed Unicode form; the first class of a form has it."""
+        return {composed(name): name for name in reversed(self.label_of)}
 
     def find(self, text: str) -> str:
         """The name of the class that a text means; a Refusal where there is none."""
@@ -437,7 +456,12 @@ class Snapshot:
         """A name that no class has, of the kind that the model's labels are."""
         labels = self.model.classes_
         if labels.dtype.kind in "iu":
-            return str(int(labels.max()) + 1)
+            name = str(int(labels.max()) + 1)
+            free = (str(number) for number in range(len(labels) + 1))
+            # Beyond the largest number that may be a name, the first that is free is taken.
+            return (
+                name if _NUMBER.fullmatch(name) else next(n for n in free if n not in self.label_of)
+            )
         name = "the new class"
         while name in self.label_of:
             name += "′"
@@ -661,8 +685,9 @@ class Recognizer:
     """A model file that answers, and that classes and corrections are added to.
 
     Several threads may use it. What is added is kept in a file beside the model before anybody
-    sees it, and is there again when the model is opened anew. Corrections, and adapting to pictures
-    without labels, need a method that learns them without a new fit,
+    sees it, and is there again when the model is opened anew. Where the model file has since got
+    a class of the same name, that class is used, and the log says so. Corrections, and adapting to
+    pictures without labels, need a method that learns them without a new fit,
     :class:`~zslearn.synthesis.GaussianEXEM`, alone or inside wrappers and pipelines.
 
     Parameters
@@ -739,8 +764,12 @@ class Recognizer:
         self.encoder: str | None = named if isinstance(named, str) else None
         self._text_encoder = encoder
         self.prior = dict(prior or {})
-        pairs = {} if taxonomy is None else classes_by_node(taxonomy_hierarchy(taxonomy))
-        self._below = {str(taxon): [str(name) for name in below] for taxon, below in pairs.items()}
+        pairs = {}
+        if taxonomy is not None:
+            pairs = classes_by_node(taxonomy_hierarchy(taxonomy), taxonomy.index)
+        self._below = {
+            composed(str(taxon)): [str(name) for name in below] for taxon, below in pairs.items()
+        }
         self._prompts = prompts_for_model(said)
         if encoder is not None:
             self._text_encoder = encoder_for_model(self.encoder or "", encoder, plain(self.path))
@@ -790,7 +819,25 @@ class Recognizer:
         return int(self.file.model.n_features_in_)
 
     def _first_snapshot(self, added: Added) -> Snapshot:
-        """The model with what the file holds."""
+        """The model with what the file holds; where both describe a class, the model file wins."""
+        in_model = {composed(str(label)): str(label) for label in self._table.labels.tolist()}
+        both = {c.name: in_model[c.name] for c in added.classes if c.name in in_model}
+        if both:
+            # They were added to the model file since, for instance by `zslearn add-class`.
+            _log.warning(
+                "%s and %s both describe %s: the description in the model file is used",
+                plain(self.path),
+                plain(self._added_file.path),
+                plain(name_some(both)),
+            )
+            added = replace(
+                added,
+                classes=tuple(c for c in added.classes if c.name not in both),
+                examples=tuple(
+                    replace(e, class_name=both.get(e.class_name, e.class_name))
+                    for e in added.examples
+                ),
+            )
         try:
             if len(added.classes) > self.limits.added_classes:
                 raise ValueError(f"there are {len(added.classes)}, more than the limit")
@@ -1321,12 +1368,23 @@ class Recognizer:
             return None
         if not hasattr(snapshot.model, "predict_proba"):
             raise Refusal(422, "prior: this model has scores, no probabilities to weigh by odds.")
+        if len(prior) > len(snapshot.label_of):
+            n_classes = len(snapshot.label_of)
+            raise Refusal(
+                422, f"prior: {len(prior)} odds were given; there are {n_classes} classes."
+            )
+        found: dict[Any, float] = {}
         for name, odds in prior.items():
-            if not isinstance(odds, (int, float)) or not 0 < odds < np.inf:
+            label = snapshot.label_of[snapshot.find(name)]
+            if label in found:
+                raise Refusal(422, f"prior: {plain(name, 100)!r} names a class a second time.")
+            # An integer may be finite and yet beyond every float.
+            if not isinstance(odds, (int, float)) or not 0 < odds <= sys.float_info.max:
                 raise Refusal(
-                    422, f"prior: the odds of {plain(name, 100)!r} are not a number above 0."
+                    422, f"prior: the odds of {plain(name, 100)!r} are not a finite number above 0."
                 )
-        return {snapshot.label_of[snapshot.find(name)]: odds for name, odds in prior.items()}
+            found[label] = float(odds)
+        return found
 
     def _candidates(
         self, snapshot: Snapshot, among: str, within: Sequence[str]
@@ -1335,13 +1393,21 @@ class Recognizer:
         model = snapshot.model
         if among == "all" and not within:
             return None
+        if len(within) > (most := len(snapshot.label_of) + len(self._below)):
+            raise Refusal(
+                422, f"within: {len(within)} names were given; there are {most} classes and taxa."
+            )
         named: set[str] = set()
+        taxa: set[str] = set()
         for word in within:
-            known = snapshot.known(word)
-            if known is None and word not in self._below:
+            known, taxon = snapshot.known(word), composed(word).strip()
+            if known is None and taxon not in self._below:
                 near = did_you_mean(word, [*self._below, *snapshot.label_of])
                 raise Refusal(404, f"There is no class or taxon {plain(word, 100)!r}.{near}")
-            named.update(self._below[word] if known is None else [known])
+            # A class may have the name of a taxon: then both are meant.
+            named.update([] if known is None else [known])
+            taxa.update([taxon] if taxon in self._below else [])
+        named.update(*(self._below[taxon] for taxon in taxa))
         kinds = {"all": "classes_", "seen": "seen_classes_", "described": "unseen_classes_"}
         labels = getattr(model, kinds[among]).tolist()
         found = [label for label in labels if not within or str(label) in named]
@@ -1350,6 +1416,17 @@ class Recognizer:
             below = f" within {plain(', '.join(within), 200)}" if within else ""
             raise Refusal(422, f"This model has no classes{which.get(among, '')}{below}.")
         return found
+
+    def check_names(
+        self,
+        snapshot: Snapshot,
+        among: str,
+        within: Sequence[str],
+        prior: Mapping[str, float] | None,
+    ) -> None:
+        """Refuse what :meth:`answer` would refuse, before others wait for it."""
+        self._odds(snapshot, prior)
+        self._candidates(snapshot, among, within)
 
     def answer(
         self,

@@ -38,7 +38,7 @@ class ClassTree:
         self.parents: dict[Hashable, Hashable] = {}
         self._nodes: set[Hashable] = set()
         torn: list[Hashable] = []
-        for child, parent in _read_pairs(pairs):
+        for child, parent in read_pairs(pairs):
             self._nodes.add(child)
             if _is_missing(parent):
                 continue
@@ -173,7 +173,7 @@ def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.
     return levels
 
 
-def _read_pairs(pairs: Any) -> Iterable[tuple[Hashable, Hashable]]:
+def read_pairs(pairs: Any) -> Iterable[tuple[Hashable, Hashable]]:
     """Child–parent pairs, whatever they came as."""
     if isinstance(pairs, pd.DataFrame):
         if {"child", "parent"} <= set(pairs.columns):
@@ -277,7 +277,7 @@ class ClassGraph:
         ClassGraph
             Nodes in the order in which they are named first.
         """
-        pairs = tree.parents.items() if isinstance(tree, ClassTree) else _read_pairs(tree)
+        pairs = tree.parents.items() if isinstance(tree, ClassTree) else read_pairs(tree)
         position: dict[Any, int] = {}
         edges: dict[tuple[int, int], None] = {}
         for child, parent in pairs:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from zslearn._utils._messages import did_you_mean, name_some
-from zslearn.signatures._class_graph import ClassTree
+from zslearn.signatures._class_graph import ClassTree, read_pairs
 from zslearn.signatures._views import MultiSignatures
 
 
@@ -21,9 +21,10 @@ def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
             "A taxonomy is a DataFrame with one row per class and one column per rank, from the "
             "highest rank to the lowest; the index holds the labels."
         )
-    twice = table.index[table.index.duplicated()].unique()
-    if len(twice):
-        raise ValueError(f"The taxonomy has more than one row of {name_some(twice)}.")
+    for axis, repeated in (("row of", table.index), ("column", table.columns)):
+        if repeated.has_duplicates:
+            twice = repeated[repeated.duplicated()].unique()
+            raise ValueError(f"The taxonomy has more than one {axis} {name_some(twice)}.")
     stripped = table.map(lambda taxon: taxon.strip() if isinstance(taxon, str) else taxon)
     filled = stripped.astype(object).where(stripped.notna() & (stripped != ""), None)
     for low in reversed(range(1, filled.shape[1])):
@@ -67,7 +68,7 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         Child–parent pairs, in columns of these names, for
         :class:`~zslearn.calibration.RankPredictor` and for the hierarchical metrics. The highest
-        taxa have no parent.
+        taxa have no parent; a class of the same name as its only taxon has a row without one.
 
     Raises
     ------
@@ -103,6 +104,8 @@ def _pairs(filled: pd.DataFrame) -> pd.DataFrame:
                 pairs.setdefault((path[depth], path[depth - 1]))
     if pairs:
         ClassTree(list(pairs))
+    # A class that is its own only taxon would be in no pair where nothing else is of that taxon.
+    pairs |= {(path[0], None): None for path in paths if len(path) == 1}
     return pd.DataFrame(list(pairs), columns=["child", "parent"])
 
 
@@ -168,7 +171,12 @@ def taxonomy_signatures(
     return MultiSignatures({rank: view for rank, view in views.items() if view.shape[1]})
 
 
-def classes_below(hierarchy: Any, taxa: Hashable | Iterable[Hashable]) -> list[Any]:
+def classes_below(
+    hierarchy: Any,
+    taxa: Hashable | Iterable[Hashable],
+    *,
+    classes: Iterable[Hashable] | None = None,
+) -> list[Any]:
     """List the classes below some nodes of a hierarchy, as candidates of a prediction.
 
     Parameters
@@ -177,11 +185,14 @@ def classes_below(hierarchy: Any, taxa: Hashable | Iterable[Hashable]) -> list[A
         Child–parent pairs, as :func:`taxonomy_hierarchy` gives them.
     taxa : str or iterable
         Names of nodes: "Passeriformes", or several genera. A class is below itself.
+    classes : iterable of labels, optional
+        Which nodes are classes, such as the index of the table of ranks; by default those without
+        children. Pairs alone do not tell that a taxon is also a class.
 
     Returns
     -------
     list
-        Nodes without children at or below those named, in the order of the pairs.
+        Classes at or below the named nodes, in the order of the pairs.
 
     Raises
     ------
@@ -194,8 +205,10 @@ def classes_below(hierarchy: Any, taxa: Hashable | Iterable[Hashable]) -> list[A
     >>> pairs = [("Herring Gull", "Laridae"), ("Kittiwake", "Laridae"), ("Auk", "Alcidae")]
     >>> classes_below(pairs, "Laridae")
     ['Herring Gull', 'Kittiwake']
+    >>> classes_below(pairs, "Laridae", classes=["Laridae", "Kittiwake"])
+    ['Kittiwake', 'Laridae']
     """
-    of_node = classes_by_node(hierarchy)
+    of_node = classes_by_node(hierarchy, classes)
     wanted = [taxa] if isinstance(taxa, str) or not isinstance(taxa, Iterable) else list(taxa)
     for taxon in wanted:
         if taxon not in of_node:
@@ -205,12 +218,17 @@ def classes_below(hierarchy: Any, taxa: Hashable | Iterable[Hashable]) -> list[A
     return [node for node in of_node if node in chosen]
 
 
-def classes_by_node(hierarchy: Any) -> dict[Hashable, list[Hashable]]:
-    """The nodes without children at or below each node."""
-    tree = ClassTree(hierarchy)
-    inner = set(tree.parents.values())
-    found: dict[Hashable, list[Hashable]] = {node: [] for node in [*tree.parents, *inner]}
-    for node in found:
-        for above in [] if node in inner else [node, *tree.ancestors(node)]:
+def classes_by_node(
+    hierarchy: Any, classes: Iterable[Hashable] | None = None
+) -> dict[Hashable, list[Hashable]]:
+    """The classes at or below each node; by default the nodes without children are classes."""
+    pairs = list(read_pairs(hierarchy))
+    tree = ClassTree(pairs)
+    nodes = dict.fromkeys([child for child, _ in pairs]) | dict.fromkeys(tree.parents.values())
+    leaves = set(nodes).difference(tree.parents.values())
+    are_classes = leaves if classes is None else set(classes)
+    found: dict[Hashable, list[Hashable]] = {node: [] for node in nodes}
+    for node in nodes:
+        for above in [node, *tree.ancestors(node)] if node in are_classes else []:
             found[above].append(node)
     return found

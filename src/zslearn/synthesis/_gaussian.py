@@ -45,7 +45,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from zslearn._scoring._embedding import EmbeddedRows
+from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
 from zslearn._utils._array import (
     Array,
@@ -1097,6 +1097,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         xp, n_dims = compat.array_namespace(z), len(self.center_)
         squares = [z[:, :n_dims] ** 2] if self.variance == "predictive" else []
         return xp.concat([*squares, z, xp.ones_like(z[:, :1])], axis=1)
+
+    def _image_space(self) -> Embedding:
+        # The columns e of `embed` change with the examples of other classes.
+        return Embedding(self._whitened, (self.feature_norm,))
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Natural parameters of each class's Gaussian, over the temperature, with its log prior.

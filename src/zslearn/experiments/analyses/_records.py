@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.experiments._methods import find_method
 from zslearn.experiments._names import method_style, same_features
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._ranks import draw_critical_difference, picture_size, rank_methods
@@ -57,13 +58,15 @@ class RecordSource:
     ) -> list[dict[str, Any]]:
         """Whole records of the methods that did not fail."""
         found = whole_records(self._run(settings, protocols, settings_of or {}))
+        # Records have the name of a class, not that of its module.
+        names = [find_method(n).name if ":" in n else n for n in self.methods or ()]
         kept = [
             record
             for record in found
             if "failed" not in record
             and record["setting"] in settings
             and (self.data is None or _is_of(record, self.data))
-            and (self.methods is None or record["method"] in self.methods)
+            and (self.methods is None or record["method"] in names)
             and (self.seeds is None or record.get("seed") in self.seeds)
         ]
         if not kept:

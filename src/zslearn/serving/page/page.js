@@ -63,6 +63,11 @@ async function ask(path, options = {}) {
   return (await send(path, options)).json().catch(() => ({}));
 }
 
+/* crypto.randomUUID is only there under https and on this machine. */
+function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 async function send(path, options) {
   const headers = { ...(options.headers || {}) };
   if (state.token) headers.Authorization = "Bearer " + state.token;
@@ -70,6 +75,8 @@ async function send(path, options) {
     headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(options.json);
   }
+  // One key for all tries: a change that was made though its answer came too late is not made again.
+  if (options.method) headers["Idempotency-Key"] = newKey();
   let response;
   for (let tries = 0; ; tries += 1) {
     try {
