@@ -101,3 +101,9 @@ def test_ci_runs_both_tiers():
     assert "-m slow" in slow
     command = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert re.findall(r"^make (\S+)", command, re.M) == ["test", "test-all", "lint"]
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04"])
+def test_ids_of_tests_hold_no_bytes(request, content):
+    """Bytes built at collection may hold the time: workers would collect different tests."""
+    assert request.node.name.endswith("[content]")
