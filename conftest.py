@@ -60,8 +60,8 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip doctests that need a package which is not there; mark those that take long; shuffle."""
     if (seed := config.getoption("--shuffle")) is not None:
-        # Files, then tests within a file, so that fixtures of a module are set up once. The keys are
-        # ids rather than positions: every worker has to arrive at the same order.
+        # Files, then tests within a file, so that fixtures of a module are set up once. Numbers are
+        # drawn for sorted ids, so that every worker arrives at the same order.
         rank = random.Random(seed)
         keys = {name: rank.random() for name in sorted({item.nodeid for item in items})}
         files = {name: rank.random() for name in sorted({str(item.path) for item in items})}

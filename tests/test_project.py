@@ -120,7 +120,7 @@ def test_ci_runs_both_tiers():
     assert '-m "not slow"' in fast
     assert "-m slow" in slow
     command = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.findall(r"^make (\S+)", command, re.M) == ["test", "test-all", "lint"]
+    assert re.findall(r"^make (\S+)", command, re.M) == ["test", "test-all", "test-kernels", "lint"]
 
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04"])
