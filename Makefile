@@ -1,7 +1,8 @@
 # Two commands do everything on a fresh machine with Python 3.11 and make:
 #   make demo   set up, then recognise letters that the model never saw
 #   make test   set up, then run the tests that take four minutes together
-#               (EXTRAS=torch,plot,… adds the optional parts); make test-all runs the slow ones
+#               (EXTRAS=torch,plot,… adds the optional parts, SEED=1 takes them in a random order);
+#               make test-all runs the slow ones
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
@@ -15,18 +16,40 @@ unexport PYTHONDONTWRITEBYTECODE
 stamp = $(VENV)/.installed-$(subst $(comma),-,$(1))
 TEST_EXTRAS := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 
-.PHONY: demo test test-all test-lowest fuzz lint docs docs-shots dist bench clean
+.PHONY: demo test test-all test-kernels test-pythons test-lowest fuzz lint docs docs-shots dist bench clean
 
 demo: $(call stamp,plot)
 	$(BIN)/zslearn demo
 
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+SEED ?=
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal \
+	$(if $(SEED),--shuffle $(SEED))
 
 test: $(call stamp,$(TEST_EXTRAS))
 	$(PYTEST) -m "not slow"
 
 test-all: $(call stamp,$(TEST_EXTRAS))
 	$(PYTEST) -m slow
+
+# The quick tests, or those under PATHS, as on other processors: OpenBLAS rounds otherwise on each.
+# Kernels that this processor cannot run are left out; "own" is the one that OpenBLAS chooses here.
+has = $(shell grep -qsw $(1) /proc/cpuinfo && echo $(2))
+KERNELS ?= $(call has,sse4_2,Nehalem) $(call has,avx2,Haswell) $(call has,avx512f,SkylakeX) own
+PATHS ?=
+test-kernels: $(call stamp,$(TEST_EXTRAS))
+	@set -e; for kernel in $(KERNELS); do echo "OpenBLAS kernel: $$kernel"; \
+		if [ $$kernel = own ]; then unset OPENBLAS_CORETYPE; else export OPENBLAS_CORETYPE=$$kernel; fi; \
+		$(PYTEST) -m "not slow" $(PATHS); done
+
+# The quick tests under every other Python that is found, on the PATH or among those of pyenv, each in
+# an environment of its own. The constraints' build of torch is for 3.11.
+PYTHONS ?= 3.12 3.13 3.14 3.15
+test-pythons:
+	@set -e; for version in $(PYTHONS); do found=; \
+		for python in python$$version "$$(pyenv root 2> /dev/null)"/versions/$$version.*/bin/python; do \
+			if "$$python" -c "" 2> /dev/null; then found=$$python; fi; done; \
+		if [ -z "$$found" ]; then echo "Python $$version: not found, left out"; continue; fi; \
+		$(MAKE) test PYTHON="$$found" VENV=.venv-$$version EXTRAS=plot,matlab,dask,serve,words,onnx,zarr; done
 
 # The oldest versions of everything that pyproject.toml allows.
 test-lowest:

@@ -1,9 +1,10 @@
-"""What tests and doctests share: a cache, slow doctests, and which package a skip is for."""
+"""What tests and doctests share: a cache, their ids and order, slow doctests, missing packages."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,8 +47,25 @@ _SLOW = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip doctests that need a package which is not there; mark those that take long."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add an option for a random order, which shows tests that depend on each other."""
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run tests in a random order")
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Keep bytes out of ids: they may hold the time, and workers must collect the same tests."""
+    return argname if isinstance(val, bytes) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip doctests that need a package which is not there; mark those that take long; shuffle."""
+    if (seed := config.getoption("--shuffle")) is not None:
+        # Files, then tests within a file, so that fixtures of a module are set up once. Numbers are
+        # drawn for sorted ids, so that every worker arrives at the same order.
+        rank = random.Random(seed)
+        keys = {name: rank.random() for name in sorted({item.nodeid for item in items})}
+        files = {name: rank.random() for name in sorted({str(item.path) for item in items})}
+        items.sort(key=lambda item: (files[str(item.path)], keys[item.nodeid]))
     for item in items:
         if not isinstance(item, pytest.DoctestItem):
             continue

@@ -68,6 +68,7 @@ rst_epilog = numbers_in_prose.substitutions()
 html_theme = "pydata_sphinx_theme"
 html_title = f"zslearn {version}"
 html_static_path = ["_static"]
+html_extra_path = ["llms.txt"]
 html_css_files = ["zslearn.css"]
 html_favicon = "_static/favicon.svg"
 # A part with a single page has nothing to list.

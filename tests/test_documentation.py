@@ -110,3 +110,13 @@ def test_protocols_are_compared_with_one_grid(monkeypatch):
     both = pd.concat([frame, frame.iloc[2:].assign(protocol="default", value=0.64)])
     *_, last = tables.authors(tables.Results(both))
     assert last.split("; ")[2:4] == ["64.0", "63.0"]
+
+
+def test_the_index_for_language_models_names_every_page():
+    text = (DOCS / "llms.txt").read_text(encoding="utf-8")
+    pages = {
+        page.relative_to(DOCS).with_suffix(".html").as_posix()
+        for folder in (DOCS, DOCS / "user_guide")
+        for page in folder.glob("*.rst")
+    }
+    assert set(re.findall(r"\]\(([^)]+)\)", text)) == pages

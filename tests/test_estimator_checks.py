@@ -6,6 +6,7 @@ import itertools
 import sys
 import time
 from numbers import Real
+from types import SimpleNamespace
 from unittest import SkipTest
 
 import numpy as np
@@ -131,12 +132,12 @@ def test_rounding_is_allowed(name):
 
 def test_labels_are_compared_by_their_scores():
     scores = np.array([[1.0, 1.0 + 1e-13, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
-    classes = ["a", "b", "c"]
+    model = SimpleNamespace(decision_function=lambda X: X, classes_=np.array(["a", "b", "c"]))
     found, expected = np.array(["a", "a", "other"]), np.array(["b", "b", "c"])
-    same = same_choices(found, expected, scores, classes, 1e-12)
+    same = same_choices(found, expected, model, scores, 1e-12)
     assert same.tolist() == [True, False, False]
     best = np.array([["a", "b"], ["a", "b"], ["c", "a"]])
-    same = same_choices(best, best[:, ::-1], scores, classes, 1e-12)
+    same = same_choices(best, best[:, ::-1], model, scores, 1e-12)
     assert same.tolist() == [[True, True], [False, False], [False, False]]
 
 

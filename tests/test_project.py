@@ -25,6 +25,26 @@ def _extras():
     return project["optional-dependencies"]
 
 
+def test_the_conda_recipe_follows_pyproject():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    described = tomllib.loads(text)
+    project, recipe = described["project"], (ROOT / "recipe" / "meta.yaml").read_text("utf-8")
+
+    def listed(section):
+        return re.findall(r"- (.+)", re.search(rf"^ *{section}:\n((?: +- .*\n)+)", recipe, re.M)[1])
+
+    def spaced(requirements):
+        return [requirement.replace(">=", " >=") for requirement in requirements]
+
+    python = f"python {project['requires-python']}"
+    assert listed("run") == [python, *spaced(project["dependencies"])]
+    assert listed("host") == [python, "pip", *spaced(described["build-system"]["requires"])]
+    (script,) = project["scripts"].items()
+    assert listed("entry_points") == [" = ".join(script)]
+    assert f'version: "{zslearn.__version__}"' in recipe
+    assert f'summary: "{project["description"]}"' in recipe
+
+
 def test_errors_name_extras_that_exist():
     for module, extra in _EXTRAS.items():
         package = _PACKAGES.get(module, module)
@@ -50,7 +70,7 @@ def test_ci_installs_every_extra_that_tests_use():
 
 
 def test_links_of_the_readme_lead_somewhere():
-    for page in ("README.md", "CONTRIBUTING.md"):
+    for page in ("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md"):
         for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8")):
             if "://" not in link:
                 assert (ROOT / link).exists(), link
@@ -100,4 +120,10 @@ def test_ci_runs_both_tiers():
     assert '-m "not slow"' in fast
     assert "-m slow" in slow
     command = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.findall(r"^make (\S+)", command, re.M) == ["test", "test-all", "lint"]
+    assert re.findall(r"^make (\S+)", command, re.M) == ["test", "test-all", "test-kernels", "lint"]
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04"])
+def test_ids_of_tests_hold_no_bytes(request, content):
+    """Bytes built at collection may hold the time: workers would collect different tests."""
+    assert request.node.name.endswith("[content]")

@@ -152,7 +152,9 @@ def test_binary_signatures_are_taken_as_they_are(problem, absent):
     )
     scaled = _fit(DAP(), problem, signatures=frame * 1000)
     X = problem.X_test_unseen
-    np.testing.assert_array_equal(scaled.decision_function(X), model.decision_function(X))
+    np.testing.assert_allclose(
+        scaled.decision_function(X), model.decision_function(X), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_scale_of_signatures_and_features_changes_nothing(problem):
@@ -174,7 +176,9 @@ def test_constant_attributes_are_dropped(problem):
     model = _fit(DAP(), problem, signatures=wider)
     np.testing.assert_array_equal(model.attributes_, expected.attributes_)
     X = problem.X_test_unseen
-    np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
+    np.testing.assert_allclose(
+        model.decision_function(X), expected.decision_function(X), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_rounding_makes_no_attribute(problem):
@@ -273,7 +277,7 @@ def test_settings_share_a_path_only_where_all_but_the_penalty_agrees(problem):
     scores = [models[i].decision_function(rows) for i in range(len(settings))]
     for setting, found in zip(settings, scores, strict=True):
         alone = _fit(DAP(1e-3, **setting), problem)
-        np.testing.assert_array_equal(found, alone.decision_function(rows))
+        np.testing.assert_allclose(found, alone.decision_function(rows), rtol=1e-9, atol=1e-12)
     assert len({found.tobytes() for found in scores}) == len(settings)
 
 

@@ -175,7 +175,9 @@ def test_new_classes_take_their_place(zoo):
     whole = HAT(HIERARCHY).fit(X, y, signatures=SIGNATURES)
     late = HAT(HIERARCHY).fit(X, y, signatures=SIGNATURES.loc[SEEN])
     late.add_classes(SIGNATURES.loc[["shark", "wolf", "crow"]])
-    np.testing.assert_array_equal(late.decision_function(X), whole.decision_function(X))
+    np.testing.assert_allclose(
+        late.decision_function(X), whole.decision_function(X), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_without_a_hierarchy_one_is_built_and_it_says_so(problem):
@@ -245,7 +247,9 @@ def test_a_grid_is_as_if_each_was_fitted_alone(zoo, hierarchy, monkeypatch):
     assert len({id(model.coef_) for model in fitted.values()}) == 4
     for i, options in enumerate(listed):
         alone = HAT(hierarchy, **options).fit(X, y, signatures=SIGNATURES)
-        np.testing.assert_array_equal(fitted[i].decision_function(X), alone.decision_function(X))
+        np.testing.assert_allclose(
+            fitted[i].decision_function(X), alone.decision_function(X), rtol=1e-9, atol=1e-12
+        )
 
 
 def test_a_search_over_hierarchies_scores_each_by_its_own_nodes(problem):
@@ -271,7 +275,7 @@ def test_a_class_that_is_a_root_of_its_own(zoo):
     alone = {**{k: v for k, v in HIERARCHY.items() if v != "animal"}, "trout": None}
     expected = HAT(HIERARCHY).fit(*zoo, signatures=SIGNATURES).decision_function(zoo[0])
     found = HAT({**alone, "shark": None}).fit(*zoo, signatures=SIGNATURES)
-    np.testing.assert_array_equal(found.decision_function(zoo[0]), expected)
+    np.testing.assert_allclose(found.decision_function(zoo[0]), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_strengths_beside_binary_signatures_are_refused(zoo):

@@ -182,10 +182,14 @@ def test_other_parts_take_pipelines(problem):
     arrays = make_pipeline(StandardScaler(), ESZSL())
     X = problem.X_test_unseen
     found = [_fit(CalibratedStacking(pipe, bias=0.0), problem) for pipe in (frames, arrays)]
-    np.testing.assert_array_equal(*(model.decision_function(X) for model in found))
+    np.testing.assert_allclose(
+        *(model.decision_function(X) for model in found), rtol=1e-9, atol=1e-12
+    )
     alone = _fit(CalibratedStacking(make_pipeline(ESZSL()), bias=0.0), problem)
     plain = _fit(CalibratedStacking(ESZSL(), bias=0.0), problem)
-    np.testing.assert_array_equal(alone.decision_function(X), plain.decision_function(X))
+    np.testing.assert_allclose(
+        alone.decision_function(X), plain.decision_function(X), rtol=1e-9, atol=1e-12
+    )
     assert evaluate(arrays, problem).metrics["ausuc"] > 0
     with sklearn.config_context(enable_metadata_routing=True):
         search = ZeroShotSearchCV(arrays, {"eszsl__alpha_features": [1.0, 10.0]}, cv=3)

@@ -39,8 +39,8 @@ def inherit_docs(cls: _Class) -> _Class:
         if not inspect.isfunction(method) or not method.__doc__ or name[0] == "_":
             continue
         sections = _sections(method.__doc__)
-        methods = [getattr(base, name, None) for base in bases]
-        documented = [_sections(f.__doc__) for f in methods if getattr(f, "__doc__", None)][:1]
+        methods = [getattr(base, name) for base in bases if hasattr(base, name)]
+        documented = [_sections(above.__doc__) for above in methods if above.__doc__][:1]
         for title in ("Returns", "Yields"):
             if documented and title in documented[0]:
                 sections.setdefault(title, documented[0][title])

@@ -141,5 +141,5 @@ def _announce(dispatcher: Any, line: str) -> None:
             pass
 
     if not _lines:
-        event.register("numba:compile", Listener())
+        event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
     _lines[dispatcher] = line

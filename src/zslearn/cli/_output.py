@@ -123,7 +123,7 @@ def print_table(table: pd.DataFrame, *, title: str) -> None:
         print(table.rename(index=_safe, columns=_safe).map(_safe).to_string())
         return
     drawn = Table(title=Text(plain(title), "table.title"), title_justify="left")
-    drawn.add_column(_text(table.index.name or ""))
+    drawn.add_column(_text(table.index.names[0] or ""))
     for column in table.columns:
         short = all(len(str(cell)) <= _NUMBER for cell in table[column])
         drawn.add_column(_text(column), justify="right", no_wrap=short)

@@ -101,7 +101,7 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
     """
     path = check_signature_path(path)
     columns = [str(column) for column in signatures.columns]
-    name = str(signatures.index.name or "class")
+    name = str(signatures.index.names[0] or "class")
     while name in columns:  # two columns of one name could not be read
         name += " label"
     table = signatures.rename_axis(index=name).set_axis(columns, axis=1)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
-from zslearn.calibration._unlabelled import USUAL_TRUST
+from zslearn.calibration._folds import USUAL_TRUST
 from zslearn.datasets._authors import load_authors_protocol
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.synthesis._exem import EXEM

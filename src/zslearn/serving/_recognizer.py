@@ -563,7 +563,7 @@ def _is_list(value: Any) -> bool:
 def checked_numbers(given: Sequence[Any], where: str) -> Floats:
     """Numbers of a request; a Refusal that says `where` one is that is none."""
     # JSON's true is Python's 1.
-    if not all(issubclass(kind, Real) and kind is not bool for kind in {*map(type, given)}):
+    if not all(kind is not bool and issubclass(kind, Real) for kind in {*map(type, given)}):
         raise Refusal(422, f"{plain(where, 100)} holds what is no valid number.")
     try:
         values = np.asarray(given, dtype=np.float64)

@@ -154,7 +154,7 @@ def attribute_signatures(
         raise ValueError("No attribute is left.")
     numbers = numbers.fillna(numbers.mean())
     return with_scaling(
-        numbers.rename_axis(index=str(table.index.name or "class")), signature_scaling
+        numbers.rename_axis(index=str(table.index.names[0] or "class")), signature_scaling
     )
 
 

@@ -65,9 +65,9 @@ from zslearn.base._streams import is_empty, is_streamed, needs_rows, read_blocks
 from zslearn.base._training import Training, chosen_samples
 from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
+from zslearn.calibration._folds import USUAL_TRUST
 from zslearn.calibration._unlabelled import (
     TRUSTS,
-    USUAL_TRUST,
     Adaptation,
     LeftOut,
     Scored,

@@ -92,7 +92,7 @@ def check_candidates(estimator: Any) -> None:
     expect.equal(predicted[clear], best[clear], "the best of three candidates")
     again = model.predict(X, classes=chosen[::-1])
     what = "what is predicted with the candidates in the opposite order"
-    expect.same_choice(again, predicted, model, what, classes=chosen)
+    expect.same_choice(again, predicted, model, what)
 
 
 def check_top_k(estimator: Any) -> None:
@@ -217,7 +217,7 @@ def _check_library(estimator: Any, library: str) -> None:
     expect.that(type(scores) is type(foreign), f"X of {kinds[0]} gives scores of {kinds[1]}")
     expect.close(scores, expected, f"the scores with {library}", 1e-6)
     what, predicted = f"what is predicted with {library}", model.predict(foreign)
-    expect.same_choice(predicted, numpys.predict(rows), numpys, what, tolerance=1e-6)
+    expect.same_choice(predicted, numpys.predict(rows), numpys, what, 1e-6)
     what = f"the scores of NumPy's rows by a model fitted with {library}"
     expect.close(model.decision_function(rows), expected, what, 1e-6)
 
@@ -424,7 +424,7 @@ def _expect_same_model(expect: Expect, again: Any, model: Any, when: str) -> Non
         ("what is predicted", again.predict(X), model.predict(X)),
         ("what predict_top_k names", labels, known),
     ):
-        expect.same_choice(named, before, model, f"{what} {when}", tolerance=REPEATED)
+        expect.same_choice(named, before, model, f"{what} {when}", REPEATED)
 
 
 # Parameters, documentation, errors, and what a fit leaves.

@@ -127,18 +127,17 @@ def quiet() -> Iterator[None]:
 
 
 def same_choices(
-    actual: Any, expected: Any, scores: Any, classes: Any, tolerance: float = ROUNDING
+    actual: Any, expected: Any, model: Any, X: Any, tolerance: float = ROUNDING
 ) -> NDArray[np.bool_]:
-    """Tell where two arrays name the same class, or classes whose scores are almost a tie.
+    """Tell where labels of the rows of X are the same, or name classes that are almost a tie.
 
-    `scores` has a row per sample and a column per class; rounding decides between scores that are
-    nearer than `tolerance` times the largest of them.
+    Rounding decides between scores of the model that are nearer than `tolerance` of the largest.
     """
-    actual, expected, scores = (to_numpy(array) for array in (actual, expected, scores))
-    columns = pd.Index(to_numpy(classes))
+    actual, expected = to_numpy(actual), to_numpy(expected)
+    scores, classes = to_numpy(model.decision_function(X)), pd.Index(to_numpy(model.classes_))
 
     def scores_of(labels: Any) -> Any:
-        positions = columns.get_indexer(labels.ravel()).reshape(len(labels), -1)
+        positions = classes.get_indexer(labels.ravel()).reshape(len(labels), -1)
         named = np.take_along_axis(scores, positions, axis=1)
         return np.where(positions < 0, np.nan, named).reshape(labels.shape)
 
@@ -169,21 +168,12 @@ class Expect:
         self._all(actual == expected, actual, expected, what)
 
     def same_choice(
-        self,
-        actual: Any,
-        expected: Any,
-        model: Any,
-        what: str,
-        *,
-        classes: Any = None,
-        tolerance: float = ROUNDING,
+        self, actual: Any, expected: Any, model: Any, what: str, tolerance: float = ROUNDING
     ) -> None:
-        """Fail unless labels are the same, up to ties in the scores of a model."""
+        """Fail unless labels of the unused rows are the same, but for ties of a model's scores."""
         actual, expected = to_numpy(actual), to_numpy(expected)
         self._same_shape(actual, expected, what)
-        scores = model.decision_function(unused_rows(), classes=classes)
-        columns = model.classes_ if classes is None else classes
-        same = same_choices(actual, expected, scores, columns, tolerance)
+        same = same_choices(actual, expected, model, unused_rows(), tolerance)
         self._all(same, actual, expected, what)
 
     def _all(self, same: Any, actual: Any, expected: Any, what: str) -> None:
