@@ -25,6 +25,7 @@ from zslearn._utils._array import Array, Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some, warn_once
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._streams import is_streamed, stream_samples
@@ -41,6 +42,10 @@ from zslearn.signatures._table import SignatureTable
 
 
 @saved_part
+@saves(
+    table=Saved(kind=SignatureTable),
+    parameters=Saved("n_classes", ...),
+)
 class _Described(NamedTuple):
     """Classes and their parameters, replaced together."""
 
@@ -70,6 +75,10 @@ if hasattr(os, "register_at_fork"):
 
 
 @inherit_docs
+@saves(
+    signature_scale_=Saved(above=0, each=True),
+    _described=Saved(kind=tuple),
+)
 class ZeroShotClassifier(ZeroShotPredictor):
     """Base of all methods.
 

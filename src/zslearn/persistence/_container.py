@@ -3,9 +3,9 @@
 safetensors checks that types are of a closed list, that sizes follow from shapes, and that arrays
 lie one after another without gap or overlap to the last byte, before memory is taken for any of
 them. zslearn adds the text, which is the metadata entry "zslearn", and a limit on memory before
-anything is read. The text holds a digest of itself, with the digits left out, and of the name, type,
-shape and bytes of every array. There is one entry because safetensors writes several in any order,
-and the same model is to give the same file.
+anything is read. The text holds a digest of itself, with the digits left out, and of the name,
+type, shape and bytes of every array. There is one entry because safetensors writes several in any
+order, and the same model is to give the same file.
 """
 
 from __future__ import annotations
