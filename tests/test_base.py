@@ -178,7 +178,9 @@ def test_array_rows_follow_the_sorted_labels(problem):
     by_array = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame.to_numpy())
     by_frame = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     X = problem.X_test_seen
-    np.testing.assert_array_equal(by_array.decision_function(X), by_frame.decision_function(X))
+    np.testing.assert_allclose(
+        by_array.decision_function(X), by_frame.decision_function(X), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_without_signatures_it_is_an_ordinary_classifier(problem):
@@ -302,7 +304,9 @@ def test_describing_several_views_later(problem):
     model = Views().fit(problem.X_train, problem.y_train, signatures=views(frame.drop(index=late)))
     model.add_classes(views(frame.loc[late]))
     X = problem.X_test_unseen
-    np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
+    np.testing.assert_allclose(
+        model.decision_function(X), whole.decision_function(X), rtol=1e-9, atol=1e-12
+    )
     with pytest.raises(ValueError, match="views"):
         model.add_classes(frame.loc[late].rename(index=str.upper))
 
@@ -473,7 +477,9 @@ def test_named_attributes_may_come_in_another_order(fitted, problem):
     X = problem.X_test_unseen
     fitted.add_classes(new)
     other.add_classes(new.iloc[:, ::-1])
-    np.testing.assert_array_equal(fitted.decision_function(X), other.decision_function(X))
+    np.testing.assert_allclose(
+        fitted.decision_function(X), other.decision_function(X), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_classes_by_attribute_or_like_another_one(fitted, problem):
@@ -638,7 +644,9 @@ def test_signature_scale(problem):
     seen, everything = fit("seen"), fit("all")
     assert seen.signature_scale_ != everything.signature_scale_
     given = fit(everything.signature_scale_[0])
-    np.testing.assert_array_equal(given.decision_function(X), everything.decision_function(X))
+    np.testing.assert_allclose(
+        given.decision_function(X), everything.decision_function(X), rtol=1e-9, atol=1e-12
+    )
     # The length of a signature does not count, with or without other classes described.
     np.testing.assert_allclose(
         fit("seen", frame * 7).decision_function(X), seen.decision_function(X)
@@ -1111,7 +1119,7 @@ def test_other_forms_of_floating_numbers(problem, dtype):
     for method in (Prototypes(), ESZSL(), ConSE(feature_norm=None)):
         found = scores(method, dtype)
         assert found.dtype == plain
-        np.testing.assert_array_equal(found, scores(method, plain))
+        np.testing.assert_allclose(found, scores(method, plain), rtol=1e-5, atol=1e-6)
 
 
 def test_sample_weights_that_cannot_be(problem):

@@ -21,10 +21,9 @@ from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ClassKFold, ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.networks import GeneratedFeatures
+from zslearn.persistence._container import DTYPES
 from zslearn.signatures import MultiSignatures, cluster_hierarchy
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
-
-START = b'{"__metadata__":{"zslearn":"{\\"sha256\\":\\"'
 
 
 def problem():
@@ -83,17 +82,16 @@ class Parts(NamedTuple):
         """A copy of an array."""
         said = self.table[name]
         begin, end = said["data_offsets"]
-        kinds = {"BOOL": "?", "F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U32": "<u4"}
-        return (
-            np.frombuffer(self.data[begin:end], kinds[said["dtype"]]).reshape(said["shape"]).copy()
-        )
+        array = np.frombuffer(self.data[begin:end], DTYPES[said["dtype"]])
+        return array.reshape(said["shape"]).copy()
 
     def with_array(self, name: str, array: Any) -> Parts:
         """The same file with another array in the place of one, laid out as it must be."""
         arrays = {n: self.data[slice(*said["data_offsets"])] for n, said in self.table.items()}
         arrays[name] = np.ascontiguousarray(array).tobytes()
         table, at = copy.deepcopy(self.table), 0
-        table[name]["shape"] = list(array.shape)
+        kind = next(kind for kind, dtype in DTYPES.items() if dtype == array.dtype)
+        table[name].update(dtype=kind, shape=list(array.shape))
         for n in table:
             table[n]["data_offsets"] = [at, at + len(arrays[n])]
             at += len(arrays[n])
@@ -112,20 +110,26 @@ def put_together(parts: Parts, *, text: str | None = None, table: str | None = N
     """A file with a right checksum, whatever it says; texts replace what JSON would be."""
     text = json.dumps(parts.content) if text is None else text
     # The digest is the first key of the text.
-    text = '{"sha256":"' + "0" * 64 + '"' + ("," if text[1:2] != "}" else "") + text[1:]
-    metadata = {"zslearn": text}
+    text = '{"sha256":""' + ("," if text[1:2] != "}" else "") + text[1:]
     rest = json.dumps(parts.table, separators=(",", ":"))[1:-1] if table is None else table
-    head = json.dumps(metadata, separators=(",", ":"))
+    text = text.replace('"sha256":""', f'"sha256":"{_digest(text, parts)}"', 1)
+    head = json.dumps({"zslearn": text}, separators=(",", ":"))
     header = f'{{"__metadata__":{head}{"," if rest else ""}{rest}}}'.encode()
     header += b" " * (-len(header) % 8)
-    return with_digest(len(header).to_bytes(8, "little") + header + parts.data)
+    return len(header).to_bytes(8, "little") + header + parts.data
 
 
-def with_digest(file: bytes) -> bytes:
-    """The file with the checksum that it should have."""
-    at = 8 + len(START)
-    blank = file[:at] + b"0" * 64 + file[at + 64 :]
-    return file[:at] + hashlib.sha256(blank).hexdigest().encode() + file[at + 64 :]
+def _digest(text: str, parts: Parts) -> str:
+    """The digest that a file should have; of a table that cannot be, whatever it is."""
+    digest = hashlib.sha256(text.encode())
+    for name, said in sorted(parts.table.items()):
+        try:
+            dtype, shape, (begin, end) = DTYPES[said["dtype"]], said["shape"], said["data_offsets"]
+            digest.update(f"\n{name!r} {dtype.str} {tuple(shape)}\n".encode())
+            digest.update(parts.data[begin:end])
+        except (KeyError, TypeError, ValueError):
+            continue
+    return digest.hexdigest()
 
 
 def damaged(rng: np.random.Generator, file: bytes) -> bytes:

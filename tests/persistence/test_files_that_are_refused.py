@@ -11,6 +11,8 @@ import sys
 import numpy as np
 import pytest
 import sklearn
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from sklearn.linear_model import Ridge
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.preprocessing import StandardScaler
@@ -90,8 +92,8 @@ def changed(parts, change):
             "longer than the file",
         ),
         ((2**63).to_bytes(8, "little") + b"{}", "longer than the file"),
-        ((2).to_bytes(8, "little") + b"{}", "does not begin as zslearn writes"),
-        (b"PK\x03\x04" + bytes(100), "longer than the file|does not begin"),
+        ((2).to_bytes(8, "little") + b"{}", "metadata are not those of zslearn"),
+        (b"PK\x03\x04" + bytes(100), "longer than the file"),
     ],
 )
 def test_files_of_other_kinds(path, file, message):
@@ -107,6 +109,35 @@ def test_accidents(path, whole):
     assert "checksum does not match" in refused(path, bytes(flipped))
     text = whole.replace(b"alpha_features", b"alpha_featuret")
     assert "checksum does not match" in refused(path, text)
+
+
+def test_damage_to_any_byte_is_found(path, whole):
+    n_header = 8 + int.from_bytes(whole[:8], "little")
+    # Some bytes of each part, and all of the padding at the end of the header.
+    some = [
+        *range(0, n_header, 7),
+        *range(n_header - 8, n_header),
+        *range(n_header, len(whole), 97),
+    ]
+    for place in some:
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << (place % 8)
+        refused(path, bytes(flipped))
+
+
+def test_the_layout_of_the_header_does_not_matter(path, whole):
+    """A file that safetensors wrote from the same arrays and metadata is the same model."""
+    path.write_bytes(whole)
+    before = persistence.load(path)
+    with safe_open(path, framework="np") as tensors:
+        arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
+        metadata = tensors.metadata()
+    save_file(dict(reversed(arrays.items())), path, metadata=metadata)
+    file = path.read_bytes()
+    length = int.from_bytes(file[:8], "little")
+    header = json.dumps(json.loads(file[8 : 8 + length]), indent=1).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + file[8 + length :])
+    assert np.array_equal(persistence.load(path).coef_, before.coef_)
 
 
 TABLES = [
@@ -554,6 +585,14 @@ def test_a_newer_format_says_so(path, parts):
     said = refused(path, changed(parts, newer), describes=True)
     assert "saved by zslearn 3.1.0 in version 7 of the format" in said
     assert "Update zslearn" in said
+
+
+def test_an_older_format_says_so(path, parts):
+    """The first format had the digest of the whole file, at a fixed place of the header."""
+    text = json.dumps({**parts.content, "format_version": 1, "library_version": "0.9.0"})
+    said = refused(path, put_together(parts, text=text), describes=True)
+    assert "saved by zslearn 0.9.0 in version 1 of the format" in said
+    assert "save the model again with this version" in said
 
 
 @pytest.mark.parametrize("version", [0, -1, 1.0, "1", None, True])

@@ -33,6 +33,7 @@ from zslearn._utils._array import (
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._columns import refuse_dates
 from zslearn._utils._files import saved_part
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._weights import weighted_samples
 from zslearn.signatures._table import label_kind, sample_labels
 
@@ -50,6 +51,15 @@ class Moments(NamedTuple):
 
 @saved_part
 @dataclass(frozen=True, eq=False)
+@saves(
+    classes=Saved("n_classes", kind="label"),
+    counts=Saved("n_classes", kind="int", least=0),
+    sizes=Saved("n_classes", least=0),
+    means=Saved("n_classes", "n_features"),
+    squares=Saved("n_classes", "n_features", least=0),
+    scatter=Saved("n_features", "n_features"),
+    factors=Saved(None, "n_features", each=True, optional=True),
+)
 class ClassStatistics:
     """Counts, means and scatter of classes; objects add up as their samples do.
 

@@ -27,6 +27,7 @@ from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some, warn_once
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._streams import is_streamed, stream_samples
@@ -43,6 +44,10 @@ from zslearn.signatures._table import SignatureTable
 
 
 @saved_part
+@saves(
+    table=Saved(kind=SignatureTable),
+    parameters=Saved("n_classes", ...),
+)
 @dataclass(frozen=True, eq=False)
 class _Described:
     """Classes and their parameters, replaced together."""
@@ -99,6 +104,10 @@ if hasattr(os, "register_at_fork"):
 
 
 @inherit_docs
+@saves(
+    signature_scale_=Saved(above=0, each=True),
+    _described=Saved(kind=(_Described, tuple)),
+)
 class ZeroShotClassifier(ZeroShotPredictor):
     """Base of all methods.
 

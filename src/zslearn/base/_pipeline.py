@@ -23,6 +23,7 @@ from zslearn._utils._array import Array, is_foreign, is_symbolic, move_like, to_
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint, saved_part
 from zslearn._utils._messages import warn_once
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._predictor import WrapsAnother, ZeroShotPredictor
 from zslearn.base._streams import is_streamed, needs_rows
 
@@ -152,6 +153,9 @@ _WRITTEN: dict[str, Callable[[Any, Array], Array]] = {
 
 @inherit_docs
 @saved_part
+@saves(
+    transformers_=Saved(kind=Pipeline, optional=True),
+)
 class ZeroShotPipeline(WrapsAnother, Pipeline):
     """A pipeline whose last step is a zero-shot estimator, and which is one itself.
 

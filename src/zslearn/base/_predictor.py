@@ -29,6 +29,7 @@ from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
 from zslearn._utils._columns import numeric_columns, refuse_dates, refuse_text
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._streams import (
     is_dask,
     is_empty,
@@ -63,6 +64,11 @@ class _NeedsTemperature:
 
 
 @inherit_docs
+@saves(
+    n_features_in_=Saved(kind="int", least=1, counts="n_features", optional=True),
+    feature_names_in_=Saved(kind=np.ndarray, optional=True),
+    seen_classes_=Saved("n_seen", kind="label"),
+)
 class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     """Base of all estimators: predictions by their scorer.
 
@@ -616,6 +622,9 @@ class WrapsAnother(ZeroShotPredictor):
         return self if inner is None else self._around(inner._snapshot())
 
 
+@saves(
+    estimator_=Saved(kind=ZeroShotPredictor),
+)
 class ZeroShotMetaClassifier(MetaEstimatorMixin, WrapsAnother):
     """Base of estimators that fit another zero-shot estimator and predict through it.
 

@@ -30,6 +30,7 @@ from zslearn._solvers._platt import platt_scaling
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._folds import class_folds
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params_except
@@ -52,6 +53,17 @@ LinearModels = tuple[Array, Array]
 
 
 @inherit_docs
+@saves(
+    coef_=Saved("n_outputs", "n_features"),
+    intercept_=Saved("n_outputs"),
+    attributes_=Saved("n_varying", kind="int", least=0),
+    prior_=Saved("n_varying", least=0),
+    slope_=Saved("n_varying"),
+    offset_=Saved("n_varying"),
+    thresholds_=Saved("n_attributes"),
+    _kinds=Saved(kind=list),
+    _seen_binary=Saved("n_seen", "n_varying", kind="bool"),
+)
 class AttributeClassifier(ZeroShotClassifier):
     """Base of methods that predict binary attributes.
 

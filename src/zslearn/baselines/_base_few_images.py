@@ -25,6 +25,7 @@ from zslearn._scoring._scorer import ClassScorer, identical_rows
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import class_means
 from zslearn.base._pipeline import as_zero_shot
@@ -40,6 +41,13 @@ _OF_DESCRIPTIONS = {"estimator", "min_images"}
 
 
 @inherit_docs
+@saves(
+    _seen=Saved("n_seen", kind="label"),
+    class_means_=Saved("n_seen", "n_features"),
+    coef_=Saved("n_seen", "n_columns"),
+    intercept_=Saved("n_seen"),
+    units_=Saved(above=0, each=True),
+)
 class FewImages(ZeroShotMetaClassifier):
     """Base of methods that score by a few labelled images of a class, and by its description.
 

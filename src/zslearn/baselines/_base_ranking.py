@@ -27,6 +27,7 @@ from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._processes import one_blas_thread
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -234,6 +235,13 @@ Seed = int | np.random.RandomState | None
 
 
 @inherit_docs
+@saves(
+    coef_=Saved("n_features", "n_attributes"),
+    mean_=Saved("n_features"),
+    feature_weights_=Saved("n_features"),
+    n_iter_=Saved(kind="int", least=0),
+    validation_scores_=Saved(each=True, finite=False, optional=True),
+)
 class RankingClassifier(ZeroShotClassifier):
     """Base of methods that learn bilinear maps by stochastic descent on a ranking loss.
 

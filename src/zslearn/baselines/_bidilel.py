@@ -58,6 +58,7 @@ from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -383,6 +384,15 @@ def _pull(points: Floats, others: Floats, wanted: Floats, weights: Floats) -> tu
 
 
 @inherit_docs
+@saves(
+    mean_=Saved("n_features"),
+    components_=Saved("n_dims", "n_features"),
+    eigenvalues_=Saved("n_dims"),
+    landmarks_=Saved("n_seen", "n_dims"),
+    distance_scale_=Saved(above=0),
+    _same_within=Saved(least=0),
+    _seen_signatures=Saved("n_seen", "n_attributes"),
+)
 class BiDiLEL(ZeroShotClassifier):
     """Bidirectional latent embedding: projected samples meet landmarks placed by the signatures.
 

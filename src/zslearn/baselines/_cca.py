@@ -29,6 +29,7 @@ from sklearn.utils._param_validation import Interval
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -37,6 +38,13 @@ from zslearn.baselines._spectra import weighted_rows
 
 
 @inherit_docs
+@saves(
+    mean_=Saved("n_features"),
+    signature_mean_=Saved("n_attributes"),
+    feature_weights_=Saved("n_features", "n_dims"),
+    signature_weights_=Saved("n_attributes", "n_dims"),
+    correlations_=Saved("n_dims"),
+)
 class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     """Regularised canonical correlation analysis between features and signatures.
 

@@ -39,6 +39,7 @@ from zslearn._scoring._embedding import for_many_passes
 from zslearn._utils._array import Array, Floats, block_budget, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -270,6 +271,12 @@ def train(
 
 
 @inherit_docs
+@saves(
+    coefs_=Saved(None, None, each=True),
+    intercepts_=Saved(None, each=True),
+    n_iter_=Saved(kind="int", least=0),
+    validation_scores_=Saved(each=True, finite=False, optional=True),
+)
 class CMT(ZeroShotClassifier):
     """Cross-modal transfer: a two-layer network from features to signatures, nearest signature.
 

@@ -41,6 +41,7 @@ from zslearn._scoring._embedding import FeaturePreparation, for_many_passes
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._training import Training
 from zslearn.baselines._cmt import CMT, Network
 from zslearn.signatures._kernels import squared_distances
@@ -52,6 +53,14 @@ _LEAST_VARIANCE = 1e-6
 
 
 @inherit_docs
+@saves(
+    radii_=Saved("n_seen", least=0, optional=True),
+    variances_=Saved("n_seen", above=0, optional=True),
+    shares_=Saved("n_seen", least=0, optional=True),
+    gate_=Saved(),
+    cutoff_=Saved(optional=True),
+    _seen_signatures=Saved("n_seen", "n_attributes"),
+)
 class CMTStar(CMT):
     """CMT*, cross-modal transfer with novelty detection, for the generalized setting.
 

@@ -26,6 +26,7 @@ from sklearn.utils._param_validation import Interval
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -33,6 +34,11 @@ from zslearn.baselines._base_probabilities import linear_scores, seen_path
 
 
 @inherit_docs
+@saves(
+    coef_=Saved("n_seen", "n_features"),
+    intercept_=Saved("n_seen"),
+    seen_signatures_=Saved("n_seen", "n_attributes"),
+)
 class ConSE(ZeroShotClassifier):
     """Average the signatures of the most probable seen classes; compare by the cosine.
 

@@ -25,6 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._utils._array import Array, Floats, move_like, unit_rows
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_moments
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import RowSpectrum, Training
@@ -34,6 +35,11 @@ from zslearn.signatures._kernels import normalized_similarity
 
 
 @inherit_docs
+@saves(
+    coef_=Saved("n_seen", "n_features"),
+    mean_=Saved("n_features"),
+    signatures_=Saved("n_seen", "n_attributes"),
+)
 class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     """Classifiers of the seen classes, summed by the similarity of signatures.
 

@@ -28,6 +28,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -36,6 +37,11 @@ from zslearn.baselines._spectra import ClassRidge
 
 
 @inherit_docs
+@saves(
+    coef_=Saved("n_features", "n_attributes"),
+    mean_=Saved("n_features"),
+    signature_mean_=Saved("n_attributes"),
+)
 class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """Bilinear least squares between features and signatures, in closed form.
 

@@ -33,6 +33,7 @@ from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means, class_squares
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -55,6 +56,20 @@ _ROUNDING = 1e-12
 
 
 @inherit_docs
+@saves(
+    mean_=Saved("n_features"),
+    components_=Saved("n_features", "n_dims", optional=True),
+    std_=Saved("n_dims", above=0),
+    class_means_=Saved("n_seen", "n_dims"),
+    class_log_variances_=Saved("n_seen", "n_dims"),
+    mean_coef_=Saved("n_seen", "n_dims"),
+    variance_coef_=Saved("n_seen", "n_dims"),
+    signatures_=Saved("n_seen", "n_attributes"),
+    _kernel_mean=Saved("n_seen"),
+    adapted_classes_=Saved("n_adapted", kind="label", optional=True),
+    adapted_means_=Saved("n_adapted", "n_dims", optional=True),
+    adapted_variances_=Saved("n_adapted", "n_dims", above=0, optional=True),
+)
 class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """Gaussian class densities whose means and variances are regressed from signatures.
 

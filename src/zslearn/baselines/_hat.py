@@ -41,6 +41,7 @@ from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -52,6 +53,12 @@ from zslearn.signatures._kernels import squared_distances
 
 
 @saved_part
+@saves(
+    members=Saved(None, kind="int", least=0, each=True),
+    parents=Saved("n_nodes", kind="int"),
+    by_name=Saved(kind=dict),
+    of_class=Saved("n_seen", kind="int", least=0),
+)
 class Nodes:
     """Inner nodes under which at least two seen classes lie, from the root down.
 
@@ -166,6 +173,19 @@ def _solve_node(training: Training, penalties: list[float]) -> Iterator[tuple[Ar
 
 
 @inherit_docs
+@saves(
+    coef_=Saved("n_features", "n_outputs"),
+    intercept_=Saved("n_outputs"),
+    nodes_=Saved(None, kind="label", each=True),
+    node_parents_=Saved("n_nodes", kind="int"),
+    hierarchy_built_=Saved(kind=bool),
+    thresholds_=Saved("n_attributes"),
+    _nodes=Saved(kind=Nodes),
+    _nodes__of_class=Saved("n_seen", kind="int"),
+    _tree=Saved(kind=ClassTree, optional=True),
+    _kind=Saved(kind=str, optional=True),
+    _seen_signatures=Saved("n_seen", "n_attributes"),
+)
 class HAT(ZeroShotClassifier):
     """Attribute classifiers at the nodes of a class hierarchy, transferred down its paths.
 

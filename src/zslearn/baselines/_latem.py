@@ -22,6 +22,7 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._jit import jit, jit_inner
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._training import Training
 from zslearn.baselines._base_ranking import (
     AnyFloats,
@@ -138,6 +139,9 @@ class LatentDescent(Descent):
 
 
 @inherit_docs
+@saves(
+    coef_=Saved("n_maps", "n_features", "n_attributes"),
+)
 class LatEm(RankingClassifier):
     """The best of several bilinear maps, learned by ranking against random negatives.
 

@@ -33,6 +33,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import Moments
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import RowSpectrum, Training
@@ -42,6 +43,13 @@ from zslearn.baselines._spectra import ClassRidge, weighted_rows
 
 
 @inherit_docs
+@saves(
+    coef_=Saved("n_attributes", "n_reduced"),
+    mean_=Saved("n_reduced"),
+    signature_mean_=Saved("n_attributes"),
+    reduction_=Saved("n_features", "n_reduced", optional=True),
+    alpha_=Saved(least=0),
+)
 class SAE(AcceptsSampleWeight, ZeroShotClassifier):
     """A linear autoencoder whose code is the signature, in closed form.
 

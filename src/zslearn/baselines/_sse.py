@@ -58,6 +58,7 @@ from zslearn._utils._array import (
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._jit import jit, jit_inner
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -393,6 +394,16 @@ def _step_in_v(
 
 
 @inherit_docs
+@saves(
+    coef_=Saved("n_features"),
+    feature_scale_=Saved(above=0),
+    references_=Saved("n_seen", "n_features"),
+    patterns_=Saved("n_seen", "n_seen"),
+    history_=Saved(each=True, finite=False),
+    objective_=Saved(finite=False),
+    n_iter_=Saved(kind="int", least=0),
+    _seen_signatures=Saved("n_seen", "n_attributes"),
+)
 class SSE(ZeroShotClassifier):
     """Semantic similarity embedding: classes and images as mixtures of the seen classes.
 

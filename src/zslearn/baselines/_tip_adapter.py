@@ -20,10 +20,15 @@ from sklearn.utils._param_validation import Interval
 from zslearn._utils._array import Array, Floats, block_budget, move_like
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.baselines._base_few_images import FewImages
 
 
 @inherit_docs
+@saves(
+    cache_=Saved("n_images", "n_features"),
+    shares_=Saved("n_images", "n_columns"),
+)
 class TipAdapter(FewImages):
     """Nearness to the images of a class, plus the score of its description.
 

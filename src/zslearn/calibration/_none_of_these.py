@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._predictor import _inner_has
 from zslearn.calibration._folds import FoldScores
 from zslearn.calibration._thresholds import (
@@ -32,6 +33,19 @@ from zslearn.signatures._table import SignatureTable, label_kind, sample_labels
 
 
 @inherit_docs
+@saves(
+    temperature_=Saved(above=0),
+    threshold_=Saved(keys=("seen", "described"), finite=False),
+    none_label_=Saved(kind=(str, Real), optional=True),
+    false_alarm_rate_=Saved(finite=False),
+    false_alarm_interval_=Saved(each=True, finite=False),
+    false_alarm_rates_=Saved(keys=("seen", "described"), finite=False),
+    detection_rate_=Saved(finite=False),
+    detection_interval_=Saved(each=True, finite=False),
+    auroc_=Saved(finite=False),
+    false_alarm_curve_=Saved("n_points"),
+    detection_curve_=Saved("n_points"),
+)
 class NoneOfThese(HeldOutCalibration):
     r"""Predict "none of these" where no described class fits well enough.
 

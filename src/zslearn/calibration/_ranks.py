@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
+from zslearn._utils._saved import Saved, saves
 from zslearn.calibration._folds import FoldScores
 from zslearn.calibration._sets import PredictsSets
 from zslearn.calibration._thresholds import (
@@ -139,6 +140,15 @@ class RankPrediction(NamedTuple):
 
 
 @inherit_docs
+@saves(
+    temperature_=Saved(above=0),
+    parents_=Saved(kind=dict),
+    threshold_=Saved(keys=("seen", "described"), finite=False),
+    right_rate_=Saved(finite=False),
+    right_interval_=Saved(each=True, finite=False),
+    mean_depth_=Saved(finite=False),
+    held_out_=Saved(kind=HeldOut),
+)
 class RankPredictor(PredictsSets):
     r"""Name the deepest node of a class hierarchy that is sure enough.
 

@@ -18,6 +18,7 @@ from zslearn._scoring._scorer import find_classes, is_among
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import warn_user
+from zslearn._utils._saved import Saved, saves
 from zslearn.calibration._folds import FoldScores
 from zslearn.calibration._thresholds import (
     HeldOut,
@@ -30,6 +31,9 @@ from zslearn.calibration._thresholds import (
     share_outside,
     thresholds_at,
 )
+
+# Candidates that have a threshold of their own.
+_KINDS = ("seen", "described", "alone")
 
 
 @inherit_docs
@@ -106,6 +110,14 @@ class PredictsSets(HeldOutCalibration):
 
 
 @inherit_docs
+@saves(
+    temperature_=Saved(above=0),
+    threshold_=Saved(keys=_KINDS, finite=False),
+    coverage_=Saved(keys=_KINDS, finite=False),
+    coverage_interval_=Saved(kind=tuple, keys=_KINDS, finite=False),
+    class_coverage_=Saved("n_seen", keys=_KINDS, finite=False),
+    held_out_=Saved(kind=HeldOut, keys=_KINDS),
+)
 class PredictionSets(PredictsSets):
     r"""Predict sets of classes that hold the true one in a promised share of cases.
 
@@ -214,7 +226,7 @@ class PredictionSets(PredictsSets):
             yield odds, odds >= np.minimum(own, odds.max(axis=1, keepdims=True))
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
-        parts: dict[str, list[HeldOut]] = {"seen": [], "described": [], "alone": []}
+        parts: dict[str, list[HeldOut]] = {name: [] for name in _KINDS}
         for fold, temperature in zip(folds, fold_temperatures(folds), strict=True):
             for name, part in _looked_at(fold, temperature):
                 parts[name].append(part)

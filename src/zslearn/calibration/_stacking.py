@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._predictor import _inner_has
@@ -21,6 +22,12 @@ from zslearn.calibration._thresholds import HeldOutCalibration
 
 
 @inherit_docs
+@saves(
+    bias_=Saved(),
+    fold_biases_=Saved("n_folds", finite=False),
+    fold_temperatures_=Saved(None, finite=False),
+    refit_time_=Saved(least=0),
+)
 class CalibratedStacking(HeldOutCalibration):
     r"""Lower the scores of the seen classes by a factor (the paper's eGZSLPredictCalib).
 

@@ -26,6 +26,7 @@ from zslearn._utils._array import Floats, block_budget, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._predictor import ZeroShotMetaClassifier
@@ -42,6 +43,12 @@ _TABLES = 6
 
 @saved_part
 @dataclass(frozen=True, eq=False)
+@saves(
+    values=Saved("n_images"),
+    classes=Saved("n_images", kind="int", least=0),
+    described=Saved("n_images", kind="bool"),
+    as_described=Saved("n_images", kind="bool"),
+)
 class HeldOut:
     """Values of images that were held out, which a threshold cuts.
 
@@ -229,6 +236,9 @@ def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
 
 
 @inherit_docs
+@saves(
+    temperature_=Saved(above=0, optional=True),
+)
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Fits an estimator, and has it score left-out classes in folds; a subclass looks at those.
 

@@ -31,6 +31,7 @@ from zslearn._utils._array import Array, Floats, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_user
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._predictor import ZeroShotMetaClassifier
@@ -45,6 +46,11 @@ _SPARSE = 17
 
 
 @saved_part
+@saves(
+    trust=Saved(least=0),
+    before=Saved(),
+    after=Saved(),
+)
 class TrustChoice(NamedTuple):
     """The trust that left-out classes chose, 0 for none, and their score without and with it."""
 
@@ -55,6 +61,16 @@ class TrustChoice(NamedTuple):
 
 @saved_part
 @dataclass(frozen=True, eq=False)
+@saves(
+    accepted=Saved(kind=bool),
+    trust=Saved(least=0),
+    score_before=Saved(optional=True),
+    score_after=Saved(optional=True),
+    n_samples=Saved(kind="int", least=0),
+    unexplained=Saved(optional=True),
+    moved=Saved(kind=pd.Series),
+    proportions=Saved(kind=pd.Series),
+)
 class Adaptation:
     """What images without labels did to a model.
 
@@ -239,6 +255,12 @@ _FEWEST_CLASSES = 10
 
 
 @inherit_docs
+@saves(
+    unlabelled_choices_=Saved(kind=TrustChoice, some_keys=("alone", "all")),
+    adapted_from_=Saved(kind=ZeroShotMetaClassifier, optional=True),
+    adaptation_=Saved(kind=Adaptation, optional=True),
+    _moved=Saved(kind=pd.DataFrame),
+)
 class Adapted(ZeroShotMetaClassifier):
     r"""Move the exemplars of a method to images without labels, where left-out classes gain by it.
 

@@ -44,6 +44,7 @@ from zslearn._utils._files import (
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters, is_share
 from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
 from zslearn.base._predictor import ZeroShotMetaClassifier
@@ -656,6 +657,20 @@ def _value_beyond(estimator: Any, name: str, values: Sequence[Any], edge: Edge) 
 
 
 @inherit_docs
+@saves(
+    best_index_=Saved(kind="int", least=0),
+    best_params_=Saved(kind=dict),
+    best_score_=Saved(finite=False),
+    bias_=Saved(),
+    temperature_=Saved(above=0, optional=True),
+    cv_results_=Saved(kind=dict, finite=False),
+    edges_=Saved(kind=dict),
+    n_extensions_=Saved(kind="int", least=0),
+    n_read_fits_=Saved(kind="int", least=0),
+    n_splits_=Saved(kind="int", least=0),
+    refit_time_=Saved(least=0),
+    reused_time_=Saved(least=0),
+)
 class ZeroShotSearchCV(ZeroShotMetaClassifier):
     """Choose hyper-parameters on classes that were left out of training, then fit on all.
 

@@ -47,6 +47,7 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.networks._torch_training import (
     CONSTRAINTS,
@@ -174,6 +175,11 @@ def adam(torch: ModuleType, groups: list[dict[str, Any]], learning_rate: float) 
     return torch.optim.Adam(groups, lr=learning_rate, betas=_BETAS, fused=on_gpu, capturable=on_gpu)
 
 
+@saves(
+    weights_=Saved(None, ..., each=True),
+    lowest_=Saved("n_features"),
+    width_=Saved("n_features", least=0),
+)
 class AdversarialGenerator(BaseEstimator):
     """Base of generators that are trained against a critic.
 

@@ -29,6 +29,7 @@ from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._training import Training
 from zslearn.networks import _torch_training as networks
 from zslearn.networks._torch_training import (
@@ -187,6 +188,15 @@ _PENALTIES = [3e-3, 1e-3, 5e-4, 2e-4, 1e-4]
 
 
 @inherit_docs
+@saves(
+    encoder_=Saved(None, ..., each=True),
+    signature_encoder_=Saved(None, ..., each=True),
+    decoders_=Saved(kind=list, each=True),
+    feature_min_=Saved("n_features"),
+    feature_range_=Saved("n_features"),
+    seen_latents_=Saved("n_seen", "n_latents", "n_dims"),
+    latent_seed_=Saved(kind="int", least=0),
+)
 class CADAVAE(ScheduledMethod):
     """Aligned variational autoencoders of features and signatures, and a softmax on latents.
 

@@ -21,6 +21,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._utils._array import Array, Floats, unit_rows
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._training import Training
 from zslearn.networks import _torch_training as networks
 from zslearn.networks._torch_training import DeviceRows, ScheduledMethod, Tensor, linear, relu
@@ -83,6 +84,11 @@ def loss(
 
 
 @inherit_docs
+@saves(
+    weights_=Saved(None, ..., each=True),
+    moments_=Saved(kind=object, each=True),
+    rectify_=Saved(kind=bool),
+)
 class ClassNorm(ScheduledMethod):
     """Class normalisation: a three-layer network makes prototypes of signatures; cosine.
 

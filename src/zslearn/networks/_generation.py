@@ -36,6 +36,7 @@ from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint, saved_part
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import class_means, deviation_blocks, mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier
@@ -48,6 +49,12 @@ from zslearn.signatures._table import SignatureTable
 
 # Defaults: by leaving out seen classes of CUB, `gamma` and `alpha` with the nearest mean; any
 # `shrinkage` from 0.03 to 0.3 gives the same there.
+@saves(
+    mean_=Saved("n_features"),
+    coef_=Saved("n_seen", "n_features"),
+    root_=Saved(None, "n_features"),
+    signatures_=Saved("n_seen", "n_attributes"),
+)
 class GaussianGenerator(BaseEstimator):
     """Draw features from a Gaussian whose mean is regressed on the signature.
 
@@ -191,6 +198,13 @@ class GaussianGenerator(BaseEstimator):
 
 
 @inherit_docs
+@saves(
+    generator_=Saved(kind=BaseEstimator),
+    X_=Saved("n_samples", "n_features"),
+    y_=Saved("n_samples", kind="int", least=0),
+    seed_=Saved(kind="int", least=0),
+    estimator_=Saved(kind=BaseEstimator, optional=True),
+)
 class GeneratedFeatures(ZeroShotClassifier):
     """Generate features for the unseen classes, then train a classifier on all classes.
 
@@ -450,6 +464,10 @@ class GeneratedFeatures(ZeroShotClassifier):
 
 
 @saved_part
+@saves(
+    table=Saved(kind=SignatureTable),
+    estimator=Saved(kind=ZeroShotClassifier),
+)
 class _DescribedByMethod(NamedTuple):
     """Classes and the method that learned from their features, replaced together."""
 

@@ -40,6 +40,7 @@ from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, name_some, warn_user
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -279,6 +280,12 @@ def _dense_tensor(numbers: NDArray[Any], dtype: Any) -> Tensor:
 
 
 @saved_part
+@saves(
+    weight=Saved("n_in", "n_out"),
+    intercept=Saved("n_out", optional=True),
+    mix=Saved(None, optional=True),
+    before=Saved(kind=bool),
+)
 class Layer(NamedTuple):
     """What is learned of a layer; layers may share a mix."""
 
@@ -371,6 +378,21 @@ def _normalized(rows: Array) -> Array:
 
 
 @inherit_docs
+@saves(
+    weights_=Saved(None, None, each=True),
+    intercepts_=Saved(None, each=True, optional=True),
+    distance_weights_=Saved(None, None, optional=True),
+    loss_curve_=Saved(None, finite=False),
+    n_iter_=Saved(kind="int", least=0),
+    n_nodes_=Saved(kind="int", least=1),
+    hierarchy_built_=Saved(kind=bool),
+    _layers=Saved(kind=Layer, each=True),
+    _parents=Saved(kind=dict),
+    _known_labels=Saved(kind=list),
+    _known_signatures=Saved("n_known", "n_attributes"),
+    _seen_signatures=Saved("n_seen", "n_attributes"),
+    _intercepts_given=Saved(kind=bool),
+)
 class GraphMethod(NetworkMethod):
     """Base of GCNZ, SGCN and DGP, which say what their layers are.
 

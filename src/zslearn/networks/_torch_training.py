@@ -27,6 +27,7 @@ from zslearn._utils._array import Array, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params_except
@@ -221,6 +222,10 @@ class NetworkMethod(ZeroShotClassifier):
 
 
 @inherit_docs
+@saves(
+    loss_curve_=Saved(None, finite=False),
+    n_iter_=Saved(kind="int", least=0),
+)
 class ScheduledMethod(NetworkMethod):
     """Base of methods whose training follows a schedule over `max_iter` and may end before.
 

@@ -2,8 +2,10 @@
 
 safetensors checks that types are of a closed list, that sizes follow from shapes, and that arrays
 lie one after another without gap or overlap to the last byte, before memory is taken for any of
-them. What is ours: the text, which stands in the metadata under "zslearn"; a digest of the whole
-file, with its own 64 digits written as zeros; and a limit on memory before anything is read.
+them. zslearn adds the text, which is the metadata entry "zslearn", and a limit on memory before
+anything is read. The text holds a digest of itself, with the digits left out, and of the name,
+type, shape and bytes of every array. There is one entry because safetensors writes several in any
+order, and the same model is to give the same file.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +34,6 @@ DTYPES = {
     **{f"I{8 * n}": np.dtype(f"<i{n}") for n in (1, 2, 4, 8)},
     **{f"F{8 * n}": np.dtype(f"<f{n}") for n in (2, 4, 8)},
 }
-# How every file begins after the length of its header: the text is JSON within JSON, and its
-# first key is the digest.
-_START = b'{"__metadata__":{"zslearn":"{\\"sha256\\":\\"'
-_NO_DIGEST = b"0" * 64
 # Bytes of a header at most; readers of safetensors take up to 100 MB.
 _MAX_HEADER = 64 * 2**20
 # Texts of JSON become objects of Python, which take more memory than their text.
@@ -61,9 +59,8 @@ class OpenFile(NamedTuple):
 
     content: dict[str, Any]
     sha256: str
+    text: str
     tensors: Any
-    file: BinaryIO
-    header: bytes
     budget: Budget
 
     def arrays(self) -> dict[str, dict[str, Any]]:
@@ -79,19 +76,15 @@ class OpenFile(NamedTuple):
 
     def read_arrays(self) -> dict[str, NDArray[Any]]:
         """Every array by name, after the digest was compared."""
-        at = 8 + len(_START)
-        digest = hashlib.sha256(self.header[:at] + _NO_DIGEST + self.header[at + 64 :])
-        while block := self.file.read(1 << 20):
-            digest.update(block)
-        if digest.hexdigest() != self.sha256:
-            raise BadContentError(
-                "its checksum does not match: it was damaged or changed after it was written"
-            )
         for said in self.arrays().values():
             # An empty array takes nothing, whatever its other axes; what is made of it may.
             n_numbers = math.prod(max(n, 1) for n in said["shape"])
             self.budget.check(n_numbers * np.dtype(said["dtype"]).itemsize)
         arrays = {name: self.tensors.get_tensor(name) for name in self.arrays()}
+        if _digest(self.text.replace(self.sha256, "", 1), arrays) != self.sha256:
+            raise BadContentError(
+                "its checksum does not match: it was damaged or changed after it was written"
+            )
         for name, array in arrays.items():
             # A boolean is a byte of 0 or 1; others would count as neither or both.
             if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
@@ -101,20 +94,26 @@ class OpenFile(NamedTuple):
 
 def write_file(path: Path, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a file, whole or not at all; arrays are C-contiguous, of the types in `DTYPES`."""
-    text = json.dumps(
-        {"sha256": _NO_DIGEST.decode(), **content}, allow_nan=False, separators=(",", ":")
-    )
+    text = json.dumps({"sha256": "", **content}, allow_nan=False, separators=(",", ":"))
     if len(text) > _MAX_HEADER // 2:
         raise ValueError(
             f"The header of the model file would take more than {_MAX_HEADER >> 21} MiB: give "
             "large lists as arrays in extras=, not in about=."
         )
+    # The digest is the first key, so that the first match is the right one.
+    text = text.replace('"sha256":""', f'"sha256":"{_digest(text, arrays)}"', 1)
     with replacing(path) as temporary:
         save_file(dict(arrays), temporary, metadata={"zslearn": text})
-        with open(temporary, "r+b") as file:
-            digest = hashlib.file_digest(file, "sha256")
-            file.seek(8 + len(_START))
-            file.write(digest.hexdigest().encode())
+
+
+def _digest(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 of a text without its digest, and of all arrays by name."""
+    digest = hashlib.sha256(text.encode())
+    for name, array in sorted(arrays.items()):
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        digest.update(f"\n{name!r} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 @contextmanager
@@ -132,18 +131,15 @@ def open_file(path: Path) -> Iterator[OpenFile]:
         if length > _MAX_HEADER:
             raise BadContentError(f"its header takes more than {_MAX_HEADER >> 20} MiB")
         budget.check(size + _MEMORY_PER_BYTE * length)
-        header = start + file.read(length)
-        if not header[8:].startswith(_START):
-            raise BadContentError(
-                "it is no model file: its header does not begin as zslearn writes it"
-            )
-        with _opened(path) as tensors:
-            metadata = tensors.metadata()
-            if metadata.keys() != {"zslearn"}:
-                raise BadContentError("its header has other metadata than zslearn's")
-            content = read_json(metadata["zslearn"], "its description")
-            # Its first bytes say that it is an object with a digest.
-            yield OpenFile(content, str(content.pop("sha256")), tensors, file, header, budget)
+    with _opened(path) as tensors:
+        metadata = tensors.metadata() or {}
+        if metadata.keys() != {"zslearn"}:
+            raise BadContentError("it is no model file: its metadata are not those of zslearn")
+        text = metadata["zslearn"]
+        content = read_json(text, "its description")
+        if not isinstance(content, dict):
+            raise BadContentError("its description is no object in JSON")
+        yield OpenFile(content, str(content.pop("sha256", "")), text, tensors, budget)
 
 
 def _opened(path: Path) -> Any:

@@ -18,6 +18,7 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._columns import SCALINGS
 from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
+from zslearn._utils._saved import declared, state_problem
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.datasets._files import Budget, FileLimitError
 from zslearn.persistence._container import BadContentError
@@ -175,29 +176,9 @@ def _probe(model: Any, n_classes: int, budget: Budget) -> None:
         raise BadContentError("it gives no proper scores")
 
 
-#: What the library's estimators learn in which NaN or infinity may stand: notes on how they were
-#: made. In all else it would spoil predictions. (Hyper-parameters are checked by themselves.)
-_MAY_BE_NAN = frozenset(
-    {
-        "arrays",  # of signatures: rows of classes that lack a view, see `_check_arrays`
-        *("auroc_", "best_score_", "class_coverage_", "coverage_", "coverage_interval_"),
-        *("cv_results_", "detection_interval_", "detection_rate_"),
-        *("false_alarm_interval_", "false_alarm_rate_", "false_alarm_rates_", "fold_biases_"),
-        *("fold_temperatures_", "history_", "loss_curve_", "mean_depth_", "right_interval_"),
-        *("right_rate_", "threshold_"),  # a threshold of −∞ rejects nothing
-    }
-)
-#: Attributes of any class, or of one, that are added to rows or multiply them. With another axis, n
-#: numbers of a file would become n² of them in a trial.
-_VECTORS = frozenset(
-    {
-        *("_kernel_mean", "_y_train_mean", "_y_train_std", "feature_min_", "feature_range_"),
-        *("intercept", "intercept_", "intercepts_", "lowest_", "mean_", "offset", "offset_"),
-        *("scale_", "signature_mean_", "slope_", "std_", "thresholds_", "width_", "within_std_"),
-        *("CMTStar.radii_", "CMTStar.variances_", "DAP.prior_", "IAP.prior_", "Layer.mix"),
-        *("GaussianEXEM.center_", "Projection.mean"),
-    }
-)
+#: Attributes of scikit-learn's classes that are added to rows or multiply them. With another axis,
+#: n numbers of a file would become n² of them in a trial.
+_SKLEARN_VECTORS = ("_y_train_mean", "_y_train_std", "intercept_", "mean_", "scale_")
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SCALARS = frozenset(
     {
@@ -416,10 +397,11 @@ class Decoder:
             not parts[0].keys() <= known or parts[1].keys() & known
         ):
             raise BadContentError(f"its {cls.__name__} has no proper attributes")
-        own = said.startswith("zslearn.")
+        own, saved = said.startswith("zslearn."), declared(cls)
         state = {name: self.decode(item) for name, item in parts[0].items()}
         for name, item in parts[1].items():
-            state[name] = self.decode(item, finite=own and name not in _MAY_BE_NAN)
+            finite = saved[name].finite if name in saved else own
+            state[name] = self.decode(item, finite=finite)
         _refuse_attributes(said, state)
         try:
             value = make(cls, state)
@@ -428,6 +410,10 @@ class Decoder:
         except Exception as error:
             reason = plain(error, 300).rstrip(".") or type(error).__name__
             raise BadContentError(f"its {cls.__name__} cannot be: {reason}") from error
+        learned = {name: state[name] for name in parts[1]}
+        problem = state_problem(value, learned) if learned and saved else None
+        if problem is not None:
+            raise BadContentError(f"its {cls.__name__} does not hold together: {problem}")
         check_part(value)
         self._objects.append((value, self._n_held - before))
         return value
@@ -438,9 +424,8 @@ def _refuse_attributes(name: str, state: dict[str, Any]) -> None:
     package, cls = name.partition(".")[0], name.rpartition(".")[2]
     if package == "sklearn" and any(isinstance(v, types.FunctionType) for v in state.values()):
         raise BadContentError(f"its {cls} has a function as an attribute")
-    for attribute, value in state.items() if package in ("zslearn", "sklearn") else ():
-        is_vector = not _VECTORS.isdisjoint((attribute, f"{cls}.{attribute}"))
-        if is_vector and not _are_vectors(value):
+    for attribute in _SKLEARN_VECTORS if package == "sklearn" else ():
+        if attribute in state and not _are_vectors(state[attribute]):
             raise BadContentError(f"its {cls} has no vector as {attribute}")
     for place in LEFT_OUT.get(name, ()):
         if state.get(place) is not None:

@@ -71,7 +71,7 @@ def _table(model: Any) -> SignatureTable | None:
 
 #: Number of the format. It rises when a reader of the last number could not read a file, or would
 #: read it wrongly; not for a new hyper-parameter, whose default means what was before.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def _check_format(content: dict[str, Any]) -> None:
@@ -80,10 +80,11 @@ def _check_format(content: dict[str, Any]) -> None:
     if type(number) is not int or number < 1 or not isinstance(library, str):
         raise BadContentError("its description names no version")
     if number != FORMAT_VERSION:
+        advice = "Update zslearn, or fit" if number > FORMAT_VERSION else "Fit"
         raise BadContentError(
             f"it was saved by zslearn {plain(library, 40)} in version {number} of the format, and "
-            f"this is zslearn {__version__}, which reads {FORMAT_VERSION}. Update zslearn, or save "
-            "the model again"
+            f"this is zslearn {__version__}, which reads version {FORMAT_VERSION}. {advice} and "
+            "save the model again with this version"
         )
 
 
@@ -254,8 +255,9 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
         import_optional("torch", f"load with device={device!r}").empty(0, device=device)
     with _errors_named(path), open_file(Path(path)) as container:
         content = _content(container)
+        arrays = container.read_arrays()
         _warn_of_versions(content, path)
-        decoder = Decoder(container.read_arrays(), container.budget, device)
+        decoder = Decoder(arrays, container.budget, device)
         model = decoder.decode(content["model"])
         extras = _read_extras(decoder, content["extras"])
         if decoder.unused:

@@ -33,6 +33,7 @@ from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some, warn_user
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_means
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._streams import is_streamed, stream_samples
@@ -46,6 +47,7 @@ from zslearn.synthesis._exemplars import (
     Exemplars,
     ExemplarSpaces,
     KernelRegressor,
+    Projection,
     learn_exemplars,
 )
 
@@ -55,6 +57,10 @@ _ROUNDING = 1e-12
 
 @saved_part
 @dataclass(frozen=True, eq=False)
+@saves(
+    matrix=Saved("n_features", "n_dims"),
+    offset=Saved("n_dims"),
+)
 class Whitening:
     r"""A map from features to whitened ones of unit norm.
 
@@ -102,6 +108,11 @@ def _keeps_no_samples(model: EXEM) -> bool:
     return True
 
 
+@saves(
+    statistics_=Saved(kind=ClassStatistics, optional=True),
+    statistics___means=Saved("n_seen", "n_features", optional=True),
+    _table_so_far=Saved(kind=SignatureTable, optional=True),
+)
 class LearnsFromStatistics(ZeroShotClassifier):
     """Base of what learns from statistics, all or a block at a time; it has a method `_learn`."""
 
@@ -278,6 +289,19 @@ def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
 
 
 @inherit_docs
+@saves(
+    mean_=Saved("n_projected"),
+    components_=Saved("n_dims", "n_projected", optional=True),
+    exemplars_=Saved("n_seen", "n_dims"),
+    within_std_=Saved("n_dims", above=0, optional=True),
+    regressor_=Saved(kind=object),
+    estimator_=Saved(kind=ZeroShotClassifier, optional=True),
+    _projection=Saved(kind=Projection),
+    _projection__exemplars=Saved("n_seen", "n_dims"),
+    _exemplars=Saved(kind=Exemplars),
+    _whitening=Saved(kind=Whitening, optional=True),
+    _whitening__matrix=Saved("n_features", "n_projected"),
+)
 class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
     """Predict the exemplar of each class from its signature; compare samples with it.
 

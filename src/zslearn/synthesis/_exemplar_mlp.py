@@ -16,9 +16,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zslearn._utils._array import Floats
 from zslearn._utils._optional import import_optional
+from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 
 
+@saves(
+    coefs_=Saved(None, None, each=True),
+    loss_curve_=Saved(None, finite=False),
+    n_features_in_=Saved(kind="int", least=1),
+    _one_output=Saved(kind=bool),
+)
 class ExemplarMLP(RegressorMixin, BaseEstimator):
     r"""Two-layer perceptron from signatures to exemplars (the paper's eqMLP).
 

@@ -20,7 +20,7 @@ import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr, nu_svr_path, nu_svr_paths
@@ -28,6 +28,7 @@ from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
 from zslearn._utils._files import cached_results, caches_fits, saved_part
 from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_squares
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -59,6 +60,11 @@ _OF_EXEMPLARS = (
 
 @saved_part
 @dataclass(frozen=True, eq=False)
+@saves(
+    mean=Saved("n_features"),
+    components=Saved("n_dims", "n_features", optional=True),
+    exemplars=Saved("n_seen", "n_dims"),
+)
 class Projection:
     """Principal components of the samples, and the real exemplars along them."""
 
@@ -156,6 +162,11 @@ class ExemplarSpaces:
 
 
 @saved_part
+@saves(
+    seen=Saved("n_seen", kind="signatures"),
+    gamma=Saved(above=0),
+    _latest=Saved(kind=object, each=True),
+)
 class SharedKernel:
     """RBF kernel between any classes and the seen ones; the last two that were made are kept.
 
@@ -182,6 +193,14 @@ class SharedKernel:
 
 
 @saved_part
+@saves(
+    kernel=Saved(kind=SharedKernel),
+    kernel__seen=Saved("n_seen", kind="signatures"),
+    coef=Saved("n_seen", "n_dims"),
+    intercept=Saved("n_dims"),
+    violation=Saved("n_dims", optional=True),
+    n_iter=Saved("n_dims", kind="int", optional=True),
+)
 class KernelRegressor:
     """k(a)ᵀβ + b of each dimension, where it was solved: ν-SVRs, certified, or kernel ridge."""
 
@@ -232,6 +251,12 @@ class KernelRegressor:
 
 
 @saved_part
+@saves(
+    estimator=Saved(kind=BaseEstimator),
+    gamma=Saved(above=0, optional=True),
+    signatures=Saved("n_seen", kind="signatures"),
+    n_dims=Saved(kind="int", least=1),
+)
 class SignatureRegressor:
     """Any regressor over signatures; over their RBF kernel where its `kernel` is "precomputed"."""
 
@@ -291,6 +316,13 @@ def _gaussian_process(gamma: float, random_state: Any) -> Any:
 
 @saved_part
 @dataclass(frozen=True, eq=False)
+@saves(
+    projection=Saved(kind=Projection),
+    regressor=Saved(kind=object),
+    regressor__signatures=Saved("n_seen", kind="signatures"),
+    projection__exemplars=Saved("n_seen", "n_dims"),
+    held_out=Saved(kind=tuple, optional=True),
+)
 class Exemplars:
     """Real exemplars of the seen classes, and what predicts those of any class."""
 

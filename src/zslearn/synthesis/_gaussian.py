@@ -59,6 +59,7 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_once
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._streams import is_empty, is_streamed, needs_rows, read_blocks
@@ -80,6 +81,7 @@ from zslearn.signatures._table import SignatureTable, labels_like, sample_labels
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._exem import LearnsFromStatistics
 from zslearn.synthesis._gaussian_process import (
+    Beyond,
     ClassGaussians,
     ClassProcess,
     LayeredKernel,
@@ -142,6 +144,11 @@ def unseen_odds_of(
 
 
 @saved_part
+@saves(
+    labels=Saved("n_classes", kind="label"),
+    counts=Saved("n_classes", above=0),
+    means=Saved("n_classes", "n_dims"),
+)
 class ClassExamples(NamedTuple):
     """Samples of some classes in the whitened space: what they count, and their mean."""
 
@@ -166,6 +173,12 @@ _TESTED_EVERY = 5
 
 
 @saved_part
+@saves(
+    scaled=Saved("n_images", "n_features"),
+    units=Saved("n_images", 1, above=0),
+    y=Saved("n_images", kind="int", least=0),
+    weights=Saved("n_images", above=0, optional=True),
+)
 class KeptImages(NamedTuple):
     """Prepared features of training images, ordered by class and content, to try adapting on.
 
@@ -381,6 +394,46 @@ _LEFT_OUT = 3
 
 
 @inherit_docs
+@saves(
+    matrix_=Saved("n_features", "n_columns"),
+    offset_=Saved("n_columns"),
+    norm_=Saved(above=0, optional=True),
+    center_=Saved("n_dims"),
+    exemplars_=Saved("n_seen", "n_dims"),
+    seen_means_=Saved("n_seen", "n_dims"),
+    seen_variances_=Saved("n_seen", "n_dims", least=0),
+    signal_variances_=Saved("n_dims", least=0),
+    stated_variances_=Saved("n_dims", least=0),
+    found_variances_=Saved("n_dims", least=0),
+    variance_ratio_=Saved("n_dims", least=0),
+    axis_weights_=Saved("n_dims", above=0),
+    gamma_=Saved(above=0),
+    alpha_=Saved(above=0),
+    view_weights_=Saved("n_views", least=0, optional=True),
+    log_evidence_=Saved(),
+    loo_error_=Saved(least=0),
+    temperature_=Saved(above=0),
+    unseen_odds_=Saved(above=0, optional=True),
+    _choices=Saved(kind=TrustChoice, some_keys=("alone", "all"), optional=True),
+    _kept=Saved(kind=KeptImages, optional=True),
+    _kept__scaled=Saved("n_kept", "n_features"),
+    adapted_from_=Saved(kind=ZeroShotClassifier, optional=True),
+    adaptation_=Saved(kind=Adaptation, optional=True),
+    _process=Saved(kind=ClassProcess),
+    _process__coef=Saved("n_seen", "n_dims"),
+    _prior=Saved(kind=ClassGaussians),
+    _prior__means=Saved("n_seen", "n_dims"),
+    _few=Saved("n_seen", kind="bool"),
+    _examples=Saved(kind=ClassExamples),
+    _examples__means=Saved("n_examples", "n_dims"),
+    _unlabelled=Saved(kind=ClassExamples),
+    _unlabelled__means=Saved("n_unlabelled", "n_dims"),
+    _centered=Saved(kind=ClassExamples),
+    _centered__means=Saved("n_centered", "n_features"),
+    _undescribed=Saved("n_undescribed", kind="label"),
+    _beyond=Saved(kind=Beyond, optional=True),
+    _beyond__center=Saved("n_features"),
+)
 class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     r"""Gaussian exemplars: predict the mean of each class, and how sure that prediction is.
 

@@ -49,6 +49,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Array, Floats, move_like, scaled_rows, unit_rows
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._training import Training
 from zslearn.signatures._kernels import median_distance, rbf_similarity
@@ -78,6 +79,11 @@ class WhitenedSpace:
 
 
 @saved_part
+@saves(
+    center=Saved("n_features"),
+    signal=Saved(least=0),
+    _products=Saved("n_features", "n_features"),
+)
 class Beyond:
     """Whitened directions that are orthogonal to all class means, where a further class may lie.
 
@@ -228,6 +234,10 @@ _NEWTON_STEPS = 8
 
 
 @saved_part
+@saves(
+    seen=Saved("n_seen", kind="signatures"),
+    gamma=Saved(above=0),
+)
 class SignatureKernel:
     """RBF kernel between the seen classes."""
 
@@ -260,6 +270,14 @@ class SignatureKernel:
 
 
 @saved_part
+@saves(
+    below=Saved(kind=SignatureKernel),
+    below__seen=Saved("n_seen", kind="signatures"),
+    coef=Saved("n_seen", "n_dims"),
+    gamma=Saved(above=0),
+    seen=Saved("n_seen", "n_dims"),
+    scale=Saved(above=0),
+)
 class LayeredKernel:
     r"""Kernel of signatures and of the class means that they predict, half and half.
 
@@ -314,6 +332,10 @@ def _basis(similarity: Floats, sizes: Floats, alpha: float) -> tuple[Floats, Flo
 
 @saved_part
 @dataclass(frozen=True, eq=False)
+@saves(
+    means=Saved("n_classes", "n_dims"),
+    variances=Saved("n_classes", "n_dims", least=0),
+)
 class ClassGaussians:
     """What is known of the mean of each of some classes: independent normal distributions."""
 
@@ -322,6 +344,15 @@ class ClassGaussians:
 
 
 @saved_part
+@saves(
+    kernel=Saved(kind=(SignatureKernel, LayeredKernel)),
+    kernel__seen=Saved("n_seen", kind="signatures"),
+    alpha=Saved(above=0),
+    vectors=Saved("n_seen", "n_seen"),
+    signal=Saved("n_dims", least=0),
+    inverse=Saved("n_seen", "n_dims", least=0),
+    coef=Saved("n_seen", "n_dims"),
+)
 class ClassProcess:
     """The process, conditioned on the means of the seen classes."""
 

@@ -30,6 +30,7 @@ from scipy.optimize import minimize
 
 from zslearn._utils._array import Floats
 from zslearn._utils._files import saved_part
+from zslearn._utils._saved import Saved, saves
 from zslearn.signatures._kernels import squared_distances
 from zslearn.signatures._views import Signatures, SignatureViews, view_arrays
 from zslearn.synthesis._gaussian_process import SignatureKernel
@@ -47,6 +48,12 @@ _ROUNDING = 1e-12
 
 
 @saved_part
+@saves(
+    weights=Saved(least=0, each=True),
+    roots=Saved(above=0, each=True),
+    axes=Saved(None, None, each=True),
+    stretch=Saved(None, each=True),
+)
 class RelevantKernel(SignatureKernel):
     """RBF kernel between the seen classes, under learned weights of views and directions."""
 

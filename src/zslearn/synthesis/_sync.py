@@ -40,6 +40,7 @@ from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import cached_results, caches_fits
 from zslearn._utils._messages import warn_user
+from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params_except
@@ -674,6 +675,17 @@ def _powers(lowest: int, highest: int, step: int = 1) -> list[float]:
 
 
 @inherit_docs
+@saves(
+    phantoms_=Saved("n_phantoms", kind="signatures"),
+    base_classifiers_=Saved("n_phantoms", "n_features"),
+    coef_=Saved("n_seen", "n_features"),
+    combinations_=Saved("n_phantoms", "n_seen", each=True),
+    objective_=Saved(finite=False),
+    dual_gap_=Saved(finite=False),
+    history_=Saved(kind=object, each=True, finite=False),
+    n_iter_=Saved(kind="int", least=0),
+    _factors=Saved(None, None, each=True),
+)
 class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     """Synthesized classifiers: convex combinations of the base classifiers of phantom classes.
 
