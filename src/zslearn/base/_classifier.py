@@ -76,6 +76,7 @@ if hasattr(os, "register_at_fork"):
 
 @inherit_docs
 @saves(
+    {"_described.table.n_attributes": Saved(kind="int", counts="n_attributes")},
     signature_scale_=Saved(above=0, each=True),
     _described=Saved(kind=tuple),
 )
@@ -480,7 +481,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
             self._check_views(table)
             described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
             table.warn_equal_signatures(described)
-        parameters = self.synthesize(described, table.labels)
+        with numerical_failures_named(type(self)):
+            parameters = self.synthesize(described, table.labels)
         xp = compat.array_namespace(parameters)
         flat = xp.reshape(parameters, (parameters.shape[0], -1))
         bad = ~to_numpy(xp.all(xp.isfinite(flat), axis=1))
