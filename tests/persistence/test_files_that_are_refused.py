@@ -28,7 +28,7 @@ from zslearn.model_selection import ZeroShotPipeline
 from zslearn.persistence import ModelFileError
 from zslearn.persistence._encode import _SKLEARN
 from zslearn.signatures import cluster_hierarchy
-from zslearn.synthesis import EXEM, SynC
+from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 SCORER = "zslearn.synthesis.held_class_accuracy_score"
 
@@ -191,8 +191,9 @@ DESCRIPTIONS = [
     (lambda c: c["model"]["state"].update(predict=1), "'predict', which its class defines"),
     (lambda c: c["model"]["state"].update(__class__=1), "attribute '__class__'"),
     (lambda c: c["model"]["state"].update({"a b": 1}), "attribute 'a b'"),
-    (lambda c: c["model"]["state"].pop("_described"), "nothing says what its array"),
-    (lambda c: c["model"]["state"].update(_described=None), "table"),
+    (lambda c: c["model"]["state"].pop("_described"), "_described is missing"),
+    (lambda c: c["model"]["state"].update(more_=1), "more_ is no attribute of its class"),
+    (lambda c: c["model"]["state"].update(_described=None), "_described is missing"),
     (lambda c: c["model"]["state"].pop("coef_"), "coef_"),
     (lambda c: c["model"]["state"].update(n_features_in_=-1), "number of features"),
     (lambda c: c["model"]["state"].update(n_features_in_=3), "do not fit"),
@@ -511,9 +512,8 @@ def _too_large(path, file):
 
 @pytest.mark.parametrize("n_features", [2**26, 10**15])
 def test_features_without_end(path, parts, scaled, n_features):
-    _too_large(
-        path, changed(parts, lambda c: c["model"]["state"].update(n_features_in_=n_features))
-    )
+    file = changed(parts, lambda c: c["model"]["state"].update(n_features_in_=n_features))
+    assert f"where {n_features} (n_features) is needed" in refused(path, file)
 
     def wide(content):
         _node(content, "StandardScaler")["state"]["n_features_in_"] = n_features
@@ -546,11 +546,53 @@ def test_vectors_of_two_axes(path, parts, ridge):
     for file, end, name in ((parts, "mean_", "ESZSL"), (ridge, "intercept_", "Ridge")):
         array = _named(file, f".{end}")
         column = file.array(array)[:, None]
-        said = f"its {name} has no vector as {end}"
-        assert said in refused(path, put_together(file.with_array(array, column)))
+        said = f"its {name} (has no vector as {end}|does not hold together: {end} )"
+        assert re.search(said, refused(path, put_together(file.with_array(array, column))))
         content = copy.deepcopy(file.content)
         _node(content["model"], name)["state"][end] = column.tolist()
-        assert said in refused(path, put_together(Parts(content, file.table, file.data)))
+        assert re.search(said, refused(path, put_together(Parts(content, file.table, file.data))))
+
+
+@pytest.fixture(scope="module")
+def gaussian(folder):
+    return take_apart(_file(GaussianEXEM(), folder, "gaussian.zsl"))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        # Subtracted from rows, a column of n numbers makes n copies of them.
+        ({"_beyond.center": (60_000, 1)}, "Beyond.*: center has 2 axes, not 1"),
+        ({"_beyond.center": (60_000,)}, "Beyond.*: _products has the shape"),
+        ({"_beyond._products": (7, 60_000)}, "Beyond.*: _products has the shape"),
+        ({"_beyond.center": (60,), "_beyond._products": (60, 60)}, "GaussianEXEM.*_beyond.center"),
+        # A kernel with so many classes would have 9,000 × 9,000 numbers.
+        ({"_process.kernel.below.seen": (9_000, 5)}, "LayeredKernel.*: below.seen has the shape"),
+        (
+            {f"_process.kernel.{name}": (9_000, 5) for name in ("below.seen", "seen", "coef")},
+            "ClassProcess.*: kernel.seen has the shape",
+        ),
+        ({"_centered.means": (0, 60_000)}, "GaussianEXEM.*: _centered.means has the shape"),
+        ({"_examples.means": (6, 60_000)}, "GaussianEXEM.*: exemplars_ has the shape"),
+        ({"_few": (60_000,)}, "_few is no array of the type bool"),
+    ],
+)
+def test_shapes_that_would_take_memory_later(path, gaussian, arrays, message):
+    """What a model allocates follows from the shapes, which must fit those of the whole model."""
+    for name, shape in arrays.items():
+        gaussian = gaussian.with_array(f"GaussianEXEM.{name}", np.ones(shape))
+    said = refused(path, put_together(gaussian))
+    assert re.search(message, said), said
+
+
+def test_numbers_that_cannot_be(path, gaussian):
+    for name, value in [("_examples.counts", 0.0), ("_prior.variances", -1.0)]:
+        array = gaussian.array(f"GaussianEXEM.{name}")
+        array.flat[0] = value
+        said = refused(path, put_together(gaussian.with_array(f"GaussianEXEM.{name}", array)))
+        assert re.search("has numbers (below|that are not above) 0", said), said
+    file = changed(gaussian, lambda c: c["model"]["state"].update(temperature_=-1.0))
+    assert "temperature_ has numbers that are not above 0" in refused(path, file)
 
 
 def test_what_is_no_file(tmp_path):

@@ -3,21 +3,21 @@
 A class of the library that can be in a model file lists the attributes that make up its state:
 
     @saves(
+        {"_process.coef": Saved("n_seen", "n_dims")},
         coef_=Saved("n_seen", "n_features"),
         norm_=Saved(above=0, optional=True),
-        _process__coef=Saved("n_seen", "n_dims"),
     )
     class Method(ZeroShotClassifier): ...
 
 The name of an axis stands for the same number throughout the declarations of a class and of its
-bases. Two underscores lead into a part, so that its axes can be tied to those of the whole. Reading
-a file checks every object against its declarations before anything is computed from it: arrays
+bases. A name with a dot leads into a part and ties its axes to those of the whole. Reading a file
+checks every object against its declarations before anything is computed from it: arrays
 whose shapes do not fit could otherwise take any amount of memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, TypeVar
@@ -45,10 +45,13 @@ class Saved:
         What numbers must not lie below, and what they must exceed.
     optional : bool, default=False
         Whether the attribute may be missing or None.
+    none : bool, default=False
+        Whether it may be None, and must not be missing.
     finite : bool, default=True
         Whether NaN and infinity are refused: they may stand in records that no prediction uses.
-    each : bool, default=False
-        Whether the value is a list or a tuple of what is declared.
+    each : bool or tuple of Saved, default=False
+        Whether the value is a list or a tuple of what is declared, or the declarations of its
+        items one by one.
     keys, some_keys : tuple of str, optional
         Keys of a dict of what is declared: all of them, or those that it may have.
     counts : str, optional
@@ -60,8 +63,9 @@ class Saved:
     least: float | None = None
     above: float | None = None
     optional: bool = False
+    none: bool = False
     finite: bool = True
-    each: bool = False
+    each: bool | tuple[Saved, ...] = False
     keys: tuple[str, ...] | None = None
     some_keys: tuple[str, ...] | None = None
     counts: str | None = None
@@ -74,7 +78,7 @@ class Saved:
     def problem(self, value: Any, sizes: dict[str, int]) -> str | None:
         """What is wrong with a value, if anything; lengths of axes are added to `sizes`."""
         if value is None:
-            return None if self.optional else "is missing"
+            return None if self.optional or self.none else "is missing"
         keys = self.keys or self.some_keys
         if keys is not None:
             if not isinstance(value, dict) or not set(self.keys or ()) <= value.keys() <= set(keys):
@@ -83,6 +87,11 @@ class Saved:
         if self.each:
             if not isinstance(value, (list, tuple)):
                 return "is no list"
+            if isinstance(self.each, tuple):
+                if len(value) != len(self.each):
+                    return f"has {len(value)} items, not {len(self.each)}"
+                pairs = zip(self.each, value, strict=True)
+                return next(filter(None, (item.problem(v, sizes) for item, v in pairs)), None)
             return self._first_problem(value, sizes)
         if not isinstance(self.kind, str):
             return None if isinstance(value, self.kind) else f"is a {type(value).__name__}"
@@ -92,22 +101,17 @@ class Saved:
         return self._number_problem(value, sizes)
 
     def _first_problem(self, values: Any, sizes: dict[str, int]) -> str | None:
-        problems = (self._item().problem(value, sizes) for value in values)
-        return next((problem for problem in problems if problem), None)
-
-    def _item(self) -> Saved:
-        options = {"kind": self.kind, "least": self.least, "above": self.above}
-        return Saved(*self.axes, finite=self.finite, **options)
+        item = Saved(*self.axes, kind=self.kind, least=self.least, above=self.above)
+        return next(filter(None, (item.problem(value, sizes) for value in values)), None)
 
     def _number_problem(self, value: Any, sizes: dict[str, int]) -> str | None:
-        # Arrays of other libraries, on their device, are compared by shape alone.
-        dtype = getattr(value, "dtype", None if self.axes else np.asarray(value).dtype)
-        if dtype is None or (
-            isinstance(dtype, np.dtype)
-            and dtype.kind not in _DTYPES[self.kind]
+        dtype = getattr(value, "dtype", None)
+        kinds = _DTYPES[self.kind]
+        if isinstance(value, (int, float)):
             # A number may be written without its point.
-            and (self.axes or self.kind != "float" or dtype.kind not in "iu")
-        ):
+            dtype, kinds = np.asarray(value).dtype, "iuf" if self.kind == "float" else kinds
+        # Arrays of other libraries, on their device, are compared by shape alone.
+        if dtype is None or (isinstance(dtype, np.dtype) and dtype.kind not in kinds):
             return f"is no {'array' if self.axes else 'number'} of the type {self.kind}"
         problem = self._shape_problem(tuple(getattr(value, "shape", ())), sizes)
         if problem is not None or not isinstance(dtype, np.dtype):
@@ -149,11 +153,13 @@ def labels_problem(labels: Any) -> str | None:
     return None
 
 
-def saves(**attributes: Saved) -> Callable[[_Class], _Class]:
+def saves(
+    of_parts: Mapping[str, Saved] | None = None, /, **attributes: Saved
+) -> Callable[[_Class], _Class]:
     """Declare the attributes that model files hold of a class; those of its bases count, too."""
 
     def declare(cls: _Class) -> _Class:
-        cls._saved_attributes = attributes
+        cls._saved_attributes = {**attributes, **(of_parts or {})}
         return cls
 
     return declare
@@ -172,20 +178,20 @@ def state_problem(value: Any, state: dict[str, Any]) -> str | None:
     known, sizes = declared(type(value)), dict[str, int]()
     if type(value).__module__.partition(".")[0] == "zslearn":
         # What an author outside of the library keeps is the author's business.
-        foreign = next((name for name in state if name not in known), None)
+        fields = getattr(value, "__dataclass_fields__", ())
+        foreign = next((name for name in state if name not in known and name not in fields), None)
         if foreign is not None:
             return f"{foreign} is no attribute of its class"
     for name, saved in known.items():
-        for part in _reached(value, name.split("__", 1)):
-            problem = saved.problem(part, sizes)
-            if problem is not None:
-                return f"{name.replace('__', '.', 1)} {problem}"
+        holder, (*parts, attribute) = value, name.split(".")
+        for part in parts:
+            holder = getattr(holder, part, None)
+        if holder is None:
+            # Whether a part may be missing is declared by itself.
+            continue
+        if saved.none and not hasattr(holder, attribute):
+            return f"{name} is missing"
+        problem = saved.problem(getattr(holder, attribute, None), sizes)
+        if problem is not None:
+            return f"{name} {problem}"
     return None
-
-
-def _reached(value: Any, path: list[str]) -> Iterator[Any]:
-    """What a dotted name leads to: nothing where the part that it lies in is not there."""
-    if len(path) > 1:
-        value = getattr(value, path[0], None)
-    if len(path) == 1 or value is not None:
-        yield getattr(value, path[-1], None)

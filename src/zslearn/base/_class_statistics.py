@@ -53,8 +53,8 @@ class Moments(NamedTuple):
 @dataclass(frozen=True, eq=False)
 @saves(
     classes=Saved("n_classes", kind="label"),
-    counts=Saved("n_classes", kind="int", least=0),
-    sizes=Saved("n_classes", least=0),
+    counts=Saved("n_classes", kind="int", least=1),
+    sizes=Saved("n_classes", above=0),
     means=Saved("n_classes", "n_features"),
     squares=Saved("n_classes", "n_features", least=0),
     scatter=Saved("n_features", "n_features"),

@@ -105,6 +105,7 @@ if hasattr(os, "register_at_fork"):
 
 @inherit_docs
 @saves(
+    {"_described.table.n_attributes": Saved(kind="int", counts="n_attributes")},
     signature_scale_=Saved(above=0, each=True),
     _described=Saved(kind=(_Described, tuple)),
 )
@@ -545,7 +546,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
 
     def _synthesize_finite(self, described: Any, labels: NDArray[Any]) -> Array:
         """Parameters of classes; refuse those that cannot be computed with."""
-        parameters = self.synthesize(described, labels)
+        with numerical_failures_named(type(self)):
+            parameters = self.synthesize(described, labels)
         xp = compat.array_namespace(parameters)
         flat = xp.reshape(parameters, (parameters.shape[0], -1))
         bad = ~to_numpy(xp.all(xp.isfinite(flat), axis=1))

@@ -174,6 +174,9 @@ def _solve_node(training: Training, penalties: list[float]) -> Iterator[tuple[Ar
 
 @inherit_docs
 @saves(
+    {
+        "_nodes.of_class": Saved("n_seen", kind="int"),
+    },
     coef_=Saved("n_features", "n_outputs"),
     intercept_=Saved("n_outputs"),
     nodes_=Saved(None, kind="label", each=True),
@@ -181,7 +184,6 @@ def _solve_node(training: Training, penalties: list[float]) -> Iterator[tuple[Ar
     hierarchy_built_=Saved(kind=bool),
     thresholds_=Saved("n_attributes"),
     _nodes=Saved(kind=Nodes),
-    _nodes__of_class=Saved("n_seen", kind="int"),
     _tree=Saved(kind=ClassTree, optional=True),
     _kind=Saved(kind=str, optional=True),
     _seen_signatures=Saved("n_seen", "n_attributes"),

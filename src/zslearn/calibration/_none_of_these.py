@@ -36,7 +36,7 @@ from zslearn.signatures._table import SignatureTable, label_kind, sample_labels
 @saves(
     temperature_=Saved(above=0),
     threshold_=Saved(keys=("seen", "described"), finite=False),
-    none_label_=Saved(kind=(str, Real), optional=True),
+    none_label_=Saved(kind=(str, Real), none=True),
     false_alarm_rate_=Saved(finite=False),
     false_alarm_interval_=Saved(each=True, finite=False),
     false_alarm_rates_=Saved(keys=("seen", "described"), finite=False),

@@ -176,7 +176,14 @@ def adam(torch: ModuleType, groups: list[dict[str, Any]], learning_rate: float) 
 
 
 @saves(
-    weights_=Saved(None, ..., each=True),
+    weights_=Saved(
+        each=(
+            Saved("n_inputs", "n_hidden"),
+            Saved("n_hidden"),
+            Saved("n_hidden", "n_features"),
+            Saved("n_features"),
+        )
+    ),
     lowest_=Saved("n_features"),
     width_=Saved("n_features", least=0),
 )
@@ -347,6 +354,11 @@ class AdversarialGenerator(BaseEstimator):
         first, intercept, last, last_intercept = self.weights_
         described = np.asarray(unit_rows(signatures), dtype=np.float32)
         n_noise = len(first) - described.shape[1]
+        if n_noise < 1:
+            raise ValueError(
+                f"Signatures of {described.shape[1]} attributes are too wide for a generator with "
+                f"{len(first)} inputs, which takes noise before them: give those of its training."
+            )
         noise = check_random_state(random_state).normal(size=(n_samples, n_noise))
         by_noise = noise.astype(np.float32) @ first[:n_noise]
         by_signature = described @ first[n_noise:] + intercept

@@ -189,12 +189,30 @@ _PENALTIES = [3e-3, 1e-3, 5e-4, 2e-4, 1e-4]
 
 @inherit_docs
 @saves(
-    encoder_=Saved(None, ..., each=True),
-    signature_encoder_=Saved(None, ..., each=True),
+    encoder_=Saved(
+        each=(
+            Saved("n_features", "n_hidden"),
+            Saved("n_hidden"),
+            Saved("n_hidden", "n_latent"),
+            Saved("n_latent"),
+            Saved("n_hidden", "n_latent"),
+            Saved("n_latent"),
+        )
+    ),
+    signature_encoder_=Saved(
+        each=(
+            Saved("n_attributes", "n_hidden_signature"),
+            Saved("n_hidden_signature"),
+            Saved("n_hidden_signature", "n_latent"),
+            Saved("n_latent"),
+            Saved("n_hidden_signature", "n_latent"),
+            Saved("n_latent"),
+        )
+    ),
     decoders_=Saved(kind=list, each=True),
     feature_min_=Saved("n_features"),
     feature_range_=Saved("n_features"),
-    seen_latents_=Saved("n_seen", "n_latents", "n_dims"),
+    seen_latents_=Saved("n_seen", "n_drawn", "n_latent"),
     latent_seed_=Saved(kind="int", least=0),
 )
 class CADAVAE(ScheduledMethod):
@@ -472,7 +490,8 @@ class CADAVAE(ScheduledMethod):
         gaussians = encode(self.signature_encoder_, inputs)
         # The same for every class, so that one more class leaves the latents of others.
         rng = np.random.default_rng([self.latent_seed_, 1])
-        noise = rng.standard_normal((self.n_unseen_latents, self._noise_width)).astype(inputs.dtype)
+        width = 1 if self.noise == "shared" else gaussians.mean.shape[1]
+        noise = rng.standard_normal((int(self.n_unseen_latents), width)).astype(inputs.dtype)
         positions = np.full(len(signatures), -1)
         if labels is not None:
             seen = np.isin(labels, self.seen_classes_)

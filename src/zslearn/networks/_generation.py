@@ -52,7 +52,7 @@ from zslearn.signatures._table import SignatureTable
 @saves(
     mean_=Saved("n_features"),
     coef_=Saved("n_seen", "n_features"),
-    root_=Saved(None, "n_features"),
+    root_=Saved("n_features", "n_features"),
     signatures_=Saved("n_seen", "n_attributes"),
 )
 class GaussianGenerator(BaseEstimator):
@@ -199,6 +199,11 @@ class GaussianGenerator(BaseEstimator):
 
 @inherit_docs
 @saves(
+    {
+        "generator_.mean_": Saved("n_features", optional=True),
+        "generator_.lowest_": Saved("n_features", optional=True),
+        "generator_.signatures_": Saved("n_seen", "n_attributes", optional=True),
+    },
     generator_=Saved(kind=BaseEstimator),
     X_=Saved("n_samples", "n_features"),
     y_=Saved("n_samples", kind="int", least=0),
@@ -349,7 +354,7 @@ class GeneratedFeatures(ZeroShotClassifier):
         array of shape (n_classes * n_generated, n_features)
             Prepared features, class by class, in the library and on the device of `X_`.
         """
-        drawn = self.generator_.sample(signatures, self.n_generated, random_state=self.seed_)
+        drawn = self.generator_.sample(signatures, int(self.n_generated), random_state=self.seed_)
         rows = move_like(drawn.reshape(-1, drawn.shape[-1]), self.X_)
         return rows if self.feature_norm is None else unit_rows(rows)
 

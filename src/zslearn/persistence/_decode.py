@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from zslearn._scoring._scorer import is_among
 from zslearn._utils._array import to_numpy
 from zslearn._utils._columns import SCALINGS
 from zslearn._utils._messages import plain
@@ -28,8 +29,9 @@ from zslearn.signatures._views import SignatureViews
 
 #: What a feature takes in a trial, and a cell of a table in pandas, in bytes at least.
 _FEATURE_BYTES = _CELL_BYTES = 64
-#: Classes whose parameters are made for a trial.
-_CLASSES_MADE = 3
+#: Classes whose parameters are made for a trial, and rows that are scored. One row would not do:
+#: an array of any length can be added to a single row.
+_CLASSES_MADE = _TRIAL_ROWS = 3
 
 
 def check_model(model: Any, budget: Budget) -> None:
@@ -80,10 +82,12 @@ def _check_described(method: Any) -> None:
             f"its {type(method).__name__} has {parameters.shape[0]} rows of parameters for "
             f"{n_classes} classes"
         )
+    # Unseen classes first, since some methods need no signature of a seen one.
+    is_seen = is_among(table.labels, method.seen_classes_)
+    some = np.sort(np.argsort(is_seen, kind="stable")[:_CLASSES_MADE])
+    described = table.normalized(method.signature_scale_, keep_views=method.keep_views)[some]
     if method._describing_trains:
         return
-    some = slice(_CLASSES_MADE)
-    described = table.normalized(method.signature_scale_, keep_views=method.keep_views)[some]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = method.synthesize(described, table.labels[some])
@@ -155,24 +159,25 @@ def check_labels(labels: Any, what: str) -> None:
 
 
 def _probe(model: Any, n_classes: int, budget: Budget) -> None:
-    """Score one image: what has a wrong shape or type shows here, and not when it is used."""
+    """Score a few images: what has a wrong shape or type shows here, and not when it is used."""
     n_features = model.n_features_in_
     if type(n_features) is not int or n_features < 1:
         raise BadContentError(f"it has no proper number of features: {n_features!r:.40}")
-    budget.check(_FEATURE_BYTES * n_features)
-    row: NDArray[np.float64] = np.linspace(0.5, 1.0, n_features)[None, :]
+    budget.check(_FEATURE_BYTES * _TRIAL_ROWS * n_features)
+    rows: NDArray[np.float64] = np.linspace(0.5, 1.0, _TRIAL_ROWS * n_features)
+    rows = rows.reshape(_TRIAL_ROWS, n_features)
     names = getattr(model, "feature_names_in_", None)
     if names is not None and (not isinstance(names, np.ndarray) or names.shape != (n_features,)):
         raise BadContentError("it has another number of features than of their names")
     scorer = model.class_scorer_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        scores = to_numpy(scorer.scores(row))
+        scores = to_numpy(scorer.scores(rows))
         if scorer.temperature is not None:
-            shares = to_numpy(scorer.probabilities(row))
-            if not np.allclose(shares.sum(), 1.0):
+            shares = to_numpy(scorer.probabilities(rows))
+            if not np.allclose(shares.sum(axis=1), 1.0):
                 raise BadContentError("it gives no proper probabilities")
-    if scores.shape != (1, n_classes) or not np.isfinite(scores).all():
+    if scores.shape != (_TRIAL_ROWS, n_classes) or not np.isfinite(scores).all():
         raise BadContentError("it gives no proper scores")
 
 
@@ -357,6 +362,8 @@ class Decoder:
         values = self.decode(said)
         # pandas copies, and a file may name the same array many times.
         self._budget.take(_CELL_BYTES * len(values))
+        for label in values if values.dtype.kind == "O" else ():
+            hash(label)  # or pandas would fail when it looks for one
         return pd.Index(values, name=self.decode(node["name"]))
 
     def _frame(self, said: Any, node: dict[str, Any], finite: bool) -> Any:

@@ -42,6 +42,7 @@ from zslearn._utils._messages import (
     suggest,
     warn_user,
 )
+from zslearn._utils._saved import Saved, saves
 from zslearn.signatures._kernels import median_distance
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 
@@ -285,6 +286,7 @@ def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
+@saves(arrays=Saved(kind=tuple, finite=False))
 class SignatureTable:
     """Signatures as given: one row per class, sorted by label, one array per view.
 
@@ -320,6 +322,11 @@ class SignatureTable:
     indicators: bool = False
     scalings: tuple[str | None, ...] = ()
     units: tuple[Floats | None, ...] = ()
+
+    @property
+    def n_attributes(self) -> int:
+        """Width of a signature with its views side by side."""
+        return sum(array.shape[1] for array in self.arrays)
 
     @classmethod
     def from_user(cls, signatures: Any, seen: NDArray[Any]) -> SignatureTable:

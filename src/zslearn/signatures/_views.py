@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 
 from zslearn._utils._array import Floats
+from zslearn._utils._saved import Saved, saves
 
 
 @dataclass(frozen=True)
+@saves(arrays=Saved("n_classes", None, each=True, finite=False), weights=Saved(least=0, each=True))
 class SignatureViews:
     """Normalised signatures of several views, rows aligned, with the weights of their kernels.
 

@@ -109,8 +109,10 @@ def _keeps_no_samples(model: EXEM) -> bool:
 
 
 @saves(
+    {
+        "statistics_.means": Saved("n_seen", "n_features", optional=True),
+    },
     statistics_=Saved(kind=ClassStatistics, optional=True),
-    statistics___means=Saved("n_seen", "n_features", optional=True),
     _table_so_far=Saved(kind=SignatureTable, optional=True),
 )
 class LearnsFromStatistics(ZeroShotClassifier):
@@ -290,6 +292,10 @@ def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
 
 @inherit_docs
 @saves(
+    {
+        "_projection.exemplars": Saved("n_seen", "n_dims"),
+        "_whitening.matrix": Saved("n_features", "n_projected"),
+    },
     mean_=Saved("n_projected"),
     components_=Saved("n_dims", "n_projected", optional=True),
     exemplars_=Saved("n_seen", "n_dims"),
@@ -297,10 +303,8 @@ def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
     regressor_=Saved(kind=object),
     estimator_=Saved(kind=ZeroShotClassifier, optional=True),
     _projection=Saved(kind=Projection),
-    _projection__exemplars=Saved("n_seen", "n_dims"),
     _exemplars=Saved(kind=Exemplars),
     _whitening=Saved(kind=Whitening, optional=True),
-    _whitening__matrix=Saved("n_features", "n_projected"),
 )
 class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
     """Predict the exemplar of each class from its signature; compare samples with it.

@@ -194,8 +194,10 @@ class SharedKernel:
 
 @saved_part
 @saves(
+    {
+        "kernel.seen": Saved("n_seen", kind="signatures"),
+    },
     kernel=Saved(kind=SharedKernel),
-    kernel__seen=Saved("n_seen", kind="signatures"),
     coef=Saved("n_seen", "n_dims"),
     intercept=Saved("n_dims"),
     violation=Saved("n_dims", optional=True),
@@ -317,11 +319,13 @@ def _gaussian_process(gamma: float, random_state: Any) -> Any:
 @saved_part
 @dataclass(frozen=True, eq=False)
 @saves(
+    {
+        "regressor.signatures": Saved("n_seen", kind="signatures"),
+        "projection.exemplars": Saved("n_seen", "n_dims"),
+    },
     projection=Saved(kind=Projection),
     regressor=Saved(kind=object),
-    regressor__signatures=Saved("n_seen", kind="signatures"),
-    projection__exemplars=Saved("n_seen", "n_dims"),
-    held_out=Saved(kind=tuple, optional=True),
+    held_out=Saved(each=(Saved("n_seen", kind="label"), Saved("n_seen", "n_dims")), optional=True),
 )
 class Exemplars:
     """Real exemplars of the seen classes, and what predicts those of any class."""

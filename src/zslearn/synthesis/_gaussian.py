@@ -395,6 +395,14 @@ _LEFT_OUT = 3
 
 @inherit_docs
 @saves(
+    {
+        "_process.coef": Saved("n_seen", "n_dims"),
+        "_prior.means": Saved("n_seen", "n_dims"),
+        "_examples.means": Saved("n_examples", "n_dims"),
+        "_unlabelled.means": Saved("n_unlabelled", "n_dims"),
+        "_centered.means": Saved("n_centered", "n_features"),
+        "_beyond.center": Saved("n_features"),
+    },
     matrix_=Saved("n_features", "n_columns"),
     offset_=Saved("n_columns"),
     norm_=Saved(above=0, optional=True),
@@ -420,19 +428,13 @@ _LEFT_OUT = 3
     adapted_from_=Saved(kind=ZeroShotClassifier, optional=True),
     adaptation_=Saved(kind=Adaptation, optional=True),
     _process=Saved(kind=ClassProcess),
-    _process__coef=Saved("n_seen", "n_dims"),
     _prior=Saved(kind=ClassGaussians),
-    _prior__means=Saved("n_seen", "n_dims"),
     _few=Saved("n_seen", kind="bool"),
     _examples=Saved(kind=ClassExamples),
-    _examples__means=Saved("n_examples", "n_dims"),
     _unlabelled=Saved(kind=ClassExamples),
-    _unlabelled__means=Saved("n_unlabelled", "n_dims"),
     _centered=Saved(kind=ClassExamples),
-    _centered__means=Saved("n_centered", "n_features"),
     _undescribed=Saved("n_undescribed", kind="label"),
     _beyond=Saved(kind=Beyond, optional=True),
-    _beyond__center=Saved("n_features"),
 )
 class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     r"""Gaussian exemplars: predict the mean of each class, and how sure that prediction is.

@@ -271,8 +271,10 @@ class SignatureKernel:
 
 @saved_part
 @saves(
+    {
+        "below.seen": Saved("n_seen", kind="signatures"),
+    },
     below=Saved(kind=SignatureKernel),
-    below__seen=Saved("n_seen", kind="signatures"),
     coef=Saved("n_seen", "n_dims"),
     gamma=Saved(above=0),
     seen=Saved("n_seen", "n_dims"),
@@ -345,8 +347,10 @@ class ClassGaussians:
 
 @saved_part
 @saves(
+    {
+        "kernel.seen": Saved("n_seen", kind="signatures"),
+    },
     kernel=Saved(kind=(SignatureKernel, LayeredKernel)),
-    kernel__seen=Saved("n_seen", kind="signatures"),
     alpha=Saved(above=0),
     vectors=Saved("n_seen", "n_seen"),
     signal=Saved("n_dims", least=0),
