@@ -56,6 +56,8 @@ class Saved:
         Keys of a dict of what is declared: all of them, or those that it may have.
     counts : str, optional
         The axis whose length the number is.
+    below : str, optional
+        The axis whose length all numbers are less than: they are positions along it.
     """
 
     axes: tuple[str | int | EllipsisType | None, ...]
@@ -69,6 +71,7 @@ class Saved:
     keys: tuple[str, ...] | None = None
     some_keys: tuple[str, ...] | None = None
     counts: str | None = None
+    below: str | None = None
 
     def __init__(self, *axes: str | int | EllipsisType | None, **options: Any) -> None:
         object.__setattr__(self, "axes", axes)
@@ -124,6 +127,8 @@ class Saved:
             return f"has numbers below {self.least:g}"
         if self.above is not None and not smallest > self.above:
             return f"has numbers that are not above {self.above:g}"
+        if self.below is not None and np.size(value) and np.max(value) >= sizes[self.below]:
+            return f"has positions beyond {self.below}, which is {sizes[self.below]}"
         if self.counts is not None and sizes.setdefault(self.counts, int(value)) != value:
             return f"is {value}, and {self.counts} is {sizes[self.counts]}"
         return None
