@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import urllib.request
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -14,7 +15,16 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from service_tools import client_of, get, post, reason, running, save_feature_model, served
+from service_tools import (
+    answered,
+    client_of,
+    get,
+    post,
+    reason,
+    running,
+    save_feature_model,
+    served,
+)
 from zslearn import EXEM
 from zslearn._utils._files import read_checked_json, write_checked_json
 from zslearn._utils._messages import InputWarning
@@ -137,7 +147,7 @@ def test_a_change_with_a_key_is_made_once(client, data):
     assert correct("b").json() != first
     assert correct(None).json() != first
     assert len(client.get("/examples").json()["examples"]) == 3
-    assert "another request" in reason(correct("a", data.X_test_unseen[1:2].tolist()), 422)
+    assert "another request was sent" in reason(correct("a", data.X_test_unseen[1:2].tolist()), 422)
     for wrong in ("", "a b", "x" * 201):
         assert "Idempotency-Key" in reason(correct(wrong), 422)
     # Refusals are answers, too, and what is undone stays undone.
@@ -149,6 +159,34 @@ def test_a_change_with_a_key_is_made_once(client, data):
     new = {"name": name, "attributes": [1.0] * 6}
     for _ in range(2):
         reason(client.post("/classes", json=new, headers={"idempotency-key": "d"}), 409)
+
+
+def test_requests_of_one_key_at_the_same_time_are_one_change(path, data):
+    recognizer, begun, go_on = Recognizer(path), Event(), Event()
+    add_examples, calls = recognizer.add_examples, []
+
+    def slow(*arguments):
+        calls.append(arguments)
+        begun.set()
+        go_on.wait(60)
+        return add_examples(*arguments)
+
+    recognizer.add_examples = slow
+    body = json.dumps({"features": data.X_test_unseen[:1].tolist()}).encode()
+    headers = {"content-type": "application/json", "idempotency-key": "a"}
+    with running(create_app(recognizer)) as address, ThreadPoolExecutor(3) as pool:
+        where = f"{address}examples?class={quote(data.unseen_classes[0])}"
+        sent = [
+            pool.submit(answered, urllib.request.Request(where, body, headers)) for _ in range(3)
+        ]
+        assert begun.wait(60)
+        go_on.set()
+        answers = [future.result(60)[:2] for future in sent]
+    assert (
+        answers
+        == [(201, {"examples": [e.info() for e in recognizer.snapshot.examples.values()]})] * 3
+    )
+    assert len(calls) == 1
 
 
 def test_keys_that_are_kept_have_an_end(client, data, monkeypatch):

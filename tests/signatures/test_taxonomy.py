@@ -107,6 +107,8 @@ CATS = pd.DataFrame(
 
 def test_a_class_that_is_also_a_taxon():
     pairs = taxonomy_hierarchy(CATS)
+    assert pairs.dropna().to_numpy().tolist() == [["lion", "felidae"], ["lynx", "felidae"]]
+    assert pairs[pairs["parent"].isna()]["child"].tolist() == ["canidae"]
     below = classes_below(pairs, "felidae", classes=CATS.index)
     assert sorted(below) == ["felidae", "lion", "lynx"]
     # No other class is of this taxon.

@@ -304,8 +304,8 @@ class RankPredictor(PredictsSets):
             )
         self.parents_ = dict(tree.parents)
         # Classes without parent and children are roots, not classes that were described later.
-        inner = set(tree.parents.values())
-        self.parents_ |= {c: None for c in classes.tolist() if c not in tree.parents.keys() | inner}
+        linked = {*tree.parents, *tree.parents.values()}
+        self.parents_ |= {label: None for label in classes.tolist() if label not in linked}
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
         ladder = Ladder(ClassTree(self.parents_), self.seen_classes_)

@@ -524,6 +524,19 @@ def _json(content: Any, status: int = 200) -> Response:
 _MAX_KEYS = 256
 
 
+#: An answer as JSON, or why there is none. A refusal that was raised would keep in memory, by its
+#: traceback, the pictures of its request.
+Outcome = bytes | Refusal
+
+
+def _outcome(work: Callable[[], Any]) -> Outcome:
+    """What comes of work that a request asks for."""
+    try:
+        return to_json(work())
+    except Refusal as refusal:
+        return Refusal(refusal.status, refusal.reason, refusal.retry_after)
+
+
 class _Changes:
     """The thread that changes the model; a change with a key is carried out once.
 
@@ -533,50 +546,53 @@ class _Changes:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)
-        # Key → digest of the request, and its answer as JSON; the oldest are forgotten.
-        self._kept: dict[str, tuple[str, Future[bytes]]] = {}
+        # Key → digest of the request, and its outcome; the oldest are forgotten.
+        self._kept: dict[str, tuple[str, Future[Outcome]]] = {}
 
     def submit(
         self, request: Request, key: str | None, change: Callable[[], Any], *content: Any
-    ) -> Future[bytes]:
+    ) -> Future[Outcome]:
         """Have a change made, unless the key is that of one; `content` is the request's body."""
-
-        def answer() -> bytes:
-            return to_json(change())
-
         if key is None:
-            return self._thread.submit(answer)
+            return self._thread.submit(_outcome, change)
         asked = fingerprint(request.method, request.url.path, request.url.query, content)
-        known, work = self._kept.get(key, (asked, None))
-        if known != asked:
-            raise Refusal(422, "Idempotency-Key: this key was sent with another request before.")
-        if work is None or _is_void(work):
-            self._kept.pop(key, None)
-            work = self._thread.submit(answer)
-            self._kept[key] = asked, work
-            if len(self._kept) > _MAX_KEYS:
-                del self._kept[next(iter(self._kept))]
+        if key in self._kept:
+            known, work = self._kept[key]
+            if known != asked:
+                raise Refusal(422, "Idempotency-Key: another request was sent with this key.")
+            return work
+        work = self._thread.submit(_outcome, change)
+        self._kept[key] = asked, work
+        if len(self._kept) > _MAX_KEYS:
+            del self._kept[next(iter(self._kept))]
+
+        def forget_failure(done: Future[Outcome]) -> None:
+            # Nothing was changed, and another attempt may succeed.
+            if done.cancelled() or done.exception() or _is_failure(done.result()):
+                self._kept.pop(key, None)
+
+        work.add_done_callback(forget_failure)
         return work
 
 
-def _is_void(work: Future[bytes]) -> bool:
-    """Whether work was given up before it began or failed, so that trying again may help."""
-    if not work.done() or work.cancelled():
-        return work.cancelled()
-    error = work.exception()
-    return error is not None and not (isinstance(error, Refusal) and error.status < 500)
+def _is_failure(outcome: Outcome) -> bool:
+    """Whether the service, not the request, is the reason of a refusal."""
+    return isinstance(outcome, Refusal) and outcome.status >= 500
 
 
-async def _answer(work: Future[bytes], status: int = 200) -> Response:
+async def _answer(work: Future[Outcome], status: int = 200) -> Response:
     """The answer of work in another thread, which is given up with its request until it begins."""
     try:
-        return Response(await asyncio.wrap_future(work), status, media_type="application/json")
+        outcome = await asyncio.wrap_future(work)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if work.cancelled() and task is not None and not task.cancelling():
             # By another request of the same key, which had waited for longer.
             raise Refusal(503, "The change was not begun in time.", 1) from None
         raise
+    if isinstance(outcome, Refusal):
+        raise Refusal(outcome.status, outcome.reason, outcome.retry_after)
+    return Response(outcome, status, media_type="application/json")
 
 
 RowsBody = TypeVar("RowsBody", bound=Rows)
@@ -739,11 +755,11 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher, changes: _
         # Refused before the body is read, which is large.
         if not places.acquire(blocking=False):
             raise Refusal(503, f"{_MAX_ADAPTING} requests to adapt the model are waiting.", 5)
-        work: Future[bytes] | None = None
+        work: Future[Outcome] | None = None
         try:
             _, X = await features_of(request, Unlabelled)
             if preview:
-                work = previews.submit(lambda: to_json(recognizer.adapt(X, preview=True)))
+                work = previews.submit(_outcome, lambda: recognizer.adapt(X, preview=True))
             else:
                 work = changes.submit(request, key, lambda: recognizer.adapt(X), X)
             # Work that has begun holds its place until it ends, even if the request is given up.

@@ -68,7 +68,8 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         Child–parent pairs, in columns of these names, for
         :class:`~zslearn.calibration.RankPredictor` and for the hierarchical metrics. The highest
-        taxa have no parent; a class of the same name as its only taxon has a row without one.
+        taxa have no parent. A class that is the only member of a taxon of its own name, without
+        ranks above, has a row without a parent.
 
     Raises
     ------
@@ -104,8 +105,9 @@ def _pairs(filled: pd.DataFrame) -> pd.DataFrame:
                 pairs.setdefault((path[depth], path[depth - 1]))
     if pairs:
         ClassTree(list(pairs))
-    # A class that is its own only taxon would be in no pair where nothing else is of that taxon.
-    pairs |= {(path[0], None): None for path in paths if len(path) == 1}
+    # A class that is its only taxon, of which nothing else is, would otherwise be in no pair.
+    linked = {node for pair in pairs for node in pair}
+    pairs |= {(path[0], None): None for path in paths if path[0] not in linked}
     return pd.DataFrame(list(pairs), columns=["child", "parent"])
 
 

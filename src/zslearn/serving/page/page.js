@@ -463,6 +463,8 @@ async function correct(picture, name) {
     const changed = await modelChanged();
     sayLearned("Learned from it: “" + picture.example.class + "”.", changed, picture);
   } catch (error) {
+    // The service may be at it still: what it has kept is listed, to be undone.
+    if (error.status === 503) await modelChanged().catch(() => {});
     say("corrected-message", error.message, true);
   } finally {
     picture.busy = false;
