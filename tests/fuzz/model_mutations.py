@@ -305,7 +305,8 @@ def _is_ours(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if not isinstance(error, ValueError) or trace is None:
+    # A TypeError says that an estimator of the user's choice cannot be used.
+    if not isinstance(error, (ValueError, TypeError)) or trace is None:
         return False
     file = trace.tb_frame.f_code.co_filename
     line = linecache.getline(file, trace.tb_lineno).strip()

@@ -206,7 +206,7 @@ class GaussianGenerator(BaseEstimator):
     },
     generator_=Saved(kind=BaseEstimator),
     X_=Saved("n_samples", "n_features"),
-    y_=Saved("n_samples", kind="int", least=0),
+    y_=Saved("n_samples", kind="int", least=0, into="n_seen"),
     seed_=Saved(kind="int", least=0),
     estimator_=Saved(kind=BaseEstimator, optional=True),
 )
