@@ -123,11 +123,10 @@ class Saved:
             return problem
         if self.kind == "label":
             return labels_problem(value)
-        # NaN compares as wrong.
-        smallest = np.min(value) if np.size(value) else np.inf
-        if self.least is not None and not smallest >= self.least:
+        # Written so that NaN is wrong, too.
+        if self.least is not None and not np.all(value >= self.least):
             return f"has numbers below {self.least:g}"
-        if self.above is not None and not smallest > self.above:
+        if self.above is not None and not np.all(value > self.above):
             return f"has numbers that are not above {self.above:g}"
         if self.into is not None and np.size(value) and not np.max(value) < sizes[self.into]:
             return f"has positions beyond {self.into}, which is {sizes[self.into]}"
