@@ -45,8 +45,9 @@ def saved_part(cls: _Class) -> _Class:
     """Mark a class that fitted estimators hold, so that model files may hold it, too.
 
     Its state is its fields, where it is a dataclass or a named tuple, else its `__dict__`, or what
-    its `__getstate__` returns. A class with invariants that a file made by hand could break checks
-    them in `__post_init__`, or in `__setstate__`.
+    its `__getstate__` returns. Types and shapes are declared with `saves`; a class with further
+    invariants that a file made by hand could break checks them in `__post_init__`, or in
+    `__setstate__`.
     """
     _PARTS[part_name(cls)] = cls
     return cls

@@ -55,9 +55,9 @@ class Saved:
     keys, some_keys : tuple of str, optional
         Keys of a dict of what is declared: all of them, or those that it may have.
     counts : str, optional
-        The axis whose length the number is.
-    below : str, optional
-        The axis whose length all numbers are less than: they are positions along it.
+        The axis whose length the number, or that of the list, is.
+    into : str, optional
+        The axis that the numbers are positions along; it is declared before.
     """
 
     axes: tuple[str | int | EllipsisType | None, ...]
@@ -71,7 +71,7 @@ class Saved:
     keys: tuple[str, ...] | None = None
     some_keys: tuple[str, ...] | None = None
     counts: str | None = None
-    below: str | None = None
+    into: str | None = None
 
     def __init__(self, *axes: str | int | EllipsisType | None, **options: Any) -> None:
         object.__setattr__(self, "axes", axes)
@@ -90,6 +90,8 @@ class Saved:
         if self.each:
             if not isinstance(value, (list, tuple)):
                 return "is no list"
+            if self.counts is not None and self._miscounts(len(value), sizes):
+                return f"has {len(value)} items, and {self.counts} is {sizes[self.counts]}"
             if isinstance(self.each, tuple):
                 if len(value) != len(self.each):
                     return f"has {len(value)} items, not {len(self.each)}"
@@ -121,17 +123,19 @@ class Saved:
             return problem
         if self.kind == "label":
             return labels_problem(value)
-        # Overflow and invalid comparisons are what is looked for here.
-        smallest = np.min(value) if np.size(value) else np.inf
-        if self.least is not None and not smallest >= self.least:
+        # Written so that NaN is wrong, too.
+        if self.least is not None and not np.all(value >= self.least):
             return f"has numbers below {self.least:g}"
-        if self.above is not None and not smallest > self.above:
+        if self.above is not None and not np.all(value > self.above):
             return f"has numbers that are not above {self.above:g}"
-        if self.below is not None and np.size(value) and np.max(value) >= sizes[self.below]:
-            return f"has positions beyond {self.below}, which is {sizes[self.below]}"
-        if self.counts is not None and sizes.setdefault(self.counts, int(value)) != value:
+        if self.into is not None and np.size(value) and not np.max(value) < sizes[self.into]:
+            return f"has positions beyond {self.into}, which is {sizes[self.into]}"
+        if self.counts is not None and self._miscounts(int(value), sizes):
             return f"is {value}, and {self.counts} is {sizes[self.counts]}"
         return None
+
+    def _miscounts(self, number: int, sizes: dict[str, int]) -> bool:
+        return sizes.setdefault(str(self.counts), number) != number
 
     def _shape_problem(self, shape: tuple[int, ...], sizes: dict[str, int]) -> str | None:
         axes = self.axes

@@ -56,7 +56,7 @@ LinearModels = tuple[Array, Array]
 @saves(
     coef_=Saved("n_outputs", "n_features"),
     intercept_=Saved("n_outputs"),
-    attributes_=Saved("n_varying", kind="int", least=0),
+    attributes_=Saved("n_varying", kind="int", least=0, into="n_attributes"),
     prior_=Saved("n_varying", least=0),
     slope_=Saved("n_varying"),
     offset_=Saved("n_varying"),

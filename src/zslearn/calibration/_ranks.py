@@ -141,6 +141,7 @@ class RankPrediction(NamedTuple):
 
 @inherit_docs
 @saves(
+    {"held_out_.classes": Saved(None, kind="int", into="n_seen")},
     temperature_=Saved(above=0),
     parents_=Saved(kind=dict),
     threshold_=Saved(keys=("seen", "described"), finite=False),

@@ -476,8 +476,13 @@ class CADAVAE(ScheduledMethod):
         """
         n_classes = len(signatures)
         if n_classes < 2:  # nothing to tell apart
-            return np.zeros((n_classes, self.latent_size + 1))
+            return np.zeros((n_classes, self.seen_latents_.shape[2] + 1))
         latents = self._latents(signatures, labels)
+        if not all(np.isfinite(part).all() for part in latents):
+            raise ValueError(
+                "CADAVAE draws NaN or infinite latents of these classes. Lower learning_rate, or "
+                "look at the scale of X and of the signatures."
+            )
         y = np.repeat(np.arange(n_classes), [len(part) for part in latents])
         (result,) = softmax_path(
             np.concatenate(latents), y, n_classes, alphas=[self.alpha], tol=_SOFTMAX_TOL

@@ -204,9 +204,9 @@ class GaussianGenerator(BaseEstimator):
         "generator_.lowest_": Saved("n_features", optional=True),
         "generator_.signatures_": Saved("n_seen", "n_attributes", optional=True),
     },
-    generator_=Saved(kind=BaseEstimator),
+    generator_=Saved(kind=object),
     X_=Saved("n_samples", "n_features"),
-    y_=Saved("n_samples", kind="int", least=0),
+    y_=Saved("n_samples", kind="int", least=0, into="n_seen"),
     seed_=Saved(kind="int", least=0),
     estimator_=Saved(kind=BaseEstimator, optional=True),
 )

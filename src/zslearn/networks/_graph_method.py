@@ -388,7 +388,7 @@ def _normalized(rows: Array) -> Array:
     hierarchy_built_=Saved(kind=bool),
     _layers=Saved(kind=Layer, each=True),
     _parents=Saved(kind=dict),
-    _known_labels=Saved(kind=list),
+    _known_labels=Saved(kind=Hashable, each=True, counts="n_known"),
     _known_signatures=Saved("n_known", "n_attributes"),
     _seen_signatures=Saved("n_seen", "n_attributes"),
     _intercepts_given=Saved(kind=bool),

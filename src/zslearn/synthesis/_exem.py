@@ -225,6 +225,11 @@ class LearnsFromStatistics(ZeroShotClassifier):
         self, statistics: ClassStatistics, signatures: Any, names: NDArray[Any] | None
     ) -> None:
         """Make the model from statistics."""
+        if not np.isfinite(statistics.scatter).all():
+            raise ValueError(
+                "The sums of squares of the samples are not finite: divide the features, of all "
+                "blocks alike, by a larger number."
+            )
         no_rows = np.empty((0, statistics.n_features)), np.empty(0, dtype=np.intp)
         training = self._describe_training(signatures, statistics.classes, *no_rows, names)
         self._take_training(training)

@@ -20,7 +20,7 @@ import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr, nu_svr_path, nu_svr_paths
@@ -254,7 +254,7 @@ class KernelRegressor:
 
 @saved_part
 @saves(
-    estimator=Saved(kind=BaseEstimator),
+    estimator=Saved(kind=object),
     gamma=Saved(above=0, optional=True),
     signatures=Saved("n_seen", kind="signatures"),
     n_dims=Saved(kind="int", least=1),

@@ -403,7 +403,7 @@ _LEFT_OUT = 3
         "_centered.means": Saved("n_centered", "n_features"),
         "_beyond.center": Saved("n_features"),
         "_kept.scaled": Saved("n_kept", "n_features"),
-        "_kept.y": Saved("n_kept", kind="int", least=0, below="n_seen"),
+        "_kept.y": Saved("n_kept", kind="int", least=0, into="n_seen"),
     },
     matrix_=Saved("n_features", "n_columns"),
     offset_=Saved("n_columns"),
