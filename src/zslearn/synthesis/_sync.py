@@ -67,9 +67,9 @@ from zslearn.synthesis._phantoms import (
 LEAST_RIDGE = 1e-12
 # What inverses of similarities may take that serve one alpha after the other.
 _SYNTHESES_BYTES = 2**27
-# Penalties of rows of unit length between which training is better than chance; measured on
-# features of 1e-12 to 1e12 times their usual scale.
-_LEAST_PENALTY, _LARGEST_PENALTY = 1e-24, 1 / float(np.finfo(np.float64).eps)
+# Penalties of rows of unit length, by loss, between which training is better than chance; measured
+# on synthetic features of 1e-20 to 1e12 times their usual scale.
+_PENALTIES = {"ovo": (1e-29, np.inf), "cs": (1e-20, 1e13), "struct": (1e-20, 1e13)}
 # What a cache holds of a solution; the dual points serve the next one only.
 _CACHED = ("coef", "alpha", "objective", "dual_gap", "n_iter", "converged", "gain")
 
@@ -230,8 +230,8 @@ def _refuse_scale(training: Training, variants: Sequence[Any]) -> None:
     # Features c·X at alpha are X at alpha / c².
     square = float((some_rows(training.rows.source) ** 2).sum(axis=1).mean()) or 1.0
     for variant in variants:
-        alpha = variant.alpha
-        is_usable = [_LEAST_PENALTY < a < _LARGEST_PENALTY for a in (alpha, alpha / square)]
+        alpha, (least, largest) = variant.alpha, _PENALTIES[variant.loss]
+        is_usable = [least < penalty < largest for penalty in (alpha, alpha / square)]
         if is_usable == [True, False]:
             raise ValueError(
                 f"The rows of X have a length of about {np.sqrt(square):.0e}, at which alpha="
