@@ -74,6 +74,28 @@ class Golden:
         return model
 
 
+@pytest.mark.parametrize(
+    ("loss", "scale"),
+    [("ovo", 1e12), ("cs", 1e12), ("cs", 1e-12), ("struct", 1e12), ("struct", 1e-12)],
+)
+def test_features_of_a_scale_at_which_nothing_is_learned_are_refused(problem, loss, scale):
+    given = (scale * problem.X_train, problem.y_train)
+    message = "rows of X have a length of about .* Divide X by that length"
+    with pytest.raises(ValueError, match=message):
+        SynC(loss=loss, feature_norm=None).fit(*given, signatures=problem.signatures)
+    X, y = scale * problem.X_test_unseen, problem.y_test_unseen
+    model = SynC(loss=loss, tol=1e-3).fit(*given, signatures=problem.signatures)
+    assert model.score(X, y, classes=problem.unseen_classes) > 0.5
+
+
+def test_one_against_the_others_learns_from_features_of_almost_any_scale(problem):
+    for scale in (1e-12, 1.0, 1e9):
+        model = SynC(loss="ovo", feature_norm=None)
+        model.fit(scale * problem.X_train, problem.y_train, signatures=problem.signatures)
+        X, y = scale * problem.X_test_unseen, problem.y_test_unseen
+        assert model.score(X, y, classes=problem.unseen_classes) > 0.5
+
+
 @pytest.fixture(scope="module")
 def golden(golden_arrays):
     return Golden(golden_arrays)

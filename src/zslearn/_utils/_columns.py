@@ -184,7 +184,8 @@ def refuse_dates(X: Any, where: str = "X") -> None:
     """Refuse features that are dates or durations, which NumPy would count in its own unit."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         # In pandas a Series of dtypes by name, in polars a list.
-        names = [str(name) for name, dtype in zip(X.columns, X.dtypes) if _is_date(dtype)]  # noqa: B905
+        pairs = zip(X.columns, X.dtypes, strict=True)
+        names = [str(name) for name, dtype in pairs if _is_date(dtype)]
         which = f"the columns {name_some(names)} hold" if names else ""
     else:
         dtype = getattr(X, "dtype", None)

@@ -248,9 +248,9 @@ class ZeroShotPipeline(WrapsAnother, Pipeline):
         return self._after(self.transformers_, inner)
 
     def _rows_inside(self, X: Any) -> Any:
-        # The steps were fitted on the same columns, and check names themselves.
         if is_streamed(X):
             raise needs_rows(self, X)
+        # The steps were fitted on the same columns, and check names themselves.
         return self.transform_rows(X)
 
     def transform_rows(self, X: Any) -> Array:

@@ -96,10 +96,15 @@ def checked_folds(
     return checked
 
 
+def described_table(signatures: Any, seen: NDArray[Any]) -> SignatureTable:
+    """Signatures of all classes, without the warnings that the fit on all classes gives."""
+    with no_user_warnings():
+        return SignatureTable.from_user(signatures, seen)
+
+
 def seen_table(signatures: Any, seen: NDArray[Any]) -> SignatureTable:
-    """Signatures of the seen classes alone: unseen ones play no part in a fold."""
-    with no_user_warnings():  # the fit on all classes says what is odd
-        table = SignatureTable.from_user(signatures, seen)
+    """Signatures of the seen classes alone, for folds in which unseen ones play no part."""
+    table = described_table(signatures, seen)
     return table.subset(table.positions(seen))
 
 
@@ -249,10 +254,12 @@ def score_folds(
     measure: Callable[[FoldScores], Any],
     *,
     with_scale: bool = True,
+    with_unseen: bool = False,
 ) -> list[Any]:
     """Fit `estimator` of a calibration in each of its folds; what `measure` makes of the scores.
 
-    Empty where no class can be left out.
+    Empty where no class can be left out. With `with_unseen` the unseen classes are candidates in
+    each fold, as they are in use.
     """
     seen = np.unique(y)
     if signatures is None:
@@ -267,7 +274,7 @@ def score_folds(
     folds = checked_folds(
         calibration.cv, X, y, as_zero_shot(calibration.estimator), generalized=True, **options
     )
-    table = seen_table(signatures, seen)
+    table = described_table(signatures, seen) if with_unseen else seen_table(signatures, seen)
     return list(
         Parallel(n_jobs=calibration.n_jobs)(
             delayed(_score_fold)(

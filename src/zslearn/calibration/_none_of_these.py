@@ -54,7 +54,8 @@ class NoneOfThese(HeldOutCalibration):
     rejected. It is found on the training data alone. A share of the images of every seen class is
     held aside; in each fold some classes are left out of training. An image of a left-out class is
     looked at twice: with its class among the candidates it plays an image of a class that is
-    described only; without, it is one of none of the candidates.
+    described only; without, it is one of none of the candidates. The unseen classes are candidates
+    in every fold, as they are in use.
 
     Images that are predicted as a seen class and as a described one have thresholds of their own,
     since scores of seen classes are higher. Every class counts the same in a rate, and seen classes
@@ -129,6 +130,9 @@ class NoneOfThese(HeldOutCalibration):
         "statistic": [StrOptions({"margin", "max", "probability"})],
         "none_label": [str, Real, None],
     }
+
+    # The best of more candidates scores higher, so that a threshold found among fewer rejects less.
+    _with_unseen: ClassVar[bool] = True
 
     def __init__(
         self,

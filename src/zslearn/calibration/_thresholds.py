@@ -274,6 +274,9 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
         "random_state": ["random_state"],
     }
 
+    #: Whether unseen classes are candidates in the folds, too.
+    _with_unseen: ClassVar[bool] = False
+
     cv: Any
     held_out: float
     n_jobs: int | None
@@ -288,7 +291,9 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
             estimator = as_zero_shot(self.estimator)
             fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
             fresh._begin_calibration(SignatureTable.from_user(signatures, np.unique(y)))
-            folds: list[FoldScores] = score_folds(self, X, y, signatures, weights, _in_memory)
+            folds: list[FoldScores] = score_folds(
+                self, X, y, signatures, weights, _in_memory, with_unseen=self._with_unseen
+            )
             scale = final_score_scale(fresh.estimator_, X)
             fresh.temperature_ = fresh.estimator_.class_scorer_.temperature
             if fresh.temperature_ is None:

@@ -31,12 +31,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from zslearn._scoring._embedding import for_many_passes
+from zslearn._scoring._embedding import PreparedRows, for_many_passes
 from zslearn._solvers._linalg import pseudo_inverse
 from zslearn._solvers.svm._losses import LOSSES, loss_and_slope
 from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
+from zslearn._utils._columns import some_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import cached_results, caches_fits
 from zslearn._utils._messages import warn_user
@@ -67,6 +68,9 @@ from zslearn.synthesis._phantoms import (
 LEAST_RIDGE = 1e-12
 # What inverses of similarities may take that serve one alpha after the other.
 _SYNTHESES_BYTES = 2**27
+# Penalties of rows of unit length, by loss, between which training is better than chance; measured
+# on synthetic features of 1e-20 to 1e12 times their usual scale.
+_PENALTIES = {"ovo": (1e-29, np.inf), "cs": (1e-20, 1e13), "struct": (1e-20, 1e13)}
 # What a cache holds of a solution; the dual points serve the next one only.
 _CACHED = ("coef", "alpha", "objective", "dual_gap", "n_iter", "converged", "gain")
 
@@ -218,6 +222,24 @@ class SynCProblem:
             warm_start=start,
             random_state=self.rng,
         )
+
+
+def _refuse_scale(training: Training, variants: Sequence[Any]) -> None:
+    """Refuse features of such a scale that the loss or the penalty is lost in rounding."""
+    if variants[0].feature_norm is not None or not isinstance(training.rows, PreparedRows):
+        return
+    # Features c·X at alpha are X at alpha / c².
+    square = float((some_rows(training.rows.source) ** 2).sum(axis=1).mean()) or 1.0
+    for variant in variants:
+        alpha, (least, largest) = variant.alpha, _PENALTIES[variant.loss]
+        is_usable = [least < penalty < largest for penalty in (alpha, alpha / square)]
+        if is_usable == [True, False]:
+            raise ValueError(
+                f"The rows of X have a length of about {np.sqrt(square):.0e}, at which alpha="
+                f"{alpha:.3g} of {type(variant).__name__} is too "
+                f"{'small' if square > 1 else 'large'} for anything to be learned. Divide X by "
+                "that length, or leave feature_norm at 'l2'."
+            )
 
 
 def _margins(signatures: Signatures, margin: str) -> Floats:
@@ -886,6 +908,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Each training starts from the one for the next larger alpha."""
+        _refuse_scale(training, variants)
         for group in group_by_params_except(variants, *cls.path_parameters):
             problem = SynCProblem(training, group[0])
             cached = problem.cached_path({variant.alpha for variant in group})
