@@ -415,6 +415,9 @@ class Decoder:
         problem = state_problem(value, learned) if learned and saved else None
         if problem is not None:
             raise BadContentError(f"its {cls.__name__} does not hold together: {problem}")
+        if learned and getattr(cls, "_describing_trains", False):
+            # Rows that a hyper-parameter, not the file, decides the number of.
+            self._budget.check(_FEATURE_BYTES * value._rows_per_class * value.n_features_in_)
         check_part(value)
         self._objects.append((value, self._n_held - before))
         return value
