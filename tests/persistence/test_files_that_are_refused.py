@@ -25,6 +25,7 @@ from zslearn.baselines import ESZSL, HAT
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets._files import FileLimitError
 from zslearn.model_selection import ZeroShotPipeline
+from zslearn.networks import GeneratedFeatures
 from zslearn.persistence import ModelFileError
 from zslearn.persistence._encode import _SKLEARN
 from zslearn.signatures import cluster_hierarchy
@@ -519,6 +520,13 @@ def test_features_without_end(path, parts, scaled, n_features):
         _node(content, "StandardScaler")["state"]["n_features_in_"] = n_features
 
     _too_large(path, changed(scaled, wide))
+
+
+def test_generated_features_without_end(path, folder):
+    model = GeneratedFeatures(n_generated=5, estimator="mean")
+    parts = take_apart(_file(model, folder, "generated.zsl"))
+    file = changed(parts, lambda c: c["model"]["parameters"].update(n_generated=10**9))
+    _too_large(path, file)
 
 
 @pytest.mark.parametrize("kind", ["U32", "F64"])

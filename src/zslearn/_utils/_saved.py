@@ -11,8 +11,8 @@ A class of the library that can be in a model file lists the attributes that mak
 
 The name of an axis stands for the same number throughout the declarations of a class and of its
 bases. A name with a dot leads into a part and ties its axes to those of the whole. Reading a file
-checks every object against its declarations before anything is computed from it: arrays
-whose shapes do not fit could otherwise take any amount of memory.
+checks every object against its declarations before anything is computed from it: arrays whose
+shapes do not fit could otherwise take any amount of memory.
 """
 
 from __future__ import annotations
@@ -153,12 +153,15 @@ class Saved:
 
 def labels_problem(labels: Any) -> str | None:
     """Why an array is no list of labels: sorted, each once, of texts, numbers or booleans."""
-    if labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
-        return "has labels of several types"
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        return "has labels that are NaN or infinite"
+    if (
+        (labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels))
+        or (labels.dtype.kind == "f" and not np.isfinite(labels).all())
+        or labels.dtype.kind not in _DTYPES["label"]
+        or labels.ndim != 1
+    ):
+        return "are no list of labels"
     if len(labels) > 1 and not (labels[:-1] < labels[1:]).all():
-        return "has labels that are not in order, or some that come twice"
+        return "are not in order, or some come twice"
     return None
 
 

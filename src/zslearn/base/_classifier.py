@@ -168,7 +168,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
         Mapping[str, Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]]
     ] = {}
 
-    #: Whether `synthesize` trains, so that nobody calls it for a trial.
+    #: Whether `synthesize` trains, so that nobody calls it for a trial; `_rows_per_class` then
+    #: tells how many rows it draws.
     _describing_trains: ClassVar[bool] = False
 
     feature_norm: str | None

@@ -424,6 +424,11 @@ class CADAVAE(ScheduledMethod):
                 yield float(torch.stack(losses).mean()), state
 
     @property
+    def _rows_per_class(self) -> int:
+        """Latents that are drawn to describe a class."""
+        return int(self.n_unseen_latents)
+
+    @property
     def _noise_width(self) -> int:
         return 1 if self.noise == "shared" else self.latent_size
 

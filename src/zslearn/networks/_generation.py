@@ -341,6 +341,11 @@ class GeneratedFeatures(ZeroShotClassifier):
                     variant.X_, variant.y_ = training.X, training.y
                     yield variant
 
+    @property
+    def _rows_per_class(self) -> int:
+        """Features that are drawn to describe a class."""
+        return int(self.n_generated)
+
     def generate(self, signatures: Floats) -> Array:
         """Draw features of classes.
 

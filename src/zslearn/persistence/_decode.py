@@ -19,7 +19,7 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._columns import SCALINGS
 from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
-from zslearn._utils._saved import declared, state_problem
+from zslearn._utils._saved import declared, labels_problem, state_problem
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.datasets._files import Budget, FileLimitError
 from zslearn.persistence._container import BadContentError
@@ -146,16 +146,10 @@ def _check_table(table: SignatureTable) -> None:
 
 def check_labels(labels: Any, what: str) -> None:
     """Labels are a sorted array without duplicates, of texts, whole numbers or booleans."""
-    if (
-        not isinstance(labels, np.ndarray)
-        or labels.ndim != 1
-        or labels.dtype.kind not in "UOiubf"
-        or (labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels))
-        or (labels.dtype.kind == "f" and not np.isfinite(labels).all())
-    ):
-        raise BadContentError(f"{what} are no list of labels")
-    if len(labels) > 1 and not (labels[:-1] < labels[1:]).all():
-        raise BadContentError(f"{what} are not in order, or some come twice")
+    is_array = isinstance(labels, np.ndarray)
+    problem = labels_problem(labels) if is_array else "are no list of labels"
+    if problem is not None:
+        raise BadContentError(f"{what} {problem}")
 
 
 def _probe(model: Any, n_classes: int, budget: Budget) -> None:
@@ -421,6 +415,9 @@ class Decoder:
         problem = state_problem(value, learned) if learned and saved else None
         if problem is not None:
             raise BadContentError(f"its {cls.__name__} does not hold together: {problem}")
+        if learned and getattr(cls, "_describing_trains", False):
+            # Rows that a hyper-parameter, not the file, decides the number of.
+            self._budget.check(_FEATURE_BYTES * value._rows_per_class * value.n_features_in_)
         check_part(value)
         self._objects.append((value, self._n_held - before))
         return value
