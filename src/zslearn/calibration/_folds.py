@@ -96,16 +96,19 @@ def checked_folds(
     return checked
 
 
-def described_table(signatures: Any, seen: NDArray[Any]) -> SignatureTable:
-    """Signatures of all classes, without the warnings that the fit on all classes gives."""
-    with no_user_warnings():
-        return SignatureTable.from_user(signatures, seen)
+#: Unseen classes that are candidates in the folds, at most: scores of a fold are held in memory.
+MOST_UNSEEN = 1000
 
 
-def seen_table(signatures: Any, seen: NDArray[Any]) -> SignatureTable:
-    """Signatures of the seen classes alone, for folds in which unseen ones play no part."""
-    table = described_table(signatures, seen)
-    return table.subset(table.positions(seen))
+def seen_table(signatures: Any, seen: NDArray[Any], *, most_unseen: int = 0) -> SignatureTable:
+    """Signatures of the seen classes, and of some unseen ones where these play a part."""
+    with no_user_warnings():  # the fit on all classes warns
+        table = SignatureTable.from_user(signatures, seen)
+    rows = table.positions(seen)
+    others = np.setdiff1d(np.arange(len(table.labels)), rows)
+    step = -(-len(others) // max(most_unseen, 1))
+    chosen = others[:: max(step, 1)][:most_unseen]
+    return table.subset(np.sort(np.concatenate([rows, chosen])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,8 +261,8 @@ def score_folds(
 ) -> list[Any]:
     """Fit `estimator` of a calibration in each of its folds; what `measure` makes of the scores.
 
-    Empty where no class can be left out. With `with_unseen` the unseen classes are candidates in
-    each fold, as they are in use.
+    Empty where no class can be left out. With `with_unseen` unseen classes are candidates in each
+    fold, as they are in use, 1,000 of them at most.
     """
     seen = np.unique(y)
     if signatures is None:
@@ -274,7 +277,7 @@ def score_folds(
     folds = checked_folds(
         calibration.cv, X, y, as_zero_shot(calibration.estimator), generalized=True, **options
     )
-    table = described_table(signatures, seen) if with_unseen else seen_table(signatures, seen)
+    table = seen_table(signatures, seen, most_unseen=MOST_UNSEEN if with_unseen else 0)
     return list(
         Parallel(n_jobs=calibration.n_jobs)(
             delayed(_score_fold)(

@@ -55,7 +55,7 @@ class NoneOfThese(HeldOutCalibration):
     held aside; in each fold some classes are left out of training. An image of a left-out class is
     looked at twice: with its class among the candidates it plays an image of a class that is
     described only; without, it is one of none of the candidates. The unseen classes are candidates
-    in every fold, as they are in use.
+    in every fold, as they are in use; of more than 1,000, some of them.
 
     Images that are predicted as a seen class and as a described one have thresholds of their own,
     since scores of seen classes are higher. Every class counts the same in a rate, and seen classes
