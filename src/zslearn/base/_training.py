@@ -77,8 +77,9 @@ def content_keys(X: Array) -> NDArray[np.uint64]:
     step = -(-X.shape[1] // _KEY_FEATURES)
     keys = np.empty(X.shape[0], dtype=np.uint64)
     for rows in row_blocks(X.shape[0], 8 * X.shape[1]):
-        # Adding 0 makes -0 and 0 the same.
-        values = np.ascontiguousarray(to_numpy(X[rows, ::step]), dtype=np.float32) + 0.0
+        # Adding 0 makes -0 and 0 the same. Numbers that float32 cannot hold are all one.
+        with np.errstate(over="ignore"):
+            values = np.ascontiguousarray(to_numpy(X[rows, ::step]), dtype=np.float32) + 0.0
         words = values.view(np.uint32).astype(np.uint64)
         factors = np.random.default_rng(0).integers(1 << 63, size=words.shape[1], dtype=np.uint64)
         mixed = (words * (2 * factors + 1)).sum(axis=1, dtype=np.uint64)
