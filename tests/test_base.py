@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
@@ -210,6 +211,7 @@ DATES = pd.DataFrame(SECONDS, columns=["from", "to"])
         (SECONDS, r"array holds datetime64\[ms\]"),
         (np.full((4, 2), np.datetime64("NaT")), "array holds datetime64"),
         (SECONDS - SECONDS[0], r"array holds timedelta64\[ms\]"),
+        ([list(row) for row in SECONDS], "array holds datetime64"),
         (DATES, "columns 'from', 'to' hold"),
         (DATES - DATES.iloc[0], "columns 'from', 'to' hold"),
         (DATES.assign(to=1.0), "columns 'from' hold"),
@@ -1272,3 +1274,39 @@ def test_images_of_several_classes_have_several_likely_ones(problem):
     sure = model.predict_proba(X, classes=labels, independent=True)
     assert sure.max() <= 1
     assert (alone > 0.5).sum() == (plain > 1 / n).sum()
+
+
+class Kind(StrEnum):
+    CAT = "cat"
+    DOG = "dog"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [Kind.CAT, Kind.DOG],
+        [np.str_("cat"), np.str_("dog")],
+        [np.array("cat"), np.array("dog")],
+        [["cat"], ["dog"]],
+    ],
+)
+def test_labels_in_lists_of_any_scalars(labels):
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    model = ESZSL().fit(X, labels * 10, signatures={"cat": [1.0, 0.5], "dog": [0.2, 1.0]})
+    assert model.classes_.tolist() == ["cat", "dog"]
+
+
+def test_odds_that_depend_on_the_classes_do_so_after_set_params(problem):
+    """What was learned decides whether classes are described alone, not what is set since."""
+    late = problem.unseen_classes[:1]
+    model = GaussianEXEM(unseen_odds="balanced").fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures.drop(index=late)
+    )
+    model.set_params(unseen_odds=1.0).add_classes(problem.signatures.loc[late])
+    whole = model.describing(model.signature_table_)
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_test_unseen),
+        whole.decision_function(problem.X_test_unseen),
+        rtol=0,
+        atol=1e-12,
+    )

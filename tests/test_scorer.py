@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
-from zslearn._scoring._scorer import ClassScorer, identical_rows
+from zslearn._scoring._scorer import ClassScorer, identical_rows, row_keys
 from zslearn._utils._messages import InputWarning
 from zslearn.base import ZeroShotClassifier
 from zslearn.baselines import ESZSL
@@ -290,3 +290,6 @@ def test_identical_rows():
     rows = np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0], [2.0, 3.0], [2.0, np.nextafter(3, 4)]])
     assert identical_rows(rows).tolist() == [0, 1, 0, 1, 4]
     assert identical_rows(np.ones((3, 2, 2), dtype=np.float32)).tolist() == [0, 0, 0]
+    # Rows of round numbers have different keys, or comparing them would take a long time.
+    binary = (np.arange(1 << 12)[:, None] >> np.arange(12)) & 1
+    assert len(np.unique(row_keys(binary.astype(np.float64)))) == 1 << 12

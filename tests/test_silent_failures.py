@@ -137,7 +137,7 @@ def learner(words):
         ({"six", "two"}, "got a set"),
         ((label for label in ["six", "two"]), "got a generator"),
         (np.array([["six", "two"]]), r"got shape \(1, 2\)"),
-        (["six", " "], "named ' ', which is empty"),
+        (["six", " "], "named ' ', which is blank"),
         (["six", "\ud800"], r"'\\ud800', which holds characters that cannot be seen"),
         (["six", "a\x07"], "cannot be seen"),
     ],

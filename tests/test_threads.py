@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from zslearn._scoring._blocks import top_k
@@ -15,9 +16,10 @@ from zslearn._utils._processes import (
     one_blas_thread,
     threads_for,
 )
-from zslearn.baselines import GDA
+from zslearn.baselines import GDA, GFZSL
 from zslearn.calibration import CalibratedStacking, PredictionSets
 from zslearn.datasets import make_zero_shot
+from zslearn.signatures._table import SignatureTable
 from zslearn.synthesis import GaussianEXEM
 
 
@@ -134,11 +136,12 @@ def test_predictions_and_copies_while_a_model_changes(changed_model):
     states = {len(changed_model.classes_): changed_model.decision_function(X)}
     for _ in _changes(changed_model):
         states[len(changed_model.classes_)] = changed_model.decision_function(X)
-    failures, done = [], threading.Event()
+    failures, done, passes = [], threading.Event(), []
 
     def read():
         try:
-            while not done.is_set():
+            while not (done.is_set() and passes):
+                passes.append(1)
                 for reader in (
                     changed_model,
                     copy.deepcopy(changed_model),
@@ -153,7 +156,10 @@ def test_predictions_and_copies_while_a_model_changes(changed_model):
     for reader in readers:
         reader.start()
     try:
-        for _ in range(15):
+        n_changes = 0
+        # At least so many changes, and until both readers have been through several times.
+        while n_changes < 15 or (len(passes) < 6 and not failures):
+            n_changes += 1
             for _ in _changes(changed_model):
                 pass
     finally:
@@ -161,6 +167,28 @@ def test_predictions_and_copies_while_a_model_changes(changed_model):
         for reader in readers:
             reader.join()
     assert not failures
+
+
+@pytest.mark.parametrize("method", [GaussianEXEM(unlabelled_trust=0.3), GFZSL()])
+def test_adapting_is_of_one_state(method, monkeypatch):
+    """A class that is described while a model adapts is not in the adapted copy."""
+    model = clone(method).fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+    X = DATA.X_test_unseen
+    expected = model.adapt(X, classes=DATA.unseen_classes).decision_function(X)
+    prepare = SignatureTable.normalized
+    n_calls = []
+
+    def normalized(table, *args, **options):
+        n_calls.append(1)
+        if len(n_calls) == 1:
+            model.add_classes({"a new class": DATA.signatures.iloc[0] + 0.1})
+        return prepare(table, *args, **options)
+
+    monkeypatch.setattr(SignatureTable, "normalized", normalized)
+    adapted = model.adapt(X, classes=DATA.unseen_classes)
+    assert "a new class" in model.classes_
+    assert "a new class" not in adapted.classes_
+    np.testing.assert_array_equal(adapted.decision_function(X), expected)
 
 
 def test_sets_are_of_one_state(monkeypatch):

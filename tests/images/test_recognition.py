@@ -386,5 +386,5 @@ def test_a_class_has_a_name(data, tmp_path):
     save(model, tmp_path / "m.zsl")
     for label in ("", "  "):
         new = data.signatures.iloc[:1].set_axis([label]) * 0.5
-        with pytest.raises(ValueError, match="which is empty"):
+        with pytest.raises(ValueError, match="which is blank"):
             add_classes_to_file(tmp_path / "m.zsl", new)

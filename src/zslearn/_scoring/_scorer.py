@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -322,11 +323,18 @@ class _Ties(NamedTuple):
 
 def row_keys(parameters: Array) -> NDArray[np.uint64]:
     """A number for each row; equal rows have equal numbers, wherever they stand."""
-    rows = to_numpy(parameters).reshape(parameters.shape[0], -1).astype(np.float64)
-    rows += 0.0  # −0 becomes 0
-    # Integers, whose sums are exact in any order.
-    factors = np.random.default_rng(0).integers(1 << 63, size=rows.shape[1], dtype=np.uint64)
-    return np.asarray(rows.view(np.uint64) @ (2 * factors + 1))
+    n_rows, width = parameters.shape[0], math.prod(parameters.shape[1:])
+    factors = np.random.default_rng(0).integers(1 << 63, size=width, dtype=np.uint64)
+    keys = np.empty(n_rows, dtype=np.uint64)
+    for part in row_blocks(n_rows, 24 * width):
+        block = to_numpy(parameters[part, ...]).reshape(-1, width).astype(np.float64)
+        block += 0.0  # −0 becomes 0
+        words = block.view(np.uint64)
+        # Round numbers have zeros in the lower half, which would decide most of the product.
+        words ^= words >> np.uint64(32)
+        # Integers, whose sums are exact in any order.
+        keys[part] = words @ (2 * factors + 1)
+    return keys
 
 
 def identical_rows(

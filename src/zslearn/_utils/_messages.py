@@ -27,12 +27,15 @@ _UNSEEN = re.compile(
     "\U0001d159\U000e0100-\U000e01ef]"
 )
 
+#: Joiners inside of words, which Persian and Indic scripts write with, and spaces without a break.
+_JOINERS = re.compile("(?<=\\w)[\u200c\u200d](?=\\w)|(?<=\\S)[\u00a0\u202f](?=\\S)")
+
 
 def name_fault(name: str) -> str:
     """Why text cannot be the name of a new class; empty where it can."""
     if not name.strip():
-        return "is empty"
-    if not name.isprintable() or _UNSEEN.search(name):
+        return "is blank"
+    if not _JOINERS.sub("", name).isprintable() or _UNSEEN.search(name):
         return "holds characters that cannot be seen; leave them out"
     return ""
 

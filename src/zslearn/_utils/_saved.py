@@ -188,17 +188,18 @@ def declared(cls: type) -> dict[str, Saved]:
 def state_problem(value: Any, state: dict[str, Any]) -> str | None:
     """The first way in which an object with a state from a file breaks its declarations."""
     known, sizes = declared(type(value)), dict[str, int]()
-    if type(value).__module__.partition(".")[0] == "zslearn":
-        # What an author outside of the library keeps is the author's business.
+    # A class of an author outside of the library may keep more, and need not keep all of its base.
+    is_ours = type(value).__module__.partition(".")[0] == "zslearn"
+    if is_ours:
         fields = getattr(value, "__dataclass_fields__", ())
         foreign = next((name for name in state if name not in known and name not in fields), None)
         if foreign is not None:
-            return f"{foreign} is no attribute of its class"
+            return f"{foreign} is no attribute of its class: delete it"
     for name, saved in known.items():
         holder, (*parts, attribute) = value, name.split(".")
         for part in parts:
             holder = getattr(holder, part, None)
-        if holder is None:
+        if holder is None or not (is_ours or hasattr(holder, attribute)):
             # Whether a part may be missing is declared by itself.
             continue
         if saved.none and not hasattr(holder, attribute):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from types import MethodType
 from typing import Any, ClassVar, Self
@@ -460,6 +460,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
 def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """What scikit-learn makes of features; a DataFrame may say yes and no, and text is named."""
+    if isinstance(X, (list, tuple)):
+        # scikit-learn would turn dates into numbers.
+        with suppress(ValueError):  # rows of several lengths, of which it says more
+            X = np.asarray(X)
     refuse_dates(X)
     check = partial(validate_data, estimator, ensure_all_finite=False, **options)
     try:

@@ -292,9 +292,10 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
             An adapted copy; this model stays as it is.
         """
         check_is_fitted(self, "class_scorer_")
-        X, scorer = self._check_features(X), self.class_scorer_
+        X, state = self._check_features(X), self._snapshot()
+        scorer = state.class_scorer_
         chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
-        table: Any = self.signature_table_.normalized(self.signature_scale_, keep_views=False)
+        table: Any = state.signature_table_.normalized(self.signature_scale_, keep_views=False)
         first = moved = *self._gaussians(table[chosen]), np.ones((len(chosen), 1))
         for _ in range(_EM_ROUNDS):
             # log p(c) + log N(z; μ, v), but for what is the same for all classes
@@ -305,10 +306,10 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
                 embedded = np.asarray(to_numpy(scorer.embedding(X[rows, :])), dtype=np.float64)
                 sums += softmax(embedded @ logits.T, 1.0).T @ embedded
             moved = self._maximize(sums, *first)
-        adapted = copy.copy(self)
+        adapted = copy.copy(state)
         adapted.adapted_classes_ = scorer.labels[chosen]
         adapted.adapted_means_, adapted.adapted_variances_, _ = moved
-        adapted._describe(self.signature_table_)
+        adapted._describe(state.signature_table_)
         return adapted
 
     def _forget(self, labels: NDArray[Any]) -> bool:

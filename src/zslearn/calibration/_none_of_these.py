@@ -182,9 +182,10 @@ class NoneOfThese(HeldOutCalibration):
         ndarray of shape (n_samples,)
             Class labels, and `none_label_` for rejected samples.
         """
-        labels, rejected = self._decide(X, classes)
+        state = self._snapshot()
+        labels, rejected = state._decide(X, classes)
         if prior is not None:
-            labels = super().predict(X, classes=classes, prior=prior)
+            labels = super(NoneOfThese, state).predict(X, classes=classes, prior=prior)
         if max(self.threshold_.values()) == -np.inf:
             return labels
         if labels.dtype.kind == "O" or self.none_label_ is None:

@@ -366,7 +366,7 @@ class Adapted(ZeroShotMetaClassifier):
             yield LeftOut(*positions, *images), partial(_scores_after, scorer)
 
     def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
-        """Listen to images without labels; see :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
+        """Move exemplars to unlabelled images; see :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
 
         Parameters
         ----------
@@ -383,7 +383,8 @@ class Adapted(ZeroShotMetaClassifier):
             An adapted copy, with `adaptation_` and `adapted_from_`; this model stays as it is.
         """
         check_is_fitted(self, "estimator_")
-        scorer = self.estimator_.class_scorer_
+        state = self._snapshot()
+        scorer = state.estimator_.class_scorer_
         places = np.arange(len(scorer.labels))
         if classes is not None:
             places = np.sort(find_classes(classes, scorer.labels))
@@ -398,9 +399,9 @@ class Adapted(ZeroShotMetaClassifier):
             counts, points = _move(images, start, trust)
             n_samples = len(images)
         # Classes that are described to the one later are not described to the other.
-        adapted = self._around(self.estimator_.describing(self.estimator_.signature_table_))
+        adapted = self._around(state.estimator_.describing(state.estimator_.signature_table_))
         adapted._moved = pd.DataFrame(points, labels) if trust else pd.DataFrame()
-        adapted.adapted_from_ = without_history(self)
+        adapted.adapted_from_ = without_history(state)
         adapted.adaptation_ = Adaptation.of(
             choice, trust, n_samples, None, labels=labels, start=start, end=points, counts=counts
         )

@@ -37,7 +37,7 @@ from zslearn.base._predictor import WrapsAnother
 from zslearn.calibration._none_of_these import NoneOfThese
 from zslearn.calibration._ranks import RankPredictor
 from zslearn.calibration._stacking import CalibratedStacking
-from zslearn.calibration._unlabelled import Adaptation
+from zslearn.calibration._unlabelled import Adaptation, Adapted
 from zslearn.datasets._tables import feature_units
 from zslearn.experiments._methods import LEADING, METHODS, find_method
 from zslearn.experiments._protocol import Protocol
@@ -52,6 +52,7 @@ from zslearn.images._describing import (
 from zslearn.images._features import ImageFeatures
 from zslearn.persistence._model_files import ModelFile, read_model, save
 from zslearn.signatures._taxonomy import taxonomy_hierarchy
+from zslearn.synthesis import GaussianEXEM
 
 _logger = logging.getLogger("zslearn")
 
@@ -229,14 +230,14 @@ def adapted_model(model: Any, X: NDArray[Any], **options: Any) -> tuple[Any, Ada
 
 def refuse_without(model: Any, verb: str, where: str) -> None:
     """Refuse a model whose method does not have a verb of Gaussian EXEM's."""
-    while hasattr(model, "_inner") and not hasattr(model, "unlabelled_choices_"):
+    while hasattr(model, "_inner") and not isinstance(model, Adapted):
         model = model._inner
     if not hasattr(model, verb):
         raise ValueError(
             f"{where}: {type(model).__name__} has no {verb}; fit it anew with --method "
             "'Gaussian EXEM', which has."
         )
-    if verb == "adapt" and not hasattr(model, "unlabelled_choices_"):
+    if verb == "adapt" and not isinstance(model, (Adapted, GaussianEXEM)):
         raise ValueError(
             f"{where}: {type(model).__name__} adapts without a look at classes left out, and only "
             "in Python; fit it anew with --method 'Gaussian EXEM', or call its adapt yourself."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
         kind = values.dtype.kind
         if kind in "biuU" or (kind == "f" and not np.isnan(values).any()):
             return values
-    items = [v.item() if isinstance(v, np.generic) else v for v in values]
+    items = [_plain_label(value) for value in values]
     missing = next((place for place, value in enumerate(items) if is_missing(value)), None)
     if missing is not None:
         raise ValueError(
@@ -71,8 +72,8 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
         # Integers that no dtype holds become objects, or floats that may be equal.
         if numbers.dtype.kind == "O" or (kinds == {int} and numbers.dtype.kind == "f"):
             raise ValueError(
-                f"The class labels of {where} are integers beyond 64 bits, such as "
-                f"{max(items, key=abs)}: write them as strings."
+                f"The class labels of {where} are integers beyond 64 bits, or too far apart for "
+                f"one type of them, such as {max(items, key=abs)}: write them as strings."
             )
         return numbers
     names = sorted(kind.__name__ for kind in kinds)
@@ -80,6 +81,17 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
         f"The class labels of {where} must be all strings, all numbers or all booleans; "
         f"found {', '.join(names)}."
     )
+
+
+def _plain_label(value: Any) -> Any:
+    """A label as Python has it: scalars of array libraries and members of enums are unwrapped."""
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, Enum) and isinstance(value, (str, int, float)):
+        value = value.value
+    # np.str_ and other subclasses count as what they are made of.
+    plain = next((kind for kind in (str, bool, int, float) if isinstance(value, kind)), None)
+    return value if plain is None else plain(value)
 
 
 def sample_labels(y: Any) -> NDArray[Any]:
@@ -99,6 +111,8 @@ def sample_labels(y: Any) -> NDArray[Any]:
             y = y[:, 0]
         if y.ndim != 1:
             raise ValueError(f"y must hold one label per sample; got shape {y.shape}.")
+    elif y and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in y):
+        y = [row[0] for row in y]
     return label_array(y, "y")
 
 

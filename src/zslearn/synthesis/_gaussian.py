@@ -34,6 +34,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -178,18 +179,22 @@ _TESTED_EVERY = 5
     units=Saved("n_images", 1, above=0),
     y=Saved("n_images", kind="int", least=0),
     weights=Saved("n_images", above=0, optional=True),
+    choices=Saved(kind=TrustChoice, some_keys=("alone", "all"), optional=True),
 )
-class KeptImages(NamedTuple):
+@dataclass(eq=False)
+class KeptImages:
     """Prepared features of training images, ordered by class and content, to try adapting on.
 
     Features rather than whitened images: the covariance and the class means that whiten an image
-    have to be learned without it, or it looks nearer to its class than a new image would.
+    have to be learned without it, or it looks nearer to its class than a new image would. Copies of
+    a model share this object, so that the trial is made once for all of them.
     """
 
     scaled: NDArray[np.float16]  # at most 1 in each row
     units: Floats
     y: NDArray[np.intp]
     weights: Floats | None
+    choices: dict[str, TrustChoice] | None = None  # what the trial led to, once it was made
 
     @classmethod
     def of(cls, training: Training) -> KeptImages:
@@ -424,7 +429,6 @@ _LEFT_OUT = 3
     loo_error_=Saved(least=0),
     temperature_=Saved(above=0),
     unseen_odds_=Saved(above=0, optional=True),
-    _choices=Saved(kind=TrustChoice, some_keys=("alone", "all"), optional=True),
     _kept=Saved(kind=KeptImages, optional=True),
     adapted_from_=Saved(kind=ZeroShotClassifier, optional=True),
     adaptation_=Saved(kind=Adaptation, optional=True),
@@ -547,10 +551,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     unlabelled_choices_ : dict of str to TrustChoice
         For candidates without labelled images "alone", and for "all" classes: the trust in
         unlabelled images that held-out classes choose, 0 where they lose by it, and their score
-        without and with it. Computed when it is first read, as :meth:`adapt` does. Empty where
-        nothing can be held out.
+        without and with it. The first :meth:`adapt` finds it. Empty where nothing can be held out.
     adapted_from_ : GaussianEXEM
-        After :meth:`adapt`: the model that was adapted, without what that one was adapted from.
+        After :meth:`adapt`: the model that was adapted, as it was then, without the model that it
+        had been adapted from in turn.
     adaptation_ : Adaptation
         After :meth:`adapt`: what the images did.
     temperature_ : float
@@ -746,7 +750,6 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self._undescribed = examples.labels[:0]
         self._unlabelled = ClassExamples(examples.labels[:0], np.empty(0), space.means[:0])
         self._kept: KeptImages | None = None
-        self._choices: dict[str, TrustChoice] | None = None
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
         self._beyond = space.beyond
@@ -876,7 +879,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         return self
 
     def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
-        """Listen to images without labels: the means of classes move to what looks like theirs.
+        """Adapt the means of classes to unlabelled images.
 
         The images may be of any of the candidates, in any proportion, and of none of them. An
         adapted model takes in labelled samples and describes further classes as any other, without
@@ -911,31 +914,32 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         True
         """
         check_is_fitted(self)
-        table = self._described.table
+        state = self._snapshot()
+        table = state._described.table
         candidates = (
             table.labels
             if classes is None
             else table.labels[np.sort(find_classes(classes, table.labels))]
         )
-        known = is_among(candidates, self.seen_classes_[~self._few])
-        choice = self.unlabelled_choices_.get("all" if known.any() else "alone")
-        given = None if self.unlabelled_trust == "cv" else float(self.unlabelled_trust)
+        known = is_among(candidates, state.seen_classes_[~state._few])
+        choice = state._trial_choices().get("all" if known.any() else "alone")
+        given = None if state.unlabelled_trust == "cv" else float(state.unlabelled_trust)
         trust = accepted_trust(choice, accept, given)
-        original = copy.copy(self)
-        original._unlabelled = ClassExamples(candidates[:0], np.empty(0), self.exemplars_[:0])
+        original = copy.copy(state)
+        original._unlabelled = ClassExamples(candidates[:0], np.empty(0), state.exemplars_[:0])
         signatures = table.subset(table.positions(candidates)).normalized(
-            self.signature_scale_, keep_views=True
+            state.signature_scale_, keep_views=True
         )
         before, _ = original._gaussians(signatures, candidates)
         sums = original._sums_of_pile(
-            partial(self._whitened_blocks, X), signatures, candidates, trust or TRUSTS[0]
+            partial(state._whitened_blocks, X), signatures, candidates, trust or TRUSTS[0]
         )
         adapted = copy.copy(original)
         if sums is not None and trust:
             adapted._unlabelled = ClassExamples(candidates, trust * sums.counts, sums.means)
         after, _ = adapted._gaussians(signatures, candidates)
         adapted._describe(table)
-        adapted.adapted_from_ = without_history(self)
+        adapted.adapted_from_ = without_history(state)
         adapted.adaptation_ = Adaptation.of(
             choice,
             trust,
@@ -990,10 +994,19 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
 
     @property
     def unlabelled_choices_(self) -> dict[str, TrustChoice]:
-        """What held-out classes choose; found when it is first asked for."""
-        if self._choices is None:
-            self._choices = choose_trust(self._left_out())
-        return self._choices
+        """What held-out classes chose in the trial that the first `adapt` makes."""
+        if self._kept is None:
+            return {}
+        if self._kept.choices is None:
+            # Not computed here: notebooks read every attribute of what they show.
+            raise AttributeError("unlabelled_choices_ is there once adapt was called.")
+        return self._kept.choices
+
+    def _trial_choices(self) -> dict[str, TrustChoice]:
+        """The same; the trial is made if there was none yet."""
+        if self._kept is not None and self._kept.choices is None:
+            self._kept.choices = choose_trust(self._left_out())
+        return self.unlabelled_choices_
 
     def _left_out(self) -> Iterator[tuple[LeftOut, Scored]]:
         """Models of the same setting without some of the seen classes, and images of these."""
@@ -1124,6 +1137,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     @property
     def describes_each_alone(self) -> bool:  # type: ignore[override]
         """Whether the odds of a class do not depend on how many are described."""
+        if hasattr(self, "unseen_odds_"):
+            return self.unseen_odds_ is not None
         return self.unseen_odds != "balanced"
 
     def _signatures_so_far(self) -> SignatureTable:

@@ -229,7 +229,8 @@ def _refuse_scale(training: Training, model: Any) -> None:
     if model.feature_norm is not None or not isinstance(training.rows, PreparedRows):
         return
     # Features c·X at alpha are X at alpha / c².
-    square = float((some_rows(training.rows.source) ** 2).sum(axis=1).mean()) or 1.0
+    # The median: a single outlier says nothing of the scale.
+    square = float(np.median((some_rows(training.rows.source) ** 2).sum(axis=1))) or 1.0
     alpha, (least, largest) = model.alpha, _PENALTIES[model.loss]
     is_usable = [least < penalty < largest for penalty in (alpha, alpha / square)]
     if is_usable == [True, False]:
