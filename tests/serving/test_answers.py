@@ -133,6 +133,18 @@ def test_names_are_looked_up_in_an_index(model_path, problem, monkeypatch):
     assert len(calls) <= 50 + len(snapshot.label_of)
 
 
+def test_names_of_a_wrapped_model_are_looked_up_in_an_index(problem, tmp_path, monkeypatch):
+    model = CalibratedStacking(ESZSL(), cv=2)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    save(model, tmp_path / "model.zsl")
+    snapshot, built, calls = Recognizer(tmp_path / "model.zsl").snapshot, model.class_scorer_, []
+    scorer = property(lambda self: calls.append(1) or built)
+    monkeypatch.setattr(CalibratedStacking, "class_scorer_", scorer)
+    name = problem.seen_classes[0]
+    assert {snapshot.known(" " * i + name) for i in range(50)} == {name}
+    assert len(calls) <= 1
+
+
 def test_an_application_is_started_again(model_path, rows):
     app = create_app(model_path)
     for _ in range(2):

@@ -84,7 +84,7 @@ def test_a_trial_is_not_kept(client, problem, rows, tmp_path):
     ("change", "why"),
     [
         ({"name": ""}, "name"),
-        ({"name": "   "}, "empty"),
+        ({"name": "   "}, "blank"),
         ({"name": "x" * 201}, "longer than 200"),
         ({"name": "a\u202eb"}, "cannot be seen"),
         ({"name": "a\x00b"}, "cannot be seen"),

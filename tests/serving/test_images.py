@@ -246,6 +246,30 @@ def test_training_pictures_are_shown_from_the_folder_alone(color_model, saved, t
         assert client.get(f"/pictures/{names[0]}").status_code == 401
 
 
+def test_a_repeated_picture_is_one_correction_whatever_its_batch(tmp_path, monkeypatch):
+    """Features differ in their last digits between batches; what was sent does not."""
+    pytest.importorskip("torch")
+    monkeypatch.setitem(sys.modules, "timm", tiny_timm())
+    recognizer = Recognizer(save_color_model(tmp_path, learns=True))
+    features, calls = recognizer.features, []
+
+    def rounded_otherwise(pixels):
+        calls.append(1)
+        return features(pixels) * (1 + 1e-7 * len(calls))
+
+    recognizer.features = rounded_otherwise
+    picture = {"images": ("a.png", png("red"), "image/png")}
+    with client_of(create_app(recognizer)) as client:
+        first, second = (
+            client.post("/examples?class=red", files=picture, headers={"idempotency-key": "a"})
+            for _ in range(2)
+        )
+        assert first.status_code == second.status_code == 201
+        assert first.json() == second.json()
+        assert len(client.get("/examples").json()["examples"]) == 1
+    assert len(calls) == 1
+
+
 def test_pictures_correct_answers(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setitem(sys.modules, "timm", tiny_timm())

@@ -34,7 +34,7 @@ from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.persistence import load, save
 from zslearn.serving import Limits, Recognizer, _recognizer, create_app
 from zslearn.signatures import MultiSignatures
-from zslearn.synthesis import GaussianEXEM
+from zslearn.synthesis import GaussianEXEM, _gaussian
 
 pytest.importorskip("fastapi")
 from zslearn.serving import _app
@@ -187,6 +187,25 @@ def test_requests_of_one_key_at_the_same_time_are_one_change(path, data):
         == [(201, {"examples": [e.info() for e in recognizer.snapshot.examples.values()]})] * 3
     )
     assert len(calls) == 1
+
+
+def test_the_trial_of_unlabelled_pictures_is_made_once(path, data, monkeypatch):
+    """By the first adapt or preview, whatever is added, corrected and undone besides."""
+    trials = []
+    choose = _gaussian.choose_trust
+    monkeypatch.setattr(_gaussian, "choose_trust", lambda folds: trials.append(1) or choose(folds))
+    body = {"features": data.X_test_unseen.tolist()}
+    correction = {"features": data.X_test_unseen[:1].tolist()}
+    with client_of(create_app(path)) as client:
+        new = {"name": "new", "attributes": data.signatures.mean().tolist()}
+        assert client.post("/classes", json=new).status_code == 201
+        assert trials == []
+        for where in ("/adapt?preview=true", "/adapt", "/adapt?preview=true"):
+            assert client.post(where, json=body).status_code == 200
+        sent = client.post(f"/examples?class={data.unseen_classes[0]}", json=correction)
+        assert sent.status_code == 201
+        assert client.delete("/classes/new").status_code == 200
+    assert trials == [1]
 
 
 def test_keys_that_are_kept_have_an_end(client, data, monkeypatch):

@@ -11,9 +11,10 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import resources
-from threading import BoundedSemaphore
-from typing import Annotated, Any, Literal, TypeVar
+from threading import BoundedSemaphore, Lock
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
@@ -546,33 +547,49 @@ class _Changes:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)
-        # Key → digest of the request, and its outcome; the oldest are forgotten.
+        # Key → digest of the request, and its outcome. The event loop and the thread write to it.
         self._kept: dict[str, tuple[str, Future[Outcome]]] = {}
+        self._lock = Lock()
 
-    def submit(
-        self, request: Request, key: str | None, change: Callable[[], Any], *content: Any
-    ) -> Future[Outcome]:
-        """Have a change made, unless the key is that of one; `content` is the request's body."""
+    def known(self, key: str | None, asked: str) -> Future[Outcome] | None:
+        """The change that an earlier request with the same key asked for; None without one."""
+        with self._lock:
+            return None if key is None else self._known(key, asked)
+
+    def _known(self, key: str, asked: str) -> Future[Outcome] | None:
+        digest, work = self._kept.get(key, (asked, None))
+        if digest != asked:
+            raise Refusal(422, "Idempotency-Key: another request was sent with this key.")
+        return work
+
+    def submit(self, key: str | None, asked: str, change: Callable[[], Any]) -> Future[Outcome]:
+        """Have a change made, unless an earlier request with the same key asked for it."""
         if key is None:
             return self._thread.submit(_outcome, change)
-        asked = fingerprint(request.method, request.url.path, request.url.query, content)
-        if key in self._kept:
-            known, work = self._kept[key]
-            if known != asked:
-                raise Refusal(422, "Idempotency-Key: another request was sent with this key.")
-            return work
-        work = self._thread.submit(_outcome, change)
-        self._kept[key] = asked, work
-        if len(self._kept) > _MAX_KEYS:
-            del self._kept[next(iter(self._kept))]
+        with self._lock:
+            if (work := self._known(key, asked)) is not None:
+                return work
+            work = self._thread.submit(_outcome, change)
+            self._kept[key] = asked, work
+            if len(self._kept) > _MAX_KEYS:
+                # The oldest that has ended: a repeated request must find a change that goes on.
+                ended = (known for known, (_, done) in self._kept.items() if done.done())
+                self._kept.pop(next(ended, ""), None)
 
         def forget_failure(done: Future[Outcome]) -> None:
             # Nothing was changed, and another attempt may succeed.
             if done.cancelled() or done.exception() or _is_failure(done.result()):
-                self._kept.pop(key, None)
+                with self._lock:
+                    if self._kept.get(key, (None, None))[1] is done:
+                        del self._kept[key]
 
         work.add_done_callback(forget_failure)
         return work
+
+
+def _digest(request: Request, *content: Any) -> str:
+    """What a request asks for, with what was read of its body."""
+    return fingerprint(request.method, request.url.path, request.url.query, content)
 
 
 def _is_failure(outcome: Outcome) -> bool:
@@ -587,7 +604,7 @@ async def _answer(work: Future[Outcome], status: int = 200) -> Response:
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if work.cancelled() and task is not None and not task.cancelling():
-            # By another request of the same key, which had waited for longer.
+            # An earlier request with the same key was given up before the change began.
             raise Refusal(503, "The change was not begun in time.", 1) from None
         raise
     if isinstance(outcome, Refusal):
@@ -691,14 +708,16 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher, changes: _
     previews = ThreadPoolExecutor(1)
     places = BoundedSemaphore(_MAX_ADAPTING)
 
-    async def features_of(request: Request, kind: type[Rows]) -> tuple[list[str], Any]:
+    async def rows_of(request: Request, kind: type[Rows]) -> tuple[list[str], Any, bool]:
+        """Names of pictures, what was read of them, and whether that is pixels."""
         names, X, body = await reader.read(request, kind)
-        if body is None:
-            _, X = await asyncio.wrap_future(batcher.submit(Job(X, top=1)))
         given = getattr(body, "images", None) or names
         if len(given) != len(names):
             raise Refusal(422, f"images: {len(given)} names were given for {len(names)} pictures.")
-        return given, X
+        return given, X, body is None
+
+    async def features_of(X: Any, are_pixels: bool) -> Any:
+        return (await asyncio.wrap_future(batcher.submit(Job(X, top=1))))[1] if are_pixels else X
 
     @app.get(
         "/examples", response_model=Examples, responses=_refusals(), summary="Every correction"
@@ -715,12 +734,18 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher, changes: _
         summary="Correct answers: say which class pictures are of",
     )
     async def add_examples(request: Request, of_class: OfClass, key: Key = None) -> Response:
-        names, X = await features_of(request, Labelled)
+        names, rows, are_pixels = await rows_of(request, Labelled)
+        # Of what was sent: the features of a picture depend, in their last digits, on its batch.
+        asked = _digest(request, rows, names)
+        work = changes.known(key, asked)
+        if work is None:
+            X = await features_of(rows, are_pixels)
 
-        def change() -> dict[str, Any]:
-            return {"examples": [e.info() for e in recognizer.add_examples(X, of_class, names)]}
+            def change() -> dict[str, Any]:
+                return {"examples": [e.info() for e in recognizer.add_examples(X, of_class, names)]}
 
-        return await _answer(changes.submit(request, key, change, X, names), 201)
+            work = changes.submit(key, asked, change)
+        return await _answer(work, 201)
 
     @app.delete(
         "/examples/{id}",
@@ -732,7 +757,7 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher, changes: _
         def change() -> dict[str, str]:
             return {"removed": recognizer.remove_example(id).id}
 
-        return await _answer(changes.submit(request, key, change))
+        return await _answer(changes.submit(key, _digest(request), change))
 
     @app.get(
         "/adapt",
@@ -756,18 +781,27 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher, changes: _
         if not places.acquire(blocking=False):
             raise Refusal(503, f"{_MAX_ADAPTING} requests to adapt the model are waiting.", 5)
         work: Future[Outcome] | None = None
+        pictures: list[Any] = []
         try:
-            _, X = await features_of(request, Unlabelled)
-            if preview:
-                work = previews.submit(_outcome, lambda: recognizer.adapt(X, preview=True))
-            else:
-                work = changes.submit(request, key, lambda: recognizer.adapt(X), X)
-            # Work that has begun holds its place until it ends, even if the request is given up.
-            work.add_done_callback(lambda _: places.release())
+            _, rows, are_pixels = await rows_of(request, Unlabelled)
+            asked = _digest(request, rows)
+            known = None if preview else changes.known(key, asked)
+            if known is None:
+                pictures.append(await features_of(rows, are_pixels))
+                del rows
+                adapted = partial(_adapt, recognizer, pictures, preview)
+                if preview:
+                    work = previews.submit(_outcome, adapted)
+                else:
+                    work = changes.submit(key, asked, adapted)
+                # Work that has begun holds its place until it ends, even if the request is given
+                # up. What never begins waits in a queue, without its pictures.
+                work.add_done_callback(lambda _: pictures.clear())
+                work.add_done_callback(lambda _: places.release())
         finally:
             if work is None:
                 places.release()
-        return await _answer(work)
+        return await _answer(work or cast("Future[Outcome]", known))
 
     @app.delete(
         "/adapt",
@@ -780,7 +814,12 @@ def _add_learning(app: FastAPI, reader: _RowReader, batcher: Batcher, changes: _
             recognizer.forget_adaptation()
             return {"n_images": 0}
 
-        return await _answer(changes.submit(request, key, change))
+        return await _answer(changes.submit(key, _digest(request), change))
+
+
+def _adapt(recognizer: Recognizer, pictures: list[Any], preview: bool) -> dict[str, Any]:
+    """Adapt the model to pictures, which are handed over."""
+    return recognizer.adapt(pictures.pop(), preview=preview)
 
 
 def _add_classes(app: FastAPI, recognizer: Recognizer, changes: _Changes) -> None:
@@ -811,7 +850,7 @@ def _add_classes(app: FastAPI, recognizer: Recognizer, changes: _Changes) -> Non
             same_as = snapshot.same_as(np.asarray(added.values), added.name)
             return {**snapshot.class_info(added.name), "same_as": same_as}
 
-        return await _answer(changes.submit(request, key, change, body.model_dump()), 201)
+        return await _answer(changes.submit(key, _digest(request, body.model_dump()), change), 201)
 
     @app.get(
         "/classes/{name:path}",
@@ -832,7 +871,7 @@ def _add_classes(app: FastAPI, recognizer: Recognizer, changes: _Changes) -> Non
         def change() -> dict[str, str]:
             return {"removed": recognizer.remove(name)}
 
-        return await _answer(changes.submit(request, key, change))
+        return await _answer(changes.submit(key, _digest(request), change))
 
 
 def _add_service(app: FastAPI, recognizer: Recognizer, measures: Measures) -> None:

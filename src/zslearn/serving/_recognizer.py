@@ -419,9 +419,14 @@ class Snapshot:
         if text in self.label_of:
             return text
         form = composed(text).strip()
-        if self.model.classes_.dtype.kind in "iu" and _NUMBER.fullmatch(form):
+        if self._has_numbers and _NUMBER.fullmatch(form):
             form = str(int(form))
         return self._name_of_form.get(form)
+
+    @cached_property
+    def _has_numbers(self) -> bool:
+        """Whether classes are named by integers; a wrapper builds its classes at every look."""
+        return self.model.classes_.dtype.kind in "iu"
 
     @cached_property
     def _name_of_form(self) -> dict[str, str]:

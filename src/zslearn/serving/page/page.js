@@ -463,7 +463,7 @@ async function correct(picture, name) {
     const changed = await modelChanged();
     sayLearned("Learned from it: “" + picture.example.class + "”.", changed, picture);
   } catch (error) {
-    // The service may be at it still: what it has kept is listed, to be undone.
+    // The change may have been made although its answer came too late: list it, so that it can be undone.
     if (error.status === 503) await modelChanged().catch(() => {});
     say("corrected-message", error.message, true);
   } finally {
