@@ -31,7 +31,7 @@ test: $(call stamp,$(TEST_EXTRAS))
 test-all: $(call stamp,$(TEST_EXTRAS))
 	$(PYTEST) -m slow
 
-# The quick tests, or those under PATHS, as on other processors: OpenBLAS rounds otherwise on each.
+# The quick tests, or those under PATHS, with OpenBLAS kernels of other processors, which round differently.
 # Kernels that this processor cannot run are left out; "own" is the one that OpenBLAS chooses here.
 has = $(shell grep -qsw $(1) /proc/cpuinfo && echo $(2))
 KERNELS ?= $(call has,sse4_2,Nehalem) $(call has,avx2,Haswell) $(call has,avx512f,SkylakeX) own
@@ -48,7 +48,8 @@ test-pythons:
 	@set -e; for version in $(PYTHONS); do found=; \
 		for python in python$$version "$$(pyenv root 2> /dev/null)"/versions/$$version.*/bin/python; do \
 			if "$$python" -c "" 2> /dev/null; then found=$$python; fi; done; \
-		if [ -z "$$found" ]; then echo "Python $$version: not found, left out"; continue; fi; \
+		if [ -z "$$found" ]; then echo "Python $$version: not found"; \
+			if [ "$(origin PYTHONS)" = "command line" ]; then exit 1; fi; continue; fi; \
 		$(MAKE) test PYTHON="$$found" VENV=.venv-$$version EXTRAS=plot,matlab,dask,serve,words,onnx,zarr; done
 
 # The oldest versions of everything that pyproject.toml allows.

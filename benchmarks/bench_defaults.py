@@ -1,4 +1,4 @@
-"""What a user pays by default: fits, predictions and changes, each as a multiple of a peer.
+"""Cost of the defaults: fits, predictions and changes of a model, each as a multiple of a peer.
 
 Processor seconds, one thread, in turns with the peer. The sizes are the same with --quick, so that
 `run.py --quick` can compare a run with the committed record and report what has become slower.

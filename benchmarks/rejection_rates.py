@@ -1,7 +1,7 @@
 """Rates that NoneOfThese claims against those on new images, on synthetic data.
 
-Of the unseen classes ten are described by nobody: their images are to be rejected. Seeds are those
-that no choice was made on.
+Ten of the unseen classes are not described, and their images should be rejected. No choice was
+made on these seeds.
 
     python benchmarks/rejection_rates.py
 """

@@ -140,14 +140,20 @@ def test_a_quick_run_reports_what_became_slower(load, tmp_path):
     rows = [{"what": "fit", "cost": 2.0}, {"what": "predict", "cost": 1.0}, {"what": "other"}]
     (tmp_path / "quick").mkdir()
     (tmp_path / "defaults.json").write_text(json.dumps({"rows": rows}))
-    rows = [
+    slow = [
         {"what": "fit", "cost": 2.7},
         {"what": "predict", "cost": 1.2},
         {"what": "new", "cost": 9},
     ]
-    (tmp_path / "quick" / "defaults.json").write_text(json.dumps({"rows": rows}))
-    (tmp_path / "quick" / "unknown.json").write_text(json.dumps({"rows": rows}))
-    assert load("run").slower(tmp_path) == ["slower: fit: 2.7 times its peer, 2 when recorded"]
+    (tmp_path / "quick" / "defaults.json").write_text(json.dumps({"rows": slow}))
+    (tmp_path / "quick" / "other.json").write_text(json.dumps({"rows": [{"what": "other"}]}))
+    (tmp_path / "quick" / "unknown.json").write_text(json.dumps({"rows": slow}))
+    assert load("run").slower(tmp_path) == [
+        "slower: fit: 2.7 times its peer, 2 when recorded",
+        "unknown: there is no committed record to compare with",
+    ]
+    costs = load("run")._costs(FOLDER / "results" / "defaults.json")
+    assert len(costs) > 10
 
 
 def test_every_script_has_a_quick_form():

@@ -52,7 +52,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def checks_parameters(*, also_of_inner: bool = False) -> Callable[[_Method], _Method]:
     """Decorate `fit`: hyper-parameters are checked against `_parameter_constraints` first.
 
-    Too many arguments by position are an error that names the estimator's own class, where Python
+    Too many or too few arguments are an error that names the estimator's own class, where Python
     would name the base that defines `fit`.
     """
     check = _fit_context(prefer_skip_nested_validation=not also_of_inner)
@@ -61,6 +61,7 @@ def checks_parameters(*, also_of_inner: bool = False) -> Callable[[_Method], _Me
         parameters = list(inspect.signature(fit).parameters.values())[1:]
         by_position = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         by_name = [f"{p.name}=…" for p in parameters if p.kind is p.KEYWORD_ONLY]
+        needed = [p.name for p in parameters if p.default is p.empty]
         checked = check(fit)
 
         @functools.wraps(fit)
@@ -71,6 +72,9 @@ def checks_parameters(*, also_of_inner: bool = False) -> Callable[[_Method], _Me
                     f"and got {len(args)} arguments: name the others, "
                     f"fit({', '.join([*by_position, *by_name])})."
                 )
+            missing = [name for name in needed[len(args) :] if name not in options]
+            if missing:
+                raise TypeError(f"{type(estimator).__name__}.fit needs {' and '.join(missing)}.")
             return checked(estimator, *args, **options)
 
         return cast(_Method, checked_fit)

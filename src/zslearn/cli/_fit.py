@@ -527,7 +527,8 @@ def _named(
             near = did_you_mean(word, [*label_of, *below])
             raise ValueError(f"The model and the taxonomy have no {name_some([word])}.{near}")
         # A class may have the name of a taxon, whether the taxonomy has a row of it or not.
-        found = [label_of[name] for name in [*below.get(word, ()), word] if name in label_of]
+        names = dict.fromkeys([*below.get(word, ()), word])
+        found = [label_of[name] for name in names if name in label_of]
         named += found if word in below else [label_of.get(word, word)]
     if words and not named:
         raise ValueError(f"The model has no class below {name_some(words)}.")
