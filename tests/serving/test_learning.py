@@ -30,6 +30,7 @@ from zslearn._utils._files import read_checked_json, write_checked_json
 from zslearn._utils._messages import InputWarning
 from zslearn.calibration import Adapted, CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
+from zslearn.images import add_classes_to_file
 from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.persistence import load, save
 from zslearn.serving import Limits, Recognizer, _recognizer, create_app
@@ -206,6 +207,20 @@ def test_the_trial_of_unlabelled_pictures_is_made_once(path, data, monkeypatch):
         assert sent.status_code == 201
         assert client.delete("/classes/new").status_code == 200
     assert trials == [1]
+
+
+def test_corrections_of_a_class_that_the_model_file_has_by_now_stay(path, data, tmp_path):
+    body = {"features": data.X_test_unseen[[0, 0]].tolist()}
+    with client_of(create_app(path)) as client:
+        new = {"name": "zebu", "attributes": data.signatures.mean().tolist()}
+        assert client.post("/classes", json=new).status_code == 201
+        kept = client.post("/examples?class=zebu", json=body).json()["examples"]
+    add_classes_to_file(path, (data.signatures.iloc[:1] + 0.3).set_axis(["zebu"]))
+    with client_of(create_app(path)) as client:
+        assert client.get("/examples").json()["examples"] == kept
+        assert not client.get("/classes/zebu").json()["added"]
+        best = client.post("/predict?top=1", json=body).json()["predictions"]
+        assert [p["ranked"][0]["class"] for p in best] == ["zebu"] * 2
 
 
 def test_keys_that_are_kept_have_an_end(client, data, monkeypatch):
