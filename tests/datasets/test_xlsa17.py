@@ -682,7 +682,8 @@ def test_missing_h5py_is_named(tmp_path, monkeypatch):
 def test_foreign_files(tmp_path, content):
     home = write_data_set(tmp_path)
     (home / "att_splits.mat").write_bytes(content)
-    with pytest.raises(MatFileError, match=r"att_splits.mat: .*no MATLAB file"):
+    # To SciPy before 1.14 zeros are a file without variables.
+    with pytest.raises(ValueError, match=r"att_splits.mat: .*(no MATLAB file|no 'original_att')"):
         load_xlsa17("CUB", folder=tmp_path)
 
 

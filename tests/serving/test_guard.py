@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import socket
 import warnings
@@ -55,6 +56,8 @@ def test_the_token(model_path, rows):
 def test_guesses_of_the_token_are_limited(model_path, monkeypatch):
     from starlette.testclient import TestClient
 
+    if "client" not in inspect.signature(TestClient).parameters:
+        pytest.skip("needs a version of Starlette whose test client has an address")
     now = [0.0]
     monkeypatch.setattr(_guard, "monotonic", lambda: now[0])
     monkeypatch.setattr(_guard, "_MAX_GUESSES", 2)
