@@ -127,3 +127,11 @@ def test_ci_runs_both_tiers():
 def test_ids_of_tests_hold_no_bytes(request, content):
     """Bytes built at collection may hold the time: workers would collect different tests."""
     assert request.node.name.endswith("[content]")
+
+
+def test_the_readme_names_the_pythons_that_were_run():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = [re.fullmatch(r".*:: (3\.\d+)", line) for line in project["classifiers"]]
+    versions = sorted((m[1] for m in found if m), key=lambda v: int(v.split(".")[1]))
+    said = f"Python {versions[0]} to {versions[-1]}"
+    assert said in (ROOT / "README.md").read_text(encoding="utf-8")
