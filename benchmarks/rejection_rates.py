@@ -1,7 +1,7 @@
 """Rates that NoneOfThese claims against those on new images, on synthetic data.
 
-Ten of the unseen classes are not described, and their images should be rejected. No choice was
-made on these seeds.
+Ten of the unseen classes are not described, and their images should be rejected. The form of the
+folds was chosen on other seeds and confirmed on these.
 
     python benchmarks/rejection_rates.py
 """
