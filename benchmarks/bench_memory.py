@@ -32,7 +32,7 @@ from _common import Report, slug
 
 from zslearn import _utils as utils
 from zslearn._solvers.svm import _squared_hinge as _svm_squared_hinge
-from zslearn.experiments import METHODS
+from zslearn.model_selection import METHODS
 
 # Training that goes on and on, or to a close end, takes no more memory than its first steps.
 SHORT = {"max_iter": 3, "n_epochs": 2}

@@ -24,8 +24,8 @@ from typing import Any
 
 from sklearn.model_selection import ParameterGrid
 
-from zslearn.experiments import METHODS, load_published
-from zslearn.experiments._protocol import named_grid
+from zslearn.experiments import load_published
+from zslearn.model_selection import METHODS, named_grid
 
 DOCS = Path(__file__).parent
 RECORDS = DOCS.parent / "benchmarks" / "results"

@@ -20,9 +20,10 @@ import numpy as np
 import pandas as pd
 from beyond_picture import Point, draw
 
-from zslearn.experiments import METHODS, load_published, read_records
+from zslearn.experiments import load_published, read_records
 from zslearn.experiments._names import method_style
 from zslearn.experiments.analyses._records import compare_protocols
+from zslearn.model_selection import METHODS
 
 OUT = Path(__file__).parent / "results"
 HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"

@@ -7,7 +7,7 @@ import numpy as np
 from zslearn._utils._files import write_checked_json
 from zslearn.experiments import write_record
 from zslearn.experiments._examples import _KIND, data_uri
-from zslearn.experiments._methods import METHODS
+from zslearn.model_selection import METHODS
 
 #: Names of classes that would do harm as markup, as a key or as an address.
 HOSTILE = (

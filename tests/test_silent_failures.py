@@ -34,12 +34,12 @@ from zslearn.calibration import (
     RankPredictor,
 )
 from zslearn.datasets import FeatureBlocks, make_zero_shot
-from zslearn.experiments import find_method
-from zslearn.experiments._methods import METHODS
 from zslearn.model_selection import (
+    METHODS,
     ClassKFold,
     ZeroShotPipeline,
     ZeroShotSearchCV,
+    find_method,
     unseen_accuracy_scorer,
 )
 from zslearn.signatures import MultiSignatures

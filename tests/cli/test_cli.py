@@ -17,7 +17,7 @@ import zslearn
 from zslearn._utils._messages import warn_user
 from zslearn.cli import _data, main
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments._methods import METHODS
+from zslearn.model_selection import METHODS
 
 
 def run(*words, **options):
@@ -164,7 +164,7 @@ def test_a_missing_extra_is_named(capsys, monkeypatch):
 def test_demo_writes_a_table_and_pictures(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("zslearn.experiments._demo.LEADING", ("ESZSL",))
+    monkeypatch.setattr("zslearn.experiments._demo.LEADING_METHODS", ("ESZSL",))
     assert main(["demo", "--out", "shown"]) == 0
     printed = capsys.readouterr()
     assert "AUSUC" in printed.out

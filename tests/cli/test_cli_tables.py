@@ -333,7 +333,7 @@ def test_a_choice_that_takes_no_examples_is_said(files, capsys, monkeypatch):
     remark = "to learn from examples later (add-examples, adapt, corrections in serve): --method"
     assert main(words) == 0
     assert remark not in capsys.readouterr().out
-    monkeypatch.setattr("zslearn.images._fitting.LEADING", ("SynC o-vs-o",))
+    monkeypatch.setattr("zslearn.images._fitting.LEADING_METHODS", ("SynC o-vs-o",))
     assert main(words) == 0
     assert f"{remark} 'Gaussian EXEM'" in capsys.readouterr().out
 

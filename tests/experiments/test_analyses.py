@@ -15,7 +15,6 @@ from sklearn.preprocessing import normalize
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import Protocol, build_table, read_records, run_benchmark, write_record
-from zslearn.experiments._protocol import named_grid
 from zslearn.experiments._records import whole_records
 from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._classes import (
@@ -38,7 +37,7 @@ from zslearn.experiments.analyses._shots import (
 )
 from zslearn.experiments.analyses._sync import components_for_variance
 from zslearn.metrics import per_class_accuracy
-from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.model_selection import ZeroShotSearchCV, named_grid
 from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import EXEM, ideal_signatures
 

@@ -7,8 +7,8 @@ from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.experiments import evaluate
 from zslearn.experiments._evaluate import GeneralizedScores, by_class, per_class_hits
-from zslearn.experiments._methods import METHODS
 from zslearn.metrics import ausuc, per_class_accuracy
+from zslearn.model_selection import METHODS
 
 
 def test_hits_count_each_class_once():

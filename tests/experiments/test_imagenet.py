@@ -14,7 +14,6 @@ from zslearn.cli import main
 from zslearn.datasets import ClassShards, imagenet_classes, make_zero_shot
 from zslearn.experiments import ImageNetBench, build_table, read_records
 from zslearn.experiments._imagenet import imagenet_test_sets, measure_sets, read_image_counts
-from zslearn.experiments._methods import METHODS
 from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.metrics import (
     flat_hit_at_k,
@@ -22,6 +21,7 @@ from zslearn.metrics import (
     per_class_accuracy,
     per_sample_accuracy,
 )
+from zslearn.model_selection import METHODS
 from zslearn.signatures import WordNet, hierarchy_signatures
 
 # Measures.

@@ -22,28 +22,31 @@ from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ALE, ESZSL, GFZSL
 from zslearn.datasets import ClassSplit, make_zero_shot
 from zslearn.experiments import (
-    Method,
     Protocol,
-    TuningOptions,
     authors_protocol,
     build_table,
-    default_methods,
     read_records,
     run_benchmark,
     summarize_runs,
 )
-from zslearn.experiments._methods import METHODS
-from zslearn.experiments._protocol import named_grid
 from zslearn.experiments._records import checked_edges, failed_runs, whole_records
-from zslearn.experiments._tuning import (
+from zslearn.model_selection import (
+    METHODS,
+    ClassKFold,
+    GeneralizedClassKFold,
+    Method,
+    TuningOptions,
     best_of,
+    default_methods,
+    named_grid,
+)
+from zslearn.model_selection._tuning import (
     tune_at_once,
     tune_generator,
     tune_in_two_steps,
     tune_on_exemplars,
     tune_whitened,
 )
-from zslearn.model_selection import ClassKFold, GeneralizedClassKFold
 from zslearn.networks import GeneratedFeatures, WGANGenerator
 from zslearn.synthesis import EXEM, SynC
 

@@ -23,22 +23,26 @@ from zslearn.baselines import ESZSL, GFZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (
-    Method,
     build_table,
-    find_method,
     read_records,
     render,
     run_benchmark,
     summarize_runs,
     write_record,
 )
-from zslearn.experiments._methods import METHODS
 from zslearn.experiments._records import failed_runs, slug, whole_records
 from zslearn.experiments._runs import draw_unseen
-from zslearn.experiments._tuning import tune_at_once
 from zslearn.metrics import ausuc
-from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
+from zslearn.model_selection import (
+    METHODS,
+    ClassKFold,
+    GeneralizedClassKFold,
+    Method,
+    ZeroShotSearchCV,
+    find_method,
+)
 from zslearn.model_selection._search import expand
+from zslearn.model_selection._tuning import tune_at_once
 from zslearn.synthesis import GaussianEXEM, exemplar_distance_score
 
 # What differs from run to run of the same thing.
@@ -276,7 +280,7 @@ def test_methods_on_exemplars_share_the_search_for_regressors(tiny, tmp_path, mo
         def __repr__(self):  # what a checkpoint is known by
             return "counted"
 
-    monkeypatch.setattr("zslearn.experiments._tuning.exemplar_distance_score", Counted())
+    monkeypatch.setattr("zslearn.model_selection._tuning.exemplar_distance_score", Counted())
     run_benchmark(tiny, ["EXEM (ESZSL)", "EXEM (ConSE)"], tmp_path)
     n_settings = len(expand(METHODS["EXEM (ESZSL)"].make().set_params(estimator=None), "fast"))
     # Four folds, once for two methods, and one value beyond an edge; images that are held aside
@@ -420,7 +424,7 @@ def test_parts_stay_until_nothing_fails(tiny, tmp_path, monkeypatch):
         CALLS.append(given)
         return exemplar_distance_score(*given)
 
-    monkeypatch.setattr("zslearn.experiments._tuning.exemplar_distance_score", counted)
+    monkeypatch.setattr("zslearn.model_selection._tuning.exemplar_distance_score", counted)
     names = ["EXEM (ConSE)", "EXEM (ESZSL)"]
     with monkeypatch.context() as broken:
         broken.setitem(
@@ -558,7 +562,7 @@ def test_an_installed_package_may_bring_a_method(own_module, monkeypatch):
         assert group == "zslearn.methods"
         return [entry] if name in (None, "Brought") else []
 
-    monkeypatch.setattr("zslearn.experiments._methods.entry_points", entries)
+    monkeypatch.setattr("zslearn.model_selection._methods.entry_points", entries)
     assert type(find_method("Brought").make()).__name__ == "Own"
     with pytest.raises(ValueError, match="Unknown method: 'Brougt'.*Brought"):
         find_method("Brougt")

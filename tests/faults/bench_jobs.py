@@ -10,7 +10,7 @@ from zslearn._utils import _files
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
-from zslearn.experiments._methods import METHODS
+from zslearn.model_selection import METHODS
 from zslearn.synthesis import EXEM, _exemplars
 
 DATA = make_zero_shot(

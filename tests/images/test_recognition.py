@@ -11,7 +11,6 @@ from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments._methods import LEADING, METHODS, Method
 from zslearn.images import (
     Description,
     ImageFeatures,
@@ -33,7 +32,7 @@ from zslearn.images import (
 )
 from zslearn.images._fitting import fitted_method
 from zslearn.images._predicting import explain_predictions, rank_classes
-from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.model_selection import LEADING_METHODS, METHODS, Method, ZeroShotSearchCV
 from zslearn.persistence import read_model, save
 from zslearn.synthesis import GaussianEXEM
 
@@ -109,7 +108,7 @@ def test_classes_left_out_choose_the_method(data, monkeypatch, caplog):
         found.estimator_, found.best_score_ = estimator, next(tuned)
         return found
 
-    known = {name: Method(name, METHODS[name].make, tune) for name in LEADING}
+    known = {name: Method(name, METHODS[name].make, tune) for name in LEADING_METHODS}
     monkeypatch.setattr(_storing, "find_method", known.__getitem__)
     assert fitted_method(fit_images(features, data.signatures), "auto") == "EXEM (1NN)"
 

@@ -13,8 +13,7 @@ from sklearn.base import clone
 
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn.baselines import CCA, GFZSL, BiDiLEL
-from zslearn.experiments._methods import METHODS
-from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.model_selection import METHODS, ClassKFold, ZeroShotSearchCV
 from zslearn.model_selection._search import expand
 from zslearn.synthesis import EXEM, SynC
 

@@ -288,7 +288,7 @@ def test_importing_the_methods_loads_no_torch():
     code = (
         "import sys, zslearn.networks, zslearn.experiments\n"
         "for name in ('Class-Norm', 'CADA-VAE'):\n"
-        "    method = zslearn.experiments.find_method(name)\n"
+        "    method = zslearn.model_selection.find_method(name)\n"
         "    assert not method.in_default\n"
         "    method.definition()\n"
         "assert 'torch' not in sys.modules"

@@ -12,8 +12,8 @@ from zslearn._utils._files import fingerprint
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
-from zslearn.experiments._tuning import simplex_lattice
 from zslearn.model_selection import WeightedViews, ZeroShotSearchCV
+from zslearn.model_selection._tuning import simplex_lattice
 from zslearn.signatures import MultiSignatures, SignatureTable, rbf_similarity
 from zslearn.synthesis import EXEM, SynC
 

@@ -245,3 +245,9 @@ def warn_once(message: str) -> None:
 
 def _package(module: str) -> str:
     return module.partition(".")[0]
+
+
+def squeeze_name(name: str) -> str:
+    """The letters and digits of a method's name, to compare names; CMT* is not CMT."""
+    plain = name.casefold().replace("o-vs-o", "ovo").replace("*", "star")
+    return re.sub(r"[^a-z0-9]", "", plain)

@@ -31,8 +31,7 @@ from zslearn.cli._output import (
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._signature_files import read_ranks
 from zslearn.experiments._demo import run_demo
-from zslearn.experiments._methods import METHODS, default_methods
-from zslearn.experiments._protocol import GRIDS, PROTOCOLS, SETTINGS
+from zslearn.experiments._protocol import PROTOCOLS, SETTINGS
 from zslearn.experiments._ranks import save_critical_difference
 from zslearn.experiments._records import failed_runs, numbers_of, whole_records
 from zslearn.experiments._render import FORMATS, render, save_table_plot
@@ -42,6 +41,7 @@ from zslearn.experiments._summary import compare_runs
 from zslearn.experiments._tables import LAYOUTS, ResultTable, build_table
 from zslearn.experiments.analyses._run import ANALYSES, run_analysis, summarize_analysis
 from zslearn.experiments.analyses._sync import SYNC_FORMS
+from zslearn.model_selection import GRIDS, METHODS, default_methods
 from zslearn.model_selection._cluster import on_cluster
 
 _SHOTS = (

@@ -31,8 +31,6 @@ from zslearn.datasets._files import read_lines
 from zslearn.datasets._signature_files import read_odds, read_ranks
 from zslearn.datasets._tables import scaled_signatures
 from zslearn.experiments._evaluate import evaluate
-from zslearn.experiments._methods import LEADING, find_method
-from zslearn.experiments._protocol import GRIDS
 from zslearn.images._backbones import BACKBONES
 from zslearn.images._decoding import list_images
 from zslearn.images._describing import (
@@ -67,6 +65,7 @@ from zslearn.images._predicting import (
     prediction_table,
 )
 from zslearn.metrics._accuracy import harmonic_mean, rank_accuracy
+from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
 from zslearn.persistence._model_files import ModelFile, describe, read_model
 from zslearn.signatures._taxonomy import classes_by_node, taxonomy_hierarchy
 from zslearn.signatures._text import encoder_name
@@ -238,7 +237,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     )
     method = (
         "the method, as zslearn bench names them; auto takes what classes left out choose among "
-        f"{', '.join(LEADING)}, and with --tune none the first"
+        f"{', '.join(LEADING_METHODS)}, and with --tune none the first"
     )
     none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
     parser.add_argument("source", type=Path, metavar="IMAGES|TABLE", help=source)
@@ -290,10 +289,10 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     print(f"{n_seen} classes with {features.thing}s, {n_unseen} described only")
     if n_unseen:
         print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
-    if arguments.method == AUTO and method != LEADING[0]:
+    if arguments.method == AUTO and method != LEADING_METHODS[0]:
         print(
             "to learn from examples later (add-examples, adapt, corrections in serve): --method "
-            f"{LEADING[0]!r}"
+            f"{LEADING_METHODS[0]!r}"
         )
     if arguments.none is not None:
         print(
@@ -377,7 +376,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
             where = plain(arguments.signatures)
             scaled = scaled_signatures(table.signatures, scaling, seen, where)
             table = replace(table, signatures=scaled)
-        names = LEADING[:1] if arguments.tune == "none" else LEADING
+        names = LEADING_METHODS[:1] if arguments.tune == "none" else LEADING_METHODS
         say(f"Fitting {', '.join(names) if arguments.method == AUTO else arguments.method}")
         is_table = features.thing == "sample"
         model = fit_images(

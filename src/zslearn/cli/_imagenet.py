@@ -25,10 +25,10 @@ from zslearn.experiments._imagenet import (
     ImageNetBench,
     read_image_counts,
 )
-from zslearn.experiments._protocol import GRIDS
 from zslearn.experiments._records import read_records
 from zslearn.experiments._render import render
 from zslearn.experiments._tables import build_table
+from zslearn.model_selection import GRIDS
 from zslearn.signatures._wordnet import WordNet
 
 

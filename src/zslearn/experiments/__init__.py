@@ -1,8 +1,8 @@
 """Runs of methods on data sets: protocols, records, published numbers, tables and figures.
 
 `evaluate` measures one method, `run_benchmark` tunes and measures many and writes a record of each;
-tables, analyses and the report only read records. A method is added to `METHODS`, a published
-number to ``published.csv``, with its source.
+tables, analyses and the report only read records. A published number is added to
+``published.csv``, with its source.
 """
 
 from zslearn.experiments._demo import run_demo
@@ -10,7 +10,6 @@ from zslearn.experiments._evaluate import Evaluation, evaluate, read_top_k, writ
 from zslearn.experiments._figures import save_curves
 from zslearn.experiments._imagenet import ImageNetBench
 from zslearn.experiments._last_layers import run_last_layers
-from zslearn.experiments._methods import METHODS, Method, default_methods, find_method
 from zslearn.experiments._prompts_only import PromptsOnly
 from zslearn.experiments._protocol import Protocol, authors_protocol
 from zslearn.experiments._published import load_published, published_value
@@ -21,25 +20,19 @@ from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._summary import RunSummary, compare_runs, summarize_runs
 from zslearn.experiments._tables import ResultTable, build_table
-from zslearn.experiments._tuning import TuningOptions
 
 __all__ = [
-    "METHODS",
     "Evaluation",
     "ImageNetBench",
-    "Method",
     "PromptsOnly",
     "Protocol",
     "Ranking",
     "ResultTable",
     "RunSummary",
-    "TuningOptions",
     "authors_protocol",
     "build_table",
     "compare_runs",
-    "default_methods",
     "evaluate",
-    "find_method",
     "load_published",
     "published_value",
     "rank_methods",

@@ -17,13 +17,13 @@ from zslearn.datasets._glyphs import load_glyphs
 from zslearn.experiments._evaluate import Evaluation, by_class, compact_curve, evaluate
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import one_of_each, save_curves, save_predictions
-from zslearn.experiments._methods import LEADING, METHODS
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import circumstances, write_record
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import data_origin
 from zslearn.experiments._summary import UNCALIBRATED
 from zslearn.metrics._curve import seen_unseen_curve
+from zslearn.model_selection import LEADING_METHODS, METHODS
 
 #: The letter that is described to a model that does not know it.
 _LETTER = "é"
@@ -88,7 +88,7 @@ class Described:
     def live(cls, data: ZeroShotDataset, letter: str) -> Described:
         """Describe a letter to a model that was fitted without a word of it."""
         row = data.signatures.loc[[letter]]
-        model = Protocol("default").prepare(METHODS[LEADING[0]].make(), 0)
+        model = Protocol("default").prepare(METHODS[LEADING_METHODS[0]].make(), 0)
         model.fit(data.X_train, data.y_train, signatures=data.signatures.drop(index=letter))
         images = data.X_test_unseen[data.y_test_unseen == letter]
         before = pd.Series(model.predict(images)).mode()[0]
@@ -162,7 +162,7 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
     say("loading the glyphs; all takes about half a minute")
     data = load_glyphs(progress=progress)
     evaluations: list[Evaluation] = []
-    for name in LEADING:
+    for name in LEADING_METHODS:
         say(f"fitting {name}")
         method = Protocol("default").prepare(METHODS[name].make(), 0)
         evaluations.append(evaluate(method, data, name=name))

@@ -29,13 +29,13 @@ from zslearn.datasets._imagenet_classes import (
     populated_classes,
 )
 from zslearn.datasets._signature_files import read_signature_table
-from zslearn.experiments._methods import find_method
 from zslearn.experiments._records import is_record, write_record
-from zslearn.experiments._tuning import TuningOptions, tune_with_views
 from zslearn.experiments.analyses._classes import signature_rows
 from zslearn.experiments.analyses._exemplars import compare_distances, n_neighbours
 from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._hierarchical import hierarchical_precision_at_k
+from zslearn.model_selection import TuningOptions, find_method
+from zslearn.model_selection._tuning import tune_with_views
 from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._gcnz import GCNZ
 from zslearn.signatures._class_graph import ClassGraph, class_graph

@@ -7,6 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from zslearn._utils._messages import squeeze_name
 from zslearn.experiments._published import load_published
 
 #: What the name of a method that learns its phantoms ends with.
@@ -43,16 +44,10 @@ AT_K = {
 }
 
 
-def _squeeze(name: str) -> str:
-    # CMT* is not CMT.
-    plain = name.casefold().replace("o-vs-o", "ovo").replace("*", "star")
-    return re.sub(r"[^a-z0-9]", "", plain)
-
-
 def canonical_method(name: str) -> str:
     """Give a method the name it has in the published tables; unknown names stay as they are."""
-    known = {_squeeze(method): str(method) for method in load_published()["method"].unique()}
-    return known.get(_squeeze(name), name)
+    known = {squeeze_name(method): str(method) for method in load_published()["method"].unique()}
+    return known.get(squeeze_name(name), name)
 
 
 def canonical_dataset(name: str, *, own: bool = False) -> str:
@@ -68,7 +63,7 @@ def canonical_dataset(name: str, *, own: bool = False) -> str:
 
 def canonical_features(name: str) -> str:
     """A form that compares equal for the same features: res101.mat is ResNet-101."""
-    squeezed = _squeeze(name.removesuffix(".mat"))
+    squeezed = squeeze_name(name.removesuffix(".mat"))
     return {"res101": "resnet101", "googlenetv1": "googlenet"}.get(squeezed, squeezed)
 
 
@@ -154,8 +149,8 @@ _FURTHER = ("#7e444f", "#808080", "#7b4fa3", "#5f8a00", "#00868b", "#b0486b")
 #: Classes under their own names are drawn as what they are by default.
 _DEFAULTS = {"EXEM": "1NN", "SynC": "SynC o-vs-o"}
 
-_BY_FORM = {_squeeze(name): color for name, color in _COLORS.items()}
-_BY_FORM |= {_squeeze(name): _COLORS[method] for name, method in _DEFAULTS.items()}
+_BY_FORM = {squeeze_name(name): color for name, color in _COLORS.items()}
+_BY_FORM |= {squeeze_name(name): _COLORS[method] for name, method in _DEFAULTS.items()}
 
 
 @dataclass(frozen=True)
@@ -178,10 +173,10 @@ class MethodStyle:
 def method_style(name: str) -> MethodStyle:
     """Say in which colour and line every picture draws a method."""
     found = re.fullmatch(r"\s*(.*?)\s*\((.*)\)\s*", name)
-    outer, inner = (_squeeze(found[1]), _squeeze(found[2])) if found else ("", "")
+    outer, inner = (squeeze_name(found[1]), squeeze_name(found[2])) if found else ("", "")
     if outer == "exem":
         return MethodStyle(_BY_FORM.get(inner) or _own_color(inner), "dashed")
-    whole = _squeeze(name)
+    whole = squeeze_name(name)
     if whole in _BY_FORM:
         return MethodStyle(_BY_FORM[whole], "dashed" if "exem" in whole else "solid")
     if outer in _BY_FORM:

@@ -9,7 +9,6 @@ distances over all classes, calibration factors as the folds give them, and the 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Literal
@@ -21,22 +20,11 @@ from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn.calibration._folds import USUAL_TRUST
 from zslearn.datasets._authors import load_authors_protocol
 from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.synthesis._exem import EXEM
-from zslearn.synthesis._sync import SynC
 
-#: Grids that runs know by name. A method of one's own may have further ones.
-GRIDS = ("fast", "paper", "paper-googlenet", "quick")
 #: Conventional, and generalized.
 SETTINGS = ("zsl", "gzsl")
 #: Protocols that runs know by name.
 PROTOCOLS = ("default", "authors")
-
-# The paper's grids for GoogLeNet's features, where they are not those for ResNet's. EXEM has λ = 1
-# and d = 500 (a footnote of its appendix); the authors' demo searches C from 2^−3 to 2^3.
-_GOOGLENET: dict[type, dict[str, list[Any]]] = {
-    SynC: {"alpha": [2.0**k for k in range(-24, -8)]},
-    EXEM: {"n_components": [500], "C": [1.0]},
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,27 +206,3 @@ def authors_protocol(
     )
     object.__setattr__(protocol, "is_authors", True)
     return protocol
-
-
-def named_grid(estimator: Any, name: str) -> list[dict[str, Sequence[Any]]]:
-    """The parts of one of a method's grids, by its name."""
-    grids = getattr(estimator, "grids", {})
-    if name in grids:
-        return _parts(grids[name])
-    if name == "paper-googlenet" and "paper" in grids:
-        changes = [v for kind, v in _GOOGLENET.items() if isinstance(estimator, kind)]
-        return [{**part, **(changes[0] if changes else {})} for part in _parts(grids["paper"])]
-    if name == "quick" and "fast" in grids:
-        return [{n: _thinned(list(v)) for n, v in part.items()} for part in _parts(grids["fast"])]
-    there = ", ".join(repr(known) for known in grids) or "none"
-    raise ValueError(f"{type(estimator).__name__} has no grid named {name!r}; there are: {there}.")
-
-
-def _parts(grid: Any) -> list[dict[str, Sequence[Any]]]:
-    """The mappings of a grid, which may be one alone."""
-    return [dict(part) for part in ([grid] if isinstance(grid, Mapping) else grid)]
-
-
-def _thinned(values: list[Any]) -> list[Any]:
-    """The ends and the middle of a list."""
-    return values if len(values) <= 3 else [values[0], values[len(values) // 2], values[-1]]

@@ -43,16 +43,8 @@ from zslearn.experiments._evaluate import (
     ranked_metrics,
 )
 from zslearn.experiments._examples import save_examples
-from zslearn.experiments._methods import Method, find_method
 from zslearn.experiments._names import RANK_ACCURACY
-from zslearn.experiments._protocol import (
-    GRIDS,
-    PROTOCOLS,
-    SETTINGS,
-    Protocol,
-    authors_protocol,
-    named_grid,
-)
+from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
 from zslearn.experiments._records import (
     RECORD_SCHEMA,
     is_finished,
@@ -61,15 +53,11 @@ from zslearn.experiments._records import (
     write_failure,
 )
 from zslearn.experiments._summary import is_class_split
-from zslearn.experiments._tuning import (
-    TuningOptions,
-    tune_adapting,
-    tune_at_once,
-    tune_with_views,
-)
 from zslearn.metrics._accuracy import rank_accuracy
 from zslearn.metrics._curve import seen_unseen_curve
+from zslearn.model_selection import GRIDS, Method, TuningOptions, find_method, named_grid
 from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.model_selection._tuning import tune_adapting, tune_at_once, tune_with_views
 from zslearn.signatures._taxonomy import classes_below, filled_ranks, taxonomy_hierarchy
 from zslearn.signatures._views import MultiSignatures
 

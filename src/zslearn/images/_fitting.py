@@ -39,9 +39,7 @@ from zslearn.calibration._ranks import RankPredictor
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._unlabelled import Adaptation, Adapted
 from zslearn.datasets._tables import feature_units
-from zslearn.experiments._methods import LEADING, METHODS, find_method
 from zslearn.experiments._protocol import Protocol
-from zslearn.experiments._tuning import TuningOptions, best_of
 from zslearn.images._describing import (
     Description,
     describe_in_text,
@@ -50,6 +48,7 @@ from zslearn.images._describing import (
     refuse_foreign_network,
 )
 from zslearn.images._features import ImageFeatures
+from zslearn.model_selection import LEADING_METHODS, METHODS, TuningOptions, best_of, find_method
 from zslearn.persistence._model_files import ModelFile, read_model, save
 from zslearn.signatures._taxonomy import taxonomy_hierarchy
 from zslearn.synthesis import GaussianEXEM
@@ -305,8 +304,9 @@ def fit_images(
     signatures : DataFrame
         One row per class, of those with images and of others.
     method : str, default="auto"
-        A name that :func:`~zslearn.experiments.find_method` knows; or "auto": Gaussian EXEM, EXEM
-        and SynC are tuned, and the one with the largest AUSUC on the classes left out is taken.
+        A name that :func:`~zslearn.model_selection.find_method` knows; or "auto": Gaussian EXEM,
+        EXEM and SynC are tuned, and the one with the largest AUSUC on the classes left out is
+        taken.
         Where nothing is tuned it is Gaussian EXEM.
     tune : str or None, default="fast"
         The grid of hyper-parameters to search; None takes the method's defaults.
@@ -363,7 +363,7 @@ def fit_images(
     check_scaling(feature_scaling, "feature_scaling", auto=True)
     scaler = _scaler(X, features.about.get("columns"), feature_scaling)
     raw, X = X, X if scaler is None else scaler.transform(X)
-    known = [find_method(name) for name in (LEADING if method == AUTO else [method])]
+    known = [find_method(name) for name in (LEADING_METHODS if method == AUTO else [method])]
     protocol = Protocol("default")
     # It may be adapted later.
     prepare = replace(protocol, unlabelled="zsl").prepare
@@ -490,7 +490,7 @@ def fitted_method(model: Any, method: str) -> str:
     """The name of the method that a model was fitted with; "auto" is what it chose."""
     while isinstance(model, WrapsAnother):
         model = model._inner
-    kinds = {type(METHODS[name].make()): name for name in LEADING}
+    kinds = {type(METHODS[name].make()): name for name in LEADING_METHODS}
     return kinds[type(model)] if method == AUTO else method
 
 

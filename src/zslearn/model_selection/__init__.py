@@ -8,22 +8,39 @@ private.
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn.base._pipeline import ZeroShotPipeline
 from zslearn.model_selection._cluster import on_cluster
+from zslearn.model_selection._methods import (
+    LEADING_METHODS,
+    METHODS,
+    Method,
+    default_methods,
+    find_method,
+)
 from zslearn.model_selection._plot import SearchLandscapeDisplay, read_landscape
 from zslearn.model_selection._search import (
     GridEdgeWarning,
     ZeroShotSearchCV,
     unseen_accuracy_scorer,
 )
+from zslearn.model_selection._tuning import GRIDS, TuningOptions, best_of, named_grid
 from zslearn.model_selection._weighted_views import WeightedViews
 
 __all__ = [
+    "GRIDS",
+    "LEADING_METHODS",
+    "METHODS",
     "ClassKFold",
     "GeneralizedClassKFold",
     "GridEdgeWarning",
+    "Method",
     "SearchLandscapeDisplay",
+    "TuningOptions",
     "WeightedViews",
     "ZeroShotPipeline",
     "ZeroShotSearchCV",
+    "best_of",
+    "default_methods",
+    "find_method",
+    "named_grid",
     "on_cluster",
     "read_landscape",
     "unseen_accuracy_scorer",

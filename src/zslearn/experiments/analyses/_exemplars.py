@@ -27,8 +27,6 @@ from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._optional import import_optional
 from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.experiments._methods import find_method
-from zslearn.experiments._tuning import TuningOptions, tune_without
 from zslearn.experiments.analyses._classes import of_classes, signature_rows
 from zslearn.experiments.analyses._drawing import (
     ACCURACY,
@@ -44,7 +42,9 @@ from zslearn.experiments.analyses._jobs import (
     record_origin,
 )
 from zslearn.experiments.analyses._records import RecordSource, kind_order
+from zslearn.model_selection import TuningOptions, find_method
 from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.model_selection._tuning import tune_without
 from zslearn.synthesis._exem import ideal_signatures
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP
 

@@ -24,12 +24,12 @@ from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets._dataset import PARTS, ZeroShotDataset
 from zslearn.experiments._evaluate import conventional_metrics
-from zslearn.experiments._methods import METHODS, Method, find_method
-from zslearn.experiments._protocol import GRIDS, Protocol
+from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import is_finished, read_record, slug, write_computed
 from zslearn.experiments._runs import data_origin, split_slug
-from zslearn.experiments._tuning import TuningOptions, tune_with_views
+from zslearn.model_selection import GRIDS, METHODS, Method, TuningOptions, find_method
 from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.model_selection._tuning import tune_with_views
 
 
 def write_value(value: Any) -> str:

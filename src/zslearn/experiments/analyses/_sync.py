@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike
 
 from zslearn._utils._array import to_numpy
 from zslearn.experiments._evaluate import conventional_metrics
-from zslearn.experiments._methods import find_method
 from zslearn.experiments._names import LEARNED
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
 from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, write_variant
+from zslearn.model_selection import find_method
 
 #: Words below a bar → the form of SynC.
 _FORMS: dict[str, dict[str, Any]] = {

@@ -14,15 +14,24 @@ from sklearn.base import clone
 
 from zslearn.calibration._unlabelled import TRUSTS
 from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.experiments._protocol import named_grid
 from zslearn.model_selection._search import EXTENSIONS, GridEdgeWarning, ZeroShotSearchCV
 from zslearn.signatures._views import MultiSignatures
-from zslearn.synthesis._exem import exemplar_distance_score
+from zslearn.synthesis._exem import EXEM, exemplar_distance_score
+from zslearn.synthesis._sync import SynC
 
+#: Grids that runs know by name. A method of one's own may have further ones.
+GRIDS = ("fast", "paper", "paper-googlenet", "quick")
 #: Shares of the mean variance that whitening is tried with.
 WHITENING = (0.6, 0.3, 0.1)
 #: Trust in images without labels that a grid is searched with.
 FIRST_TRUSTS = (0.3, 0.0)
+
+# The paper's grids for GoogLeNet's features, where they are not those for ResNet's. EXEM has λ = 1
+# and d = 500 (a footnote of its appendix); the authors' demo searches C from 2^−3 to 2^3.
+_GOOGLENET: dict[type, dict[str, list[Any]]] = {
+    SynC: {"alpha": [2.0**k for k in range(-24, -8)]},
+    EXEM: {"n_components": [500], "C": [1.0]},
+}
 
 
 @dataclass(frozen=True)
@@ -277,7 +286,30 @@ def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:
 
 
 def best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
-    """Keep the search with the best score, of equal ones the first; NaN is the worst."""
+    """Return the search with the best score, of equal ones the first; NaN is the worst.
+
+    Parameters
+    ----------
+    searches : iterable of ZeroShotSearchCV
+        Fitted searches, at least one.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        One of them, with the counts of reused fits of all.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import CCA, ESZSL
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.model_selection import ZeroShotSearchCV, best_of
+    >>> data = make_zero_shot(random_state=0)
+    >>> searches = [ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0]}),
+    ...             ZeroShotSearchCV(CCA(), {"n_components": [2]})]
+    >>> best_of(s.fit(data.X_train, data.y_train, signatures=data.signatures)
+    ...         for s in searches).best_params_
+    {'alpha_features': 1.0}
+    """
     best: ZeroShotSearchCV | None = None
     highest, n_read, seconds = -math.inf, 0, 0.0
     for search in searches:
@@ -298,3 +330,47 @@ def _with_choices_of(first: ZeroShotSearchCV, second: ZeroShotSearchCV) -> ZeroS
     second.n_read_fits_ += first.n_read_fits_
     second.reused_time_ += first.reused_time_
     return second
+
+
+def named_grid(estimator: Any, name: str) -> list[dict[str, Sequence[Any]]]:
+    """Return one of a method's grids by its name, as a list of parts.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With `grids`, a mapping of names to grids.
+    name : str
+        One of `GRIDS`, or another name in the method's `grids`.
+
+    Returns
+    -------
+    list of dict
+        Values by hyper-parameter, as :class:`~zslearn.model_selection.ZeroShotSearchCV` takes them.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import CCA
+    >>> from zslearn.model_selection import named_grid
+    >>> [list(part) for part in named_grid(CCA(), "quick")]
+    [['alpha_features', 'alpha_signatures', 'power', 'n_components']]
+    """
+    grids = getattr(estimator, "grids", {})
+    if name in grids:
+        return _parts(grids[name])
+    if name == "paper-googlenet" and "paper" in grids:
+        changes = [v for kind, v in _GOOGLENET.items() if isinstance(estimator, kind)]
+        return [{**part, **(changes[0] if changes else {})} for part in _parts(grids["paper"])]
+    if name == "quick" and "fast" in grids:
+        return [{n: _thinned(list(v)) for n, v in part.items()} for part in _parts(grids["fast"])]
+    there = ", ".join(repr(known) for known in grids) or "none"
+    raise ValueError(f"{type(estimator).__name__} has no grid named {name!r}; there are: {there}.")
+
+
+def _parts(grid: Any) -> list[dict[str, Sequence[Any]]]:
+    """The mappings of a grid, which may be one alone."""
+    return [dict(part) for part in ([grid] if isinstance(grid, Mapping) else grid)]
+
+
+def _thinned(values: list[Any]) -> list[Any]:
+    """The ends and the middle of a list."""
+    return values if len(values) <= 3 else [values[0], values[len(values) // 2], values[-1]]

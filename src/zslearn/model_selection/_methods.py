@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from zslearn._utils._messages import did_you_mean
+from zslearn._utils._messages import did_you_mean, squeeze_name
 from zslearn.baselines._ale import ALE
 from zslearn.baselines._bidilel import BiDiLEL
 from zslearn.baselines._cca import CCA
@@ -30,8 +30,7 @@ from zslearn.baselines._sje import SJE
 from zslearn.baselines._sse import SSE
 from zslearn.baselines._tip_adapter import TipAdapter
 from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.experiments._names import LEARNED, _squeeze
-from zslearn.experiments._tuning import (
+from zslearn.model_selection._tuning import (
     Tune,
     tune_at_once,
     tune_generator,
@@ -140,7 +139,7 @@ def _variants() -> Iterator[Method]:
     yield from _original_forms()
     for name, loss in _LOSSES.items():
         for training, label in (
-            ("exact", LEARNED),
+            ("exact", " (learned phantoms)"),
             ("truncated", " (learned phantoms, truncated)"),
         ):
             learned = partial(_sync, loss, learn_phantoms=True, phantom_training=training)
@@ -214,7 +213,7 @@ METHODS: dict[str, Method] = {
 }
 #: The library's own methods, which the demo runs and a fit chooses from; the first where nothing is
 #: tuned.
-LEADING = ("Gaussian EXEM", "EXEM (1NN)", "SynC o-vs-o")
+LEADING_METHODS = ("Gaussian EXEM", "EXEM (1NN)", "SynC o-vs-o")
 #: Classes under their own names mean their default form.
 _DEFAULT_FORMS = {"EXEM": "EXEM (1NN)", "SynC": "SynC o-vs-o"}
 
@@ -253,7 +252,7 @@ def find_method(name: str) -> Method:
 
     Examples
     --------
-    >>> from zslearn.experiments import find_method
+    >>> from zslearn.model_selection import find_method
     >>> find_method("ESZSL").make()
     ESZSL()
     >>> find_method("exem-1nns").name
@@ -282,15 +281,15 @@ def find_method(name: str) -> Method:
 
 def _known_name(name: str, known: list[str]) -> str:
     """The known name that differs from one in its spelling only; else an error with the nearest."""
-    form, targets = _squeeze(name), {n: n for n in known} | _DEFAULT_FORMS
-    same = [target for n, target in targets.items() if form and _squeeze(n) == form]
+    form, targets = squeeze_name(name), {n: n for n in known} | _DEFAULT_FORMS
+    same = [target for n, target in targets.items() if form and squeeze_name(n) == form]
     if len(same) == 1:
         return same[0]
     # What begins the names of many: the usual forms are named first.
-    begun = [candidate for candidate in known if form and _squeeze(candidate).startswith(form)]
+    begun = [candidate for candidate in known if form and squeeze_name(candidate).startswith(form)]
     usual = [candidate for candidate in begun if candidate in default_methods()]
     meant = same or usual or begun
-    near = did_you_mean(name, targets, key=_squeeze)
+    near = did_you_mean(name, targets, key=squeeze_name)
     several = "one of " if len(meant) > 1 else ""
     question = f" Did you mean {several}{', '.join(meant)}?" if meant else near
     raise ValueError(
