@@ -38,9 +38,7 @@ from zslearn.model_selection import TuningOptions, find_method
 from zslearn.model_selection._tuning import tune_with_views
 from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._gcnz import GCNZ
-from zslearn.signatures._class_graph import ClassGraph, class_graph
-from zslearn.signatures._views import MultiSignatures
-from zslearn.signatures._wordnet import WordNet
+from zslearn.signatures import ClassGraph, MultiSignatures, WordNet, class_graph
 
 FLAT_KS = (1, 2, 5, 10, 20)
 HIERARCHICAL_KS = (2, 5, 10, 20)

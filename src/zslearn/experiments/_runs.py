@@ -58,8 +58,7 @@ from zslearn.metrics._curve import seen_unseen_curve
 from zslearn.model_selection import GRIDS, Method, TuningOptions, find_method, named_grid
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._tuning import tune_adapting, tune_at_once, tune_with_views
-from zslearn.signatures._taxonomy import classes_below, filled_ranks, taxonomy_hierarchy
-from zslearn.signatures._views import MultiSignatures
+from zslearn.signatures import MultiSignatures, classes_below, filled_ranks, taxonomy_hierarchy
 
 #: Values of the trust in single images that are searched where there are a few of a class.
 IMAGE_TRUST = (0.5, 0.2, 1.0)
