@@ -64,7 +64,7 @@ from zslearn.images._predicting import (
     explain_predictions,
     prediction_table,
 )
-from zslearn.metrics._accuracy import harmonic_mean, rank_accuracy
+from zslearn.metrics import harmonic_mean, rank_accuracy
 from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
 from zslearn.persistence._model_files import ModelFile, describe, read_model
 from zslearn.signatures import classes_by_node, encoder_name, taxonomy_hierarchy

@@ -32,8 +32,7 @@ from zslearn.datasets._signature_files import read_signature_table
 from zslearn.experiments._records import is_record, write_record
 from zslearn.experiments.analyses._classes import signature_rows
 from zslearn.experiments.analyses._exemplars import compare_distances, n_neighbours
-from zslearn.metrics._counts import HitCounts
-from zslearn.metrics._hierarchical import hierarchical_precision_at_k
+from zslearn.metrics import HitCounts, hierarchical_precision_at_k
 from zslearn.model_selection import TuningOptions, find_method
 from zslearn.model_selection._tuning import tune_with_views
 from zslearn.networks._adgpm import DGP, SGCN

@@ -53,8 +53,7 @@ from zslearn.experiments._records import (
     write_failure,
 )
 from zslearn.experiments._summary import is_class_split
-from zslearn.metrics._accuracy import rank_accuracy
-from zslearn.metrics._curve import seen_unseen_curve
+from zslearn.metrics import rank_accuracy, seen_unseen_curve
 from zslearn.model_selection import GRIDS, Method, TuningOptions, find_method, named_grid
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._tuning import tune_adapting, tune_at_once, tune_with_views
