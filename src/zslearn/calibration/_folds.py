@@ -31,7 +31,7 @@ from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn._utils._messages import InputWarning, no_user_warnings, warn_user
 from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
 from zslearn.base._weights import fit_weighted
-from zslearn.metrics._curve import seen_unseen_summary
+from zslearn.metrics import seen_unseen_summary
 from zslearn.signatures._table import SignatureTable
 
 #: With fewer seen classes none can be left out: a fold leaves out two and trains on two.

@@ -53,13 +53,11 @@ from zslearn.experiments._records import (
     write_failure,
 )
 from zslearn.experiments._summary import is_class_split
-from zslearn.metrics._accuracy import rank_accuracy
-from zslearn.metrics._curve import seen_unseen_curve
+from zslearn.metrics import rank_accuracy, seen_unseen_curve
 from zslearn.model_selection import GRIDS, Method, TuningOptions, find_method, named_grid
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._tuning import tune_adapting, tune_at_once, tune_with_views
-from zslearn.signatures._taxonomy import classes_below, filled_ranks, taxonomy_hierarchy
-from zslearn.signatures._views import MultiSignatures
+from zslearn.signatures import MultiSignatures, classes_below, filled_ranks, taxonomy_hierarchy
 
 #: Values of the weight of a single image that are searched where there are a few of a class.
 FEW_SHOT_WEIGHTS = (0.5, 0.2, 1.0)

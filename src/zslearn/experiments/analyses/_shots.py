@@ -52,7 +52,7 @@ from zslearn.experiments._runs import (
 )
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
 from zslearn.experiments.analyses._jobs import Job, JobRunner
-from zslearn.metrics._accuracy import harmonic_mean, per_class_accuracy
+from zslearn.metrics import harmonic_mean, per_class_accuracy
 from zslearn.model_selection import Method
 from zslearn.synthesis._gaussian import GaussianEXEM
 
