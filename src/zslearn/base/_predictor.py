@@ -41,8 +41,7 @@ from zslearn.base._streams import (
 )
 from zslearn.base._training import check_block_labels
 from zslearn.base._variants import with_setting
-from zslearn.metrics._accuracy import per_class_accuracy
-from zslearn.metrics._counts import HitCounts
+from zslearn.metrics import HitCounts, per_class_accuracy
 from zslearn.signatures._table import SignatureTable, label_array, sample_labels
 
 

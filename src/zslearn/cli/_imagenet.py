@@ -33,7 +33,7 @@ from zslearn.experiments import (
     run_last_layers,
 )
 from zslearn.model_selection import GRIDS
-from zslearn.signatures._wordnet import WordNet
+from zslearn.signatures import WordNet
 
 
 def add_bench_imagenet(parser: argparse.ArgumentParser) -> None:

@@ -144,11 +144,11 @@ class Protocol:
         zero-shot estimator
             Not fitted.
         """
-        # Finding the trust in unlabelled images takes further fits, so that it is a constant where
+        # Finding the weight of unlabelled images takes further fits, so that it is a constant where
         # there are none.
-        trust = 0.1 if self.unlabelled is None else "cv"
+        weight = 0.1 if self.unlabelled is None else "cv"
         scale = {} if self.signature_scale is None else {"signature_scale": self.signature_scale}
-        return method.new(random_state=seed, unlabelled_trust=trust, **scale)
+        return method.new(random_state=seed, unlabelled_weight=weight, **scale)
 
     def definition(self, setting: str) -> list[Any]:
         """All that a result in a setting depends on, for a fingerprint."""

@@ -56,7 +56,7 @@ from zslearn.model_selection import (
     find_method,
 )
 from zslearn.persistence._model_files import ModelFile, read_model, save
-from zslearn.signatures._taxonomy import taxonomy_hierarchy
+from zslearn.signatures import taxonomy_hierarchy
 from zslearn.synthesis import GaussianEXEM
 
 _logger = logging.getLogger("zslearn")
@@ -371,7 +371,7 @@ def fit_images(
     raw, X = X, X if scaler is None else scaler.transform(X)
     known = [find_method(name) for name in (LEADING_METHODS if method == AUTO else [method])]
     # It may be adapted later.
-    settings = {"random_state": random_state, "unlabelled_trust": "cv"}
+    settings = {"random_state": random_state, "unlabelled_weight": "cv"}
     seen = np.unique(y)
     # What tuning asks of a data set.
     data: Any = SimpleNamespace(X_train=X, y_train=y, signatures=signatures, seen_classes=seen)
