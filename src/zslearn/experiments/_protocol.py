@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn.calibration._folds import USUAL_TRUST
-from zslearn.datasets._authors import load_authors_protocol
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset, load_authors_protocol
 
 #: Conventional, and generalized.
 SETTINGS = ("zsl", "gzsl")
