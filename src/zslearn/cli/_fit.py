@@ -29,7 +29,7 @@ from zslearn.cli._output import (
     warnings_as_lines,
 )
 from zslearn.datasets import read_odds, read_ranks
-from zslearn.experiments._evaluate import evaluate
+from zslearn.experiments import evaluate
 from zslearn.images._backbones import BACKBONES
 from zslearn.images._decoding import list_images
 from zslearn.images._describing import (
@@ -66,9 +66,7 @@ from zslearn.images._predicting import (
 from zslearn.metrics import harmonic_mean, rank_accuracy
 from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
 from zslearn.persistence._model_files import ModelFile, describe, read_model
-from zslearn.signatures import scale_signatures
-from zslearn.signatures._taxonomy import classes_by_node, taxonomy_hierarchy
-from zslearn.signatures._text import encoder_name
+from zslearn.signatures import classes_by_node, encoder_name, scale_signatures, taxonomy_hierarchy
 
 #: So many images that were left out are named, and so many settings of a search printed.
 _NAMED = 10

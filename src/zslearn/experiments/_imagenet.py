@@ -37,9 +37,7 @@ from zslearn.model_selection import TuningOptions, find_method
 from zslearn.model_selection._tuning import tune_with_views
 from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._gcnz import GCNZ
-from zslearn.signatures._class_graph import ClassGraph, class_graph
-from zslearn.signatures._views import MultiSignatures
-from zslearn.signatures._wordnet import WordNet
+from zslearn.signatures import ClassGraph, MultiSignatures, WordNet, class_graph
 
 FLAT_KS = (1, 2, 5, 10, 20)
 HIERARCHICAL_KS = (2, 5, 10, 20)
@@ -145,7 +143,18 @@ def measure_sets(
 
 
 def read_image_counts(path: str | os.PathLike[str]) -> pd.Series:
-    """Read a table of classes and their numbers of images."""
+    """Read a table of classes and their numbers of images.
+
+    Parameters
+    ----------
+    path : path
+        A table with the columns wnid and count.
+
+    Returns
+    -------
+    Series
+        Number of images by wnid.
+    """
     table = read_signature_table(path)
     if table.shape[1] != 1:
         raise ValueError(
