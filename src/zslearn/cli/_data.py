@@ -264,7 +264,7 @@ def _run_show(arguments: argparse.Namespace) -> int:
 def _run_table(arguments: argparse.Namespace) -> int:
     """Print Table 1 of the paper, and below it a data set."""
     # Loads every method, which the other commands on data do without.
-    from zslearn.experiments._published import dataset_table
+    from zslearn.experiments import dataset_table
 
     is_named = arguments.name is not None or arguments.features_file is not None
     table = dataset_table(load_named(arguments) if is_named else None)

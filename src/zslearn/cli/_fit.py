@@ -30,7 +30,7 @@ from zslearn.cli._output import (
 from zslearn.datasets._files import read_lines
 from zslearn.datasets._signature_files import read_odds, read_ranks
 from zslearn.datasets._tables import scaled_signatures
-from zslearn.experiments._evaluate import evaluate
+from zslearn.experiments import evaluate
 from zslearn.images._backbones import BACKBONES
 from zslearn.images._decoding import list_images
 from zslearn.images._describing import (

@@ -143,7 +143,18 @@ def measure_sets(
 
 
 def read_image_counts(path: str | os.PathLike[str]) -> pd.Series:
-    """Read a table of classes and their numbers of images."""
+    """Read a table of classes and their numbers of images.
+
+    Parameters
+    ----------
+    path : path
+        A table with the columns wnid and count.
+
+    Returns
+    -------
+    Series
+        Number of images by wnid.
+    """
     table = read_signature_table(path)
     if table.shape[1] != 1:
         raise ValueError(

@@ -419,11 +419,23 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def failed_runs(records: Rows) -> pd.DataFrame:
-    """The runs that failed, of records that :func:`whole_records` read."""
+def read_failures(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
+    """Read which runs failed.
+
+    Parameters
+    ----------
+    folder : path or iterable of paths
+        As :func:`read_records` takes it.
+
+    Returns
+    -------
+    DataFrame
+        One row per failed run: its dataset, split, features, method, setting, protocol and seed;
+        the type, reason and traceback of the error; and the file.
+    """
     rows = [
         {**checked_origin(record), **record["failed"], "file": record["file"]}
-        for record in records
+        for record in whole_records(folder)
         if "failed" in record
     ]
     return pd.DataFrame(rows, columns=list(_FAILED_COLUMNS))

@@ -162,7 +162,7 @@ class Run:
         def compute() -> dict[str, Any]:
             # First: a key that cannot be made costs nothing then.
             key = self.key()
-            estimator = self.protocol.prepare(self.method.make(), self.seed)
+            estimator = self.protocol.make(self.method, self.seed)
             images = partial(with_images, protocol=self.protocol, seed=self.seed)
             method = self.method
             if self.protocol.unlabelled is not None:

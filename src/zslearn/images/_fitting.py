@@ -39,7 +39,6 @@ from zslearn.calibration._ranks import RankPredictor
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._unlabelled import Adaptation, Adapted
 from zslearn.datasets._tables import feature_units
-from zslearn.experiments._protocol import Protocol
 from zslearn.images._describing import (
     Description,
     describe_in_text,
@@ -48,7 +47,14 @@ from zslearn.images._describing import (
     refuse_foreign_network,
 )
 from zslearn.images._features import ImageFeatures
-from zslearn.model_selection import LEADING_METHODS, METHODS, TuningOptions, best_of, find_method
+from zslearn.model_selection import (
+    LEADING_METHODS,
+    METHODS,
+    GeneralizedClassKFold,
+    TuningOptions,
+    best_of,
+    find_method,
+)
 from zslearn.persistence._model_files import ModelFile, read_model, save
 from zslearn.signatures import taxonomy_hierarchy
 from zslearn.synthesis import GaussianEXEM
@@ -364,9 +370,8 @@ def fit_images(
     scaler = _scaler(X, features.about.get("columns"), feature_scaling)
     raw, X = X, X if scaler is None else scaler.transform(X)
     known = [find_method(name) for name in (LEADING_METHODS if method == AUTO else [method])]
-    protocol = Protocol("default")
     # It may be adapted later.
-    prepare = replace(protocol, unlabelled="zsl").prepare
+    settings = {"random_state": random_state, "unlabelled_weight": "cv"}
     seen = np.unique(y)
     # What tuning asks of a data set.
     data: Any = SimpleNamespace(X_train=X, y_train=y, signatures=signatures, seen_classes=seen)
@@ -376,7 +381,7 @@ def fit_images(
     model: Any
     if tune is None or len(seen) < _FEWEST_CLASSES:
         calibrated = CalibratedStacking(
-            prepare(known[0].make(), random_state),
+            known[0].new(**settings),
             temperature="cv",
             n_jobs=n_jobs,
             random_state=random_state,
@@ -386,12 +391,12 @@ def fit_images(
         options = TuningOptions(
             "gzsl",
             tune,
-            protocol.folds("gzsl", len(seen), random_state),
+            GeneralizedClassKFold(min(5, len(seen) // 2), random_state=random_state),
             n_jobs=n_jobs,
             progress=progress,
             temperature="cv",
         )
-        searches = [one.tune(prepare(one.make(), random_state), data, options) for one in known]
+        searches = [one.tune(one.new(**settings), data, options) for one in known]
         model = best_of(searches)
         if len(known) > 1:
             pairs = zip(known, searches, strict=True)

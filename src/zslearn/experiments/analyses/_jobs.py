@@ -177,7 +177,7 @@ class JobRunner:
                 not_searched=tuple(fixed),
                 also=also or {},
             )
-            estimator = self.protocol.prepare(found.make(), seed).set_params(**fixed)
+            estimator = self.protocol.make(found, seed).set_params(**fixed)
             self._searches[key] = tune_with_views(found.tune, estimator, data, options)
         return self._searches[key]
 
