@@ -23,10 +23,10 @@ from zslearn._utils._messages import InputWarning
 from zslearn.datasets import _fetch as _download
 from zslearn.datasets import fetch_archive
 from zslearn.datasets._fetch import (
+    ARCHIVES,
     ArchiveError,
     FetchError,
     Provenance,
-    archives,
     fetch,
     find_archive,
     provenance_of,
@@ -366,7 +366,7 @@ SCRIPT = """
 import sys
 from zslearn.datasets import _fetch
 archive = _fetch.Archive("xlsa17", "xlsa17.zip", sys.argv[1], None, sys.argv[3], ())
-_fetch.archives = lambda: {"xlsa17": archive}
+_fetch.ARCHIVES["xlsa17"] = archive
 from zslearn.cli import main
 sys.exit(main(["data", "fetch", "xlsa17", "--to", sys.argv[2]]))
 """
@@ -565,7 +565,7 @@ def test_what_systems_leave_is_skipped(tmp_path):
 
 
 def test_the_list_of_archives():
-    for name, archive in archives().items():
+    for name, archive in ARCHIVES.items():
         assert archive.file == f"{name}.zip"
         assert archive.url.startswith("https://")
         assert archive.sha256 is None or len(archive.sha256) == 64

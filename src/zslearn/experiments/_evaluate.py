@@ -31,8 +31,7 @@ from zslearn.base._pipeline import fitted_as_zero_shot
 from zslearn.base._predictor import _score_dtype, count_block, top_labels
 from zslearn.base._streams import is_dask, stream_samples
 from zslearn.calibration._stacking import CalibratedStacking
-from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._feature_blocks import FeatureBlocks
+from zslearn.datasets import FeatureBlocks, ZeroShotDataset
 from zslearn.metrics import (
     HitCounts,
     ausuc,

@@ -23,12 +23,12 @@ from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._folds import ClassKFold
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._progress import Say
-from zslearn.datasets._class_shards import ClassShards
-from zslearn.datasets._imagenet_classes import (
+from zslearn.datasets import (
+    ClassShards,
     imagenet_classes,
     populated_classes,
+    read_signature_table,
 )
-from zslearn.datasets._signature_files import read_signature_table
 from zslearn.experiments._records import is_record, write_record
 from zslearn.experiments.analyses._classes import signature_rows
 from zslearn.experiments.analyses._exemplars import compare_distances, n_neighbours

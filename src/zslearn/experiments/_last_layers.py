@@ -26,8 +26,7 @@ from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import did_you_mean
 from zslearn._utils._progress import Say
 from zslearn.baselines._eszsl import ESZSL
-from zslearn.datasets._imagenet_classes import imagenet_classes
-from zslearn.datasets._last_layers import load_glove, load_last_layer
+from zslearn.datasets import imagenet_classes, load_glove, load_last_layer
 from zslearn.experiments._records import is_record, read_records, write_record
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._weighted_views import WeightedViews

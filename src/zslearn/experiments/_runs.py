@@ -33,7 +33,7 @@ from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import each_warning_once, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
 from zslearn._utils._progress import Say, progress_bar
-from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
     by_class,
@@ -294,7 +294,7 @@ def draw_unseen(
         unseen_classes=split.unseen_classes,
         version=f"{split.version}, without {number} of each unseen class of seed {seed}",
     )
-    return np.concatenate(drawn), data._changed(splits={data.split: rest})
+    return np.concatenate(drawn), data.with_splits({data.split: rest})
 
 
 def _protocol_of(

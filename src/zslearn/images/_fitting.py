@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from zslearn._utils._columns import check_scaling
+from zslearn._utils._columns import check_scaling, chosen_scaling
 from zslearn._utils._files import locked, refuse_unwritable
 from zslearn._utils._messages import (
     did_you_mean,
@@ -38,7 +38,6 @@ from zslearn.calibration._none_of_these import NoneOfThese
 from zslearn.calibration._ranks import RankPredictor
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._unlabelled import Adaptation, Adapted
-from zslearn.datasets._tables import feature_units
 from zslearn.images._describing import (
     Description,
     describe_in_text,
@@ -444,7 +443,7 @@ def _drop_harmful_factor(model: Any, X: NDArray[Any], y: NDArray[Any], thing: st
 def _scaler(X: NDArray[Any], columns: Any, scaling: str | None) -> Any:
     """A fitted scaler of scikit-learn where features are to be brought to one unit, else None."""
     if scaling == "auto":
-        scaling = "standard" if feature_units(X, columns, "auto", "features") is not None else None
+        scaling = chosen_scaling(X, columns, scaling, "features")
     if scaling is None:
         return None
     return (StandardScaler() if scaling == "standard" else MinMaxScaler()).fit(X)

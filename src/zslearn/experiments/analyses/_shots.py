@@ -37,7 +37,7 @@ from zslearn.base._class_statistics import class_means
 from zslearn.baselines._gda import GDA
 from zslearn.baselines._tip_adapter import TipAdapter
 from zslearn.calibration._folds import final_score_scale
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
     conventional_metrics,
