@@ -570,6 +570,18 @@ class WrapsAnother(ZeroShotPredictor):
         self._inner.add_examples(self._rows_inside(X), y, signatures=signatures)
         return self
 
+    @_inner_has("remove_examples")
+    def remove_examples(self, X: Any, y: Any) -> Self:
+        """Take back labelled samples; see :meth:`zslearn.synthesis.GaussianEXEM.remove_examples`.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        self._inner.remove_examples(self._rows_inside(X), y)
+        return self
+
     @_inner_has("adapt")
     def adapt(self, X: Any, **options: Any) -> Self:
         """Adapt the inner estimator to images without labels.
