@@ -36,8 +36,7 @@ from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._hierarchical import hierarchical_precision_at_k
 from zslearn.model_selection import TuningOptions, find_method
 from zslearn.model_selection._tuning import tune_with_views
-from zslearn.networks._adgpm import DGP, SGCN
-from zslearn.networks._gcnz import GCNZ
+from zslearn.networks import DGP, GCNZ, SGCN
 from zslearn.signatures._class_graph import ClassGraph, class_graph
 from zslearn.signatures._views import MultiSignatures
 from zslearn.signatures._wordnet import WordNet

@@ -25,14 +25,13 @@ from zslearn._utils._array import Floats, unit_rows
 from zslearn._utils._files import fingerprint, source_digest
 from zslearn._utils._messages import did_you_mean
 from zslearn._utils._progress import Say
-from zslearn.baselines._eszsl import ESZSL
+from zslearn.baselines import ESZSL
 from zslearn.datasets._imagenet_classes import imagenet_classes
 from zslearn.datasets._last_layers import load_glove, load_last_layer
 from zslearn.experiments._records import is_record, read_records, write_record
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._weighted_views import WeightedViews
-from zslearn.networks._adgpm import DGP, SGCN
-from zslearn.networks._gcnz import GCNZ
+from zslearn.networks import DGP, GCNZ, SGCN
 from zslearn.signatures._class_graph import ClassGraph, class_graph, imagenet_graph
 from zslearn.signatures._hierarchy import hierarchy_distances, hierarchy_signatures
 from zslearn.signatures._text import encode_text
