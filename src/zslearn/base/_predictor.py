@@ -41,8 +41,7 @@ from zslearn.base._streams import (
 )
 from zslearn.base._training import check_block_labels
 from zslearn.base._variants import with_setting
-from zslearn.metrics._accuracy import per_class_accuracy
-from zslearn.metrics._counts import HitCounts
+from zslearn.metrics import HitCounts, per_class_accuracy
 from zslearn.signatures._table import SignatureTable, label_array, sample_labels
 
 
@@ -569,6 +568,18 @@ class WrapsAnother(ZeroShotPredictor):
             The estimator. What it was tuned or calibrated by stays.
         """
         self._inner.add_examples(self._rows_inside(X), y, signatures=signatures)
+        return self
+
+    @_inner_has("remove_examples")
+    def remove_examples(self, X: Any, y: Any) -> Self:
+        """Take back labelled samples; see :meth:`zslearn.synthesis.GaussianEXEM.remove_examples`.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        self._inner.remove_examples(self._rows_inside(X), y)
         return self
 
     @_inner_has("adapt")

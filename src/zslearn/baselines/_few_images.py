@@ -51,7 +51,7 @@ from zslearn._utils._array import (
 )
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import ClassStatistics, class_means

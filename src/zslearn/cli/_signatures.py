@@ -12,24 +12,27 @@ from zslearn._utils._array import unit_rows
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
 from zslearn.cli._output import TAXONOMY, add_options
-from zslearn.datasets._imagenet_classes import imagenet_classes
-from zslearn.datasets._signature_files import (
-    check_signature_path,
+from zslearn.datasets import (
+    imagenet_classes,
     read_child_parent_pairs,
     read_descriptions,
     read_ranks,
     read_signature_table,
     save_signature_table,
 )
-from zslearn.signatures._attributes import attribute_report, attribute_signatures
-from zslearn.signatures._class_graph import ClassGraph
-from zslearn.signatures._descriptions import description_report
-from zslearn.signatures._hierarchy import hierarchy_signatures
-from zslearn.signatures._kernels import combine_signatures
-from zslearn.signatures._taxonomy import taxonomy_signatures
-from zslearn.signatures._text import text_signatures
-from zslearn.signatures._wordnet import WordNet
-from zslearn.signatures._words import train_word_vectors, word_signatures
+from zslearn.signatures import (
+    ClassGraph,
+    WordNet,
+    attribute_report,
+    attribute_signatures,
+    combine_signatures,
+    description_report,
+    hierarchy_signatures,
+    taxonomy_signatures,
+    text_signatures,
+    train_word_vectors,
+    word_signatures,
+)
 
 _OUT = ("-o --out", "FILE", ..., "the table, .csv or .parquet")
 _DESCRIPTIONS = (
@@ -61,8 +64,9 @@ def add_signatures(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Make what a subcommand makes."""
-    if arguments.subcommand != "train-words" and arguments.out is not None:
-        check_signature_path(arguments.out)
+    out = None if arguments.subcommand == "train-words" else arguments.out
+    if out is not None and Path(out).suffix not in (".csv", ".parquet"):
+        raise ValueError(f"{plain(out)}: tables are written as .csv or .parquet.")
     arguments.make(arguments)
     return 0
 

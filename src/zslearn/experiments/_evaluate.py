@@ -23,24 +23,26 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._blocks import Block, RowsInBlocks
-from zslearn._utils._files import Checkpoint, fingerprint, locked, replacing, source_digest
+from zslearn._utils._files import Checkpoint, locked, replacing
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import progress_bar
 from zslearn.base._pipeline import fitted_as_zero_shot
 from zslearn.base._predictor import _score_dtype, count_block, top_labels
 from zslearn.base._streams import is_dask, stream_samples
 from zslearn.calibration._stacking import CalibratedStacking
-from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._feature_blocks import FeatureBlocks
-from zslearn.metrics._accuracy import (
+from zslearn.datasets import FeatureBlocks, ZeroShotDataset
+from zslearn.metrics import (
+    HitCounts,
+    ausuc,
+    best_harmonic_mean,
+    expected_calibration_error,
     flat_hit_at_k,
+    generalized_accuracy,
     harmonic_mean,
     per_class_accuracy,
     per_sample_accuracy,
 )
-from zslearn.metrics._counts import HitCounts
-from zslearn.metrics._curve import ausuc, best_harmonic_mean, generalized_accuracy
-from zslearn.metrics._reliability import expected_calibration_error
 
 #: So many other classes a record names beside a class.
 _MOST_CONFUSED = 3

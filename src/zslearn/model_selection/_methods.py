@@ -86,13 +86,40 @@ class Method:
     in_default: bool = True
     check: Callable[[ZeroShotDataset], None] | None = None
 
+    def new(self, **values: Any) -> Any:
+        """Make the method with some hyper-parameters, given to a method inside it too.
+
+        Parameters
+        ----------
+        **values : object
+            Values by the name of a hyper-parameter. Names that a method lacks are passed over.
+
+        Returns
+        -------
+        zero-shot estimator
+            Not fitted.
+
+        Examples
+        --------
+        >>> from zslearn.model_selection import find_method
+        >>> find_method("EXEM (ESZSL)").new(signature_scale="all").get_params()["estimator"]
+        ESZSL(signature_scale='all')
+        """
+        estimator = self.make()
+        given = {
+            name: values[last]
+            for name in estimator.get_params()
+            if (last := name.rpartition("__")[-1]) in values
+        }
+        return estimator.set_params(**given)
+
     def definition(self) -> list[Any]:
         """What a result depends on: the hyper-parameters and grids, those of an inner method too.
 
         Returns
         -------
         list
-            For :func:`~zslearn._utils._files.fingerprint`.
+            For :func:`~zslearn._utils._fit_cache.fingerprint`.
         """
         estimator = self.make()
         inner = getattr(estimator, "estimator", None)

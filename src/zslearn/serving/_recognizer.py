@@ -33,12 +33,12 @@ from zslearn._utils._array import Floats
 from zslearn._utils._files import (
     MAX_BYTES,
     DamagedFileError,
-    fingerprint,
     locked,
     read_checked_json,
     remove_stale,
     write_checked_json,
 )
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import (
     composed,
     did_you_mean,
@@ -68,9 +68,7 @@ from zslearn.images._describing import (
 )
 from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence._model_files import ModelFile, read_model
-from zslearn.signatures._table import SignatureTable
-from zslearn.signatures._taxonomy import classes_by_node, taxonomy_hierarchy
-from zslearn.signatures._text import text_signatures
+from zslearn.signatures import SignatureTable, classes_by_node, taxonomy_hierarchy, text_signatures
 
 _log = logging.getLogger("zslearn")
 

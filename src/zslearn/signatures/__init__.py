@@ -5,7 +5,11 @@ Public functions make them of attributes, texts, word vectors, hierarchies and W
 (``_table.py``), which is read and checked once.
 """
 
-from zslearn.signatures._attributes import attribute_report, attribute_signatures
+from zslearn.signatures._attributes import (
+    attribute_report,
+    attribute_signatures,
+    scale_signatures,
+)
 from zslearn.signatures._binary import binarize_signatures
 from zslearn.signatures._class_graph import (
     ClassGraph,
@@ -24,13 +28,20 @@ from zslearn.signatures._kernels import (
 )
 from zslearn.signatures._sentences import SentenceKinds
 from zslearn.signatures._table import SignatureTable
-from zslearn.signatures._taxonomy import classes_below, taxonomy_hierarchy, taxonomy_signatures
-from zslearn.signatures._text import encode_text, text_signatures
+from zslearn.signatures._taxonomy import (
+    classes_below,
+    classes_by_node,
+    filled_ranks,
+    taxonomy_hierarchy,
+    taxonomy_signatures,
+)
+from zslearn.signatures._text import ENCODER_NAMES, encode_text, encoder_name, text_signatures
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 from zslearn.signatures._wordnet import WordNet
 from zslearn.signatures._words import read_word_vectors, train_word_vectors, word_signatures
 
 __all__ = [
+    "ENCODER_NAMES",
     "ClassGraph",
     "MultiSignatures",
     "SentenceKinds",
@@ -42,10 +53,13 @@ __all__ = [
     "binarize_signatures",
     "class_graph",
     "classes_below",
+    "classes_by_node",
     "cluster_hierarchy",
     "combine_signatures",
     "description_report",
     "encode_text",
+    "encoder_name",
+    "filled_ranks",
     "hierarchy_distances",
     "hierarchy_signatures",
     "imagenet_graph",
@@ -55,6 +69,7 @@ __all__ = [
     "random_descriptions",
     "rbf_similarity",
     "read_word_vectors",
+    "scale_signatures",
     "taxonomy_hierarchy",
     "taxonomy_signatures",
     "text_signatures",

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -59,7 +60,7 @@ from zslearn._utils._array import (
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
-from zslearn._utils._messages import warn_once
+from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier
@@ -67,15 +68,15 @@ from zslearn.base._streams import is_empty, is_streamed, needs_rows, read_blocks
 from zslearn.base._training import Training, chosen_samples
 from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
-from zslearn.calibration._folds import USUAL_TRUST
+from zslearn.calibration._folds import USUAL_UNLABELLED_WEIGHT
 from zslearn.calibration._unlabelled import (
-    TRUSTS,
+    UNLABELLED_WEIGHTS,
     Adaptation,
     LeftOut,
     Scored,
-    TrustChoice,
-    accepted_trust,
-    choose_trust,
+    WeightChoice,
+    accepted_weight,
+    choose_weight,
     without_history,
 )
 from zslearn.signatures._table import SignatureTable, labels_like, sample_labels
@@ -94,7 +95,7 @@ from zslearn.synthesis._gaussian_process import (
     posterior,
 )
 from zslearn.synthesis._relevance import RelevantKernel, relevant_kernel
-from zslearn.synthesis._unlabelled import PileSums, pile_sums
+from zslearn.synthesis._unlabelled import UnlabelledSums, unlabelled_sums
 
 #: The odds where nothing tells them: the ratio of seen to unseen classes in five folds.
 USUAL_ODDS = 4.0
@@ -157,15 +158,16 @@ class ClassExamples(NamedTuple):
     counts: Floats
     means: Floats
 
-    def with_samples(self, labels: NDArray[Any], z: Floats) -> ClassExamples:
-        """With further samples, whatever their order."""
+    def with_samples(self, labels: NDArray[Any], z: Floats, count: float = 1.0) -> ClassExamples:
+        """With further samples, whatever their order; without them where `count` is -1."""
         every = np.union1d(self.labels, labels)
         known, new = np.searchsorted(every, self.labels), np.searchsorted(every, labels)
         counts, sums = np.zeros(len(every)), np.zeros((len(every), z.shape[1]))
         counts[known], sums[known] = self.counts, self.counts[:, None] * self.means
-        np.add.at(counts, new, 1.0)
-        np.add.at(sums, new, z)
-        return ClassExamples(every, counts, sums / counts[:, None])
+        np.add.at(counts, new, count)
+        np.add.at(sums, new, count * z)
+        left = counts > 0
+        return ClassExamples(every[left], counts[left], sums[left] / counts[left, None])
 
 
 # Training images that are kept to try adapting on, about, and how many of these are for testing.
@@ -179,7 +181,7 @@ _TESTED_EVERY = 5
     units=Saved("n_images", 1, above=0),
     y=Saved("n_images", kind="int", least=0),
     weights=Saved("n_images", above=0, optional=True),
-    choices=Saved(kind=TrustChoice, some_keys=("alone", "all"), optional=True),
+    choices=Saved(kind=WeightChoice, some_keys=("alone", "all"), optional=True),
 )
 @dataclass(eq=False)
 class KeptImages:
@@ -194,7 +196,7 @@ class KeptImages:
     units: Floats
     y: NDArray[np.intp]
     weights: Floats | None
-    choices: dict[str, TrustChoice] | None = None  # what the trial led to, once it was made
+    choices: dict[str, WeightChoice] | None = None  # what the trial led to, once it was made
 
     @classmethod
     def of(cls, training: Training) -> KeptImages:
@@ -392,9 +394,16 @@ def _share_left(before: ClassGaussians, after: ClassGaussians) -> Floats:
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
 _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _AFTER_THE_PROCESS = (
-    *("variance", "doubt", "trust", "unlabelled_trust", "unseen_odds", "temperature"),
+    *(
+        "variance",
+        "mean_error_weight",
+        "seen_weight",
+        "unlabelled_weight",
+        "unseen_odds",
+        "temperature",
+    ),
 )
-# Groups of seen classes, of five, that are held out to choose the trust in unlabelled images.
+# Groups of seen classes, of five, that are held out to choose the weight of unlabelled images.
 _LEFT_OUT = 3
 
 
@@ -467,14 +476,14 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         With 2 the kernel between classes is half that of their signatures and half that of the
         class means that a first process predicts: signatures that differ may describe classes that
         look similar. With 1 it is that of the signatures alone.
-    trust : float, default=0.3
+    seen_weight : float, default=0.3
         How many independent samples a sample of a seen class is worth, in (0, 1]. Less than 1 where
         samples are near copies of one another, or classes differ in covariance: its signature then
         counts for more in the mean of a seen class. Unseen classes do not depend on it.
-    image_trust : float, default=0.6
+    few_shot_weight : float, default=0.6
         The same for a sample of a class with few samples, in training or by :meth:`add_examples`.
         A search finds it where its folds give some samples of the classes that are left out back.
-    unlabelled_trust : "cv" or float, default="cv"
+    unlabelled_weight : "cv" or float, default="cv"
         The same for an unlabelled image, times the probability that it is of the class; used by
         :meth:`adapt` alone, which leaves the model as it is with 0. "cv" chooses it at the first
         :meth:`adapt`, on seen classes that are held out. `fit` keeps the features of about 10,000
@@ -494,7 +503,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     variance : {"shared", "predictive"}, default="shared"
         Whether all classes have the covariance of the samples, so that the nearest class mean
         wins, or what is not known of the class mean is added to it.
-    doubt : float, default=0.0
+    mean_error_weight : float, default=0.0
         How much of the error of predicted class means is added to the variance of samples, which is
         1: a dimension in which the mean of a class is far from what the other classes predict then
         counts for less. The error is the squared one, averaged over the seen classes, each
@@ -540,7 +549,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     loo_error_ : float
         Mean squared distance of a seen class's mean from what the other classes predict.
     axis_weights_ : ndarray of shape (n_dims,)
-        How much each dimension counts: all the same, unless there is `doubt`.
+        How much each dimension counts: all the same, unless there is `mean_error_weight`.
     stated_variances_, found_variances_ : ndarray of shape (n_dims,)
         What the process states for the distance of a seen class's mean from what the other classes
         predict, and the squared distances, both averaged over the classes. The direction that no
@@ -548,8 +557,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     variance_ratio_ : ndarray of shape (n_dims,)
         The second by the first, drawn to their ratio over all dimensions where there are few
         classes. The variance of a class with a few samples is multiplied by it.
-    unlabelled_choices_ : dict of str to TrustChoice
-        For candidates without labelled images "alone", and for "all" classes: the trust in
+    unlabelled_choices_ : dict of str to WeightChoice
+        For candidates without labelled images "alone", and for "all" classes: the weight in
         unlabelled images that held-out classes choose, 0 where they lose by it, and their score
         without and with it. The first :meth:`adapt` finds it. Empty where nothing can be held out.
     adapted_from_ : GaussianEXEM
@@ -598,13 +607,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "layers": [Options(Integral, {1, 2})],
-        "trust": [Interval(Real, 0, 1, closed="right")],
-        "image_trust": [Interval(Real, 0, 1, closed="right")],
-        "unlabelled_trust": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="both")],
+        "seen_weight": [Interval(Real, 0, 1, closed="right")],
+        "few_shot_weight": [Interval(Real, 0, 1, closed="right")],
+        "unlabelled_weight": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="both")],
         "whitened_norm": ["boolean"],
         "select": [StrOptions({"loo", "evidence", "views"}), None],
         "variance": [StrOptions({"shared", "predictive"})],
-        "doubt": [Interval(Real, 0, None, closed="left")],
+        "mean_error_weight": [Interval(Real, 0, None, closed="left")],
         "unseen_odds": [
             StrOptions({"samples", "balanced"}),
             Interval(Real, 0, None, closed="neither"),
@@ -618,8 +627,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             "shrinkage": [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
             "gamma": [2.0**k for k in range(-3, 3)],
             "alpha": [0.01, 0.03, 0.1, 0.3, 1.0],
-            "trust": [0.3, 0.1, 0.03, 1.0],
-            "doubt": [0.0, 0.3, 1.0, 3.0],
+            "seen_weight": [0.3, 0.1, 0.03, 1.0],
+            "mean_error_weight": [0.0, 0.3, 1.0, 3.0],
         },
         "fast": [
             {
@@ -627,12 +636,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 "shrinkage": [0.1, 0.3, 0.5, 0.7, 0.9],
                 "gamma": [1.0, 0.5, 0.25, 0.125],
                 "alpha": [0.1, 0.3, 0.03, 0.01],
-                "trust": [0.3, 0.1, 0.03],
+                "seen_weight": [0.3, 0.1, 0.03],
             },
             {"layers": [1], "shrinkage": [0.3, 0.6], "gamma": [0.5], "alpha": [0.1, 0.03]},
             {
                 "layers": [1, 2],
-                "doubt": [0.3, 3.0],
+                "mean_error_weight": [0.3, 3.0],
                 "shrinkage": [0.3, 0.6],
                 "gamma": [0.5, 1.0],
                 "alpha": [0.1, 0.03],
@@ -654,13 +663,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         alpha: float = 0.1,
         *,
         layers: int = 2,
-        trust: float = 0.3,
-        image_trust: float = 0.6,
-        unlabelled_trust: str | float = "cv",
+        seen_weight: float = 0.3,
+        few_shot_weight: float = 0.6,
+        unlabelled_weight: str | float = "cv",
         whitened_norm: bool = True,
         select: str | None = None,
         variance: str = "shared",
-        doubt: float = 0.0,
+        mean_error_weight: float = 0.0,
         unseen_odds: str | float = "samples",
         temperature: str | float = "samples",
         feature_norm: str | None = "l2",
@@ -671,13 +680,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.gamma = gamma
         self.alpha = alpha
         self.layers = layers
-        self.trust = trust
-        self.image_trust = image_trust
-        self.unlabelled_trust = unlabelled_trust
+        self.seen_weight = seen_weight
+        self.few_shot_weight = few_shot_weight
+        self.unlabelled_weight = unlabelled_weight
         self.whitened_norm = whitened_norm
         self.select = select
         self.variance = variance
-        self.doubt = doubt
+        self.mean_error_weight = mean_error_weight
         self.unseen_odds = unseen_odds
         self.temperature = temperature
         self.feature_norm = feature_norm
@@ -687,7 +696,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, whitening and eigenvectors of kernels are shared."""
         for model in cls._learn(training, training.sums, variants):
-            if len(variants) == 1 and model.unlabelled_trust == "cv" and len(training.y):
+            if len(variants) == 1 and model.unlabelled_weight == "cv" and len(training.y):
                 model._kept = KeptImages.of(training)
             yield model
 
@@ -706,7 +715,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             if len(variants) == 1 and space.beyond is not None:
                 # Not left to the first examples; settings of a search may do without.
                 _ = space.beyond.products
-            worth = statistics.sizes * np.where(spaces.few, first.image_trust, 1.0)
+            worth = statistics.sizes * np.where(spaces.few, first.few_shot_weight, 1.0)
             process = first._process_of(kernel, space.means, worth)
             prior = process.leave_one_out()
             for model in models:
@@ -771,8 +780,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.stated_variances_ = stated
         self.variance_ratio_ = _confirmed_ratio(self.found_variances_, stated, len(errors))
         predictive = self.variance == "predictive"
-        self.axis_weights_ = 1 / (1 + (0.0 if predictive else self.doubt) * errors.mean(axis=0))
-        sizes = examples.counts[many] * self.trust
+        self.axis_weights_ = 1 / (
+            1 + (0.0 if predictive else self.mean_error_weight) * errors.mean(axis=0)
+        )
+        sizes = examples.counts[many] * self.seen_weight
         known = ClassGaussians(prior.means[many], prior.variances[many])
         seen = posterior(known, sizes, space.means[many])
         self._find_temperature_and_odds(samples, space, known, seen, sizes)
@@ -810,7 +821,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             "predictive": self.variance == "predictive",
             "axis_weights": self.axis_weights_,
         }
-        worth = self.trust * np.minimum(samples.weights, 1.0)
+        worth = self.seen_weight * np.minimum(samples.weights, 1.0)
         as_seen = held_out_scores(z, y, worth, prior, sizes, means, seen, **how)
         likeliest = likeliest_temperature(as_seen, y, samples.stands_for)
         if finds_temperature:
@@ -854,14 +865,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
         >>> model = model.add_examples(data.X_test_unseen[:3], data.y_test_unseen[:3])
         """
-        check_is_fitted(self)
-        if is_streamed(X):
-            raise needs_rows(self, X)
-        X, given = self._check_features(X), sample_labels(y)
-        check_consistent_length(X, given)
-        given = labels_like(given, self.classes_, "y", "the fitted classes")
-        prepared = np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
-        z = self._whitened(prepared)
+        given, prepared = self._labelled_samples(X, y)
         with self._changing() as changed:
             table = known = changed._described.table
             before = changed._centered.labels
@@ -869,7 +873,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 table = table.union(SignatureTable.from_new(signatures, table))
             unknown = np.setdiff1d(given, table.labels)
             table = table.with_undescribed(unknown)
-            changed._examples = changed._examples.with_samples(given, z)
+            changed._examples = changed._examples.with_samples(given, self._whitened(prepared))
             changed._add_beyond(prepared, given)
             changed._undescribed = np.union1d(changed._undescribed, unknown)
             if len(table.labels) > len(known.labels) or changed.unseen_odds_ is None:
@@ -877,6 +881,65 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             else:
                 changed._describe_again(np.unique(given), before)
         return self
+
+    def remove_examples(self, X: Any, y: Any) -> Self:
+        """Take back labelled samples that :meth:`add_examples` took in.
+
+        The model is as if they had never been added, up to rounding. An adaptation to unlabelled
+        images that was made in between stays as it is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features that were given to :meth:`add_examples`.
+        y : array-like of shape (n_samples,)
+            The labels that were given with them.
+
+        Returns
+        -------
+        self
+            The method. After an error it is as it was.
+
+        Examples
+        --------
+        >>> from zslearn.datasets import make_zero_shot
+        >>> from zslearn.synthesis import GaussianEXEM
+        >>> data = make_zero_shot(random_state=0)
+        >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+        >>> model = model.add_examples(data.X_test_unseen[:3], data.y_test_unseen[:3])
+        >>> model = model.remove_examples(data.X_test_unseen[:1], data.y_test_unseen[:1])
+        """
+        given, prepared = self._labelled_samples(X, y)
+        with self._changing() as changed:
+            known, table = changed._examples, changed._described.table
+            counts = dict(zip(known.labels.tolist(), known.counts.tolist(), strict=True))
+            given_counts = Counter(given.tolist())
+            if lacking := [c for c, n in given_counts.items() if n > counts.get(c, 0)]:
+                raise ValueError(
+                    f"Fewer samples of {name_some(lacking)} were added than are to be removed: "
+                    "give samples that add_examples was given."
+                )
+            changed._examples = known.with_samples(given, self._whitened(prepared), -1.0)
+            gone = np.setdiff1d(changed._undescribed, changed._examples.labels)
+            if gone.size:
+                raise ValueError(
+                    f"{name_some(gone.tolist())} would be known by nothing: such a class can be "
+                    "removed as a whole (remove_classes)."
+                )
+            changed._add_beyond(prepared, given, -1.0)
+            described = table.normalized(self.signature_scale_, keep_views=True)
+            changed._describe(table, described)
+        return self
+
+    def _labelled_samples(self, X: Any, y: Any) -> tuple[NDArray[Any], Floats]:
+        """Labels like those of the model, and prepared features."""
+        check_is_fitted(self)
+        if is_streamed(X):
+            raise needs_rows(self, X)
+        X, given = self._check_features(X), sample_labels(y)
+        check_consistent_length(X, given)
+        given = labels_like(given, self.classes_, "y", "the fitted classes")
+        return given, np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
 
     def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
         """Adapt the means of classes to unlabelled images.
@@ -896,7 +959,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         accept : "cv" or True, default="cv"
             "cv" uses the images only if seen classes that are held out gain by theirs; a warning
             reports where they do not. The first call tries it, and its result is kept. With True,
-            or a number as `unlabelled_trust`, the images are always used.
+            or a number as `unlabelled_weight`, the images are always used.
 
         Returns
         -------
@@ -923,26 +986,29 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         )
         known = is_among(candidates, state.seen_classes_[~state._few])
         choice = state._trial_choices().get("all" if known.any() else "alone")
-        given = None if state.unlabelled_trust == "cv" else float(state.unlabelled_trust)
-        trust = accepted_trust(choice, accept, given)
+        given = None if state.unlabelled_weight == "cv" else float(state.unlabelled_weight)
+        weight = accepted_weight(choice, accept, given)
         original = copy.copy(state)
         original._unlabelled = ClassExamples(candidates[:0], np.empty(0), state.exemplars_[:0])
         signatures = table.subset(table.positions(candidates)).normalized(
             state.signature_scale_, keep_views=True
         )
         before, _ = original._gaussians(signatures, candidates)
-        sums = original._sums_of_pile(
-            partial(state._whitened_blocks, X), signatures, candidates, trust or TRUSTS[0]
+        sums = original._unlabelled_sums(
+            partial(state._whitened_blocks, X),
+            signatures,
+            candidates,
+            weight or UNLABELLED_WEIGHTS[0],
         )
         adapted = copy.copy(original)
-        if sums is not None and trust:
-            adapted._unlabelled = ClassExamples(candidates, trust * sums.counts, sums.means)
+        if sums is not None and weight:
+            adapted._unlabelled = ClassExamples(candidates, weight * sums.counts, sums.means)
         after, _ = adapted._gaussians(signatures, candidates)
         adapted._describe(table)
         adapted.adapted_from_ = without_history(state)
         adapted.adaptation_ = Adaptation.of(
             choice,
-            trust,
+            weight,
             0 if sums is None else sums.n,
             0.0 if sums is None else 1 - sums.explained / sums.n,
             labels=candidates,
@@ -965,13 +1031,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         for rows in blocks:
             yield self._whitened(self._prepare(rows).whole())
 
-    def _sums_of_pile(
+    def _unlabelled_sums(
         self,
         blocks: Callable[[], Iterable[Array]],
         signatures: Signatures,
         labels: NDArray[Any],
-        trust: float,
-    ) -> PileSums | None:
+        weight: float,
+    ) -> UnlabelledSums | None:
         """What images without labels add up to, for these classes."""
         known, as_unseen = self._gaussians(signatures, labels)
         predictive = self.variance == "predictive"
@@ -982,18 +1048,18 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             )
             return tuple(part / self.temperature_ for part in parts)
 
-        return pile_sums(
+        return unlabelled_sums(
             blocks,
             self._confirmed(known, as_unseen),
             as_unseen * self._log_odds(as_unseen),
             (self.exemplars_[~self._few] ** 2).mean(axis=0),
-            trust,
+            weight,
             scored_by,
             partial(natural_parameters, predictive=True),
         )
 
     @property
-    def unlabelled_choices_(self) -> dict[str, TrustChoice]:
+    def unlabelled_choices_(self) -> dict[str, WeightChoice]:
         """What held-out classes chose in the trial that the first `adapt` makes."""
         if self._kept is None:
             return {}
@@ -1002,10 +1068,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             raise AttributeError("unlabelled_choices_ is there once adapt was called.")
         return self._kept.choices
 
-    def _trial_choices(self) -> dict[str, TrustChoice]:
+    def _trial_choices(self) -> dict[str, WeightChoice]:
         """The same; the trial is made if there was none yet."""
         if self._kept is not None and self._kept.choices is None:
-            self._kept.choices = choose_trust(self._left_out())
+            self._kept.choices = choose_weight(self._left_out())
         return self.unlabelled_choices_
 
     def _left_out(self) -> Iterator[tuple[LeftOut, Scored]]:
@@ -1045,21 +1111,21 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         labels: NDArray[Any],
         pile: Floats,
         candidates: NDArray[np.intp],
-        trust: float,
+        weight: float,
     ) -> Floats:
         """Scores of whitened images for some classes, after adapting to them."""
         signatures, labels = signatures[candidates], labels[candidates]
         adapted = self
-        if trust:
-            adapted = self._after(pile[:, : len(self.center_)], signatures, labels, trust)
+        if weight:
+            adapted = self._after(pile[:, : len(self.center_)], signatures, labels, weight)
         return np.asarray(self._of_whitened(pile) @ adapted.synthesize(signatures, labels).T)
 
-    def _after(self, z: Array, signatures: Signatures, labels: NDArray[Any], trust: float) -> Self:
+    def _after(self, z: Array, signatures: Signatures, labels: NDArray[Any], weight: float) -> Self:
         """A copy adapted to whitened images; its classes are not described anew."""
-        sums = self._sums_of_pile(lambda: [z], signatures, labels, trust)
+        sums = self._unlabelled_sums(lambda: [z], signatures, labels, weight)
         adapted = copy.copy(self)
         if sums is not None:
-            adapted._unlabelled = ClassExamples(labels, trust * sums.counts, sums.means)
+            adapted._unlabelled = ClassExamples(labels, weight * sums.counts, sums.means)
         return adapted
 
     def _adapted_to(self, rows: EmbeddedRows, classes: NDArray[Any]) -> Self:
@@ -1067,10 +1133,14 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         table, n_dims = self._described.table, len(self.center_)
         table = table.subset(table.positions(np.sort(classes)))
         described = table.normalized(self.signature_scale_, keep_views=True)
-        trust = USUAL_TRUST if self.unlabelled_trust == "cv" else float(self.unlabelled_trust)
+        weight = (
+            USUAL_UNLABELLED_WEIGHT
+            if self.unlabelled_weight == "cv"
+            else float(self.unlabelled_weight)
+        )
         first = n_dims if self.variance == "predictive" else 0
         z = rows.embedded_by(self._embedding())[:, first : first + n_dims]
-        adapted = self._after(z, described, table.labels, trust)
+        adapted = self._after(z, described, table.labels, weight)
         adapted._describe(self._described.table)
         return adapted
 
@@ -1089,7 +1159,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         wider[rows] = new
         self._described = type(self._described)(table, wider)
 
-    def _add_beyond(self, X: Floats, labels: NDArray[Any]) -> None:
+    def _add_beyond(self, X: Floats, labels: NDArray[Any], count: float = 1.0) -> None:
         """Take in what samples have beyond the space, of classes with a few of them."""
         there = ~is_among(labels, self.seen_classes_[~self._few])
         if self._beyond is None or not there.any():
@@ -1100,7 +1170,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             n_dims = len(self.center_)
             z = X @ self.matrix_[:, :n_dims] - self.offset_[:n_dims]
             centered = centered * self.norm_ / np.multiply(*scaled_rows(z)[1:])
-        self._centered = self._centered.with_samples(labels, centered)
+        self._centered = self._centered.with_samples(labels, centered, count)
         self._reach_beyond(np.unique(labels), before)
 
     def _reach_beyond(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
@@ -1108,10 +1178,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         if self._beyond is None or not len(labels):
             return
         n_dims, now = len(self.center_), self._centered.labels
+        stays, labels = is_among(before, now), labels[is_among(labels, now)]
         matrix = np.empty((len(self.matrix_), n_dims + len(now)))
         offset = np.empty(matrix.shape[1])
-        kept = [*range(n_dims), *(n_dims + np.searchsorted(now, before))]
-        matrix[:, kept], offset[kept] = self.matrix_, self.offset_
+        old = [*range(n_dims), *(n_dims + np.flatnonzero(stays))]
+        kept = [*range(n_dims), *(n_dims + np.searchsorted(now, before[stays]))]
+        matrix[:, kept], offset[kept] = self.matrix_[:, old], self.offset_[old]
         at = np.searchsorted(now, labels)
         columns = self._beyond.products @ self._centered.means[at].T
         matrix[:, n_dims + at], offset[n_dims + at] = columns, self._beyond.center @ columns
@@ -1211,7 +1283,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             few = self._centered
             rows = np.flatnonzero(is_among(labels, few.labels))
             at = np.searchsorted(few.labels, labels[rows])
-            worth = self._beyond.signal * self.image_trust * few.counts[at]
+            worth = self._beyond.signal * self.few_shot_weight * few.counts[at]
             share = worth / (1 + worth)
             further[rows, at] = share
             columns = self.matrix_[:, len(self.center_) + at]
@@ -1269,7 +1341,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         v[trained & few] *= self.variance_ratio_
         unknown = is_among(labels[rows], self._undescribed)
         m[unknown], v[unknown] = 0.0, (self.exemplars_[~self._few] ** 2).mean(axis=0)
-        worth = np.where(few, self.image_trust, self.trust) * counts
+        worth = np.where(few, self.few_shot_weight, self.seen_weight) * counts
         known = ClassGaussians(m, v)
         found = posterior(known, worth, self._examples.means[at])
         means[rows], variances[rows] = found.means, found.variances

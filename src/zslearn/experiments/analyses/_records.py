@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._names import method_style, same_features
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._ranks import draw_critical_difference, picture_size, rank_methods
 from zslearn.experiments._records import numbers_of, whole_records
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments.analyses._drawing import plain_legend
-from zslearn.metrics._accuracy import harmonic_mean
+from zslearn.metrics import harmonic_mean
 from zslearn.model_selection import find_method
 
 BASE = "default"
