@@ -30,12 +30,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from zslearn._utils._files import (
-    DamagedFileError,
-    locked,
-    read_checked_json,
-    write_checked_json,
-)
+from zslearn._utils._files import DamagedFileError, locked, read_checked_json, write_checked_json
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import Say, progress_bar
 from zslearn._utils._reading import data_home

@@ -19,7 +19,8 @@ from scipy.special import softmax
 
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._blocks import RowsInBlocks
-from zslearn._utils._files import Checkpoint, fingerprint, locked, replacing, source_digest
+from zslearn._utils._files import Checkpoint, locked, replacing
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
 from zslearn.calibration import CalibratedStacking

@@ -31,7 +31,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from zslearn._utils._array import Floats, to_numpy, unit_rows
-from zslearn._utils._files import FitCache
+from zslearn._utils._fit_cache import FitCache
 from zslearn.baselines import GDA, TipAdapter
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import (
