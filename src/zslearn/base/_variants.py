@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -136,6 +136,15 @@ def group_by_params_except(variants: Sequence[_Variant], *names: str) -> list[li
         return []
     every = variants[0].get_params(deep=False)  # type: ignore[attr-defined]
     return group_by_params(variants, *(name for name in every if name not in names))
+
+
+def group_by_path(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
+    """Group estimators that differ in these names alone; each alone without an integer seed."""
+    groups = []
+    for group in group_by_params_except(variants, *names):
+        seeded = isinstance(group[0].random_state, Integral)  # type: ignore[attr-defined]
+        groups.extend([group] if seeded else [[variant] for variant in group])
+    return groups
 
 
 def _comparable(value: Any) -> Any:

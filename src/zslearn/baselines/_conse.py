@@ -30,7 +30,7 @@ from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
-from zslearn.baselines._base_probabilities import linear_scores, seen_path
+from zslearn.baselines._attributes import linear_scores, seen_path
 
 
 @inherit_docs

@@ -7,6 +7,7 @@ this machine, or on a cluster.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import logging
 import math
@@ -25,6 +26,7 @@ from typing import Any, ClassVar, Literal, Self
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -890,6 +892,25 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         if not isinstance(self.grid, str):
             _warn_of_edges(self.best_params_, self.edges_)
         return self
+
+    def refit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Fit the chosen setting on other samples, such as training images with a few more.
+
+        Parameters
+        ----------
+        X, y, signatures
+            As of `fit`.
+
+        Returns
+        -------
+        ZeroShotSearchCV
+            Another search with the same choices; factor and temperature of the folds are brought to
+            the scale of the scores of the new model.
+        """
+        other = copy.copy(self)
+        other.estimator_ = clone(self.estimator_).fit(X, y, signatures=signatures)
+        other._calibrate(X)
+        return other
 
     def _calibrate(self, X: Any) -> None:
         """Factor and temperature of the folds, brought to the scale of the final scores."""
