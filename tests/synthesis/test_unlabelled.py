@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
 import zslearn
-from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._meta import as_zero_shot
 from zslearn.baselines import GFZSL
 from zslearn.calibration import Adapted
 from zslearn.calibration._unlabelled import TRUSTS, TrustChoice, _chosen

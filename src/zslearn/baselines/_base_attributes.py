@@ -31,9 +31,8 @@ from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._folds import class_folds
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params_except
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params_except
 from zslearn.baselines._base_probabilities import linear_scores
 from zslearn.signatures._binary import (
     BinaryKind,

@@ -28,10 +28,10 @@ from zslearn._utils._files import fingerprint
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import class_means
-from zslearn.base._pipeline import as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._variants import with_setting
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
+from zslearn.base._predictor import with_setting
+from zslearn.base._streams import weighted_samples
 from zslearn.baselines._eszsl import ESZSL
 from zslearn.calibration._folds import score_scale
 from zslearn.signatures._table import SignatureTable

@@ -28,9 +28,8 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._processes import one_blas_thread
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 
 #: An array of NumPy in any floating dtype: descents run in that of their rows.

@@ -17,8 +17,8 @@ from zslearn._scoring._blocks import class_scores
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, to_numpy
 from zslearn._utils._messages import InputWarning, warn_user
+from zslearn.base._classifier import group_by_params_except
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params_except
 from zslearn.metrics._accuracy import per_class_accuracy
 
 # With fewer seen classes those held out would tell nothing.

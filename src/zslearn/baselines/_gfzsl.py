@@ -35,10 +35,8 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means, class_squares
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
-from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.signatures._kernels import rbf_similarity
 
 # A predicted variance stays within these bounds, in units of the pooled variance: a polynomial

@@ -15,7 +15,7 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._predictor import _inner_has
+from zslearn.base._meta import inner_has
 from zslearn.calibration._folds import FoldScores
 from zslearn.calibration._thresholds import (
     HeldOut,
@@ -220,7 +220,7 @@ class NoneOfThese(HeldOutCalibration):
             self._refuse_none_label(labels)
         return super().add_classes(signatures, like=like)
 
-    @_inner_has("add_examples")
+    @inner_has("add_examples")
     def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
         """Give labelled samples to the inner estimator; `none_label_` can be no class of theirs."""
         y = sample_labels(y)

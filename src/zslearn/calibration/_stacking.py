@@ -14,9 +14,9 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
-from zslearn.base._pipeline import as_zero_shot
-from zslearn.base._predictor import _inner_has
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import as_zero_shot, inner_has
+from zslearn.base._streams import weighted_samples
 from zslearn.calibration._folds import FoldScores, mean_calibration, score_folds
 from zslearn.calibration._thresholds import HeldOutCalibration
 
@@ -169,7 +169,7 @@ class CalibratedStacking(HeldOutCalibration):
             fresh.temperature_ = found if self.temperature == "cv" else self.temperature
         return self
 
-    @_inner_has("adapt")
+    @inner_has("adapt")
     def adapt(self, X: Any, **options: Any) -> Self:
         """Adapt the inner estimator to unlabelled images; factor and temperature are kept.
 

@@ -28,10 +28,9 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
-from zslearn.base._pipeline import as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._streams import is_streamed, read_blocks
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
+from zslearn.base._streams import is_streamed, read_blocks, weighted_samples
 from zslearn.calibration._folds import FoldScores, final_score_scale, rescaled, score_folds
 from zslearn.signatures._table import SignatureTable
 

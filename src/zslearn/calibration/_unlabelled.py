@@ -33,10 +33,9 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
-from zslearn.base._pipeline import as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._streams import is_empty
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
+from zslearn.base._streams import is_empty, weighted_samples
 from zslearn.calibration._folds import USUAL_TRUST, checked_folds, seen_table
 
 #: What is chosen from.

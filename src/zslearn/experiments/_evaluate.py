@@ -26,7 +26,7 @@ from zslearn._utils._blocks import Block, RowsInBlocks
 from zslearn._utils._files import Checkpoint, fingerprint, locked, replacing, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import progress_bar
-from zslearn.base._pipeline import fitted_as_zero_shot
+from zslearn.base._meta import fitted_as_zero_shot
 from zslearn.base._predictor import _score_dtype, count_block, top_labels
 from zslearn.base._streams import is_dask, stream_samples
 from zslearn.calibration._stacking import CalibratedStacking

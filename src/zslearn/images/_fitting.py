@@ -32,8 +32,7 @@ from zslearn._utils._messages import (
     plain,
     warn_user,
 )
-from zslearn.base._pipeline import ZeroShotPipeline
-from zslearn.base._predictor import WrapsAnother
+from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline
 from zslearn.calibration._none_of_these import NoneOfThese
 from zslearn.calibration._ranks import RankPredictor
 from zslearn.calibration._stacking import CalibratedStacking
@@ -488,7 +487,7 @@ def refuse_undescribed(
 
 def fitted_method(model: Any, method: str) -> str:
     """The name of the method that a model was fitted with; "auto" is what it chose."""
-    while isinstance(model, WrapsAnother):
+    while isinstance(model, ZeroShotMetaClassifier):
         model = model._inner
     kinds = {type(METHODS[name].make()): name for name in LEADING_METHODS}
     return kinds[type(model)] if method == AUTO else method

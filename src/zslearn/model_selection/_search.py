@@ -46,10 +46,10 @@ from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters, is_share
-from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._variants import with_setting
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline, as_zero_shot
+from zslearn.base._predictor import with_setting
+from zslearn.base._streams import weighted_samples
 from zslearn.calibration._folds import (
     FEWEST_CLASSES,
     Fold,

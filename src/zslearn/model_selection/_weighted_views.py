@@ -11,10 +11,15 @@ from sklearn.utils._param_validation import HasMethods
 
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._validation import checks_parameters
-from zslearn.base._pipeline import as_zero_shot, grouped_settings, prefixed_grids
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._variants import with_setting
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import (
+    ZeroShotMetaClassifier,
+    as_zero_shot,
+    grouped_settings,
+    prefixed_grids,
+)
+from zslearn.base._predictor import with_setting
+from zslearn.base._streams import weighted_samples
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._views import MultiSignatures
 

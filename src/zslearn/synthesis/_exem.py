@@ -35,11 +35,14 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_means
-from zslearn.base._classifier import ZeroShotClassifier
-from zslearn.base._streams import is_streamed, stream_samples
+from zslearn.base._classifier import (
+    AcceptsSampleWeight,
+    ZeroShotClassifier,
+    fit_variants,
+    group_by_params,
+)
+from zslearn.base._streams import is_streamed, stream_samples, weighted_samples
 from zslearn.base._training import Training, check_block_labels
-from zslearn.base._variants import fit_variants, group_by_params
-from zslearn.base._weights import AcceptsSampleWeight, weighted_samples
 from zslearn.signatures._table import SignatureTable, label_array, labels_in_order
 from zslearn.signatures._views import Signatures, SignatureViews
 from zslearn.synthesis._exemplars import (

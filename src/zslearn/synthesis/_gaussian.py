@@ -62,11 +62,9 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params_except
 from zslearn.base._streams import is_empty, is_streamed, needs_rows, read_blocks
 from zslearn.base._training import Training, chosen_samples
-from zslearn.base._variants import group_by_params_except
-from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.calibration._folds import USUAL_TRUST
 from zslearn.calibration._unlabelled import (
     TRUSTS,
