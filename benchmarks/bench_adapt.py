@@ -27,7 +27,7 @@ def fitted(n_seen: int, n_unseen: int, n_features: int) -> tuple[GaussianEXEM, A
         dtype=np.float32,
         random_state=0,
     )
-    model = GaussianEXEM(unlabelled_trust=0.1)
+    model = GaussianEXEM(unlabelled_weight=0.1)
     return model.fit(data.X_train, data.y_train, signatures=data.signatures), data
 
 

@@ -74,7 +74,7 @@ def main() -> None:
     views = {"text": vectors.loc[seen], "sentences": pooled, "kinds": kinds}
     views |= taxonomy_signatures(ranks.loc[seen]).views
     for what, select in (("equal weights", None), ("learned weights", "views")):
-        model = GaussianEXEM(select=select, unlabelled_trust=0.5)
+        model = GaussianEXEM(select=select, unlabelled_weight=0.5)
         cost, _ = processor_seconds(
             lambda model=model: model.fit(X, y, signatures=MultiSignatures(views))
         )
@@ -88,7 +88,7 @@ def main() -> None:
         MultiSignatures({name: view.loc[part] for name, view in whole.views.items()})
         for part in (seen, vectors.index[N_SEEN:])
     )
-    model = GaussianEXEM(unlabelled_trust=0.5).fit(X, y, signatures=known)
+    model = GaussianEXEM(unlabelled_weight=0.5).fit(X, y, signatures=known)
     images = X[rng.permutation(len(X))[:N_IMAGES]]
     model.predict_top_k(images[:10], 5)  # loads what is compiled
     cost, model = processor_seconds(lambda: deepcopy(model).add_classes(further), repeats=3)

@@ -45,7 +45,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print("unseen method       statistic    detected    alarms: described   seen   (claimed/real)")
     for n_unseen in (15, 60):
-        for method in (ESZSL(), GaussianEXEM(unlabelled_trust=0.3)):
+        for method in (ESZSL(), GaussianEXEM(unlabelled_weight=0.3)):
             for statistic in ("margin", "max", "probability"):
                 found = [rates(method, statistic, n_unseen, seed) for seed in SEEDS]
                 a, b, c, d, e, f = np.mean(found, axis=0)

@@ -120,7 +120,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "GaussianEXEM": [
         {},
-        {"layers": 1, "trust": 1.0},
+        {"layers": 1, "seen_weight": 1.0},
         {"variance": "predictive", "n_components": None},
         {"select": "loo"},
         {"select": "views"},

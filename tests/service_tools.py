@@ -52,7 +52,7 @@ def save_color_model(folder: Path, *, in_words: bool = False, learns: bool = Fal
         signatures = pd.DataFrame(table, index=["red", "green", "blue", "constant"]).T
         description = Description(signatures, {"kind": "table"})
     if learns:
-        model = GaussianEXEM(unlabelled_trust=0.3)
+        model = GaussianEXEM(unlabelled_weight=0.3)
         model.fit(features.X, features.y, signatures=description.signatures)
     else:
         model = fit_images(features, description.signatures, "eszsl", tune=None)

@@ -500,7 +500,7 @@ class TestAdapted:
         data = many_classes
         model = self._fitted(data)
         choice = model.unlabelled_choices_["alone"]
-        assert choice.trust > 0
+        assert choice.weight > 0
         assert choice.after > choice.before
         X, y, among = data.X_test_unseen, data.y_test_unseen, data.unseen_classes
         before = model.decision_function(X)
@@ -570,7 +570,7 @@ class TestAdapted:
         X, scorer = data.X_test_unseen, model.estimator_.class_scorer_
         adapted = model.adapt(X, accept=True)
         images, every = _points(scorer, scorer.embedding(X)), np.arange(len(scorer.labels))
-        found = _scores_after(scorer, images, every, adapted.adaptation_.trust)
+        found = _scores_after(scorer, images, every, adapted.adaptation_.weight)
         np.testing.assert_allclose(found, adapted.decision_function(X), atol=1e-9)
 
     def test_products_have_no_exemplars(self, many_classes):

@@ -111,9 +111,9 @@ def _changes(model):
 
 
 MODELS = {
-    "method": lambda: GaussianEXEM(unlabelled_trust=0.3),
-    "calibrated": lambda: CalibratedStacking(GaussianEXEM(unlabelled_trust=0.3), cv=2),
-    "images": lambda: GDA(GaussianEXEM(unlabelled_trust=0.3)),
+    "method": lambda: GaussianEXEM(unlabelled_weight=0.3),
+    "calibrated": lambda: CalibratedStacking(GaussianEXEM(unlabelled_weight=0.3), cv=2),
+    "images": lambda: GDA(GaussianEXEM(unlabelled_weight=0.3)),
 }
 
 
@@ -169,7 +169,7 @@ def test_predictions_and_copies_while_a_model_changes(changed_model):
     assert not failures
 
 
-@pytest.mark.parametrize("method", [GaussianEXEM(unlabelled_trust=0.3), GFZSL()])
+@pytest.mark.parametrize("method", [GaussianEXEM(unlabelled_weight=0.3), GFZSL()])
 def test_adapting_is_of_one_state(method, monkeypatch):
     """A class that is described while a model adapts is not in the adapted copy."""
     model = clone(method).fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
@@ -193,7 +193,7 @@ def test_adapting_is_of_one_state(method, monkeypatch):
 
 def test_sets_are_of_one_state(monkeypatch):
     """A class that is described between two reads of the scorer is in neither of them."""
-    model = PredictionSets(GaussianEXEM(unlabelled_trust=0.3), cv=2)
+    model = PredictionSets(GaussianEXEM(unlabelled_weight=0.3), cv=2)
     model.fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
     X, y = DATA.X_test_seen, DATA.y_test_seen
     expected = model.coverage_report(X, y)

@@ -721,7 +721,7 @@ def test_the_trust_in_unlabelled_images_is_tuned_with_them(tmp_path):
     (path,) = run_benchmark(data, "Gaussian EXEM", tmp_path, **options)
     record = json.loads(path.read_text())
     found, chosen = record["adaptation"], record["hyper_parameters"]
-    assert found["trust"] == chosen["unlabelled_trust"] > 0
+    assert found["weight"] == chosen["unlabelled_weight"] > 0
     assert found["accepted"]
     assert found["score_after"] == max(record["cross_validation"]["mean_test_accuracy"])
     assert found["score_after"] > found["score_before"]

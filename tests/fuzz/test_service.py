@@ -57,7 +57,7 @@ def problem():
 
 @pytest.fixture
 def service(problem, tmp_path):
-    model = GaussianEXEM(unlabelled_trust=0.1)
+    model = GaussianEXEM(unlabelled_weight=0.1)
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     save(model, tmp_path / "model.zsl")
     limits = Limits(body_bytes=2**18, added_classes=30, examples=30, seconds=10)

@@ -193,8 +193,8 @@ def test_requests_of_one_key_at_the_same_time_are_one_change(path, data):
 def test_the_trial_of_unlabelled_pictures_is_made_once(path, data, monkeypatch):
     """By the first adapt or preview, whatever is added, corrected and undone besides."""
     trials = []
-    choose = _gaussian.choose_trust
-    monkeypatch.setattr(_gaussian, "choose_trust", lambda folds: trials.append(1) or choose(folds))
+    choose = _gaussian.choose_weight
+    monkeypatch.setattr(_gaussian, "choose_weight", lambda folds: trials.append(1) or choose(folds))
     body = {"features": data.X_test_unseen.tolist()}
     correction = {"features": data.X_test_unseen[:1].tolist()}
     with client_of(create_app(path)) as client:

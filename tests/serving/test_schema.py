@@ -29,7 +29,7 @@ def document(tmp_path_factory):
     )
     path = tmp_path_factory.mktemp("model") / "model.zsl"
     # It learns from pictures with and without labels, whatever they are.
-    model = GaussianEXEM(unlabelled_trust=0.1)
+    model = GaussianEXEM(unlabelled_weight=0.1)
     save(model.fit(problem.X_train, problem.y_train, signatures=problem.signatures), path)
     limits = Limits(added_classes=20, examples=20, unlabelled=20, seconds=60)
     app = create_app(Recognizer(path, limits=limits))

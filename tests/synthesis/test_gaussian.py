@@ -251,8 +251,8 @@ def test_second_layer_tells_letters_apart_that_look_alike():
     assert layered(signatures)[0, 1] > layered(signatures)[0, 7] + 0.1
 
 
-def test_trust_scales_the_samples_of_seen_classes(problem):
-    model, less = _fit(problem, trust=1.0), _fit(problem, trust=0.1)
+def test_weight_scales_the_samples_of_seen_classes(problem):
+    model, less = _fit(problem, seen_weight=1.0), _fit(problem, seen_weight=0.1)
     X, among = problem.X_test_unseen, {"classes": problem.unseen_classes}
     np.testing.assert_array_equal(model.predict(X, **among), less.predict(X, **among))
     prior = model._process.leave_one_out()
@@ -265,7 +265,7 @@ def test_trust_scales_the_samples_of_seen_classes(problem):
 
 
 def test_settings_share_a_process_and_stay_apart(problem):
-    settings = [{"trust": t, "layers": n} for t in (1.0, 0.2) for n in (1, 2)]
+    settings = [{"seen_weight": t, "layers": n} for t in (1.0, 0.2) for n in (1, 2)]
     fitted = dict(
         GaussianEXEM().fit_grid(
             problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
@@ -358,7 +358,7 @@ def test_seen_classes_have_their_posterior(problem):
     np.testing.assert_array_equal(means[seen], model.seen_means_)
     np.testing.assert_array_equal(variances[seen], model.seen_variances_)
     # 24 samples of each class, worth as many independent ones.
-    assert (model.seen_variances_ <= 1 / (24 * model.trust) + 1e-12).all()
+    assert (model.seen_variances_ <= 1 / (24 * model.seen_weight) + 1e-12).all()
     assert (variances[~seen] >= model.alpha_ * model.signal_variances_ * (1 - 1e-9)).all()
 
 
@@ -385,7 +385,7 @@ def test_odds_move_the_choice_between_groups_only(problem):
 
 
 def test_doubt_is_the_variance_of_predictions(problem):
-    model = _fit(problem, doubt=0.7, temperature=1.3, unseen_odds=1.0)
+    model = _fit(problem, mean_error_weight=0.7, temperature=1.3, unseen_odds=1.0)
     plain = _fit(problem, temperature=1.3, unseen_odds=1.0)
     errors = (model._process.leave_one_out().means - model.exemplars_) ** 2
     variances = 1 + 0.7 * errors.mean(axis=0)
@@ -412,8 +412,10 @@ def test_doubt_pays_where_half_of_the_dimensions_are_not_described():
     X = means[y] + rng.normal(size=(len(y), 20))
     seen = y < 45
     accuracy = []
-    for doubt in (0.0, 1.0):
-        model = GaussianEXEM(doubt=doubt, layers=1, feature_norm=None, whitened_norm=False)
+    for mean_error_weight in (0.0, 1.0):
+        model = GaussianEXEM(
+            mean_error_weight=mean_error_weight, layers=1, feature_norm=None, whitened_norm=False
+        )
         model.fit(X[seen], y[seen], signatures=pd.DataFrame(signatures))
         accuracy.append(model.score(X[~seen], y[~seen], classes=np.arange(45, 60)))
     assert accuracy[1] > accuracy[0] + 0.03
@@ -467,7 +469,7 @@ def test_a_temperature_that_is_given_leaves_the_balance_as_it_is(problem, factor
 
 
 def test_doubt_is_ignored_where_variances_are_predicted(problem):
-    model = _fit(problem, doubt=2.0, variance="predictive")
+    model = _fit(problem, mean_error_weight=2.0, variance="predictive")
     np.testing.assert_array_equal(model.axis_weights_, 1.0)
 
 
@@ -565,7 +567,7 @@ def test_probabilities_are_honest_about_fresh_seen_images(problem):
 
 def test_statistics_in_place_of_samples(problem):
     X, y = problem.X_test_unseen, np.asarray(problem.y_train)
-    options = {"temperature": 2.0, "unseen_odds": 3.0, "doubt": 1.0, "n_components": 12}
+    options = {"temperature": 2.0, "unseen_odds": 3.0, "mean_error_weight": 1.0, "n_components": 12}
     expected = _fit(problem, **options).decision_function(X)
     parts = [np.arange(len(y))[i::3] for i in range(3)]
     statistics = sum(ClassStatistics.from_samples(problem.X_train[p], y[p]) for p in parts)
@@ -784,8 +786,8 @@ def test_signatures_that_are_all_alike(problem):
         ({"shrinkage": 0.0}, "shrinkage"),
         ({"alpha": 0.0}, "alpha"),
         ({"layers": 3}, "layers"),
-        ({"trust": 0.0}, "trust"),
-        ({"trust": 1.5}, "trust"),
+        ({"seen_weight": 0.0}, "seen_weight"),
+        ({"seen_weight": 1.5}, "seen_weight"),
         ({"unseen_odds": "even"}, "unseen_odds"),
         ({"temperature": 0.0}, "temperature"),
         ({"select": "cv"}, "select"),
@@ -861,8 +863,8 @@ def test_examples_move_a_class_as_bayes_rule_asks(many_classes):
     after = _known_means(model)
     mean, variance = before[label]
     precision = 1 / (variance * model.variance_ratio_)
-    n = 3 * model.image_trust
-    expected = (mean * precision + model.image_trust * z.sum(axis=0)) / (precision + n)
+    n = 3 * model.few_shot_weight
+    expected = (mean * precision + model.few_shot_weight * z.sum(axis=0)) / (precision + n)
     np.testing.assert_allclose(after[label][0], expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(after[label][1], 1 / (precision + n))
     for other in set(before) - {label}:
@@ -899,10 +901,10 @@ def test_the_order_of_examples_does_not_matter(many_classes):
 
 
 @pytest.mark.parametrize("variance", ["shared", "predictive"])
-@pytest.mark.parametrize("image_trust", [0.05, 1.0])
-def test_an_example_never_raises_the_distance_of_its_class(many_classes, image_trust, variance):
+@pytest.mark.parametrize("few_shot_weight", [0.05, 1.0])
+def test_an_example_never_raises_the_distance_of_its_class(many_classes, few_shot_weight, variance):
     data = many_classes
-    model = GaussianEXEM(image_trust=image_trust, variance=variance)
+    model = GaussianEXEM(few_shot_weight=few_shot_weight, variance=variance)
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
     # Of seen classes and unseen ones, one after the other.
     rng = np.random.default_rng(0)
@@ -938,7 +940,9 @@ def test_examples_reach_beyond_the_space(many_classes):
     r = r @ (vectors * np.sqrt(np.maximum(values, 0)))
     label = data.unseen_classes[2]
     own = given[data.y_test_unseen[given] == label]
-    share = beyond.signal * model.image_trust * 3 / (1 + beyond.signal * model.image_trust * 3)
+    share = (
+        beyond.signal * model.few_shot_weight * 3 / (1 + beyond.signal * model.few_shot_weight * 3)
+    )
     further = share * r[own].mean(axis=0)
     mean = _known_means(model)[label][0]
     _, as_unseen = model._gaussians(

@@ -16,12 +16,12 @@ import zslearn
 from zslearn.base._meta import as_zero_shot
 from zslearn.baselines import GFZSL
 from zslearn.calibration import Adapted
-from zslearn.calibration._unlabelled import TRUSTS, TrustChoice, _chosen
+from zslearn.calibration._unlabelled import UNLABELLED_WEIGHTS, WeightChoice, _chosen
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc
 from zslearn.synthesis import EXEM, GaussianEXEM
 from zslearn.synthesis._gaussian_process import ClassGaussians
-from zslearn.synthesis._unlabelled import pile_sums
+from zslearn.synthesis._unlabelled import unlabelled_sums
 
 PIPELINE = make_pipeline(PCA(40, random_state=0), GaussianEXEM())
 
@@ -50,7 +50,7 @@ def test_images_without_labels_help(model, data):
     adapted = model.adapt(data.X_test_unseen, classes=data.unseen_classes)
     done = adapted.adaptation_
     assert done.accepted
-    assert done.trust in TRUSTS
+    assert done.weight in UNLABELLED_WEIGHTS
     assert done.score_after > done.score_before
     assert accuracy(adapted, data) > accuracy(model, data)
     assert done.n_samples == len(data.X_test_unseen)
@@ -69,7 +69,7 @@ def test_expectation_and_maximisation_by_hand():
     """Two classes and three images, against loops over the formulas of the module."""
     prior = ClassGaussians(np.array([[0.0, 1.0], [2.0, -1.0]]), np.array([[0.5, 2.0], [1.0, 0.3]]))
     z = np.array([[0.1, 0.9], [1.5, -1.0], [6.0, 7.0]])
-    first, trust, temperature = np.array([0.75, 0.25]), 0.4, 2.0
+    first, weight, temperature = np.array([0.75, 0.25]), 0.4, 2.0
     width = np.array([1.5, 2.5])
 
     def normal(x, mean, variance):
@@ -89,8 +89,8 @@ def test_expectation_and_maximisation_by_hand():
             ]
             r[i] = explained[i] * np.array(weights) / sum(weights)
         counts = r.sum(axis=0)
-        precision = 1 / prior.variances + trust * counts[:, None]
-        means = (prior.means / prior.variances + trust * (r.T @ z)) / precision
+        precision = 1 / prior.variances + weight * counts[:, None]
+        means = (prior.means / prior.variances + weight * (r.T @ z)) / precision
         variances = 1 / precision
         shares = (counts + 3 * first) / (counts.sum() + 3)
         background = (3 - explained.sum() + 0.3 * 0.1) / 3.3
@@ -104,7 +104,9 @@ def test_expectation_and_maximisation_by_hand():
 
         return natural_parameters(classes, predictive=True)
 
-    found = pile_sums(lambda: [z[:2], z[2:]], prior, np.log(first), width, trust, scored_by, inside)
+    found = unlabelled_sums(
+        lambda: [z[:2], z[2:]], prior, np.log(first), width, weight, scored_by, inside
+    )
     np.testing.assert_allclose(found.counts, counts, rtol=1e-10)
     np.testing.assert_allclose(found.sums, r.T @ z, rtol=1e-10)
     assert found.explained == pytest.approx(explained.sum())
@@ -194,7 +196,7 @@ def test_an_adapted_model_goes_on_learning(model, data):
 
 def test_refusal_is_said_with_both_numbers(model, data):
     sure = copy.deepcopy(model)
-    sure._kept.choices = {name: TrustChoice(0.0, 0.512, 0.498) for name in ("alone", "all")}
+    sure._kept.choices = {name: WeightChoice(0.0, 0.512, 0.498) for name in ("alone", "all")}
     with pytest.warns(UserWarning, match=r"not adapted.*0\.512 without and to 0\.498"):
         refused = sure.adapt(data.X_test_unseen)
     assert not refused.adaptation_.accepted
@@ -221,14 +223,14 @@ def test_nothing_left_out(data):
 
 def test_choice_needs_a_gain_and_no_loss_elsewhere():
     # Three folds; all in the pile, half absent, half not described; without and with each trust.
-    scores = np.full((3, 3, 1 + len(TRUSTS)), 0.5)
+    scores = np.full((3, 3, 1 + len(UNLABELLED_WEIGHTS)), 0.5)
     scores[:, 0, 1:] = [0.6, 0.7, 0.8, 0.9]
-    assert _chosen(scores) == TrustChoice(TRUSTS[3], 0.5, pytest.approx(0.9))
+    assert _chosen(scores) == WeightChoice(UNLABELLED_WEIGHTS[3], 0.5, pytest.approx(0.9))
     scores[:, 1, 4] = 0.4
-    assert _chosen(scores).trust == TRUSTS[2]
+    assert _chosen(scores).weight == UNLABELLED_WEIGHTS[2]
     scores[:, 2, 1:] = 0.4
     refused = _chosen(scores)
-    assert refused.trust == 0
+    assert refused.weight == 0
     assert refused.after == pytest.approx(0.9)
 
 
@@ -255,7 +257,7 @@ def test_left_out_classes_do_not_depend_on_order(data):
         other = others[name]
         # Rounding may decide about single images that two classes fit equally well.
         assert choice[1:] == pytest.approx(other[1:], abs=0.01)
-        assert bool(choice.trust) == bool(other.trust)
+        assert bool(choice.weight) == bool(other.weight)
 
 
 def test_nothing_is_tried_before_the_first_adapt(data, monkeypatch):
@@ -271,9 +273,9 @@ def test_nothing_is_tried_before_the_first_adapt(data, monkeypatch):
     assert len(learned) == 4
     model.adapt(data.X_test_unseen[:20])
     # Copies share the result, whichever of them is adapted first.
-    model.describing(model.signature_table_).adapt(data.X_test_unseen[:20])
+    copy.copy(model).adapt(data.X_test_unseen[:20])
     other = fitted(data)
-    other.describing(other.signature_table_).adapt(data.X_test_unseen[:20])
+    copy.copy(other).adapt(data.X_test_unseen[:20])
     other.adapt(data.X_test_unseen[:20])
     assert len(learned) == 8
 
@@ -307,10 +309,10 @@ def test_adapting_again_and_again_keeps_no_chain(data, tmp_path):
     assert sizes[2] < 1.2 * sizes[1]
 
 
-def test_given_trust_leaves_nothing_out(data):
-    model = fitted(data, unlabelled_trust=0.2)
+def test_given_weight_leaves_nothing_out(data):
+    model = fitted(data, unlabelled_weight=0.2)
     assert model.unlabelled_choices_ == {}
-    assert model.adapt(data.X_test_unseen).adaptation_.trust == 0.2
+    assert model.adapt(data.X_test_unseen).adaptation_.weight == 0.2
 
 
 def test_streams_and_dask(model, data, tmp_path):
@@ -349,7 +351,8 @@ def test_file(model, data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"variance": "predictive"}, {"unseen_odds": "balanced"}, {"doubt": 0.3}]
+    "settings",
+    [{"variance": "predictive"}, {"unseen_odds": "balanced"}, {"mean_error_weight": 0.3}],
 )
 def test_other_settings(data, settings):
     model = fitted(data, **settings)
@@ -358,7 +361,7 @@ def test_other_settings(data, settings):
 
 
 def test_balanced_odds_count_classes_that_samples_reached(data):
-    model = fitted(data, unseen_odds="balanced", unlabelled_trust=1e-9, image_trust=1e-9)
+    model = fitted(data, unseen_odds="balanced", unlabelled_weight=1e-9, few_shot_weight=1e-9)
     X = data.X_test_unseen
     before = model.decision_function(X)
     # Images that count for next to nothing change next to nothing.
@@ -405,7 +408,7 @@ def test_a_search_adapts_in_its_folds_by_hand(data, method, pile, setting):
     from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
 
     folds = GeneralizedClassKFold(3, unlabelled=pile, random_state=1)
-    name = "alpha_mean" if isinstance(method, GFZSL) else "unlabelled_trust"
+    name = "alpha_mean" if isinstance(method, GFZSL) else "unlabelled_weight"
     name = f"gaussianexem__{name}" if method is PIPELINE else name
     grid = {name: [0.1, 0.3] if name == "alpha_mean" else [0.3, 0.0]}
     scoring = ["accuracy"] if setting == "zsl" else ["ausuc", "accuracy"]
@@ -443,15 +446,15 @@ def test_a_removed_class_forgets_the_images_taken_for_its(data, method):
     np.testing.assert_allclose(adapted.decision_function(X, classes=[label]), before, atol=1e-9)
 
 
-def test_a_given_trust_is_that_of_the_folds_that_calibrate(data):
+def test_a_given_weight_is_that_of_the_folds_that_calibrate(data):
     from zslearn.calibration import CalibratedStacking
     from zslearn.model_selection import GeneralizedClassKFold
 
     given = {"X": data.X_train, "y": data.y_train, "signatures": data.signatures}
 
-    def factor(trust, pile):
+    def factor(weight, pile):
         folds = GeneralizedClassKFold(3, unlabelled=pile, random_state=1)
-        model = CalibratedStacking(GaussianEXEM(unlabelled_trust=trust), cv=folds)
+        model = CalibratedStacking(GaussianEXEM(unlabelled_weight=weight), cv=folds)
         return model.fit(**given).bias_
 
     assert factor(0.0, "gzsl") == factor(0.7, None) == factor(0.0, None)

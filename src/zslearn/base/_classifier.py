@@ -356,7 +356,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """Signatures of every described class, as given."""
         return self._described.table
 
-    def _describing(self, table: SignatureTable) -> Self:
+    def describing(self, table: SignatureTable) -> Self:
         """A copy that describes other classes and shares what was learned."""
         other = self._copy()
         other._describe(table)
@@ -676,10 +676,10 @@ def _fit_group(
                 raise _not_each_once(type(first))
             model = variant._copy()
             # What was learned goes with the copy: the variant would keep it in memory.
-            vars(variant).clear()
-            vars(variant).update(blank[id(variant)])
+            variant.__dict__.clear()
+            variant.__dict__.update(blank[id(variant)])
             model._describe(table, described)
-            yield positions.pop(id(variant)), model._set_fitted(model)
+            yield positions.pop(id(variant)), model._settled()
             del model
     if positions:
         raise _not_each_once(type(first))

@@ -37,7 +37,7 @@ from zslearn._utils._messages import warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._classifier import fit_weighted
-from zslearn.base._predictor import Fitted, ZeroShotPredictor
+from zslearn.base._predictor import Fitted, ZeroShotPredictor, replacing
 from zslearn.base._streams import is_empty, is_streamed, needs_rows, weighted_samples
 from zslearn.signatures._table import SignatureTable
 
@@ -125,9 +125,7 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         self
             The estimator itself, which now also predicts these classes.
         """
-        check_is_fitted(self)
-        self._inner.add_classes(signatures, like=like)
-        return self
+        return self._change_inner(lambda inner: inner.add_classes(signatures, like=like))
 
     def remove_classes(self, labels: Any) -> Self:
         """Remove classes that are known by their signature alone.
@@ -146,8 +144,7 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         removed = self.classes_[find_classes(labels, self.classes_, "labels")]
         # The inner estimator may hold a class with few images for an unseen one.
         self._refuse_seen(removed)
-        self._inner.remove_classes(removed)
-        return self
+        return self._change_inner(lambda inner: inner.remove_classes(removed))
 
     @inner_has("add_examples")
     def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
@@ -163,8 +160,9 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         self
             The estimator itself; its hyper-parameters and calibration stay.
         """
-        self._inner.add_examples(self._rows_inside(X), y, signatures=signatures)
-        return self
+        check_is_fitted(self)
+        rows = self._rows_inside(X)
+        return self._change_inner(lambda inner: inner.add_examples(rows, y, signatures=signatures))
 
     @inner_has("adapt")
     def adapt(self, X: Any, **options: Any) -> Self:
@@ -196,6 +194,21 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
     def signature_table_(self) -> SignatureTable:
         """Signatures of every described class, as the inner method has them."""
         return self._inner.signature_table_
+
+    def describing(self, table: SignatureTable) -> Self:
+        """A copy that describes other classes and shares what was learned."""
+        check_is_fitted(self)
+        return self._around(self._inner.describing(table))
+
+    def _change_inner(self, change: Callable[[Any], Any]) -> Self:
+        """Replace the inner estimator by a changed copy of it."""
+
+        def changed(wrapper: Self) -> None:
+            inner = wrapper.estimator_._copy()
+            change(inner)
+            wrapper.estimator_ = inner
+
+        return self._change(changed)
 
     def _around(self, inner: Any) -> Self:
         """A copy with another fitted estimator inside."""
@@ -351,6 +364,7 @@ _WRITTEN: dict[str, Callable[[Any, Array], Array]] = {
 @inherit_docs
 @saved_part
 @saves(
+    estimator_=Saved(kind=ZeroShotPredictor, optional=True),
     transformers_=Saved(kind=Pipeline, optional=True),
 )
 class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
@@ -440,6 +454,18 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
     @property
     def _inner(self) -> Any:
         return self.steps[-1][1]
+
+    def _change_inner(self, change: Callable[[Any], Any]) -> Self:
+        check_is_fitted(self)
+        while True:
+            steps = self.steps
+            name, inner = steps[-1]
+            inner = inner._copy()
+            change(inner)
+            with replacing:
+                if self.steps is steps:
+                    self.steps = [*steps[:-1], (name, inner)]
+                    return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "transformers_")

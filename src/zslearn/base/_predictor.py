@@ -39,8 +39,7 @@ from zslearn.base._streams import (
     whole_rows,
 )
 from zslearn.base._training import check_block_labels
-from zslearn.metrics._accuracy import per_class_accuracy
-from zslearn.metrics._counts import HitCounts
+from zslearn.metrics import HitCounts, per_class_accuracy
 from zslearn.signatures._table import label_array, sample_labels
 
 
@@ -57,10 +56,19 @@ class Fitted:
 
 
 # Held while a reference is compared and replaced, never while anything is computed.
-_replacing = threading.Lock()
+replacing = threading.Lock()
 if hasattr(os, "register_at_fork"):
     # In a forked process no thread is left to release it.
-    os.register_at_fork(after_in_child=_replacing._at_fork_reinit)  # type: ignore[attr-defined]
+    os.register_at_fork(after_in_child=replacing._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+#: Beginnings of the names of attributes that scikit-learn sets on any estimator.
+_OF_SKLEARN = ("_sklearn_", "_skl_", "_metadata_request", "_parent_callback", "_callback")
+
+
+def _is_result(name: str) -> bool:
+    """Whether a name is that of a public fitted attribute."""
+    return name.endswith("_") and name[0] != "_"
 
 
 _Estimator = TypeVar("_Estimator")
@@ -144,11 +152,12 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return state if fitted is None else {**state, **fitted.attributes}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        vars(self).update(state)
-        if attributes := self._found().attributes:
-            self._fitted = Fitted(attributes)
-            for name in attributes:
-                del vars(self)[name]
+        self.__dict__.update(state)
+        found = self._found({})
+        if found.attributes:
+            self._fitted = found
+            for name in found.attributes:
+                del self.__dict__[name]
 
     @property
     def class_scorer_(self) -> ClassScorer:
@@ -362,13 +371,14 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def _copy(self) -> Self:
         """Another estimator with the same hyper-parameters and the same fitted value."""
         other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other.__dict__.update(vars(self))
         return other
 
     def _fresh_copy(self) -> Self:
         """A copy that has learned nothing, to learn with."""
         fresh = self._copy()
-        vars(fresh).pop("_fitted", None)
+        for name in [name for name in vars(fresh) if name == "_fitted" or _is_result(name)]:
+            delattr(fresh, name)
         return fresh
 
     def _frozen(self) -> Self:
@@ -382,27 +392,33 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return other
 
     def _settled(self) -> Self:
-        """A fitted estimator of this copy, to which attributes were added."""
-        return self._copy()._set_fitted(self)
+        """A fitted estimator of this copy, on which attributes were set."""
+        settled = self._copy()
+        settled._fitted = self._found({})
+        for name in settled._fitted.attributes:
+            settled.__dict__.pop(name, None)
+        return settled
 
     def _set_fitted(self, learner: Self) -> Self:
         """Take over what a copy has learned: the attributes that were set on it."""
-        self._fitted = learner._found()
-        for name in self._fitted.attributes:
-            vars(self).pop(name, None)
+        self._fitted = learner._found(vars(self))
+        for name in [*self._fitted.attributes, *filter(_is_result, vars(self))]:
+            self.__dict__.pop(name, None)
         return self
 
-    def _found(self) -> Fitted:
-        """What a copy has learned, or what it was changed to."""
-        own = {name: value for name, value in vars(self).items() if name not in self._kept_names()}
+    def _found(self, known: Mapping[str, Any]) -> Fitted:
+        """What a copy has learned, or what it was changed to, beside what was known."""
+        own = dict(vars(self))
         before = own.pop("_fitted", None)
-        return Fitted(own if before is None else {**before.attributes, **own})
-
-    @classmethod
-    @cache
-    def _kept_names(cls) -> frozenset[str]:
-        """Attributes of the estimator that no fit replaces."""
-        return frozenset([*cls._get_param_names(), "_metadata_request", "_sklearn_output_config"])
+        names = self._get_param_names()
+        found = {
+            name: value
+            for name, value in own.items()
+            if name not in names
+            and not name.startswith(_OF_SKLEARN)
+            and not (name in known and known[name] is value)
+        }
+        return Fitted(found if before is None else {**before.attributes, **found})
 
     def _change(self, change: Callable[[Self], Any]) -> Self:
         """Replace what is fitted by what `change` makes of a copy.
@@ -414,8 +430,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             changed = self._copy()
             before = changed._fitted
             change(changed)
-            found = changed._found()
-            with _replacing:
+            found = changed._found(vars(self))
+            with replacing:
                 if self._fitted is before:
                     self._fitted = found
                     return self

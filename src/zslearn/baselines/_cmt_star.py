@@ -232,7 +232,7 @@ class CMTStar(CMT):
         ndarray of bool of shape (n_samples,)
             True for novel images.
         """
-        check_is_fitted(self, "class_scorer_")
+        check_is_fitted(self)
         X = self._check_features(X)
         prepare = FeaturePreparation(self.feature_norm)
         # A row as it is prepared and mapped, and its distances to the seen classes.

@@ -19,7 +19,7 @@ from zslearn._utils._array import Array, to_numpy
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn.base._classifier import group_by_params_except
 from zslearn.base._training import Training
-from zslearn.metrics._accuracy import per_class_accuracy
+from zslearn.metrics import per_class_accuracy
 
 # With fewer seen classes those held out would tell nothing.
 _FEWEST_CLASSES = 5

@@ -31,13 +31,13 @@ from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn._utils._messages import InputWarning, no_user_warnings, warn_user
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotPipeline, as_zero_shot
-from zslearn.metrics._curve import seen_unseen_summary
+from zslearn.metrics import seen_unseen_summary
 from zslearn.signatures._table import SignatureTable
 
 #: With fewer seen classes none can be left out: a fold leaves out two and trains on two.
 FEWEST_CLASSES = 4
-#: The trust in images without labels where nothing was chosen.
-USUAL_TRUST = 0.1
+#: The weight of images without labels where nothing was chosen.
+USUAL_UNLABELLED_WEIGHT = 0.1
 # The scale of the scores is taken over no more training images than this.
 _MOST_SCALE_ROWS = 500
 
@@ -208,7 +208,7 @@ class FoldImages:
 
     def adapted(self, model: Any) -> Any:
         """A fitted estimator after the images that the fold gives without labels, if any."""
-        if self._pile is None or getattr(model, "unlabelled_trust", 1) == 0:
+        if self._pile is None or getattr(model, "unlabelled_weight", 1) == 0:
             return model
         pile, candidates = self._pile
         return pile.given_to(model, candidates)
@@ -305,9 +305,9 @@ def _score_fold(
         warnings.simplefilter("ignore", InputWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         part = None if weights is None else weights[train]
-        if getattr(estimator, "unlabelled_trust", None) == "cv":
+        if getattr(estimator, "unlabelled_weight", None) == "cv":
             # What is found for `adapt` takes further fits.
-            estimator.set_params(unlabelled_trust=USUAL_TRUST)
+            estimator.set_params(unlabelled_weight=USUAL_UNLABELLED_WEIGHT)
         fit_weighted(estimator, take_rows(X, train), y[train], table, part)
         images = FoldImages(X, y, table.labels, fold, generalized=True)
         return measure(images.scores(images.adapted(estimator), with_scale=with_scale))

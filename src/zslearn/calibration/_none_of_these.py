@@ -182,7 +182,7 @@ class NoneOfThese(HeldOutCalibration):
         ndarray of shape (n_samples,)
             Class labels, and `none_label_` for rejected samples.
         """
-        state = self._snapshot()
+        state = self._frozen()
         labels, rejected = state._decide(X, classes)
         if prior is not None:
             labels = super(NoneOfThese, state).predict(X, classes=classes, prior=prior)
@@ -214,7 +214,7 @@ class NoneOfThese(HeldOutCalibration):
 
     def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
         """Describe further classes; `none_label_` can be none of them."""
-        check_is_fitted(self, "estimator_")
+        check_is_fitted(self)
         labels = signatures if isinstance(signatures, Mapping) else getattr(signatures, "index", ())
         if not callable(labels):
             self._refuse_none_label(labels)

@@ -1,6 +1,6 @@
 """Images without labels: whether they are to be used, how far, and by which methods.
 
-The trust in them is chosen on seen classes that are left out of training, with their images
+Their weight is chosen on seen classes that are left out of training, with their images
 unlabelled. It must gain where the pile holds images of all candidates, and lose nothing where there
 are few images, where half of the candidates are absent and where half of the images are of classes
 that nobody described.
@@ -8,7 +8,6 @@ that nobody described.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -32,28 +31,32 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import checks_parameters
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
-from zslearn.base._streams import is_empty, weighted_samples
-from zslearn.calibration._folds import USUAL_TRUST, checked_folds, seen_table
+from zslearn.base._predictor import Fitted
+from zslearn.base._streams import is_empty
+from zslearn.calibration._folds import (
+    USUAL_UNLABELLED_WEIGHT,
+    checked_folds,
+    seen_table,
+)
 
 #: What is chosen from.
-TRUSTS = (0.03, 0.1, 0.3, 1.0)
+UNLABELLED_WEIGHTS = (0.03, 0.1, 0.3, 1.0)
 # One of so many images is in a pile of few.
 _SPARSE = 17
 
 
 @saved_part
 @saves(
-    trust=Saved(least=0),
+    weight=Saved(least=0),
     before=Saved(),
     after=Saved(),
 )
-class TrustChoice(NamedTuple):
-    """The trust that left-out classes chose, 0 for none, and their score without and with it."""
+class WeightChoice(NamedTuple):
+    """The weight that left-out classes chose, 0 for none, and their score without and with it."""
 
-    trust: float
+    weight: float
     before: float
     after: float
 
@@ -62,7 +65,7 @@ class TrustChoice(NamedTuple):
 @dataclass(frozen=True, eq=False)
 @saves(
     accepted=Saved(kind=bool),
-    trust=Saved(least=0),
+    weight=Saved(least=0),
     score_before=Saved(optional=True),
     score_after=Saved(optional=True),
     n_samples=Saved(kind="int", least=0),
@@ -77,7 +80,7 @@ class Adaptation:
     ----------
     accepted : bool
         Whether they were used. If not, the model is as it was.
-    trust : float
+    weight : float
         What each image counted for, at most; of images with labels, 1 is the most.
     score_before, score_after : float or None
         Of seen classes that were left out, without and with their images unlabelled: the accuracy
@@ -94,7 +97,7 @@ class Adaptation:
     """
 
     accepted: bool
-    trust: float
+    weight: float
     score_before: float | None
     score_after: float | None
     n_samples: int
@@ -105,8 +108,8 @@ class Adaptation:
     @classmethod
     def of(
         cls,
-        choice: TrustChoice | None,
-        trust: float,
+        choice: WeightChoice | None,
+        weight: float,
         n_samples: int,
         unexplained: float | None,
         *,
@@ -117,8 +120,8 @@ class Adaptation:
     ) -> Self:
         """What a choice and a pile came to: where candidates began and ended, and their images."""
         return cls(
-            accepted=bool(trust),
-            trust=trust,
+            accepted=bool(weight),
+            weight=weight,
             score_before=None if choice is None else choice.before,
             score_after=None if choice is None else choice.after,
             n_samples=n_samples,
@@ -128,18 +131,18 @@ class Adaptation:
         )
 
 
-def accepted_trust(
-    choice: TrustChoice | None, accept: str | bool, given: float | None = None
+def accepted_weight(
+    choice: WeightChoice | None, accept: str | bool, given: float | None = None
 ) -> float:
-    """The trust in images without labels; 0, with a warning, where they are not accepted."""
+    """The weight of images without labels; 0, with a warning, where they are not accepted."""
     if accept is not True and accept != "cv":
         raise ValueError(f'accept must be "cv" or True; got {accept!r}.')
     if given is not None:
         return given
-    if choice is not None and choice.trust:
-        return choice.trust
+    if choice is not None and choice.weight:
+        return choice.weight
     if accept is True:
-        return USUAL_TRUST
+        return USUAL_UNLABELLED_WEIGHT
     why = (
         "Nothing says whether it would gain: it takes ten seen classes, about five images of each, "
         "to leave some out, in memory and in fit, not in the fits of a grid"
@@ -154,10 +157,12 @@ def accepted_trust(
 
 def without_history(model: Any) -> Any:
     """A model that was adapted, without the one that it was adapted from in turn."""
-    if "adapted_from_" not in vars(model):
+    if not hasattr(model, "adapted_from_"):
         return model
-    copied = copy.copy(model)
-    del copied.adapted_from_
+    copied = model._copy()
+    attributes = dict(model._fitted.attributes)
+    del attributes["adapted_from_"]
+    copied._fitted = Fitted(attributes)
     return copied
 
 
@@ -172,12 +177,12 @@ class LeftOut(NamedTuple):
     other_y: NDArray[np.intp]
 
 
-#: Scores of images for some classes, after adapting to them with some trust.
+#: Scores of images for some classes, after adapting to them with some weight.
 Scored = Callable[[Floats, NDArray[np.intp], float], Floats]
 
 
-def choose_trust(folds: Iterable[tuple[LeftOut, Scored]]) -> dict[str, TrustChoice]:
-    """The trust where the classes left out are "alone", and where "all" classes are candidates."""
+def choose_weight(folds: Iterable[tuple[LeftOut, Scored]]) -> dict[str, WeightChoice]:
+    """The weight where the classes left out are "alone", and where "all" classes are candidates."""
     scores: dict[str, list[Floats]] = {"alone": [], "all": []}
     for fold, scored in folds:
         for setting, found in scores.items():
@@ -186,13 +191,15 @@ def choose_trust(folds: Iterable[tuple[LeftOut, Scored]]) -> dict[str, TrustChoi
                 continue
             cases = list(_cases(fold, setting == "all"))
             found.append(
-                np.array([[case.score(scored, t) for t in (0.0, *TRUSTS)] for case in cases])
+                np.array(
+                    [[case.score(scored, t) for t in (0.0, *UNLABELLED_WEIGHTS)] for case in cases]
+                )
             )
     return {setting: _chosen(np.array(found)) for setting, found in scores.items() if found}
 
 
-def _chosen(scores: Floats) -> TrustChoice:
-    """The best trust where all candidates are in the pile, of those that lose nothing elsewhere."""
+def _chosen(scores: Floats) -> WeightChoice:
+    """The best weight where the pile holds all candidates, of those that lose nothing elsewhere."""
     gains = scores[..., 1:] - scores[..., :1]
     mean = gains.mean(axis=0)
     error = gains.std(axis=0) / np.sqrt(max(len(gains) - 1, 1))
@@ -201,7 +208,9 @@ def _chosen(scores: Floats) -> TrustChoice:
     # Of a refusal, what would have been gained where the pile holds all.
     shown = best if allowed.any() else int(mean[0].argmax())
     before, after = scores[:, 0, 0].mean(), scores[:, 0, 1 + shown].mean()
-    return TrustChoice(TRUSTS[best] if allowed.any() else 0.0, float(before), float(after))
+    return WeightChoice(
+        UNLABELLED_WEIGHTS[best] if allowed.any() else 0.0, float(before), float(after)
+    )
 
 
 class _Case(NamedTuple):
@@ -212,9 +221,9 @@ class _Case(NamedTuple):
     y: NDArray[np.intp]
     candidates: NDArray[np.intp]
 
-    def score(self, scored: Scored, trust: float) -> float:
+    def score(self, scored: Scored, weight: float) -> float:
         """Accuracy of the classes left out, or its harmonic mean with that of the others."""
-        found = self.candidates[scored(self.pile, self.candidates, trust).argmax(axis=1)]
+        found = self.candidates[scored(self.pile, self.candidates, weight).argmax(axis=1)]
         there, codes = np.unique(self.y, return_inverse=True)
         right = np.bincount(codes, found == self.y) / np.bincount(codes)
         described = np.isin(there, self.fold.described)
@@ -255,7 +264,7 @@ _FEWEST_CLASSES = 10
 
 @inherit_docs
 @saves(
-    unlabelled_choices_=Saved(kind=TrustChoice, some_keys=("alone", "all")),
+    unlabelled_choices_=Saved(kind=WeightChoice, some_keys=("alone", "all")),
     adapted_from_=Saved(kind=ZeroShotMetaClassifier, optional=True),
     adaptation_=Saved(kind=Adaptation, optional=True),
     _moved=Saved(kind=pd.DataFrame),
@@ -271,8 +280,8 @@ class Adapted(ZeroShotMetaClassifier):
               p_c \leftarrow \frac{p_{0c} + t \sum r_c e}{1 + t \sum r_c},
 
     with :math:`\tau` a fifth of the standard deviation of an image's squared distances from the
-    classes. The trust t, or that nothing is to be moved, is found in `fit` on seen classes that are
-    left out in turn. Methods that multiply (SynC, ESZSL and others) have no such points, and label
+    classes. The weight t, or that nothing is to be moved, is found in `fit` on held-out seen
+    classes. Methods that multiply (SynC, ESZSL and others) have no such points, and label
     propagation between images lost accuracy on left-out classes; they are refused.
     :meth:`zslearn.synthesis.GaussianEXEM.adapt` needs no wrapper. For labelled images there are
     :class:`~zslearn.baselines.GDA` and :class:`~zslearn.baselines.TipAdapter`.
@@ -292,7 +301,7 @@ class Adapted(ZeroShotMetaClassifier):
     ----------
     estimator_ : zero-shot estimator
         Fitted on all of the training data.
-    unlabelled_choices_ : dict of str to TrustChoice
+    unlabelled_choices_ : dict of str to WeightChoice
         See :class:`zslearn.synthesis.GaussianEXEM`.
     adapted_from_, adaptation_
         After :meth:`adapt`: the model that was adapted, and what the images did.
@@ -326,21 +335,15 @@ class Adapted(ZeroShotMetaClassifier):
 
     _moved: pd.DataFrame  # points of classes after images without labels, by label
 
-    @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the estimator, and find the trust in images without labels on left-out classes."""
-        with self._anew() as fresh:
-            X, y = fresh._check_training(X, y)
-            X, y, weights = weighted_samples(X, y, sample_weight)
-            estimator = as_zero_shot(self.estimator)
-            fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
-            _refuse_products(fresh.estimator_)
-            fresh._moved = pd.DataFrame()
-            fresh.unlabelled_choices_ = {}
-            if signatures is not None and len(np.unique(y)) >= _FEWEST_CLASSES:
-                left_out = fresh._left_out(X, y, signatures, weights)
-                fresh.unlabelled_choices_ = choose_trust(left_out)
-        return self
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
+        """Fit the estimator, and choose the weight of unlabelled images on held-out classes."""
+        super()._learn(X, y, signatures, weights)
+        _refuse_products(self.estimator_)
+        self._moved = pd.DataFrame()
+        self.unlabelled_choices_ = {}
+        if signatures is not None and len(np.unique(y)) >= _FEWEST_CLASSES:
+            left_out = self._left_out(X, y, signatures, weights)
+            self.unlabelled_choices_ = choose_weight(left_out)
 
     def _left_out(
         self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
@@ -381,8 +384,8 @@ class Adapted(ZeroShotMetaClassifier):
         Adapted
             An adapted copy, with `adaptation_` and `adapted_from_`; this model stays as it is.
         """
-        check_is_fitted(self, "estimator_")
-        state = self._snapshot()
+        check_is_fitted(self)
+        state = self._frozen()
         scorer = state.estimator_.class_scorer_
         places = np.arange(len(scorer.labels))
         if classes is not None:
@@ -390,27 +393,29 @@ class Adapted(ZeroShotMetaClassifier):
         labels = scorer.labels[places]
         known = is_among(labels, self.seen_classes_)
         choice = self.unlabelled_choices_.get("all" if known.any() else "alone")
-        trust = accepted_trust(choice, accept)
+        weight = accepted_weight(choice, accept)
         start = _points(scorer, scorer.parameters)[places]
         counts, points, n_samples = np.zeros(len(places)), start, 0
         if not is_empty(X):
             images = _points(scorer, scorer.embedding(self._check_features(X)))
-            counts, points = _move(images, start, trust)
+            counts, points = _move(images, start, weight)
             n_samples = len(images)
-        # Classes that are described to the one later are not described to the other.
-        adapted = self._around(state.estimator_.describing(state.estimator_.signature_table_))
-        adapted._moved = pd.DataFrame(points, labels) if trust else pd.DataFrame()
-        adapted.adapted_from_ = without_history(state)
-        adapted.adaptation_ = Adaptation.of(
-            choice, trust, n_samples, None, labels=labels, start=start, end=points, counts=counts
+        adaptation = Adaptation.of(
+            choice, weight, n_samples, None, labels=labels, start=start, end=points, counts=counts
         )
-        return adapted
+        moved = pd.DataFrame(points, labels) if weight else pd.DataFrame()
+        return state._with(
+            _moved=moved, adapted_from_=without_history(state), adaptation_=adaptation
+        )
 
     def remove_classes(self, labels: Any) -> Self:
         """Forget classes, and where images without labels moved them."""
         super().remove_classes(labels)
-        self._moved = self._moved[self._moved.index.isin(self.classes_)]
-        return self
+
+        def keep(changed: Self) -> None:
+            changed._moved = changed._moved[changed._moved.index.isin(changed.classes_)]
+
+        return self._change(keep)
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         if not len(self._moved):
@@ -439,7 +444,7 @@ def _points(scorer: ClassScorer, rows: Array) -> Floats:
     return unit_rows(points) if scorer.score == "cosine" else points
 
 
-def _move(images: Floats, start: Floats, trust: float) -> tuple[Floats, Floats]:
+def _move(images: Floats, start: Floats, weight: float) -> tuple[Floats, Floats]:
     """What images each class is taken for, and its point after some rounds."""
     points, scale = start, None
     for _ in range(_ROUNDS):
@@ -448,16 +453,16 @@ def _move(images: Floats, start: Floats, trust: float) -> tuple[Floats, Floats]:
             scale = float(np.median(distances.std(axis=1))) or 1.0
         shares = softmax(-distances, _TEMPERATURE * scale)
         counts = shares.sum(axis=0)
-        points = (start + trust * (shares.T @ images)) / (1 + trust * counts)[:, None]
+        points = (start + weight * (shares.T @ images)) / (1 + weight * counts)[:, None]
     return counts, points
 
 
 def _scores_after(
-    scorer: ClassScorer, pile: Floats, candidates: NDArray[np.intp], trust: float
+    scorer: ClassScorer, pile: Floats, candidates: NDArray[np.intp], weight: float
 ) -> Floats:
     """Scores of embedded images for some classes, after adapting to them."""
     points = _points(scorer, scorer.parameters)[candidates]
-    if trust:
-        points = _move(pile, points, trust)[1]
+    if weight:
+        points = _move(pile, points, weight)[1]
     bias = None if scorer.bias is None else scorer.bias[candidates]
     return np.asarray(class_scores(pile, points, score=scorer.score, bias=bias))

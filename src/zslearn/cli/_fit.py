@@ -64,11 +64,10 @@ from zslearn.images._predicting import (
     explain_predictions,
     prediction_table,
 )
-from zslearn.metrics._accuracy import harmonic_mean, rank_accuracy
+from zslearn.metrics import harmonic_mean, rank_accuracy
 from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
 from zslearn.persistence._model_files import ModelFile, describe, read_model
-from zslearn.signatures._taxonomy import classes_by_node, taxonomy_hierarchy
-from zslearn.signatures._text import encoder_name
+from zslearn.signatures import classes_by_node, encoder_name, taxonomy_hierarchy
 
 #: So many images that were left out are named, and so many settings of a search printed.
 _NAMED = 10

@@ -29,7 +29,7 @@ from zslearn.experiments._records import read_records
 from zslearn.experiments._render import render
 from zslearn.experiments._tables import build_table
 from zslearn.model_selection import GRIDS
-from zslearn.signatures._wordnet import WordNet
+from zslearn.signatures import WordNet
 
 
 def add_bench_imagenet(parser: argparse.ArgumentParser) -> None:

@@ -21,15 +21,19 @@ from zslearn.datasets._signature_files import (
     read_signature_table,
     save_signature_table,
 )
-from zslearn.signatures._attributes import attribute_report, attribute_signatures
-from zslearn.signatures._class_graph import ClassGraph
-from zslearn.signatures._descriptions import description_report
-from zslearn.signatures._hierarchy import hierarchy_signatures
-from zslearn.signatures._kernels import combine_signatures
-from zslearn.signatures._taxonomy import taxonomy_signatures
-from zslearn.signatures._text import text_signatures
-from zslearn.signatures._wordnet import WordNet
-from zslearn.signatures._words import train_word_vectors, word_signatures
+from zslearn.signatures import (
+    ClassGraph,
+    WordNet,
+    attribute_report,
+    attribute_signatures,
+    combine_signatures,
+    description_report,
+    hierarchy_signatures,
+    taxonomy_signatures,
+    text_signatures,
+    train_word_vectors,
+    word_signatures,
+)
 
 _OUT = ("-o --out", "FILE", ..., "the table, .csv or .parquet")
 _DESCRIPTIONS = (

@@ -19,7 +19,7 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._messages import name_some
 from zslearn._utils._validation import checks_arguments
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
-from zslearn.metrics._accuracy import per_class_accuracy
+from zslearn.metrics import per_class_accuracy
 
 
 @dataclass(frozen=True, eq=False)

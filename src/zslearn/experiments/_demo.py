@@ -22,7 +22,7 @@ from zslearn.experiments._records import circumstances, write_record
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import data_origin
 from zslearn.experiments._summary import UNCALIBRATED
-from zslearn.metrics._curve import seen_unseen_curve
+from zslearn.metrics import seen_unseen_curve
 from zslearn.model_selection import LEADING_METHODS, METHODS
 
 #: The letter that is described to a model that does not know it.

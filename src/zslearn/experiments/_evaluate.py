@@ -32,15 +32,17 @@ from zslearn.base._streams import is_dask, stream_samples
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._feature_blocks import FeatureBlocks
-from zslearn.metrics._accuracy import (
+from zslearn.metrics import (
+    HitCounts,
+    ausuc,
+    best_harmonic_mean,
+    expected_calibration_error,
     flat_hit_at_k,
+    generalized_accuracy,
     harmonic_mean,
     per_class_accuracy,
     per_sample_accuracy,
 )
-from zslearn.metrics._counts import HitCounts
-from zslearn.metrics._curve import ausuc, best_harmonic_mean, generalized_accuracy
-from zslearn.metrics._reliability import expected_calibration_error
 
 #: So many other classes a record names beside a class.
 _MOST_CONFUSED = 3

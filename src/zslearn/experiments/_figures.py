@@ -13,7 +13,7 @@ from zslearn._utils._files import replacing
 from zslearn._utils._optional import import_optional
 from zslearn.experiments._evaluate import Evaluation
 from zslearn.experiments._names import method_style
-from zslearn.metrics._plot import SeenUnseenCurveDisplay
+from zslearn.metrics import SeenUnseenCurveDisplay
 
 _RIGHT, _WRONG = "#1a7f37", "#b42318"
 

@@ -32,15 +32,12 @@ from zslearn.datasets._signature_files import read_signature_table
 from zslearn.experiments._records import is_record, write_record
 from zslearn.experiments.analyses._classes import signature_rows
 from zslearn.experiments.analyses._exemplars import compare_distances, n_neighbours
-from zslearn.metrics._counts import HitCounts
-from zslearn.metrics._hierarchical import hierarchical_precision_at_k
+from zslearn.metrics import HitCounts, hierarchical_precision_at_k
 from zslearn.model_selection import TuningOptions, find_method
 from zslearn.model_selection._tuning import tune_with_views
 from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._gcnz import GCNZ
-from zslearn.signatures._class_graph import ClassGraph, class_graph
-from zslearn.signatures._views import MultiSignatures
-from zslearn.signatures._wordnet import WordNet
+from zslearn.signatures import ClassGraph, MultiSignatures, WordNet, class_graph
 
 FLAT_KS = (1, 2, 5, 10, 20)
 HIERARCHICAL_KS = (2, 5, 10, 20)

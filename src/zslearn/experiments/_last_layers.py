@@ -33,12 +33,17 @@ from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._weighted_views import WeightedViews
 from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._gcnz import GCNZ
-from zslearn.signatures._class_graph import ClassGraph, class_graph, imagenet_graph
-from zslearn.signatures._hierarchy import hierarchy_distances, hierarchy_signatures
-from zslearn.signatures._text import encode_text
-from zslearn.signatures._views import MultiSignatures
-from zslearn.signatures._wordnet import WordNet
-from zslearn.signatures._words import word_signatures
+from zslearn.signatures import (
+    ClassGraph,
+    MultiSignatures,
+    WordNet,
+    class_graph,
+    encode_text,
+    hierarchy_distances,
+    hierarchy_signatures,
+    imagenet_graph,
+    word_signatures,
+)
 from zslearn.synthesis._exem import EXEM
 from zslearn.synthesis._sync import SynC
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
-from zslearn.calibration._folds import USUAL_TRUST
+from zslearn.calibration._folds import USUAL_UNLABELLED_WEIGHT
 from zslearn.datasets._authors import load_authors_protocol
 from zslearn.datasets._dataset import ZeroShotDataset
 
@@ -147,7 +147,7 @@ class Protocol:
         """
         values: dict[str, Any] = {"random_state": seed}
         # What is found for images without labels takes further fits.
-        values["unlabelled_trust"] = USUAL_TRUST if self.unlabelled is None else "cv"
+        values["unlabelled_weight"] = USUAL_UNLABELLED_WEIGHT if self.unlabelled is None else "cv"
         if self.signature_scale is not None:
             values["signature_scale"] = self.signature_scale
         for name in list(estimator.get_params()):

@@ -53,19 +53,17 @@ from zslearn.experiments._records import (
     write_failure,
 )
 from zslearn.experiments._summary import is_class_split
-from zslearn.metrics._accuracy import rank_accuracy
-from zslearn.metrics._curve import seen_unseen_curve
+from zslearn.metrics import rank_accuracy, seen_unseen_curve
 from zslearn.model_selection import GRIDS, Method, TuningOptions, find_method, named_grid
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._tuning import tune_adapting, tune_at_once, tune_with_views
-from zslearn.signatures._taxonomy import classes_below, filled_ranks, taxonomy_hierarchy
-from zslearn.signatures._views import MultiSignatures
+from zslearn.signatures import MultiSignatures, classes_below, filled_ranks, taxonomy_hierarchy
 
-#: Values of the trust in single images that are searched where there are a few of a class.
-IMAGE_TRUST = (0.5, 0.2, 1.0)
+#: Values of the weight of a single image that are searched where there are a few of a class.
+FEW_SHOT_WEIGHTS = (0.5, 0.2, 1.0)
 # What a record keeps of an adaptation to unlabelled images.
 _ADAPTATION = (
-    "accepted", "score_before", "score_after", "trust", "n_samples", "unexplained",
+    "accepted", "score_before", "score_after", "weight", "n_samples", "unexplained",
 )  # fmt: skip
 # With fewer runs for each process the last ones would leave most processes idle.
 _RUNS_PER_PROCESS = 2
@@ -158,7 +156,7 @@ class Run:
             n_jobs=n_jobs,
             progress=progress,
             rescale_bias=self.protocol.rescale_bias,
-            also={"image_trust": IMAGE_TRUST} if self.protocol.shots else {},
+            also={"few_shot_weight": FEW_SHOT_WEIGHTS} if self.protocol.shots else {},
         )
 
         def compute() -> dict[str, Any]:
@@ -413,19 +411,19 @@ def with_images(
         search.estimator_ = search.estimator_.adapt(pile, classes=classes)
         found = getattr(search.estimator_, "adaptation_", None)
         named = {name: getattr(found, name, None) for name in _ADAPTATION}
-        named |= _scores_of_trusts(search)
+        named |= _scores_of_weights(search)
         known = {name: v for name, v in named.items() if v is not None and v == v}
         results["adaptation"] = _plain(known)
     return data, results
 
 
-def _scores_of_trusts(search: ZeroShotSearchCV) -> dict[str, float]:
+def _scores_of_weights(search: ZeroShotSearchCV) -> dict[str, float]:
     """Scores of classes left out at the chosen setting, without their images and with them."""
-    trusts = search.cv_results_.get("param_unlabelled_trust")
-    if trusts is None:
+    weights = search.cv_results_.get("param_unlabelled_weight")
+    if weights is None:
         return {}
     mean = next(v for name, v in search.cv_results_.items() if name.startswith("mean_test_"))
-    parts = mean[trusts == 0], mean[trusts != 0]
+    parts = mean[weights == 0], mean[weights != 0]
     best = [float(np.nanmax(part)) for part in parts]
     return dict(zip(("score_before", "score_after"), best, strict=True))
 

@@ -26,12 +26,7 @@ from zslearn.images._features import (
     refuse_other_features,
     table_features,
 )
-from zslearn.signatures._text import (
-    ENCODER_NAMES,
-    check_prompts,
-    encoder_name,
-    text_signatures,
-)
+from zslearn.signatures import ENCODER_NAMES, encoder_name, text_signatures
 
 #: What a name is put into where no other prompts are given.
 PROMPTS = ("a photo of a {}.",)
@@ -327,6 +322,7 @@ def describe_in_text(
         It names encoder and prompts, so that further classes can be described in the same way.
     """
     said = {label: [text] if isinstance(text, str) else list(text) for label, text in texts.items()}
+    prompts = [prompts] if isinstance(prompts, str) else list(prompts or ())
     backbone = str((about_features or {}).get("backbone", ""))
     if encoder is None:
         encoder = "backbone" if backbone.startswith("open_clip:") else encoder_name()
@@ -334,10 +330,10 @@ def describe_in_text(
     if encoder == "backbone":
         if not backbone:
             raise ValueError("Nobody knows which network made the features; name an encoder.")
-        prompts = check_prompts(prompts or PROMPTS)
+        prompts = prompts or list(PROMPTS)
         signatures = text_features(said, prompts, backbone=load_backbone(backbone))
     else:
-        encoder, prompts = encoder_name(encoder), check_prompts(prompts or "{}")
+        encoder, prompts = encoder_name(encoder), prompts or ["{}"]
         signatures = text_signatures(said, encoder, prompts=prompts, progress=progress)
     about = {"kind": "text", "encoder": encoder, "prompts": prompts, "texts": said}
     return Description(signatures, about)
@@ -348,4 +344,4 @@ def prompts_for_model(described: Mapping[str, Any]) -> list[str] | None:
     prompts = described.get("prompts")
     if not isinstance(prompts, list) or not all(isinstance(prompt, str) for prompt in prompts):
         return None
-    return check_prompts(prompts)
+    return prompts

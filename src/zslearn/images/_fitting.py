@@ -49,7 +49,7 @@ from zslearn.images._describing import (
 from zslearn.images._features import ImageFeatures
 from zslearn.model_selection import LEADING_METHODS, METHODS, TuningOptions, best_of, find_method
 from zslearn.persistence._model_files import ModelFile, read_model, save
-from zslearn.signatures._taxonomy import taxonomy_hierarchy
+from zslearn.signatures import taxonomy_hierarchy
 from zslearn.synthesis import GaussianEXEM
 
 _logger = logging.getLogger("zslearn")

@@ -14,7 +14,7 @@ from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn.base._predictor import ZeroShotPredictor
-from zslearn.inspection._explain import Explanation, TrainingPictures, explain
+from zslearn.inspection import Explanation, TrainingPictures, explain
 from zslearn.persistence._model_files import ModelFile
 
 #: What stands beside a class: there were images of it, or it is known by its description alone.

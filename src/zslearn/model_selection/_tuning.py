@@ -12,7 +12,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from zslearn.calibration._unlabelled import TRUSTS
+from zslearn.calibration._unlabelled import UNLABELLED_WEIGHTS
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.model_selection._search import EXTENSIONS, GridEdgeWarning, ZeroShotSearchCV
 from zslearn.signatures._views import MultiSignatures
@@ -24,7 +24,7 @@ GRIDS = ("fast", "paper", "paper-googlenet", "quick")
 #: Shares of the mean variance that whitening is tried with.
 WHITENING = (0.6, 0.3, 0.1)
 #: Trust in images without labels that a grid is searched with.
-FIRST_TRUSTS = (0.3, 0.0)
+FIRST_UNLABELLED_WEIGHTS = (0.3, 0.0)
 
 # The paper's grids for GoogLeNet's features, where they are not those for ResNet's. EXEM has λ = 1
 # and d = 500 (a footnote of its appendix); the authors' demo searches C from 2^−3 to 2^3.
@@ -257,17 +257,17 @@ def tune_adapting(
 ) -> ZeroShotSearchCV:
     """Tune a method in folds that give images without labels, in two steps.
 
-    First its grid, at one trust in such images and at none (`FIRST_TRUSTS`, beyond which a search
-    that extends its grid may go); then the trust among `TRUSTS`, at the setting that was found.
-    Where that has none, the method is tuned as without such images.
+    First its grid, at one weight of such images and at none (`FIRST_UNLABELLED_WEIGHTS`, beyond
+    which a search that extends its grid may go); then the weight among `UNLABELLED_WEIGHTS`, at the
+    setting that was found. Where that has none, the method is tuned as without such images.
     """
-    options = replace(options, also={**options.also, "unlabelled_trust": FIRST_TRUSTS})
+    options = replace(options, also={**options.also, "unlabelled_weight": FIRST_UNLABELLED_WEIGHTS})
     first = tune(estimator, data, options)
-    if not first.best_params_.get("unlabelled_trust"):
+    if not first.best_params_.get("unlabelled_weight"):
         return first
     chosen = clone(estimator).set_params(**first.best_params_)
-    trusts = {"unlabelled_trust": [*TRUSTS, 0.0]}
-    return _with_choices_of(first, _fit(options.search(chosen, trusts, extensions=0), data))
+    weights = {"unlabelled_weight": [*UNLABELLED_WEIGHTS, 0.0]}
+    return _with_choices_of(first, _fit(options.search(chosen, weights, extensions=0), data))
 
 
 def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:

@@ -68,9 +68,7 @@ from zslearn.images._describing import (
 )
 from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence._model_files import ModelFile, read_model
-from zslearn.signatures._table import SignatureTable
-from zslearn.signatures._taxonomy import classes_by_node, taxonomy_hierarchy
-from zslearn.signatures._text import text_signatures
+from zslearn.signatures import SignatureTable, classes_by_node, taxonomy_hierarchy, text_signatures
 
 _log = logging.getLogger("zslearn")
 

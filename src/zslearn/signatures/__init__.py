@@ -24,13 +24,20 @@ from zslearn.signatures._kernels import (
 )
 from zslearn.signatures._sentences import SentenceKinds
 from zslearn.signatures._table import SignatureTable
-from zslearn.signatures._taxonomy import classes_below, taxonomy_hierarchy, taxonomy_signatures
-from zslearn.signatures._text import encode_text, text_signatures
+from zslearn.signatures._taxonomy import (
+    classes_below,
+    classes_by_node,
+    filled_ranks,
+    taxonomy_hierarchy,
+    taxonomy_signatures,
+)
+from zslearn.signatures._text import ENCODER_NAMES, encode_text, encoder_name, text_signatures
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 from zslearn.signatures._wordnet import WordNet
 from zslearn.signatures._words import read_word_vectors, train_word_vectors, word_signatures
 
 __all__ = [
+    "ENCODER_NAMES",
     "ClassGraph",
     "MultiSignatures",
     "SentenceKinds",
@@ -42,10 +49,13 @@ __all__ = [
     "binarize_signatures",
     "class_graph",
     "classes_below",
+    "classes_by_node",
     "cluster_hierarchy",
     "combine_signatures",
     "description_report",
     "encode_text",
+    "encoder_name",
+    "filled_ranks",
     "hierarchy_distances",
     "hierarchy_signatures",
     "imagenet_graph",

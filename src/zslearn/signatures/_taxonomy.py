@@ -15,7 +15,23 @@ from zslearn.signatures._views import MultiSignatures
 
 
 def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
-    """The ranks of each class, from the highest down; what other rows tell is filled in."""
+    """Fill the gaps of a table of ranks with what its other rows say.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As of :func:`taxonomy_hierarchy`.
+
+    Returns
+    -------
+    DataFrame
+        The same table; a rank that no other row tells is None.
+
+    Raises
+    ------
+    ValueError
+        A class or a rank is there twice, nothing is said of a class, or a taxon is in two others.
+    """
     if not isinstance(table, pd.DataFrame) or not table.shape[1] or not len(table):
         raise ValueError(
             "A taxonomy is a DataFrame with one row per class and one column per rank, from the "
@@ -223,7 +239,18 @@ def classes_below(
 def classes_by_node(
     hierarchy: Any, classes: Iterable[Hashable] | None = None
 ) -> dict[Hashable, list[Hashable]]:
-    """The classes at or below each node; by default the nodes without children are classes."""
+    """List the classes at or below each node of a hierarchy.
+
+    Parameters
+    ----------
+    hierarchy, classes
+        As of :func:`classes_below`.
+
+    Returns
+    -------
+    dict of node to list
+        Nodes in the order of the pairs, each with its classes.
+    """
     pairs = list(read_pairs(hierarchy))
     tree = ClassTree(pairs)
     nodes = dict.fromkeys([child for child, _ in pairs]) | dict.fromkeys(tree.parents.values())

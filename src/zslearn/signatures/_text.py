@@ -82,7 +82,23 @@ _ENGLISH = ("minilm", "glove")
 
 
 def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
-    """The name of an encoder as a model file can keep it: a known name, or "st:" and a path."""
+    """Resolve the name of an encoder to the form that model files keep.
+
+    Parameters
+    ----------
+    encoder : str, path or None, default=None
+        As of :func:`encode_text`, but no function.
+
+    Returns
+    -------
+    str
+        One of `ENCODER_NAMES`, or "st:" and the absolute path of a folder.
+
+    Raises
+    ------
+    ValueError
+        There is no such encoder, or the folder holds no model that is safe to read.
+    """
     if encoder is None:
         return "use"
     if isinstance(encoder, str) and encoder in ENCODER_NAMES:

@@ -31,7 +31,6 @@ are taken for those of a class (`_unlabelled`).
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -65,15 +64,15 @@ from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params_except
 from zslearn.base._streams import is_empty, is_streamed, needs_rows, read_blocks
 from zslearn.base._training import Training, chosen_samples
-from zslearn.calibration._folds import USUAL_TRUST
+from zslearn.calibration._folds import USUAL_UNLABELLED_WEIGHT
 from zslearn.calibration._unlabelled import (
-    TRUSTS,
+    UNLABELLED_WEIGHTS,
     Adaptation,
     LeftOut,
     Scored,
-    TrustChoice,
-    accepted_trust,
-    choose_trust,
+    WeightChoice,
+    accepted_weight,
+    choose_weight,
     without_history,
 )
 from zslearn.signatures._table import SignatureTable, labels_like, sample_labels
@@ -92,7 +91,7 @@ from zslearn.synthesis._gaussian_process import (
     posterior,
 )
 from zslearn.synthesis._relevance import RelevantKernel, relevant_kernel
-from zslearn.synthesis._unlabelled import PileSums, pile_sums
+from zslearn.synthesis._unlabelled import UnlabelledSums, unlabelled_sums
 
 #: The odds where nothing tells them: the ratio of seen to unseen classes in five folds.
 USUAL_ODDS = 4.0
@@ -177,7 +176,7 @@ _TESTED_EVERY = 5
     units=Saved("n_images", 1, above=0),
     y=Saved("n_images", kind="int", least=0),
     weights=Saved("n_images", above=0, optional=True),
-    choices=Saved(kind=TrustChoice, some_keys=("alone", "all"), optional=True),
+    choices=Saved(kind=WeightChoice, some_keys=("alone", "all"), optional=True),
 )
 @dataclass(eq=False)
 class KeptImages:
@@ -192,7 +191,7 @@ class KeptImages:
     units: Floats
     y: NDArray[np.intp]
     weights: Floats | None
-    choices: dict[str, TrustChoice] | None = None  # what the trial led to, once it was made
+    choices: dict[str, WeightChoice] | None = None  # what the trial led to, once it was made
 
     @classmethod
     def of(cls, training: Training) -> KeptImages:
@@ -390,9 +389,16 @@ def _share_left(before: ClassGaussians, after: ClassGaussians) -> Floats:
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
 _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _AFTER_THE_PROCESS = (
-    *("variance", "doubt", "trust", "unlabelled_trust", "unseen_odds", "temperature"),
+    *(
+        "variance",
+        "mean_error_weight",
+        "seen_weight",
+        "unlabelled_weight",
+        "unseen_odds",
+        "temperature",
+    ),
 )
-# Groups of seen classes, of five, that are held out to choose the trust in unlabelled images.
+# Groups of seen classes, of five, that are held out to choose the weight of unlabelled images.
 _LEFT_OUT = 3
 
 
@@ -465,14 +471,14 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         With 2 the kernel between classes is half that of their signatures and half that of the
         class means that a first process predicts: signatures that differ may describe classes that
         look similar. With 1 it is that of the signatures alone.
-    trust : float, default=0.3
+    seen_weight : float, default=0.3
         How many independent samples a sample of a seen class is worth, in (0, 1]. Less than 1 where
         samples are near copies of one another, or classes differ in covariance: its signature then
         counts for more in the mean of a seen class. Unseen classes do not depend on it.
-    image_trust : float, default=0.6
+    few_shot_weight : float, default=0.6
         The same for a sample of a class with few samples, in training or by :meth:`add_examples`.
         A search finds it where its folds give some samples of the classes that are left out back.
-    unlabelled_trust : "cv" or float, default="cv"
+    unlabelled_weight : "cv" or float, default="cv"
         The same for an unlabelled image, times the probability that it is of the class; used by
         :meth:`adapt` alone, which leaves the model as it is with 0. "cv" chooses it at the first
         :meth:`adapt`, on seen classes that are held out. `fit` keeps the features of about 10,000
@@ -492,7 +498,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     variance : {"shared", "predictive"}, default="shared"
         Whether all classes have the covariance of the samples, so that the nearest class mean
         wins, or what is not known of the class mean is added to it.
-    doubt : float, default=0.0
+    mean_error_weight : float, default=0.0
         How much of the error of predicted class means is added to the variance of samples, which is
         1: a dimension in which the mean of a class is far from what the other classes predict then
         counts for less. The error is the squared one, averaged over the seen classes, each
@@ -538,7 +544,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     loo_error_ : float
         Mean squared distance of a seen class's mean from what the other classes predict.
     axis_weights_ : ndarray of shape (n_dims,)
-        How much each dimension counts: all the same, unless there is `doubt`.
+        How much each dimension counts: all the same, unless there is `mean_error_weight`.
     stated_variances_, found_variances_ : ndarray of shape (n_dims,)
         What the process states for the distance of a seen class's mean from what the other classes
         predict, and the squared distances, both averaged over the classes. The direction that no
@@ -546,8 +552,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     variance_ratio_ : ndarray of shape (n_dims,)
         The second by the first, drawn to their ratio over all dimensions where there are few
         classes. The variance of a class with a few samples is multiplied by it.
-    unlabelled_choices_ : dict of str to TrustChoice
-        For candidates without labelled images "alone", and for "all" classes: the trust in
+    unlabelled_choices_ : dict of str to WeightChoice
+        For candidates without labelled images "alone", and for "all" classes: the weight in
         unlabelled images that held-out classes choose, 0 where they lose by it, and their score
         without and with it. The first :meth:`adapt` finds it. Empty where nothing can be held out.
     adapted_from_ : GaussianEXEM
@@ -596,13 +602,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "layers": [Options(Integral, {1, 2})],
-        "trust": [Interval(Real, 0, 1, closed="right")],
-        "image_trust": [Interval(Real, 0, 1, closed="right")],
-        "unlabelled_trust": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="both")],
+        "seen_weight": [Interval(Real, 0, 1, closed="right")],
+        "few_shot_weight": [Interval(Real, 0, 1, closed="right")],
+        "unlabelled_weight": [StrOptions({"cv"}), Interval(Real, 0, 1, closed="both")],
         "whitened_norm": ["boolean"],
         "select": [StrOptions({"loo", "evidence", "views"}), None],
         "variance": [StrOptions({"shared", "predictive"})],
-        "doubt": [Interval(Real, 0, None, closed="left")],
+        "mean_error_weight": [Interval(Real, 0, None, closed="left")],
         "unseen_odds": [
             StrOptions({"samples", "balanced"}),
             Interval(Real, 0, None, closed="neither"),
@@ -616,8 +622,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             "shrinkage": [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
             "gamma": [2.0**k for k in range(-3, 3)],
             "alpha": [0.01, 0.03, 0.1, 0.3, 1.0],
-            "trust": [0.3, 0.1, 0.03, 1.0],
-            "doubt": [0.0, 0.3, 1.0, 3.0],
+            "seen_weight": [0.3, 0.1, 0.03, 1.0],
+            "mean_error_weight": [0.0, 0.3, 1.0, 3.0],
         },
         "fast": [
             {
@@ -625,12 +631,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 "shrinkage": [0.1, 0.3, 0.5, 0.7, 0.9],
                 "gamma": [1.0, 0.5, 0.25, 0.125],
                 "alpha": [0.1, 0.3, 0.03, 0.01],
-                "trust": [0.3, 0.1, 0.03],
+                "seen_weight": [0.3, 0.1, 0.03],
             },
             {"layers": [1], "shrinkage": [0.3, 0.6], "gamma": [0.5], "alpha": [0.1, 0.03]},
             {
                 "layers": [1, 2],
-                "doubt": [0.3, 3.0],
+                "mean_error_weight": [0.3, 3.0],
                 "shrinkage": [0.3, 0.6],
                 "gamma": [0.5, 1.0],
                 "alpha": [0.1, 0.03],
@@ -652,13 +658,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         alpha: float = 0.1,
         *,
         layers: int = 2,
-        trust: float = 0.3,
-        image_trust: float = 0.6,
-        unlabelled_trust: str | float = "cv",
+        seen_weight: float = 0.3,
+        few_shot_weight: float = 0.6,
+        unlabelled_weight: str | float = "cv",
         whitened_norm: bool = True,
         select: str | None = None,
         variance: str = "shared",
-        doubt: float = 0.0,
+        mean_error_weight: float = 0.0,
         unseen_odds: str | float = "samples",
         temperature: str | float = "samples",
         feature_norm: str | None = "l2",
@@ -669,13 +675,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.gamma = gamma
         self.alpha = alpha
         self.layers = layers
-        self.trust = trust
-        self.image_trust = image_trust
-        self.unlabelled_trust = unlabelled_trust
+        self.seen_weight = seen_weight
+        self.few_shot_weight = few_shot_weight
+        self.unlabelled_weight = unlabelled_weight
         self.whitened_norm = whitened_norm
         self.select = select
         self.variance = variance
-        self.doubt = doubt
+        self.mean_error_weight = mean_error_weight
         self.unseen_odds = unseen_odds
         self.temperature = temperature
         self.feature_norm = feature_norm
@@ -685,7 +691,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, whitening and eigenvectors of kernels are shared."""
         for model in cls._learn(training, training.sums, variants):
-            if len(variants) == 1 and model.unlabelled_trust == "cv" and len(training.y):
+            if len(variants) == 1 and model.unlabelled_weight == "cv" and len(training.y):
                 model._kept = KeptImages.of(training)
             yield model
 
@@ -704,7 +710,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             if len(variants) == 1 and space.beyond is not None:
                 # Not left to the first examples; settings of a search may do without.
                 _ = space.beyond.products
-            worth = statistics.sizes * np.where(spaces.few, first.image_trust, 1.0)
+            worth = statistics.sizes * np.where(spaces.few, first.few_shot_weight, 1.0)
             process = first._process_of(kernel, space.means, worth)
             prior = process.leave_one_out()
             for model in models:
@@ -769,8 +775,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.stated_variances_ = stated
         self.variance_ratio_ = _confirmed_ratio(self.found_variances_, stated, len(errors))
         predictive = self.variance == "predictive"
-        self.axis_weights_ = 1 / (1 + (0.0 if predictive else self.doubt) * errors.mean(axis=0))
-        sizes = examples.counts[many] * self.trust
+        self.axis_weights_ = 1 / (
+            1 + (0.0 if predictive else self.mean_error_weight) * errors.mean(axis=0)
+        )
+        sizes = examples.counts[many] * self.seen_weight
         known = ClassGaussians(prior.means[many], prior.variances[many])
         seen = posterior(known, sizes, space.means[many])
         self._find_temperature_and_odds(samples, space, known, seen, sizes)
@@ -808,7 +816,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             "predictive": self.variance == "predictive",
             "axis_weights": self.axis_weights_,
         }
-        worth = self.trust * np.minimum(samples.weights, 1.0)
+        worth = self.seen_weight * np.minimum(samples.weights, 1.0)
         as_seen = held_out_scores(z, y, worth, prior, sizes, means, seen, **how)
         likeliest = likeliest_temperature(as_seen, y, samples.stands_for)
         if finds_temperature:
@@ -860,7 +868,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         given = labels_like(given, self.classes_, "y", "the fitted classes")
         prepared = np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
         z = self._whitened(prepared)
-        with self._changing() as changed:
+
+        def take(changed: Self) -> None:
             table = known = changed._described.table
             before = changed._centered.labels
             if signatures is not None:
@@ -874,7 +883,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 changed._describe(table)
             else:
                 changed._describe_again(np.unique(given), before)
-        return self
+
+        return self._change(take)
 
     def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
         """Adapt the means of classes to unlabelled images.
@@ -894,7 +904,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         accept : "cv" or True, default="cv"
             "cv" uses the images only if seen classes that are held out gain by theirs; a warning
             reports where they do not. The first call tries it, and its result is kept. With True,
-            or a number as `unlabelled_trust`, the images are always used.
+            or a number as `unlabelled_weight`, the images are always used.
 
         Returns
         -------
@@ -912,7 +922,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         True
         """
         check_is_fitted(self)
-        state = self._snapshot()
+        state = self._frozen()
         table = state._described.table
         candidates = (
             table.labels
@@ -921,26 +931,29 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         )
         known = is_among(candidates, state.seen_classes_[~state._few])
         choice = state._trial_choices().get("all" if known.any() else "alone")
-        given = None if state.unlabelled_trust == "cv" else float(state.unlabelled_trust)
-        trust = accepted_trust(choice, accept, given)
-        original = copy.copy(state)
+        given = None if state.unlabelled_weight == "cv" else float(state.unlabelled_weight)
+        weight = accepted_weight(choice, accept, given)
+        original = state._copy()
         original._unlabelled = ClassExamples(candidates[:0], np.empty(0), state.exemplars_[:0])
         signatures = table.subset(table.positions(candidates)).normalized(
             state.signature_scale_, keep_views=True
         )
         before, _ = original._gaussians(signatures, candidates)
-        sums = original._sums_of_pile(
-            partial(state._whitened_blocks, X), signatures, candidates, trust or TRUSTS[0]
+        sums = original._unlabelled_sums(
+            partial(state._whitened_blocks, X),
+            signatures,
+            candidates,
+            weight or UNLABELLED_WEIGHTS[0],
         )
-        adapted = copy.copy(original)
-        if sums is not None and trust:
-            adapted._unlabelled = ClassExamples(candidates, trust * sums.counts, sums.means)
+        adapted = original._copy()
+        if sums is not None and weight:
+            adapted._unlabelled = ClassExamples(candidates, weight * sums.counts, sums.means)
         after, _ = adapted._gaussians(signatures, candidates)
         adapted._describe(table)
         adapted.adapted_from_ = without_history(state)
         adapted.adaptation_ = Adaptation.of(
             choice,
-            trust,
+            weight,
             0 if sums is None else sums.n,
             0.0 if sums is None else 1 - sums.explained / sums.n,
             labels=candidates,
@@ -948,7 +961,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             end=after.means,
             counts=np.zeros(len(candidates)) if sums is None else sums.counts,
         )
-        return adapted
+        return adapted._settled()
 
     def _whitened_blocks(self, X: Any) -> Iterator[Array]:
         """Images in the whitened space, a block at a time."""
@@ -963,13 +976,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         for rows in blocks:
             yield self._whitened(self._prepare(rows).whole())
 
-    def _sums_of_pile(
+    def _unlabelled_sums(
         self,
         blocks: Callable[[], Iterable[Array]],
         signatures: Signatures,
         labels: NDArray[Any],
-        trust: float,
-    ) -> PileSums | None:
+        weight: float,
+    ) -> UnlabelledSums | None:
         """What images without labels add up to, for these classes."""
         known, as_unseen = self._gaussians(signatures, labels)
         predictive = self.variance == "predictive"
@@ -980,18 +993,18 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             )
             return tuple(part / self.temperature_ for part in parts)
 
-        return pile_sums(
+        return unlabelled_sums(
             blocks,
             self._confirmed(known, as_unseen),
             as_unseen * self._log_odds(as_unseen),
             (self.exemplars_[~self._few] ** 2).mean(axis=0),
-            trust,
+            weight,
             scored_by,
             partial(natural_parameters, predictive=True),
         )
 
     @property
-    def unlabelled_choices_(self) -> dict[str, TrustChoice]:
+    def unlabelled_choices_(self) -> dict[str, WeightChoice]:
         """What held-out classes chose in the trial that the first `adapt` makes."""
         if self._kept is None:
             return {}
@@ -1000,10 +1013,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             raise AttributeError("unlabelled_choices_ is there once adapt was called.")
         return self._kept.choices
 
-    def _trial_choices(self) -> dict[str, TrustChoice]:
+    def _trial_choices(self) -> dict[str, WeightChoice]:
         """The same; the trial is made if there was none yet."""
         if self._kept is not None and self._kept.choices is None:
-            self._kept.choices = choose_trust(self._left_out())
+            self._kept.choices = choose_weight(self._left_out())
         return self.unlabelled_choices_
 
     def _left_out(self) -> Iterator[tuple[LeftOut, Scored]]:
@@ -1043,21 +1056,21 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         labels: NDArray[Any],
         pile: Floats,
         candidates: NDArray[np.intp],
-        trust: float,
+        weight: float,
     ) -> Floats:
         """Scores of whitened images for some classes, after adapting to them."""
         signatures, labels = signatures[candidates], labels[candidates]
         adapted = self
-        if trust:
-            adapted = self._after(pile[:, : len(self.center_)], signatures, labels, trust)
+        if weight:
+            adapted = self._after(pile[:, : len(self.center_)], signatures, labels, weight)
         return np.asarray(self._of_whitened(pile) @ adapted.synthesize(signatures, labels).T)
 
-    def _after(self, z: Array, signatures: Signatures, labels: NDArray[Any], trust: float) -> Self:
+    def _after(self, z: Array, signatures: Signatures, labels: NDArray[Any], weight: float) -> Self:
         """A copy adapted to whitened images; its classes are not described anew."""
-        sums = self._sums_of_pile(lambda: [z], signatures, labels, trust)
-        adapted = copy.copy(self)
+        sums = self._unlabelled_sums(lambda: [z], signatures, labels, weight)
+        adapted = self._copy()
         if sums is not None:
-            adapted._unlabelled = ClassExamples(labels, trust * sums.counts, sums.means)
+            adapted._unlabelled = ClassExamples(labels, weight * sums.counts, sums.means)
         return adapted
 
     def _adapted_to(self, rows: EmbeddedRows, classes: NDArray[Any]) -> Self:
@@ -1065,12 +1078,16 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         table, n_dims = self._described.table, len(self.center_)
         table = table.subset(table.positions(np.sort(classes)))
         described = table.normalized(self.signature_scale_, keep_views=True)
-        trust = USUAL_TRUST if self.unlabelled_trust == "cv" else float(self.unlabelled_trust)
+        weight = (
+            USUAL_UNLABELLED_WEIGHT
+            if self.unlabelled_weight == "cv"
+            else float(self.unlabelled_weight)
+        )
         first = n_dims if self.variance == "predictive" else 0
         z = rows.embedded_by(self._embedding())[:, first : first + n_dims]
-        adapted = self._after(z, described, table.labels, trust)
+        adapted = self._after(z, described, table.labels, weight)
         adapted._describe(self._described.table)
-        return adapted
+        return adapted._settled()
 
     def _describe_again(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
         """Make the parameters of some described classes anew; `before` had a column each."""
@@ -1115,22 +1132,26 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         matrix[:, n_dims + at], offset[n_dims + at] = columns, self._beyond.center @ columns
         self.matrix_, self.offset_ = matrix, offset
 
-    def _forget(self, labels: NDArray[Any]) -> bool:
+    def _remove(self, labels: NDArray[Any], kept: NDArray[np.intp]) -> None:
         """Drop the samples of some classes, labelled ones and those that were taken for theirs."""
         width = self.matrix_.shape[1]
         if self._beyond is not None:
             further = ~is_among(self._centered.labels, labels)
-            kept = np.concatenate([np.ones(len(self.center_), dtype=bool), further])
+            columns = np.concatenate([np.ones(len(self.center_), dtype=bool), further])
             # In C order, as it was: products do not round alike in both.
-            self.matrix_ = np.ascontiguousarray(self.matrix_[:, kept])
-            self.offset_ = self.offset_[kept]
+            self.matrix_ = np.ascontiguousarray(self.matrix_[:, columns])
+            self.offset_ = self.offset_[columns]
         self._examples, self._centered, self._unlabelled = (
             ClassExamples(*(part[~is_among(known.labels, labels)] for part in known))
             for known in (self._examples, self._centered, self._unlabelled)
         )
         self._undescribed = np.setdiff1d(self._undescribed, labels)
-        # Fewer columns of the embedding are fewer parameters of every class.
-        return self.matrix_.shape[1] != width
+        if self.matrix_.shape[1] == width:
+            super()._remove(labels, kept)
+        else:
+            # Fewer columns of the embedding are fewer parameters of every class.
+            table = self._described.table.subset(kept)
+            self._describe(table, self._normalized(table))
 
     @property
     def describes_each_alone(self) -> bool:  # type: ignore[override]
@@ -1209,7 +1230,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             few = self._centered
             rows = np.flatnonzero(is_among(labels, few.labels))
             at = np.searchsorted(few.labels, labels[rows])
-            worth = self._beyond.signal * self.image_trust * few.counts[at]
+            worth = self._beyond.signal * self.few_shot_weight * few.counts[at]
             share = worth / (1 + worth)
             further[rows, at] = share
             columns = self.matrix_[:, len(self.center_) + at]
@@ -1267,7 +1288,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         v[trained & few] *= self.variance_ratio_
         unknown = is_among(labels[rows], self._undescribed)
         m[unknown], v[unknown] = 0.0, (self.exemplars_[~self._few] ** 2).mean(axis=0)
-        worth = np.where(few, self.image_trust, self.trust) * counts
+        worth = np.where(few, self.few_shot_weight, self.seen_weight) * counts
         known = ClassGaussians(m, v)
         found = posterior(known, worth, self._examples.means[at])
         means[rows], variances[rows] = found.means, found.variances
@@ -1294,6 +1315,3 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
         # Parameters are divided by the temperature already: scores are log probabilities.
         return super()._scorer(labels, parameters).at_temperature(1.0)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_described")

@@ -9,7 +9,7 @@ class without them. An image is of class c with the probability
 with :math:`p_c` the density that classes are scored by, T the temperature, and e the probability
 that any class explains the image: :math:`q(z) = \sum_c \pi_c \mathcal N(z; m_c, 1 + v_c)` against a
 background as wide as all classes together (w is the variance of the means of the seen classes). The
-image counts for :math:`t \, r_c` images of the class, with t the trust in it:
+image counts for :math:`t \, r_c` images of the class, with t the weight in it:
 
 .. math:: m_c = \frac{m_{0c} / v_{0c} + t \sum_i r_c(z_i) z_i}{1 / v_{0c} + t \sum_i r_c(z_i)}.
 
@@ -39,7 +39,7 @@ _LARGEST_POWER = 80.0
 
 
 @dataclass(frozen=True)
-class PileSums:
+class UnlabelledSums:
     """What is needed of blocks of images; two objects add up."""
 
     counts: Floats
@@ -52,8 +52,8 @@ class PileSums:
         """Mean of the images of each class; zeros where it has none."""
         return self.sums / np.where(self.counts > 0, self.counts, 1.0)[:, None]
 
-    def __add__(self, other: PileSums) -> PileSums:
-        return PileSums(
+    def __add__(self, other: UnlabelledSums) -> UnlabelledSums:
+        return UnlabelledSums(
             self.counts + other.counts,
             self.sums + other.sums,
             self.explained + other.explained,
@@ -65,15 +65,15 @@ class PileSums:
 Densities = Callable[[ClassGaussians], tuple[Floats, ...]]
 
 
-def pile_sums(
+def unlabelled_sums(
     blocks: Callable[[], Iterable[Array]],
     prior: ClassGaussians,
     log_prior: Floats,
     width: Floats,
-    trust: float,
+    weight: float,
     scored_by: Densities,
     inside: Densities,
-) -> PileSums | None:
+) -> UnlabelledSums | None:
     """Responsibilities of the classes for all images, summed; None where there is no image.
 
     `blocks` reads the images in the whitened space, anew in every round.
@@ -81,7 +81,7 @@ def pile_sums(
     classes, first = prior, np.exp(log_prior - np.logaddexp.reduce(log_prior))
     shares, background = first, _BACKGROUND
     outside = inside(ClassGaussians(np.zeros_like(width)[None, :], width[None, :]))
-    found: PileSums | None = None
+    found: UnlabelledSums | None = None
     for _ in range(_ROUNDS):
         logs = np.log(shares), np.log(background) - np.log1p(-background)
         parts = scored_by(classes), inside(classes), outside
@@ -91,7 +91,7 @@ def pile_sums(
             found = part if found is None else found + part
         if found is None:
             return None
-        classes = posterior(prior, trust * found.counts, found.means)
+        classes = posterior(prior, weight * found.counts, found.means)
         shares = (found.counts + found.n * first) / (found.counts.sum() + found.n)
         guess = _BACKGROUND_WEIGHT * found.n
         background = (found.n - found.explained + guess * _BACKGROUND) / (found.n + guess)
@@ -105,7 +105,7 @@ def _expected(
     outside: tuple[Floats, ...],
     log_shares: Floats,
     log_background: float,
-) -> PileSums:
+) -> UnlabelledSums:
     """Sums of the responsibilities for a block of images."""
     xp = compat.array_namespace(z)
     shares = move_like(log_shares, z)[None, :]
@@ -118,7 +118,7 @@ def _expected(
     explained = 1 / (1 + xp.exp(against))
     r = r * explained
     counts, sums = (to_numpy(part).astype(np.float64) for part in (xp.sum(r, axis=0), r.T @ z))
-    return PileSums(counts, sums, float(xp.sum(explained)), z.shape[0])
+    return UnlabelledSums(counts, sums, float(xp.sum(explained)), z.shape[0])
 
 
 def _values(z: Array, parts: tuple[Floats, ...]) -> Array:

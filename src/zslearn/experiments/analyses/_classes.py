@@ -32,8 +32,7 @@ from zslearn.experiments._evaluate import by_class, conventional_metrics
 from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._jobs import Job, JobRunner, numbers_frame, write_variant
 from zslearn.experiments.analyses._records import RecordSource, kind_order, of_one_protocol
-from zslearn.metrics._plot_confusion import UnseenConfusionDisplay
-from zslearn.metrics._plot_distance import ClassDistanceDisplay
+from zslearn.metrics import ClassDistanceDisplay, UnseenConfusionDisplay
 from zslearn.synthesis._exem import ideal_signatures
 
 #: Groups of classes where there are no hops, the nearest first.

@@ -22,7 +22,7 @@ from zslearn.experiments._ranks import draw_critical_difference, picture_size, r
 from zslearn.experiments._records import numbers_of, whole_records
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments.analyses._drawing import plain_legend
-from zslearn.metrics._accuracy import harmonic_mean
+from zslearn.metrics import harmonic_mean
 from zslearn.model_selection import find_method
 
 BASE = "default"

@@ -44,10 +44,15 @@ from zslearn.experiments._evaluate import (
     generalized_metrics,
 )
 from zslearn.experiments._protocol import SETTINGS
-from zslearn.experiments._runs import IMAGE_TRUST, check_measurable, chosen_numbers, draw_unseen
+from zslearn.experiments._runs import (
+    FEW_SHOT_WEIGHTS,
+    check_measurable,
+    chosen_numbers,
+    draw_unseen,
+)
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
 from zslearn.experiments.analyses._jobs import Job, JobRunner
-from zslearn.metrics._accuracy import harmonic_mean, per_class_accuracy
+from zslearn.metrics import harmonic_mean, per_class_accuracy
 from zslearn.model_selection import Method
 from zslearn.synthesis._gaussian import GaussianEXEM
 
@@ -105,7 +110,7 @@ class FewShots:
 
     def __init__(self, runner: JobRunner) -> None:
         self._runner, self._data = runner, runner.data
-        self._image_trust = cache(self._find_image_trust)
+        self._few_shot_weight = cache(self._find_few_shot_weight)
         self._peer = cache(self._find_peer)
         self._shrinkage = cache(self._find_shrinkage)
         self._whitened = cache(self._whiten)
@@ -140,7 +145,7 @@ class FewShots:
             tuned, unit, chosen = self._peer(method, k, setting)
             model = self._fit(tuned, drawn)
             return model, chosen, unit * final_score_scale(model, self._data.X_train)
-        chosen = self._image_trust(k, setting)
+        chosen = self._few_shot_weight(k, setting)
         if method == ADDED:
             model = copy.deepcopy(described.estimator_).set_params(**chosen)
             return model.add_examples(self._data.X[drawn], self._data.y[drawn]), chosen, None
@@ -153,11 +158,13 @@ class FewShots:
         with FitCache(self._runner.shared):
             return model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
 
-    def _find_image_trust(self, k: int, setting: str) -> dict[str, Any]:
+    def _find_few_shot_weight(self, k: int, setting: str) -> dict[str, Any]:
         tune = partial(self._runner.tune, DESCRIBED, _FOLD_SEED, setting=setting)
         own = tune().estimator_.get_params(deep=False)
-        fixed = {name: value for name, value in own.items() if name != "image_trust"}
-        return dict(tune(fixed=fixed, also={"image_trust": IMAGE_TRUST}, shots=k).best_params_)
+        fixed = {name: value for name, value in own.items() if name != "few_shot_weight"}
+        return dict(
+            tune(fixed=fixed, also={"few_shot_weight": FEW_SHOT_WEIGHTS}, shots=k).best_params_
+        )
 
     def _find_peer(self, name: str, k: int, setting: str) -> tuple[Any, float, dict[str, Any]]:
         """The method as tuned, its calibration factor by the scale of scores, and the choices."""
@@ -216,7 +223,7 @@ class FewShots:
         data, rows = self._data, self._data.active_split.train
         rows = rows[np.isin(data.y[rows], list(classes))]
         model = GaussianEXEM(shrinkage=shrinkage, temperature=1.0, unseen_odds=1.0)
-        model.set_params(unlabelled_trust=0.0)  # else it takes further fits
+        model.set_params(unlabelled_weight=0.0)  # else it takes further fits
         with FitCache(self._runner.shared):
             model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
         return np.asarray(to_numpy(model._whitened(model._prepare(data.X).whole())), dtype=float)
