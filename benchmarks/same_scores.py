@@ -3,9 +3,9 @@
     python benchmarks/same_scores.py save old.npz       # with the old version
     python benchmarks/same_scores.py compare old.npz    # with the new version
 
-Every method is fitted with its default hyper-parameters (networks train for a few steps) on a small synthetic
-data set; wrappers around ESZSL. The comparison prints the largest difference relative to the largest score of the
-method and exits with 1 where it exceeds 1e-9.
+Every method is fitted with its default hyper-parameters (networks train for a few steps) on a small
+synthetic data set; wrappers around ESZSL. The comparison prints the largest difference relative to
+the largest score of the method and exits with 1 where it exceeds 1e-9.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def _check_file(path, model, X):
 
 # Settings that decide what is learned alone: images are embedded and scored as by the first one.
 LEARNED = re.compile(
-    "signature_scale|early_stopping|loss=|penalize=|metric=|phantoms=|select=|=gp|ExemplarMLP|"
-    "targets=s|targets=c|placement=|power_t="
+    "signature_scale|loss=|penalize=|metric=|phantoms=|select=|=gp|ExemplarMLP|"
+    "targets=s|targets=c|placement="
 )
 
 

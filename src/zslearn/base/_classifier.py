@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import array_api_compat as compat
@@ -23,7 +23,8 @@ from zslearn._scoring._embedding import Embedding, PreparedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import fingerprint, saved_part
+from zslearn._utils._files import saved_part
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
@@ -708,6 +709,15 @@ def group_by_params_except(variants: Sequence[_Variant], *names: str) -> list[li
         return []
     every = variants[0].get_params(deep=False)  # type: ignore[attr-defined]
     return group_by_params(variants, *(name for name in every if name not in names))
+
+
+def group_by_path(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
+    """Group estimators that differ in these names alone; each alone without an integer seed."""
+    groups = []
+    for group in group_by_params_except(variants, *names):
+        seeded = isinstance(group[0].random_state, Integral)  # type: ignore[attr-defined]
+        groups.extend([group] if seeded else [[variant] for variant in group])
+    return groups
 
 
 def _comparable(value: Any) -> Any:

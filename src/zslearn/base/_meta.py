@@ -32,7 +32,8 @@ from zslearn._utils._array import (
     unit_rows,
 )
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import fingerprint, saved_part
+from zslearn._utils._files import saved_part
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
@@ -163,6 +164,19 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         check_is_fitted(self)
         rows = self._rows_inside(X)
         return self._change_inner(lambda inner: inner.add_examples(rows, y, signatures=signatures))
+
+    @inner_has("remove_examples")
+    def remove_examples(self, X: Any, y: Any) -> Self:
+        """Take back labelled samples; see :meth:`zslearn.synthesis.GaussianEXEM.remove_examples`.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        check_is_fitted(self)
+        rows = self._rows_inside(X)
+        return self._change_inner(lambda inner: inner.remove_examples(rows, y))
 
     @inner_has("adapt")
     def adapt(self, X: Any, **options: Any) -> Self:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from zslearn._utils._files import refuse_unwritable, replacing
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain, warn_user
+from zslearn._utils._reading import read_lines
 from zslearn.cli._output import (
     PRIOR,
     TAXONOMY,
@@ -27,10 +28,8 @@ from zslearn.cli._output import (
     say,
     warnings_as_lines,
 )
-from zslearn.datasets._files import read_lines
-from zslearn.datasets._signature_files import read_odds, read_ranks
-from zslearn.datasets._tables import scaled_signatures
-from zslearn.experiments._evaluate import evaluate
+from zslearn.datasets import read_odds, read_ranks
+from zslearn.experiments import evaluate
 from zslearn.images._backbones import BACKBONES
 from zslearn.images._decoding import list_images
 from zslearn.images._describing import (
@@ -67,7 +66,7 @@ from zslearn.images._predicting import (
 from zslearn.metrics import harmonic_mean, rank_accuracy
 from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
 from zslearn.persistence._model_files import ModelFile, describe, read_model
-from zslearn.signatures import classes_by_node, encoder_name, taxonomy_hierarchy
+from zslearn.signatures import classes_by_node, encoder_name, scale_signatures, taxonomy_hierarchy
 
 #: So many images that were left out are named, and so many settings of a search printed.
 _NAMED = 10
@@ -373,7 +372,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
             seen = set(features.y.tolist()).difference(arguments.leave_out)
             scaling = _scaling(arguments.signature_scaling)
             where = plain(arguments.signatures)
-            scaled = scaled_signatures(table.signatures, scaling, seen, where)
+            scaled = scale_signatures(table.signatures, scaling, seen_classes=seen, where=where)
             table = replace(table, signatures=scaled)
         names = LEADING_METHODS[:1] if arguments.tune == "none" else LEADING_METHODS
         say(f"Fitting {', '.join(names) if arguments.method == AUTO else arguments.method}")

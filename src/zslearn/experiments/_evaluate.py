@@ -23,15 +23,15 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._blocks import Block, RowsInBlocks
-from zslearn._utils._files import Checkpoint, fingerprint, locked, replacing, source_digest
+from zslearn._utils._files import Checkpoint, locked, replacing
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import progress_bar
 from zslearn.base._meta import fitted_as_zero_shot
 from zslearn.base._predictor import _score_dtype, count_block, top_labels
 from zslearn.base._streams import is_dask, stream_samples
 from zslearn.calibration._stacking import CalibratedStacking
-from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._feature_blocks import FeatureBlocks
+from zslearn.datasets import FeatureBlocks, ZeroShotDataset
 from zslearn.metrics import (
     HitCounts,
     ausuc,

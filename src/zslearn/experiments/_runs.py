@@ -28,11 +28,12 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
-from zslearn._utils._files import fingerprint, refuse_unwritable, source_digest
+from zslearn._utils._files import refuse_unwritable
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import each_warning_once, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
 from zslearn._utils._progress import Say, progress_bar
-from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
     by_class,
@@ -162,7 +163,7 @@ class Run:
         def compute() -> dict[str, Any]:
             # First: a key that cannot be made costs nothing then.
             key = self.key()
-            estimator = self.protocol.prepare(self.method.make(), self.seed)
+            estimator = self.protocol.make(self.method, self.seed)
             images = partial(with_images, protocol=self.protocol, seed=self.seed)
             method = self.method
             if self.protocol.unlabelled is not None:
@@ -293,7 +294,7 @@ def draw_unseen(
         unseen_classes=split.unseen_classes,
         version=f"{split.version}, without {number} of each unseen class of seed {seed}",
     )
-    return np.concatenate(drawn), data._changed(splits={data.split: rest})
+    return np.concatenate(drawn), data.with_splits({data.split: rest})
 
 
 def _protocol_of(

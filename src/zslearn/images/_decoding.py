@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._messages import composed, name_some, plain, refuse_equal_labels, warn_user
 from zslearn._utils._optional import import_optional
-from zslearn.datasets._files import read_rows
+from zslearn._utils._reading import read_rows
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -16,7 +16,7 @@ import pandas as pd
 
 from zslearn._utils._array import unit_rows
 from zslearn._utils._messages import composed, name_some, plain, warn_user
-from zslearn.datasets._signature_files import read_descriptions, read_signature_table
+from zslearn.datasets import read_descriptions, read_signature_table
 from zslearn.images._backbones import Backbone, load_backbone
 from zslearn.images._features import (
     ImageFeatures,

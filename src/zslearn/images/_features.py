@@ -23,13 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._files import fingerprint, refuse_unwritable, regular_size, replacing
+from zslearn._utils._files import refuse_unwritable, regular_size, replacing
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say, progress_bar
+from zslearn._utils._reading import BESIDE, MULTIPLE, first_row, reading
 from zslearn._version import __version__
-from zslearn.datasets._files import BESIDE, MULTIPLE, first_row, reading
-from zslearn.datasets._tables import read_sample_table
+from zslearn.datasets import read_sample_table
 from zslearn.images._backbones import DEFAULT_BACKBONE, Backbone, load_backbone
 from zslearn.images._decoding import (
     MAX_PIXELS,

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from zslearn._utils._columns import check_scaling
+from zslearn._utils._columns import check_scaling, chosen_scaling
 from zslearn._utils._files import locked, refuse_unwritable
 from zslearn._utils._messages import (
     did_you_mean,
@@ -37,8 +37,6 @@ from zslearn.calibration._none_of_these import NoneOfThese
 from zslearn.calibration._ranks import RankPredictor
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._unlabelled import Adaptation, Adapted
-from zslearn.datasets._tables import feature_units
-from zslearn.experiments._protocol import Protocol
 from zslearn.images._describing import (
     Description,
     describe_in_text,
@@ -47,7 +45,14 @@ from zslearn.images._describing import (
     refuse_foreign_network,
 )
 from zslearn.images._features import ImageFeatures
-from zslearn.model_selection import LEADING_METHODS, METHODS, TuningOptions, best_of, find_method
+from zslearn.model_selection import (
+    LEADING_METHODS,
+    METHODS,
+    GeneralizedClassKFold,
+    TuningOptions,
+    best_of,
+    find_method,
+)
 from zslearn.persistence._model_files import ModelFile, read_model, save
 from zslearn.signatures import taxonomy_hierarchy
 from zslearn.synthesis import GaussianEXEM
@@ -363,9 +368,8 @@ def fit_images(
     scaler = _scaler(X, features.about.get("columns"), feature_scaling)
     raw, X = X, X if scaler is None else scaler.transform(X)
     known = [find_method(name) for name in (LEADING_METHODS if method == AUTO else [method])]
-    protocol = Protocol("default")
     # It may be adapted later.
-    prepare = replace(protocol, unlabelled="zsl").prepare
+    settings = {"random_state": random_state, "unlabelled_weight": "cv"}
     seen = np.unique(y)
     # What tuning asks of a data set.
     data: Any = SimpleNamespace(X_train=X, y_train=y, signatures=signatures, seen_classes=seen)
@@ -375,7 +379,7 @@ def fit_images(
     model: Any
     if tune is None or len(seen) < _FEWEST_CLASSES:
         calibrated = CalibratedStacking(
-            prepare(known[0].make(), random_state),
+            known[0].new(**settings),
             temperature="cv",
             n_jobs=n_jobs,
             random_state=random_state,
@@ -385,12 +389,12 @@ def fit_images(
         options = TuningOptions(
             "gzsl",
             tune,
-            protocol.folds("gzsl", len(seen), random_state),
+            GeneralizedClassKFold(min(5, len(seen) // 2), random_state=random_state),
             n_jobs=n_jobs,
             progress=progress,
             temperature="cv",
         )
-        searches = [one.tune(prepare(one.make(), random_state), data, options) for one in known]
+        searches = [one.tune(one.new(**settings), data, options) for one in known]
         model = best_of(searches)
         if len(known) > 1:
             pairs = zip(known, searches, strict=True)
@@ -438,7 +442,7 @@ def _drop_harmful_factor(model: Any, X: NDArray[Any], y: NDArray[Any], thing: st
 def _scaler(X: NDArray[Any], columns: Any, scaling: str | None) -> Any:
     """A fitted scaler of scikit-learn where features are to be brought to one unit, else None."""
     if scaling == "auto":
-        scaling = "standard" if feature_units(X, columns, "auto", "features") is not None else None
+        scaling = chosen_scaling(X, columns, scaling, "features")
     if scaling is None:
         return None
     return (StandardScaler() if scaling == "standard" else MinMaxScaler()).fit(X)

@@ -32,6 +32,7 @@ are taken for those of a class (`_unlabelled`).
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -58,7 +59,7 @@ from zslearn._utils._array import (
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
-from zslearn._utils._messages import warn_once
+from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params_except
@@ -154,15 +155,16 @@ class ClassExamples(NamedTuple):
     counts: Floats
     means: Floats
 
-    def with_samples(self, labels: NDArray[Any], z: Floats) -> ClassExamples:
-        """With further samples, whatever their order."""
+    def with_samples(self, labels: NDArray[Any], z: Floats, count: float = 1.0) -> ClassExamples:
+        """With further samples, whatever their order; without them where `count` is -1."""
         every = np.union1d(self.labels, labels)
         known, new = np.searchsorted(every, self.labels), np.searchsorted(every, labels)
         counts, sums = np.zeros(len(every)), np.zeros((len(every), z.shape[1]))
         counts[known], sums[known] = self.counts, self.counts[:, None] * self.means
-        np.add.at(counts, new, 1.0)
-        np.add.at(sums, new, z)
-        return ClassExamples(every, counts, sums / counts[:, None])
+        np.add.at(counts, new, count)
+        np.add.at(sums, new, count * z)
+        left = counts > 0
+        return ClassExamples(every[left], counts[left], sums[left] / counts[left, None])
 
 
 # Training images that are kept to try adapting on, about, and how many of these are for testing.
@@ -860,14 +862,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
         >>> model = model.add_examples(data.X_test_unseen[:3], data.y_test_unseen[:3])
         """
-        check_is_fitted(self)
-        if is_streamed(X):
-            raise needs_rows(self, X)
-        X, given = self._check_features(X), sample_labels(y)
-        check_consistent_length(X, given)
-        given = labels_like(given, self.classes_, "y", "the fitted classes")
-        prepared = np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
-        z = self._whitened(prepared)
+        given, prepared = self._labelled_samples(X, y)
 
         def take(changed: Self) -> None:
             table = known = changed._described.table
@@ -876,7 +871,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 table = table.union(SignatureTable.from_new(signatures, table))
             unknown = np.setdiff1d(given, table.labels)
             table = table.with_undescribed(unknown)
-            changed._examples = changed._examples.with_samples(given, z)
+            changed._examples = changed._examples.with_samples(given, changed._whitened(prepared))
             changed._add_beyond(prepared, given)
             changed._undescribed = np.union1d(changed._undescribed, unknown)
             if len(table.labels) > len(known.labels) or changed.unseen_odds_ is None:
@@ -885,6 +880,67 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                 changed._describe_again(np.unique(given), before)
 
         return self._change(take)
+
+    def remove_examples(self, X: Any, y: Any) -> Self:
+        """Take back labelled samples that :meth:`add_examples` took in.
+
+        The model is as if they had never been added, up to rounding. An adaptation to unlabelled
+        images that was made in between stays as it is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features that were given to :meth:`add_examples`.
+        y : array-like of shape (n_samples,)
+            The labels that were given with them.
+
+        Returns
+        -------
+        self
+            The method. After an error it is as it was.
+
+        Examples
+        --------
+        >>> from zslearn.datasets import make_zero_shot
+        >>> from zslearn.synthesis import GaussianEXEM
+        >>> data = make_zero_shot(random_state=0)
+        >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+        >>> model = model.add_examples(data.X_test_unseen[:3], data.y_test_unseen[:3])
+        >>> model = model.remove_examples(data.X_test_unseen[:1], data.y_test_unseen[:1])
+        """
+        given, prepared = self._labelled_samples(X, y)
+
+        def take(changed: Self) -> None:
+            known, table = changed._examples, changed._described.table
+            counts = dict(zip(known.labels.tolist(), known.counts.tolist(), strict=True))
+            given_counts = Counter(given.tolist())
+            if lacking := [c for c, n in given_counts.items() if n > counts.get(c, 0)]:
+                raise ValueError(
+                    f"Fewer samples of {name_some(lacking)} were added than are to be removed: "
+                    "give samples that add_examples was given."
+                )
+            changed._examples = known.with_samples(given, changed._whitened(prepared), -1.0)
+            gone = np.setdiff1d(changed._undescribed, changed._examples.labels)
+            if gone.size:
+                raise ValueError(
+                    f"{name_some(gone.tolist())} would be known by nothing: such a class can be "
+                    "removed as a whole (remove_classes)."
+                )
+            changed._add_beyond(prepared, given, -1.0)
+            described = table.normalized(self.signature_scale_, keep_views=True)
+            changed._describe(table, described)
+
+        return self._change(take)
+
+    def _labelled_samples(self, X: Any, y: Any) -> tuple[NDArray[Any], Floats]:
+        """Labels like those of the model, and prepared features."""
+        check_is_fitted(self)
+        if is_streamed(X):
+            raise needs_rows(self, X)
+        X, given = self._check_features(X), sample_labels(y)
+        check_consistent_length(X, given)
+        given = labels_like(given, self.classes_, "y", "the fitted classes")
+        return given, np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
 
     def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
         """Adapt the means of classes to unlabelled images.
@@ -1104,7 +1160,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         wider[rows] = new
         self._described = type(self._described)(table, wider)
 
-    def _add_beyond(self, X: Floats, labels: NDArray[Any]) -> None:
+    def _add_beyond(self, X: Floats, labels: NDArray[Any], count: float = 1.0) -> None:
         """Take in what samples have beyond the space, of classes with a few of them."""
         there = ~is_among(labels, self.seen_classes_[~self._few])
         if self._beyond is None or not there.any():
@@ -1115,7 +1171,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             n_dims = len(self.center_)
             z = X @ self.matrix_[:, :n_dims] - self.offset_[:n_dims]
             centered = centered * self.norm_ / np.multiply(*scaled_rows(z)[1:])
-        self._centered = self._centered.with_samples(labels, centered)
+        self._centered = self._centered.with_samples(labels, centered, count)
         self._reach_beyond(np.unique(labels), before)
 
     def _reach_beyond(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
@@ -1123,10 +1179,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         if self._beyond is None or not len(labels):
             return
         n_dims, now = len(self.center_), self._centered.labels
+        stays, labels = is_among(before, now), labels[is_among(labels, now)]
         matrix = np.empty((len(self.matrix_), n_dims + len(now)))
         offset = np.empty(matrix.shape[1])
-        kept = [*range(n_dims), *(n_dims + np.searchsorted(now, before))]
-        matrix[:, kept], offset[kept] = self.matrix_, self.offset_
+        old = [*range(n_dims), *(n_dims + np.flatnonzero(stays))]
+        kept = [*range(n_dims), *(n_dims + np.searchsorted(now, before[stays]))]
+        matrix[:, kept], offset[kept] = self.matrix_[:, old], self.offset_[old]
         at = np.searchsorted(now, labels)
         columns = self._beyond.products @ self._centered.means[at].T
         matrix[:, n_dims + at], offset[n_dims + at] = columns, self._beyond.center @ columns

@@ -30,7 +30,7 @@ import pandas as pd
 
 from zslearn._utils._array import Floats
 from zslearn._utils._messages import plain
-from zslearn.datasets._xlsa17 import XLSA17
+from zslearn.datasets import XLSA17
 from zslearn.experiments._examples import Images, data_uri, thumbnail
 from zslearn.experiments._names import (
     PUBLISHED_SPLIT_VERSION,

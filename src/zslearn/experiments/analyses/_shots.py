@@ -31,13 +31,12 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from zslearn._utils._array import Floats, to_numpy, unit_rows
-from zslearn._utils._files import FitCache
+from zslearn._utils._fit_cache import FitCache
 from zslearn._utils._folds import ClassKFold
 from zslearn.base._class_statistics import class_means
-from zslearn.baselines._gda import GDA
-from zslearn.baselines._tip_adapter import TipAdapter
+from zslearn.baselines import GDA, TipAdapter
 from zslearn.calibration._folds import final_score_scale
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
     conventional_metrics,

@@ -1,19 +1,37 @@
-"""Base of methods that add a score by labelled images of a class to the score by its description.
+r"""GDA and Tip-Adapter: a few labelled images of a class score beside its description.
 
-The score of a class is description / u_d + weight · images / u_i, each in units of its standard
+The score of a class is description / u_d + α · images / u_i, each in units of its standard
 deviation over the seen classes, so that a weight means the same beside every method that scores
 descriptions. A class without images has the first term only.
+
+GDA, Gaussian discriminant analysis, takes all classes as Gaussians of one covariance. With
+:math:`\mu_c` the means of the classes that have images and :math:`\Sigma` the covariance within
+these, pooled, of n images in d dimensions, the inverse is shrunk,
+
+.. math:: P = d \, \bigl((n - 1) \Sigma + \rho \, \mathrm{tr}(\Sigma) I\bigr)^{-1},
+
+and the score of class c by its images is the logarithm of its density over that of a Gaussian at
+:math:`\bar\mu`, the mean of the means, where a class without images is taken to lie:
+
+.. math:: g_c(x) = (\mu_c - \bar\mu)^\top P (x - \bar\mu)
+          - \tfrac12 (\mu_c - \bar\mu)^\top P (\mu_c - \bar\mu).
+
+Tip-Adapter, a cache of labelled images, scores a class by how near its own images lie to a sample,
+
+.. math:: g_c(x) = \frac{1}{|I_c|} \sum_{i \in I_c} \exp\bigl(-\beta (1 - \cos(x, x_i))\bigr).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
@@ -21,11 +39,20 @@ from sklearn.utils._param_validation import HasMethods, Interval
 
 from zslearn._scoring._embedding import Embedding, PreparedRows
 from zslearn._scoring._scorer import ClassScorer, identical_rows
-from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    block_budget,
+    move_like,
+    take_rows,
+    to_numpy,
+    unit_rows,
+)
+from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._class_statistics import class_means
+from zslearn.base._class_statistics import ClassStatistics, class_means
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
 from zslearn.base._predictor import with_setting
@@ -81,19 +108,22 @@ class FewImages(ZeroShotMetaClassifier):
     #: Attributes that decide what `_embed_images` does.
     _image_attributes: ClassVar[tuple[str, ...]] = ()
 
-    min_images: int
-    weight: float
     coef_: Floats
     intercept_: Floats
 
-    # What a method writes.
+    def __init__(self, estimator: Any = None, *, min_images: int = 1, weight: float = 1.0) -> None:
+        self.estimator = estimator
+        self.min_images = min_images
+        self.weight = weight
+
+    # What a method defines.
 
     def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
-        """What is needed of prepared features, whatever the method's own hyper-parameters are."""
+        """What the method needs of prepared features, under any of its own hyper-parameters."""
         raise NotImplementedError
 
     def _learn_images(self, sums: Any) -> None:
-        """Make `coef_` and `intercept_` of that."""
+        """Compute `coef_` and `intercept_` from that."""
         raise NotImplementedError
 
     def _embed_images(self, rows: Array) -> Array:
@@ -228,3 +258,171 @@ def _as_products(scorer: ClassScorer) -> tuple[Array, Floats]:
         intercept = intercept - (to_numpy(coef).astype(np.float64) ** 2).sum(axis=1)
         coef = 2.0 * coef
     return coef, intercept
+
+
+@inherit_docs
+class GDA(FewImages):
+    """Gaussians of one covariance around the class means, plus the score of the description.
+
+    Parameters
+    ----------
+    shrinkage : float, default=1.0
+        ρ of the shrunk inverse covariance: 1 in the original, where all n images are few ones. With
+        thousands of images of other classes the inverse is hardly shrunk then.
+
+    See Also
+    --------
+    TipAdapter : Compares with the images themselves.
+
+    Notes
+    -----
+    What differs from the original: any zero-shot method replaces CLIP's text encoder; the
+    covariance is that within all classes of the training data; scores are around the mean of the
+    class means, which gives classes without images a place; and both scores are standardised.
+
+    The weight is found by leaving out classes and giving some of their images back:
+    ``ZeroShotSearchCV(GDA(method), "fast", cv=ClassKFold(5, shots=k))``.
+
+    References
+    ----------
+    Z. Wang, J. Liang, L. Sheng, R. He, Z. Wang and T. Tan, "A hard-to-beat baseline for
+    training-free CLIP-based adaptation", ICLR 2024.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL, GDA
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = GDA(ESZSL()).fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> model.score(data.X_test_seen, data.y_test_seen, classes=data.seen_classes) > 0.5
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FewImages._parameter_constraints,
+        "shrinkage": [Interval(Real, 0, None, closed="neither")],
+    }
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {"weight": [2.0**k for k in range(-8, 9)]},
+        "fast": {
+            "min_images": [1, 20],
+            "shrinkage": [1.0, 10.0, 100.0, 1000.0],
+            "weight": [2.0**k for k in range(-4, 5)],
+        },
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        min_images: int = 1,
+        weight: float = 1.0,
+        shrinkage: float = 1.0,
+    ) -> None:
+        super().__init__(estimator, min_images=min_images, weight=weight)
+        self.shrinkage = shrinkage
+
+    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+        sums = ClassStatistics.of_rows(X, codes, self._seen, weights=weights)
+        return cache(partial(_discriminant, sums))
+
+    def _learn_images(self, sums: Any) -> None:
+        self.coef_, self.intercept_ = sums(self.shrinkage)
+
+
+def _discriminant(sums: ClassStatistics, shrinkage: float) -> tuple[Floats, Floats]:
+    """Coefficients and intercept of each class."""
+    center, scatter = sums.means.mean(axis=0), sums.scatter  # the scatter is (n − 1) Σ
+    trace = float(np.trace(scatter)) / max(float(sums.sizes.sum()) - 1, 1)
+    # Without any deviation all directions count the same.
+    shrunk = scatter + (shrinkage * trace or 1.0) * np.eye(len(scatter))
+    solved = scipy.linalg.solve(shrunk, (sums.means - center).T, assume_a="pos")
+    coef = len(scatter) * np.ascontiguousarray(solved.T)
+    # −½ (μ − μ̄)ᵀP(μ − μ̄) − (μ − μ̄)ᵀP μ̄ = −½ (μ − μ̄)ᵀP(μ + μ̄)
+    return coef, -0.5 * (coef * (sums.means + center)).sum(axis=1)
+
+
+@inherit_docs
+@saves(
+    cache_=Saved("n_images", "n_features"),
+    shares_=Saved("n_images", "n_columns"),
+)
+class TipAdapter(FewImages):
+    """Nearness to the images of a class, plus the score of its description.
+
+    Parameters
+    ----------
+    beta : float, default=5.5
+        How fast nearness falls with the cosine.
+
+    Attributes
+    ----------
+    cache_ : array of shape (n_samples, n_features)
+        Training images, of unit norm.
+    shares_ : ndarray of shape (n_samples, n_seen)
+        What each of them counts for in the score of each seen class.
+
+    Notes
+    -----
+    It is used and tuned as :class:`GDA` is. What differs from the original: any zero-shot method
+    replaces CLIP's text encoder; the images of a class are averaged, not summed, since classes have
+    different numbers of them here; both scores are standardised; and the cache is not trained
+    (Tip-Adapter-F).
+
+    References
+    ----------
+    R. Zhang, W. Zhang, R. Fang, P. Gao, K. Li, J. Dai, Y. Qiao and H. Li, "Tip-Adapter:
+    training-free adaption of CLIP for few-shot classification", ECCV 2022.
+    """
+
+    _image_attributes = ("cache_", "beta")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FewImages._parameter_constraints,
+        "beta": [Interval(Real, 0, None, closed="neither")],
+    }
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            "beta": [1.0, 2.0, 5.5, 16.0, 50.0, 150.0],
+            "weight": [2.0**k for k in range(-8, 9)],
+        },
+        "fast": {
+            "min_images": [1, 20],
+            "beta": [5.5, 16.0, 50.0],
+            "weight": [2.0**k for k in range(-4, 5)],
+        },
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        min_images: int = 1,
+        weight: float = 1.0,
+        beta: float = 5.5,
+    ) -> None:
+        super().__init__(estimator, min_images=min_images, weight=weight)
+        self.beta = beta
+
+    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+        shares = np.zeros((len(codes), len(self._seen)))
+        counted = np.ones(len(codes)) if weights is None else weights
+        shares[np.arange(len(codes)), codes] = counted / np.bincount(codes, weights=weights)[codes]
+        return X, shares
+
+    def _learn_images(self, sums: Any) -> None:
+        self.cache_, self.shares_ = sums
+        self.coef_, self.intercept_ = np.eye(len(self._seen)), np.zeros(len(self._seen))
+
+    def _embed_images(self, rows: Array) -> Array:
+        xp = compat.array_namespace(rows)
+        cache, shares = move_like(self.cache_, rows), move_like(self.shares_, rows)
+        # While a file of ONNX is written, the number of rows is not known.
+        n_rows = rows.shape[0]
+        parts = [slice(None)]
+        if n_rows is not None:
+            parts = row_blocks(n_rows, 24 * cache.shape[0], block_budget(rows))
+        found = [
+            xp.exp(-self.beta * (1.0 - rows[part, :] @ xp.matrix_transpose(cache))) @ shares
+            for part in parts
+        ]
+        return xp.concat(found, axis=0)
