@@ -588,7 +588,25 @@ def _rejection_message(estimator: Any) -> str:
 
 
 def fitted_as_zero_shot(model: Any) -> Any:
-    """A fitted model as a zero-shot estimator: a fitted pipeline becomes a ZeroShotPipeline."""
+    """A fitted model as a zero-shot estimator: a fitted pipeline becomes a ZeroShotPipeline.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted zero-shot estimator, or a fitted pipeline of scikit-learn that ends with one.
+
+    Returns
+    -------
+    zero-shot estimator
+        The model itself, or a pipeline of the same fitted steps.
+
+    Raises
+    ------
+    TypeError
+        It is no zero-shot estimator.
+    sklearn.exceptions.NotFittedError
+        It is not fitted.
+    """
     if isinstance(model, Pipeline) and not isinstance(model, ZeroShotPipeline):
         # Unlike ours, a pipeline of scikit-learn predicts what its last step does.
         if said := _rejection_message(model.steps[-1][1]):

@@ -313,9 +313,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         state = self._frozen()
         scorer = state._checked_scorer()
         if is_streamed(X):
-            samples = stream_samples(self._check_stream(X), y, sample_weight)
-            counts: HitCounts = samples.reduce(count_block, (state, 1, classes))
-            self._check_true_labels(counts.classes, scorer, classes)
+            counts = self.count_hits(X, y, classes=classes, sample_weight=sample_weight)
             if classes is None:
                 self._warn_of_generalized(counts.classes)
             return counts.per_class_accuracy()
@@ -328,6 +326,50 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             self._warn_of_generalized(to_numpy(y))
         predicted = state.predict(X, classes=classes)
         return float(per_class_accuracy(to_numpy(y), predicted, sample_weight=sample_weight))
+
+    def count_hits(
+        self, X: Any, y: Any, *, k: int = 1, classes: Any = None, sample_weight: Any = None
+    ) -> HitCounts:
+        """Count at which rank the label of each sample is predicted.
+
+        Counts of several parts of the samples add up. A model that rejects samples, such as
+        :class:`~zslearn.calibration.NoneOfThese`, has that as its first guess.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,) or None
+            True labels; None takes those of a FeatureBlocks.
+        k : int, default=1
+            How many ranks.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts.
+
+        Returns
+        -------
+        HitCounts
+            By class and rank.
+
+        Examples
+        --------
+        >>> from zslearn.baselines import ESZSL
+        >>> from zslearn.datasets import make_zero_shot
+        >>> data = make_zero_shot(random_state=0)
+        >>> model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
+        >>> hits = model.count_hits(data.X_test_seen, data.y_test_seen, k=2)
+        >>> round(hits.flat_hit_at_k(1), 2), round(hits.flat_hit_at_k(2), 2)
+        (0.98, 1.0)
+        """
+        state = self._snapshot()
+        if is_streamed(X):
+            samples = stream_samples(self._check_stream(X), y, sample_weight)
+            counts = samples.reduce(count_block, (state, k, classes))
+        else:
+            weights = None if sample_weight is None else to_numpy(sample_weight)
+            counts = count_block(0, X, to_numpy(y), weights, (state, k, classes))
+        if counts is None:
+            raise ValueError("There are no samples to count: X has no rows.")
+        self._check_true_labels(counts.classes, state._checked_scorer(), classes)
+        return counts
 
     def fit_grid(
         self,

@@ -20,11 +20,12 @@ from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -878,6 +879,25 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         _log_choice(self, chosen - start)
         if not isinstance(self.grid, str):
             _warn_of_edges(self.best_params_, self.edges_)
+
+    def refit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Fit the chosen setting on other samples, such as training images with a few more.
+
+        Parameters
+        ----------
+        X, y, signatures
+            As of `fit`.
+
+        Returns
+        -------
+        ZeroShotSearchCV
+            Another search with the same choices; factor and temperature of the folds are brought to
+            the scale of the scores of the new model.
+        """
+        other = self._copy()
+        other.estimator_ = clone(self.estimator_).fit(X, y, signatures=signatures)
+        other._calibrate(X)
+        return other._settled()
 
     def _calibrate(self, X: Any) -> None:
         """Factor and temperature of the folds, brought to the scale of the final scores."""
