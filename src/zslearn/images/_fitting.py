@@ -20,11 +20,7 @@ from zslearn._utils._messages import (
     warn_user,
 )
 from zslearn.base import ZeroShotMetaClassifier
-from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline
 from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
-from zslearn.calibration._none_of_these import NoneOfThese
-from zslearn.calibration._ranks import RankPredictor
-from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.images._samples import Samples, refuse_undescribed
 from zslearn.model_selection import (
     LEADING_METHODS,
