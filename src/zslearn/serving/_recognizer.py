@@ -47,7 +47,7 @@ from zslearn._utils._messages import (
     no_user_warnings,
     plain,
 )
-from zslearn.base._predictor import WrapsAnother
+from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._thresholds import HeldOutCalibration
 from zslearn.calibration._unlabelled import Adapted
@@ -370,7 +370,7 @@ class AddedFile:
 def estimators_of(model: Any) -> list[Any]:
     """A model and what is inside it; the method is the last."""
     found = [model]
-    while isinstance(found[-1], WrapsAnother):
+    while isinstance(found[-1], ZeroShotMetaClassifier):
         found.append(found[-1]._inner)
     return found
 
