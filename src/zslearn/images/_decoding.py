@@ -66,17 +66,9 @@ class ImageList:
         return len(self.files)
 
     def with_boxes(self, path: str | os.PathLike[str]) -> ImageList:
-        """The same images with bounding boxes from a table.
+        """The same images with bounding boxes from a table, one for each image.
 
-        Parameters
-        ----------
-        path : path
-            A file ``.csv`` with the columns path (written as in `names`), x, y, width and height.
-
-        Returns
-        -------
-        ImageList
-            With `boxes`; a ValueError names images without a valid one.
+        The file ``.csv`` has the columns path (written as in `names`), x, y, width and height.
         """
         found = _read_boxes(Path(path))
         if missing := [name for name in self.names if name not in found]:
@@ -89,7 +81,7 @@ class ImageList:
 
 
 def list_images(images: Any, labels: Any = None) -> ImageList:
-    """List the images of a folder or a table.
+    """List the images of a folder or a table, sorted by class and name; none is opened yet.
 
     Parameters
     ----------
@@ -102,26 +94,7 @@ def list_images(images: Any, labels: Any = None) -> ImageList:
     Returns
     -------
     ImageList
-        Images of a folder are sorted by class and name. Files are not opened yet.
-
-    Raises
-    ------
-    ValueError
-        There are no images, an image is listed twice, or only some have a label.
-    OSError
-        The folder or the table cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from zslearn.images import list_images
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
-    ...         Path(folder, name).parent.mkdir(exist_ok=True)
-    ...         _ = Path(folder, name).write_bytes(b"")
-    ...     list_images(folder).labels.tolist()
-    ['cat', 'cat', 'dog']
+        A ValueError where there are no images, one is listed twice, or only some have a label.
     """
     if isinstance(images, ImageList):
         return images
@@ -276,8 +249,7 @@ def read_image(
     Raises
     ------
     UnreadableImageError
-        The file cannot be read, is of another kind, damaged, too large or in too many parts, or
-        the box lies outside of the image.
+        The message gives the reason.
 
     See Also
     --------
@@ -404,18 +376,7 @@ _KEPT = {"JPEG": 2, "JPEG2000": 6, "MPO": 2, "TIFF": 2, "WEBP": 4}
 
 
 def decoding_bytes(image: Image) -> int:
-    """The memory that :func:`decode_image` takes at most, in bytes.
-
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        From :func:`open_image`.
-
-    Returns
-    -------
-    int
-        An upper bound.
-    """
+    """An upper bound of the bytes that :func:`decode_image` takes for an opened image."""
     # Pillow takes up to four bytes per pixel, once as in the file and once upright or in RGB.
     each = 8 + len(image.getbands()) * _KEPT.get(image.format or "", 0)
     return image.width * image.height * each
@@ -423,20 +384,7 @@ def decoding_bytes(image: Image) -> int:
 
 @_one_error()
 def decode_image(image: Image, box: Box | None = None) -> Image:
-    """Decode an image: upright, in RGB, and cut to a box.
-
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        From :func:`open_image`.
-    box : (float, float, float, float), optional
-        See :func:`read_image`.
-
-    Returns
-    -------
-    PIL.Image.Image
-        In mode "RGB".
-    """
+    """Decode an opened image: upright, in RGB, and cut to a box, as :func:`read_image` says."""
     from PIL import Image, ImageOps
 
     image.load()
