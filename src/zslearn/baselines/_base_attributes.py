@@ -35,7 +35,7 @@ from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params_except
 from zslearn.baselines._base_probabilities import linear_scores
-from zslearn.signatures._binary import (
+from zslearn.signatures._attributes import (
     BinaryKind,
     binary_kind,
     mean_levels,

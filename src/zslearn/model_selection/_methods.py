@@ -46,7 +46,7 @@ from zslearn.networks._cada_vae import CADAVAE
 from zslearn.networks._class_norm import ClassNorm
 from zslearn.networks._gcnz import GCNZ
 from zslearn.networks._generation import GaussianGenerator, GeneratedFeatures
-from zslearn.signatures._binary import binary_kind, refuse_mixed_signatures
+from zslearn.signatures._attributes import binary_kind, refuse_mixed_signatures
 from zslearn.signatures._views import MultiSignatures
 from zslearn.synthesis._exem import EXEM
 from zslearn.synthesis._gaussian import GaussianEXEM
