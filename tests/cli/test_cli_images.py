@@ -244,7 +244,7 @@ def test_classes_of_two_commands_are_not_lost(model, capsys, monkeypatch):
 
     monkeypatch.setattr(_fitting, "save", meanwhile)
     assert main(["add-class", "m.zsl", "grey.csv"]) == 0
-    assert f"m.zsl is in use by process {os.getpid()};" in capsys.readouterr().err
+    assert "m.zsl is in use by another process;" in capsys.readouterr().err
     assert main(["add-class", "m.zsl", "brown.csv"]) == 0
     assert {"grey", "brown"} <= set(read_model(model).model.unseen_classes_.tolist())
     assert main(["add-class", "nowhere/m.zsl", "grey.csv"]) == 1

@@ -21,7 +21,8 @@ from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, is_foreign, is_symbolic, move_like, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import fingerprint, saved_part
+from zslearn._utils._files import saved_part
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._predictor import WrapsAnother, ZeroShotPredictor

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from sklearn.base import clone
 
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 
 if TYPE_CHECKING:
     from zslearn.base._classifier import ZeroShotClassifier

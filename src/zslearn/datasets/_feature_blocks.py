@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import Block, RowsInBlocks, block_length, read_ahead
-from zslearn._utils._files import fingerprint, regular_size
+from zslearn._utils._files import regular_size
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, reading

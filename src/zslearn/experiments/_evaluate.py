@@ -23,7 +23,8 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._blocks import Block, RowsInBlocks
-from zslearn._utils._files import Checkpoint, fingerprint, locked, replacing, source_digest
+from zslearn._utils._files import Checkpoint, locked, replacing
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import progress_bar
 from zslearn.base._pipeline import fitted_as_zero_shot

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import unit_rows
-from zslearn._utils._files import fingerprint, source_digest
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._folds import ClassKFold
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._progress import Say

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from zslearn._utils._array import Floats, unit_rows
-from zslearn._utils._files import fingerprint, source_digest
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import did_you_mean
 from zslearn._utils._progress import Say
 from zslearn.baselines._eszsl import ESZSL

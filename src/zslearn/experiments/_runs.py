@@ -28,7 +28,8 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
-from zslearn._utils._files import fingerprint, refuse_unwritable, source_digest
+from zslearn._utils._files import refuse_unwritable
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import each_warning_once, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
 from zslearn._utils._progress import Say, progress_bar

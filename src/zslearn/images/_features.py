@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._files import fingerprint, refuse_unwritable, regular_size, replacing
+from zslearn._utils._files import refuse_unwritable, regular_size, replacing
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say, progress_bar

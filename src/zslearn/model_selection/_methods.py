@@ -112,7 +112,7 @@ class Method:
         Returns
         -------
         list
-            For :func:`~zslearn._utils._files.fingerprint`.
+            For :func:`~zslearn._utils._fit_cache.fingerprint`.
         """
         estimator = self.make()
         inner = getattr(estimator, "estimator", None)

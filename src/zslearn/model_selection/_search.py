@@ -34,13 +34,8 @@ from sklearn.utils.validation import _is_arraylike
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import (
-    Checkpoint,
-    DamagedFileError,
-    FitCache,
-    fingerprint,
-    source_digest,
-)
+from zslearn._utils._files import Checkpoint, DamagedFileError
+from zslearn._utils._fit_cache import FitCache, fingerprint, source_digest
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar

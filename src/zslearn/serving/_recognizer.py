@@ -33,12 +33,12 @@ from zslearn._utils._array import Floats
 from zslearn._utils._files import (
     MAX_BYTES,
     DamagedFileError,
-    fingerprint,
     locked,
     read_checked_json,
     remove_stale,
     write_checked_json,
 )
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import (
     composed,
     did_you_mean,

@@ -25,7 +25,8 @@ from sklearn.utils import check_random_state
 
 from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
-from zslearn._utils._files import cached_results, caches_fits, saved_part
+from zslearn._utils._files import saved_part
+from zslearn._utils._fit_cache import cached_results, caches_fits
 from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saves

@@ -39,7 +39,7 @@ from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._columns import some_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import cached_results, caches_fits
+from zslearn._utils._fit_cache import cached_results, caches_fits
 from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
-from zslearn._utils._files import fingerprint, source_digest
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets import ZeroShotDataset

@@ -31,7 +31,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from zslearn._utils._array import Floats, to_numpy, unit_rows
-from zslearn._utils._files import FitCache
+from zslearn._utils._fit_cache import FitCache
 from zslearn._utils._folds import ClassKFold
 from zslearn.base._class_statistics import class_means
 from zslearn.baselines._gda import GDA
