@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -390,7 +390,7 @@ class ZeroShotDataset:
         only = f"{self.split}, only {name}"
         return self._changed(split=only, splits={only: part}, signatures=signatures)
 
-    def with_features(self, X: ArrayLike | Array, features: str) -> ZeroShotDataset:
+    def with_features(self, X: Any, features: str) -> ZeroShotDataset:
         """Return the same samples with other features, such as their principal components.
 
         Parameters
@@ -412,17 +412,7 @@ class ZeroShotDataset:
         >>> data.with_features(data.X[:, :5], "the first five").X_train.shape[1]
         5
         """
-        return ZeroShotDataset(
-            X,
-            self.y,
-            self.signatures,
-            self.splits,
-            self.split,
-            self.name,
-            features,
-            images=self.images,
-            semantic=self.semantic,
-        )
+        return replace(self, X=X, features=features, feature_names=None)
 
     def features_from(self, table: Any) -> NDArray[Any]:
         """Take the features of further samples from a table, by the names of its columns.
