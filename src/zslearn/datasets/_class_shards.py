@@ -111,7 +111,7 @@ class _ParquetStore(_NpyFiles):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = open_parquet(path, Budget(path))
+        self._file = open_parquet(path)
         columns = list(self._file.schema_arrow.names)
         labels = [name for name in _LABEL_COLUMNS if name in columns]
         if len(labels) != 1:
