@@ -60,9 +60,8 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 
 # A scatter that is a smaller share of the sum of squares is rounding.
 _ROUNDING = 1e-12

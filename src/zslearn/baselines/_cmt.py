@@ -66,9 +66,8 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params, group_by_path
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params, group_by_path
 from zslearn.signatures._kernels import squared_distances
 
 # The hidden units of all samples are held between the two passes of an evaluation, up to so many

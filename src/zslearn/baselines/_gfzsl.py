@@ -15,7 +15,6 @@ classes, which is linear in :math:`(z^2, z, 1)`.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from numbers import Integral, Real
@@ -35,10 +34,8 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means, class_squares
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
-from zslearn.base._weights import AcceptsSampleWeight
 
 # A predicted variance stays within these bounds, in units of the pooled variance: a polynomial
 # kernel may extrapolate a log variance to any number.
@@ -284,8 +281,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         GFZSL
             An adapted copy; this model stays as it is.
         """
-        check_is_fitted(self, "class_scorer_")
-        X, state = self._check_features(X), self._snapshot()
+        check_is_fitted(self)
+        X, state = self._check_features(X), self._frozen()
         scorer = state.class_scorer_
         chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
         table: Any = state.signature_table_.normalized(self.signature_scale_, keep_views=False)
@@ -299,18 +296,18 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
                 embedded = np.asarray(to_numpy(scorer.embedding(X[rows, :])), dtype=np.float64)
                 sums += softmax(embedded @ logits.T, 1.0).T @ embedded
             moved = self._maximize(sums, *first)
-        adapted = copy.copy(state)
+        adapted = state._copy()
         adapted.adapted_classes_ = scorer.labels[chosen]
         adapted.adapted_means_, adapted.adapted_variances_, _ = moved
         adapted._describe(state.signature_table_)
-        return adapted
+        return adapted._settled()
 
-    def _forget(self, labels: NDArray[Any]) -> bool:
+    def _remove(self, labels: NDArray[Any], kept_rows: NDArray[np.intp]) -> None:
         if hasattr(self, "adapted_classes_"):
             kept = ~is_among(self.adapted_classes_, labels)
             for name in ("adapted_classes_", "adapted_means_", "adapted_variances_"):
                 setattr(self, name, getattr(self, name)[kept])
-        return False
+        super()._remove(labels, kept_rows)
 
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats

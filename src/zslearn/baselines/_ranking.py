@@ -31,9 +31,8 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._processes import one_blas_thread
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params, group_by_path
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params, group_by_path
 
 #: An array of NumPy in any floating dtype: descents run in that of their rows.
 AnyFloats = NDArray[np.floating[Any]]

@@ -57,9 +57,8 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 
 # Rows that are worked on at a time, by one thread, and added up in float32: with more of them the
 # sum would lose digits.

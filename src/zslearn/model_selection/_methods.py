@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -32,14 +32,18 @@ from zslearn.baselines import (
     TipAdapter,
 )
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._tuning import (
     Tune,
+    TuningOptions,
+    tune_adapting,
     tune_at_once,
     tune_generator,
     tune_in_two_steps,
     tune_on_exemplars,
     tune_on_means,
     tune_whitened,
+    tune_with_views,
     tune_without,
 )
 from zslearn.networks import (
@@ -112,6 +116,41 @@ class Method:
             if (last := name.rpartition("__")[-1]) in values
         }
         return estimator.set_params(**given)
+
+    def search(
+        self,
+        data: Any,
+        options: TuningOptions,
+        estimator: Any = None,
+        *,
+        weights: Sequence[tuple[float, ...]] | None = None,
+    ) -> ZeroShotSearchCV:
+        """Tune the method on the training part of a data set.
+
+        Where folds give unlabelled images, their weight is tuned too; where classes have several
+        kinds of signatures, the weights of these.
+
+        Parameters
+        ----------
+        data : ZeroShotDataset
+            Or an object with its `X_train`, `y_train`, `signatures` and `with_signatures`.
+        options : TuningOptions
+            What is searched, in which folds.
+        estimator : zero-shot estimator, optional
+            What is tuned; by default what `make` gives.
+        weights : sequence of tuple, optional
+            Weights of several kinds of signatures to try; by default those of a lattice.
+
+        Returns
+        -------
+        ZeroShotSearchCV
+            Fitted.
+        """
+        tune = self.tune
+        if getattr(options.cv, "unlabelled", None) is not None:
+            tune = partial(tune_adapting, tune)
+        estimator = self.make() if estimator is None else estimator
+        return tune_with_views(tune, estimator, data, options, weights)
 
     def definition(self) -> list[Any]:
         """What a result depends on: the hyper-parameters and grids, those of an inner method too.
