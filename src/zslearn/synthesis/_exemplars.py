@@ -31,8 +31,8 @@ from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_squares
+from zslearn.base._classifier import group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._views import Signatures, side_by_side
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP

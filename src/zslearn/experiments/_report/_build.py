@@ -58,8 +58,7 @@ from zslearn.experiments._summary import (
     compare_runs,
     summary_metrics,
 )
-from zslearn.model_selection import METHODS
-from zslearn.model_selection._plot import read_landscape
+from zslearn.model_selection import METHODS, read_landscape
 
 Record = Mapping[str, Any]
 Part = dict[str, Any]

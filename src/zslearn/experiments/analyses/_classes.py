@@ -33,7 +33,7 @@ from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._jobs import Job, JobRunner, numbers_frame, write_variant
 from zslearn.experiments.analyses._records import RecordSource, kind_order, of_one_protocol
 from zslearn.metrics import ClassDistanceDisplay, UnseenConfusionDisplay
-from zslearn.synthesis._exem import ideal_signatures
+from zslearn.synthesis import ideal_signatures
 
 #: Groups of classes where there are no hops, the nearest first.
 THIRDS = ("near third", "middle third", "far third")

@@ -27,9 +27,14 @@ from zslearn.experiments._evaluate import conventional_metrics
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import is_finished, read_record, slug, write_computed
 from zslearn.experiments._runs import data_origin, split_slug
-from zslearn.model_selection import GRIDS, METHODS, Method, TuningOptions, find_method
-from zslearn.model_selection._search import ZeroShotSearchCV
-from zslearn.model_selection._tuning import tune_with_views
+from zslearn.model_selection import (
+    GRIDS,
+    METHODS,
+    Method,
+    TuningOptions,
+    ZeroShotSearchCV,
+    find_method,
+)
 
 
 def write_value(value: Any) -> str:
@@ -183,7 +188,7 @@ class JobRunner:
                 also=also or {},
             )
             estimator = self.protocol.make(found, seed).set_params(**fixed)
-            self._searches[key] = tune_with_views(found.tune, estimator, data, options)
+            self._searches[key] = found.search(data, options, estimator)
         return self._searches[key]
 
     def refit(self, search: ZeroShotSearchCV, data: ZeroShotDataset, **parameters: Any) -> Any:
