@@ -119,10 +119,8 @@ def _run_hierarchy(arguments: argparse.Namespace) -> int:
                 f"{plain(arguments.pairs)}: every node is the parent of another, so that the "
                 "hierarchy goes in a circle; mend it, or name the classes by --classes."
             )
-    width = arguments.components
-    return _write(
-        hierarchy_signatures(hierarchy, labels, n_components=width, progress=True), arguments
-    )
+    options = {"n_components": arguments.components, "n_landmarks": arguments.landmarks}
+    return _write(hierarchy_signatures(hierarchy, labels, progress=True, **options), arguments)
 
 
 def _run_taxonomy(arguments: argparse.Namespace) -> int:
@@ -229,6 +227,7 @@ OPTIONS = {
             *_NOUNS,
             ("--classes", "FILE", None, "with pairs: one class per line (default: the leaves)"),
             ("--components", int, None, "width of the vectors (default: 500, or fewer)"),
+            ("--landmarks", int, None, "classes to scale by (default: all to 3,000, else 2,000)"),
         ),
         "taxonomy": (
             _run_taxonomy,
