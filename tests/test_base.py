@@ -1294,19 +1294,3 @@ def test_labels_in_lists_of_any_scalars(labels):
     X = np.random.default_rng(0).standard_normal((20, 3))
     model = ESZSL().fit(X, labels * 10, signatures={"cat": [1.0, 0.5], "dog": [0.2, 1.0]})
     assert model.classes_.tolist() == ["cat", "dog"]
-
-
-def test_odds_that_depend_on_the_classes_do_so_after_set_params(problem):
-    """What was learned decides whether classes are described alone, not what is set since."""
-    late = problem.unseen_classes[:1]
-    model = GaussianEXEM(unseen_odds="balanced").fit(
-        problem.X_train, problem.y_train, signatures=problem.signatures.drop(index=late)
-    )
-    model.set_params(unseen_odds=1.0).add_classes(problem.signatures.loc[late])
-    whole = model.describing(model.signature_table_)
-    np.testing.assert_allclose(
-        model.decision_function(problem.X_test_unseen),
-        whole.decision_function(problem.X_test_unseen),
-        rtol=0,
-        atol=1e-12,
-    )
