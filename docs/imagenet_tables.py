@@ -18,9 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from zslearn.experiments import read_records
-from zslearn.experiments._last_layers import KINDS as TRACK_KINDS
-from zslearn.experiments._last_layers import TRACK_METHODS
+from zslearn.experiments import TRACK_METHODS, TRACK_SIGNATURES, read_records
 
 OUT = Path(__file__).parent / "results"
 HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"
@@ -68,10 +66,14 @@ def track(folder: Path, suffix: str = "") -> None:
     """Methods by kinds of signatures, and what combining gains, of one network."""
     hits = Hits(folder)
     rows = [[BASELINE, "–", "–", hits.cell(BASELINE, "hie"), "–", "–"]]
-    methods = [m for m in TRACK_METHODS if any(len(hits.of(m, kind, 1)) for kind in TRACK_KINDS)]
-    rows += [[method, *(hits.cell(method, kind) for kind in TRACK_KINDS)] for method in methods]
-    write(f"track{suffix}", ["hit@1 / hit@5", *TRACK_KINDS], rows)
-    combined = {kind: parts for kind, parts in TRACK_KINDS.items() if len(parts) > 1}
+    methods = [
+        m for m in TRACK_METHODS if any(len(hits.of(m, kind, 1)) for kind in TRACK_SIGNATURES)
+    ]
+    rows += [
+        [method, *(hits.cell(method, kind) for kind in TRACK_SIGNATURES)] for method in methods
+    ]
+    write(f"track{suffix}", ["hit@1 / hit@5", *TRACK_SIGNATURES], rows)
+    combined = {kind: parts for kind, parts in TRACK_SIGNATURES.items() if len(parts) > 1}
     gains = [
         [method, *(gain(hits, method, kind, k) for kind in combined for k in (1, 5))]
         for method in methods
@@ -84,7 +86,7 @@ def track(folder: Path, suffix: str = "") -> None:
 
 def gain(hits: Hits, method: str, kind: str, k: int) -> str:
     """What a combined kind has over the best of its parts, split by split."""
-    single = pd.DataFrame({part: hits.of(method, part, k) for part in TRACK_KINDS[kind]})
+    single = pd.DataFrame({part: hits.of(method, part, k) for part in TRACK_SIGNATURES[kind]})
     if not len(single) or single.isna().any(axis=None):
         return "–"
     # The part that is best on average, not on each split.
@@ -106,9 +108,11 @@ def losses(folder: Path) -> None:
             found.setdefault((record["method"], record["semantic"]), []).append(ends)
     rows = []
     for method in GRAPH_METHODS:
-        ends = [np.array(found.get((method, kind), [(np.nan, np.nan)])) for kind in TRACK_KINDS]
+        ends = [
+            np.array(found.get((method, kind), [(np.nan, np.nan)])) for kind in TRACK_SIGNATURES
+        ]
         rows.append([method, *(f"{e[:, 0].mean():.2f} → {e[:, 1].mean():.3f}" for e in ends)])
-    write("losses", ["loss", *TRACK_KINDS], rows)
+    write("losses", ["loss", *TRACK_SIGNATURES], rows)
 
 
 def whole(folder: Path) -> None:

@@ -29,7 +29,7 @@ from zslearn.experiments import (
     run_benchmark,
     summarize_runs,
 )
-from zslearn.experiments._records import checked_edges, failed_runs, whole_records
+from zslearn.experiments._records import checked_edges, read_failures, whole_records
 from zslearn.model_selection import (
     METHODS,
     ClassKFold,
@@ -38,6 +38,7 @@ from zslearn.model_selection import (
     TuningOptions,
     best_of,
     default_methods,
+    find_method,
     named_grid,
 )
 from zslearn.model_selection._tuning import (
@@ -193,7 +194,7 @@ def test_methods_that_need_binary_attributes_are_refused_first(tiny, tmp_path):
         "HAT, zsl: failed",
         "ESZSL, zsl: tuning",
     ]
-    failed = failed_runs(whole_records(paths))
+    failed = read_failures(paths)
     assert failed["reason"].str.contains("make them so with zslearn.signatures").all()
     # What is refused is what fitting refuses.
     with pytest.raises(ValueError, match="needs all of them binary"):
@@ -232,13 +233,12 @@ def test_folds_of_a_protocol(tiny):
         Protocol(" ")
 
 
-def test_a_protocol_prepares_inner_methods_too():
-    estimator = EXEM(estimator=SynC(loss="cs"))
-    Protocol("mine", signature_scale="all").prepare(estimator, 7)
+def test_a_protocol_sets_inner_methods_too():
+    estimator = Protocol("mine", signature_scale="all").make(find_method("EXEM (SynC cs)"), 7)
     assert (estimator.signature_scale, estimator.estimator.signature_scale) == ("all", "all")
     assert (estimator.random_state, estimator.estimator.random_state) == (7, 7)
-    kept = Protocol("mine").prepare(ALE(signature_scale=2.0), 7)
-    assert kept.signature_scale == 2.0
+    scaled = Method("ALE", lambda: ALE(signature_scale=2.0))
+    assert Protocol("mine").make(scaled, 7).signature_scale == 2.0
 
 
 def test_the_papers_grids():

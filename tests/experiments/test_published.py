@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from zslearn.datasets import make_zero_shot
+from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._published import (
     KEYS,
     TABLES,
@@ -23,9 +24,10 @@ from zslearn.experiments._published import (
 )
 from zslearn.experiments._ranks import (
     critical_difference,
+    draw_critical_difference,
+    picture_size,
     ranges_within,
     rank_methods,
-    save_critical_difference,
 )
 
 # Table → how many numbers it prints (± counts), their sum, and that weighted by place (1, 2, …),
@@ -358,10 +360,12 @@ def test_methods_that_do_not_differ():
 def test_pictures_of_ranks(tmp_path, n_methods):
     pytest.importorskip("matplotlib")
     ranking = rank_methods(_small("zsl").iloc[:n_methods].rename(index={"ALE": "a_$b"}))
-    save_critical_difference(ranking.mean_ranks, 2.5, tmp_path / "ranks.svg", title="x")
+    figure = new_figure(figsize=picture_size(ranking.mean_ranks, 2.5))
+    draw_critical_difference(figure.subplots(), ranking.mean_ranks, 2.5)
+    save_figure(figure, tmp_path / "ranks.svg")
     drawn = (tmp_path / "ranks.svg").read_text(encoding="utf-8")
     for part in ("critical difference 2.50", *ranking.mean_ranks.index):
         assert f"<!-- {part}" in drawn or f"{part} -->" in drawn
     assert [path.name for path in tmp_path.iterdir()] == ["ranks.svg"]
     with pytest.raises(ValueError, match="finite"):
-        save_critical_difference(ranking.mean_ranks, np.nan, tmp_path / "none.svg")
+        draw_critical_difference(figure.subplots(), ranking.mean_ranks, np.nan)

@@ -17,7 +17,7 @@ from zslearn.datasets import make_zero_shot
 from zslearn.experiments import read_records, run_benchmark, write_record, write_report
 from zslearn.experiments._examples import png_bytes, read_examples, save_examples, thumbnail
 from zslearn.experiments._names import _COLORS, _FURTHER, method_style
-from zslearn.experiments._records import failed_runs, whole_records
+from zslearn.experiments._records import read_failures, whole_records
 from zslearn.experiments._report._build import build_report, curve_of, landscape_of, shown_names
 from zslearn.metrics import generalized_accuracy
 
@@ -325,7 +325,7 @@ def test_failed_runs_are_named(tmp_path):
     assert [run["failed"] for run in found["runs"]] == ["ValueError: no <b>luck</b>", ""]
     assert ["Runs", "2, 1 failed"] in found["facts"]
     (tmp_path / "good.json").unlink()
-    assert len(failed_runs(whole_records(tmp_path))) == 1
+    assert len(read_failures(tmp_path)) == 1
     with pytest.raises(ValueError, match=f"{NOTHING}.*all 1 runs failed"):
         write_report(tmp_path, tmp_path / "other.html")
     assert not (tmp_path / "other.html").exists()

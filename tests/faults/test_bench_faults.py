@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zslearn.experiments import read_records
-from zslearn.experiments._records import failed_runs, whole_records
+from zslearn.experiments import read_failures, read_records
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="signals and limits of POSIX"),
@@ -54,7 +53,7 @@ def whole(start, kept, tmp_path_factory):
         if str(methods) not in kept:
             folder = tmp_path_factory.mktemp("whole")
             assert start("bench", folder, methods, 0).result() == "done"
-            assert failed_runs(whole_records(folder)).empty
+            assert read_failures(folder).empty
             kept[str(methods)] = contents(folder)
         return kept[str(methods)]
 
@@ -97,7 +96,7 @@ def test_no_space(start, whole, tmp_path, size):
     text = start("bench", tmp_path, ["ESZSL"], 0, file_size=size).result()
     if text != "done":
         assert text.startswith(f"OSError: [Errno 27] File too large: '{tmp_path}/")
-    reasons = failed_runs(whole_records(tmp_path))["reason"]
+    reasons = read_failures(tmp_path)["reason"]
     assert reasons.str.contains(f"File too large: '{tmp_path}").all()
     sound = {n: r for n, r in contents(tmp_path).items() if "failed" not in r}
     assert sound.items() <= expected.items()
@@ -148,7 +147,7 @@ def test_a_folder_that_vanishes(start, whole, tmp_path):
         if folder.exists():
             folder.rename(tmp_path / f"away-{number}")
     assert job.result() == "done"
-    assert failed_runs(whole_records(folder)).empty
+    assert read_failures(folder).empty
     assert contents(folder).items() <= expected.items()
     assert start("bench", folder, METHODS, 0).result() == "done"
     assert contents(folder) == expected

@@ -18,8 +18,13 @@ from sklearn.base import clone
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import read_records, run_benchmark, summarize_runs, write_record
-from zslearn.experiments._records import failed_runs, whole_records
+from zslearn.experiments import (
+    read_failures,
+    read_records,
+    run_benchmark,
+    summarize_runs,
+    write_record,
+)
 from zslearn.model_selection import ZeroShotSearchCV
 
 # What differs from run to run of the same thing.
@@ -134,7 +139,7 @@ def read_all(folder):
     """What the readers say, and of which files they warn."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        records, failed = read_records(folder), failed_runs(whole_records(folder))
+        records, failed = read_records(folder), read_failures(folder)
     assert all(warning.category is InputWarning for warning in caught)
     return records, failed, [str(warning.message) for warning in caught]
 

@@ -779,3 +779,26 @@ def test_other_methods_name_the_classes_that_lack_a_view(many_classes, uneven):
     for method in (EXEM(), ESZSL(), SynC()):
         with pytest.raises(ValueError, match=rf"{type(method).__name__}.*{label}.*GaussianEXEM"):
             method.fit(data.X_train, data.y_train, signatures=uneven)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, CalibratedStacking])
+def test_examples_are_taken_back(many_classes, wrap):
+    data = many_classes
+    model = wrap(GaussianEXEM())
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    X = np.concatenate([data.X_test_unseen, data.X_test_seen])
+    y = np.concatenate([data.y_test_unseen, data.y_test_seen])
+    rows = np.random.default_rng(0).permutation(len(y))[:20]
+    first, others = rows[:6], rows[6:]
+    before = model.decision_function(X)
+    model.add_examples(X[others], y[others])
+    kept = model.decision_function(X)
+    model.add_examples(X[first], y[first]).remove_examples(X[first], y[first])
+    np.testing.assert_allclose(model.decision_function(X), kept, rtol=1e-9, atol=1e-9)
+    model.remove_examples(X[others], y[others])
+    np.testing.assert_allclose(model.decision_function(X), before, rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="Fewer samples of 'class"):
+        model.remove_examples(data.X_test_unseen[:1], data.y_test_unseen[:1])
+    model.add_examples(X[:1], ["by images alone"])
+    with pytest.raises(ValueError, match="known by nothing"):
+        model.remove_examples(X[:1], ["by images alone"])

@@ -28,19 +28,29 @@ from zslearn.cli._output import (
     say,
     values_of,
 )
-from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._signature_files import read_ranks
-from zslearn.experiments._demo import run_demo
-from zslearn.experiments._protocol import PROTOCOLS, SETTINGS
-from zslearn.experiments._ranks import save_critical_difference
-from zslearn.experiments._records import failed_runs, numbers_of, whole_records
-from zslearn.experiments._render import FORMATS, render, save_table_plot
-from zslearn.experiments._report._write import write_report
-from zslearn.experiments._runs import run_benchmark
-from zslearn.experiments._summary import compare_runs
-from zslearn.experiments._tables import LAYOUTS, ResultTable, build_table
-from zslearn.experiments.analyses._run import ANALYSES, run_analysis, summarize_analysis
-from zslearn.experiments.analyses._sync import SYNC_FORMS
+from zslearn.datasets import ZeroShotDataset, read_ranks
+from zslearn.experiments import (
+    FORMATS,
+    LAYOUTS,
+    PROTOCOLS,
+    SETTINGS,
+    build_table,
+    compare_runs,
+    read_failures,
+    read_records,
+    render,
+    run_benchmark,
+    run_demo,
+    save_ranks_plot,
+    save_table_plot,
+    write_report,
+)
+from zslearn.experiments.analyses import (
+    ANALYSES,
+    SYNC_FORMS,
+    run_analysis,
+    summarize_analysis,
+)
 from zslearn.model_selection import GRIDS, METHODS, default_methods
 from zslearn.model_selection._cluster import on_cluster
 
@@ -186,8 +196,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             command=_command(arguments),
             say=say,
         )
-    whole = whole_records(paths)
-    failed, records = failed_runs(whole), numbers_of(whole)
+    records, failed = read_records(paths), read_failures(paths)
     if not records.empty:
         _print_results(records, data)
     _print_line(
@@ -264,10 +273,10 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 def _run_table(arguments: argparse.Namespace) -> int:
     shown: Literal["all", "ours"] = "all" if arguments.all else "ours"
-    whole = whole_records(arguments.runs)
-    records = numbers_of(whole)
+    records = read_records(arguments.runs)
     if records.empty:
-        why = f"all {len(whole)} runs failed" if whole else "zslearn bench writes them"
+        failures = len(read_failures(arguments.runs))
+        why = f"all {failures} runs failed" if failures else "zslearn bench writes them"
         raise ValueError(f"There are no records in {arguments.runs}; {why}.")
     table = build_table(
         records,
@@ -279,7 +288,7 @@ def _run_table(arguments: argparse.Namespace) -> int:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(render(table, arguments.format, width=width))
     failures = 0
-    for path, draw in ((arguments.picture, _draw_ranks), (arguments.plot, save_table_plot)):
+    for path, draw in ((arguments.picture, save_ranks_plot), (arguments.plot, save_table_plot)):
         try:
             if path is not None:
                 draw(table, path)
@@ -289,17 +298,6 @@ def _run_table(arguments: argparse.Namespace) -> int:
             _print_line(f"error: {path}: {error}")
             failures = 1
     return failures
-
-
-def _draw_ranks(table: ResultTable, path: Path) -> None:
-    """Draw mean ranks of our methods with the critical difference."""
-    ours = [ranking for (_, side), ranking in table.rankings.items() if side == "ours"]
-    if not ours:
-        raise ValueError(
-            "There is nothing to rank: ranks need two methods with numbers on two data sets or "
-            "splits."
-        )
-    save_critical_difference(ours[0].mean_ranks, ours[0].critical_difference, path)
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:

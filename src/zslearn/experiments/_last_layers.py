@@ -22,17 +22,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from zslearn._utils._array import Floats, unit_rows
-from zslearn._utils._files import fingerprint, source_digest
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import did_you_mean
 from zslearn._utils._progress import Say
-from zslearn.baselines._eszsl import ESZSL
-from zslearn.datasets._imagenet_classes import imagenet_classes
-from zslearn.datasets._last_layers import load_glove, load_last_layer
+from zslearn.baselines import ESZSL
+from zslearn.datasets import imagenet_classes, load_glove, load_last_layer
 from zslearn.experiments._records import is_record, read_records, write_record
-from zslearn.model_selection._search import ZeroShotSearchCV
-from zslearn.model_selection._weighted_views import WeightedViews
-from zslearn.networks._adgpm import DGP, SGCN
-from zslearn.networks._gcnz import GCNZ
+from zslearn.model_selection import WeightedViews, ZeroShotSearchCV
+from zslearn.networks import DGP, GCNZ, SGCN
 from zslearn.signatures import (
     ClassGraph,
     MultiSignatures,
@@ -44,11 +41,10 @@ from zslearn.signatures import (
     imagenet_graph,
     word_signatures,
 )
-from zslearn.synthesis._exem import EXEM
-from zslearn.synthesis._sync import SynC
+from zslearn.synthesis import EXEM, SynC
 
 #: Kinds of signatures, and what they are combined of.
-KINDS: dict[str, tuple[str, ...]] = {
+TRACK_SIGNATURES: dict[str, tuple[str, ...]] = {
     "words": ("words",),
     "text": ("text",),
     "hie": ("hie",),
@@ -56,7 +52,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "words + text + hie": ("words", "text", "hie"),
 }
 #: The graph of graph methods: the classes with their ancestors, or ImageNet's own structure.
-GRAPHS = ("near", "whole")
+TRACK_GRAPHS = ("near", "whole")
 #: Width of the hierarchy's vectors.
 _HIE_WIDTH = 200
 
@@ -80,13 +76,16 @@ class LastLayerInputs:
 
     def of_kind(self, kind: str, *, nodes: bool = False) -> pd.DataFrame | MultiSignatures:
         """Signatures of a kind, alone or combined with equal weights."""
-        tables = [self.signatures[part] for part in KINDS[kind]]
+        tables = [self.signatures[part] for part in TRACK_SIGNATURES[kind]]
         labels = self.rows.index.tolist()
         if nodes:
             shared = set.intersection(*(set(table.index) for table in tables)) - set(labels)
             labels += [node for node in self.graph.nodes if node in shared]
-        views = {part: table.loc[labels] for part, table in zip(KINDS[kind], tables, strict=True)}
-        return MultiSignatures(views) if len(views) > 1 else views[KINDS[kind][0]]
+        views = {
+            part: table.loc[labels]
+            for part, table in zip(TRACK_SIGNATURES[kind], tables, strict=True)
+        }
+        return MultiSignatures(views) if len(views) > 1 else views[TRACK_SIGNATURES[kind][0]]
 
 
 def last_layer_inputs(
@@ -105,7 +104,7 @@ def last_layer_inputs(
     whole = graph == "whole"
     links = imagenet_graph(wordnet, imagenet_classes("21k")) if whole else tree
     described = links.nodes if whole else rows.index.tolist()
-    needed = dict.fromkeys(part for kind in kinds for part in KINDS[kind])
+    needed = dict.fromkeys(part for kind in kinds for part in TRACK_SIGNATURES[kind])
     options: dict[str, Any] = {"packages": packages, "fetch": fetch}
     tables = {part: _table_of(part, wordnet, described, options) for part in needed}
     names = {wnid: wordnet.names(wnid)[0] for wnid in rows.index}
@@ -114,9 +113,11 @@ def last_layer_inputs(
 
 def check_kinds(kinds: Sequence[str]) -> None:
     """Refuse kinds of signatures that are not known."""
-    unknown = [kind for kind in kinds if kind not in KINDS]
+    unknown = [kind for kind in kinds if kind not in TRACK_SIGNATURES]
     if unknown:
-        raise ValueError(f"There are no signatures {unknown[0]!r}; there are {', '.join(KINDS)}.")
+        raise ValueError(
+            f"There are no signatures {unknown[0]!r}; there are {', '.join(TRACK_SIGNATURES)}."
+        )
 
 
 def _table_of(
@@ -235,7 +236,7 @@ def _weights(n_views: int) -> list[tuple[float, ...]]:
 #: How graph methods are trained: for minutes on a CPU; as published; or with the published widths
 #: and rates, where the epochs and the weights of combined signatures are chosen like other
 #: hyper-parameters.
-RECIPES = ("short", "published", "tuned")
+TRACK_RECIPES = ("short", "published", "tuned")
 _EPOCHS = {"max_iter": [30, 100, 300]}
 #: Methods of the track.
 TRACK_METHODS: dict[str, TrackMethod] = {
@@ -363,14 +364,14 @@ def run_last_layers(
         raise ValueError(
             f"There is no method {name!r} here.{near} There are: {', '.join(TRACK_METHODS)}."
         )
-    kinds = list(KINDS) if kinds is None else list(kinds)
+    kinds = list(TRACK_SIGNATURES) if kinds is None else list(kinds)
     check_kinds(kinds)
     if not 2 <= n_held_out <= 990 or n_splits < 1:
         raise ValueError("n_held_out must be between 2 and 990, and n_splits at least 1.")
-    if recipe not in RECIPES or graph not in GRAPHS:
+    if recipe not in TRACK_RECIPES or graph not in TRACK_GRAPHS:
         raise ValueError(
-            f"recipe must be one of {RECIPES} and graph one of {GRAPHS}; got {recipe!r} and "
-            f"{graph!r}."
+            f"recipe must be one of {TRACK_RECIPES} and graph one of {TRACK_GRAPHS}; got "
+            f"{recipe!r} and {graph!r}."
         )
     if inputs is None:
         say("describing the classes")

@@ -16,10 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
-from zslearn.calibration._folds import USUAL_UNLABELLED_WEIGHT
-from zslearn.datasets._authors import load_authors_protocol
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset, load_authors_protocol
+from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, Method
 
 #: Conventional, and generalized.
 SETTINGS = ("zsl", "gzsl")
@@ -130,31 +128,26 @@ class Protocol:
             return ClassKFold(n_splits, **options)
         return GeneralizedClassKFold(n_splits, held_out=self.held_out, **options)
 
-    def prepare(self, estimator: Any, seed: int) -> Any:
-        """Give a method the seed and the scale of signatures; its inner method too.
+    def make(self, method: Method, seed: int) -> Any:
+        """Make a method with the seed and the scale of signatures, given to its inner method too.
 
         Parameters
         ----------
-        estimator : zero-shot estimator
-            Not fitted; it is changed.
+        method : Method
+            As :func:`~zslearn.model_selection.find_method` gives it.
         seed : int
-            What the method leaves to chance.
+            Seed of the method.
 
         Returns
         -------
-        estimator
-            The same.
+        zero-shot estimator
+            Not fitted.
         """
-        values: dict[str, Any] = {"random_state": seed}
-        # What is found for images without labels takes further fits.
-        values["unlabelled_weight"] = USUAL_UNLABELLED_WEIGHT if self.unlabelled is None else "cv"
-        if self.signature_scale is not None:
-            values["signature_scale"] = self.signature_scale
-        for name in list(estimator.get_params()):
-            last = name.rpartition("__")[-1]
-            if last in values:
-                estimator.set_params(**{name: values[last]})
-        return estimator
+        # Finding the weight of unlabelled images takes further fits, so that it is a constant where
+        # there are none.
+        weight = 0.1 if self.unlabelled is None else "cv"
+        scale = {} if self.signature_scale is None else {"signature_scale": self.signature_scale}
+        return method.new(random_state=seed, unlabelled_weight=weight, **scale)
 
     def definition(self, setting: str) -> list[Any]:
         """All that a result in a setting depends on, for a fingerprint."""

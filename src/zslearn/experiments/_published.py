@@ -9,7 +9,7 @@ from importlib import resources
 import pandas as pd
 
 from zslearn._utils._messages import name_some
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,18 @@ def published_value(table: str, **where: str) -> float:
 
 
 def dataset_table(data: ZeroShotDataset | None = None) -> pd.DataFrame:
-    """Table 1 of the paper, and below it the splits of a data set."""
+    """Table 1 of the paper, and below it the splits of a data set.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset, optional
+        The data set.
+
+    Returns
+    -------
+    DataFrame
+        One row per data set and split: numbers of images, splits, seen and unseen classes.
+    """
     names = {"n_images": "images", "n_splits": "splits", "n_seen": "seen", "n_unseen": "unseen"}
     paper = load_published("datasets").astype({"value": int})
     rows = {

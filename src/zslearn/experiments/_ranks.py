@@ -17,14 +17,12 @@ J. Demšar. Statistical comparisons of classifiers over multiple data sets. JMLR
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._names import method_style
 
 
@@ -133,18 +131,6 @@ def ranges_within(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]
     return runs
 
 
-def save_critical_difference(
-    ranks: pd.Series, difference: float, path: Path, *, title: str = ""
-) -> None:
-    """Draw mean ranks on a line, with bars that join methods which do not differ."""
-    figure = new_figure(figsize=picture_size(ranks, difference))
-    axes = figure.subplots()
-    draw_critical_difference(axes, ranks, difference)
-    if title:
-        axes.set_title(title, fontsize=11)
-    save_figure(figure, path)
-
-
 def picture_size(ranks: pd.Series, difference: float) -> tuple[float, float]:
     """Inches that the names need."""
     values = np.sort(_finite_ranks(ranks, difference))
@@ -160,7 +146,7 @@ def _finite_ranks(ranks: pd.Series, difference: float) -> np.ndarray:
 
 
 def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> None:
-    """Draw mean ranks on a line into axes; see :func:`save_critical_difference`."""
+    """Draw mean ranks on a line , with bars that join methods which do not differ."""
     ranks = ranks.sort_values(kind="stable")
     values = _finite_ranks(ranks, difference)
     runs = ranges_within(values, difference)

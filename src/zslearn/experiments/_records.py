@@ -20,13 +20,8 @@ from typing import Any
 
 import pandas as pd
 
-from zslearn._utils._files import (
-    DamagedFileError,
-    fingerprint,
-    read_checked_json,
-    source_digest,
-    write_checked_json,
-)
+from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._validation import is_share
 from zslearn._version import __version__
@@ -419,11 +414,23 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def failed_runs(records: Rows) -> pd.DataFrame:
-    """The runs that failed, of records that :func:`whole_records` read."""
+def read_failures(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
+    """Read which runs failed.
+
+    Parameters
+    ----------
+    folder : path or iterable of paths
+        As :func:`read_records` takes it.
+
+    Returns
+    -------
+    DataFrame
+        One row per failed run: its dataset, split, features, method, setting, protocol and seed;
+        the type, reason and traceback of the error; and the file.
+    """
     rows = [
         {**checked_origin(record), **record["failed"], "file": record["file"]}
-        for record in records
+        for record in whole_records(folder)
         if "failed" in record
     ]
     return pd.DataFrame(rows, columns=list(_FAILED_COLUMNS))

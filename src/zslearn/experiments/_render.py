@@ -15,6 +15,7 @@ import numpy as np
 
 from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._names import method_style, metric_label, same_features
+from zslearn.experiments._ranks import draw_critical_difference, picture_size
 from zslearn.experiments._summary import NOT_DIFFERENT_NOTE, seeds_text
 from zslearn.experiments._tables import ResultTable, TableColumn
 
@@ -312,8 +313,38 @@ def _rst(table: ResultTable) -> str:
     return "\n".join(lines) + "\n"
 
 
+def save_ranks_plot(table: ResultTable, path: Path) -> None:
+    """Draw the mean ranks of our methods, with bars that join methods which do not differ.
+
+    Parameters
+    ----------
+    table : ResultTable
+        From :func:`build_table`.
+    path : Path
+        The picture; its ending tells the format.
+    """
+    ours = [ranking for (_, side), ranking in table.rankings.items() if side == "ours"]
+    if not ours:
+        raise ValueError(
+            "There is nothing to rank: ranks need two methods with numbers on two data sets or "
+            "splits."
+        )
+    ranks, difference = ours[0].mean_ranks, ours[0].critical_difference
+    figure = new_figure(figsize=picture_size(ranks, difference))
+    draw_critical_difference(figure.subplots(), ranks, difference)
+    save_figure(figure, path)
+
+
 def save_table_plot(table: ResultTable, path: Path) -> None:
-    """Draw a table: a line for each row, a dot for our number and a ring for the published one."""
+    """Draw a table: a line for each row, a dot for our number and a ring for the published one.
+
+    Parameters
+    ----------
+    table : ResultTable
+        From :func:`build_table`.
+    path : Path
+        The picture; its ending tells the format.
+    """
     columns = [c for c in table.columns if table.ours[c.name].notna().any()][:4]
     if not columns:
         raise ValueError("There is nothing to draw: no column has a number of ours.")

@@ -36,7 +36,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import plain
 from zslearn._version import __version__
 from zslearn.serving._batching import Batcher, Job

@@ -64,15 +64,16 @@ class ClassSamples(NamedTuple):
         rows = np.flatnonzero(is_among(labels, self.labels))
         return rows, self.chosen(np.searchsorted(self.labels, labels[rows]))
 
-    def with_samples(self, labels: NDArray[Any], z: Floats) -> ClassSamples:
-        """With further samples, whatever their order."""
+    def with_samples(self, labels: NDArray[Any], z: Floats, count: float = 1.0) -> ClassSamples:
+        """With further samples, whatever their order; without them where `count` is -1."""
         every = np.union1d(self.labels, labels)
         known, new = np.searchsorted(every, self.labels), np.searchsorted(every, labels)
         counts, sums = np.zeros(len(every)), np.zeros((len(every), z.shape[1]))
         counts[known], sums[known] = self.counts, self.counts[:, None] * self.means
-        np.add.at(counts, new, 1.0)
-        np.add.at(sums, new, z)
-        return ClassSamples(every, counts, sums / counts[:, None])
+        np.add.at(counts, new, count)
+        np.add.at(sums, new, count * z)
+        left = counts > 0
+        return ClassSamples(every[left], counts[left], sums[left] / counts[left, None])
 
 
 def natural_parameters(means: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -152,18 +153,23 @@ class ClassPosterior:
 
     def with_samples(self, X: Floats, labels: NDArray[Any], undescribed: NDArray[Any]) -> Self:
         """After labelled samples, given by prepared features; some classes have no signature."""
-        other = replace(
-            self,
-            samples=self.samples.with_samples(labels, self.space(X)),
-            undescribed=np.union1d(self.undescribed, undescribed),
-        )
+        other = replace(self, undescribed=np.union1d(self.undescribed, undescribed))
+        return other._counting(X, labels, 1.0)
+
+    def without_samples(self, X: Floats, labels: NDArray[Any]) -> Self:
+        """As if some of the labelled samples had never been there."""
+        return self._counting(X, labels, -1.0)
+
+    def _counting(self, X: Floats, labels: NDArray[Any], count: float) -> Self:
+        other = replace(self, samples=self.samples.with_samples(labels, self.space(X), count))
         rows = ~is_among(labels, self.classes[~self.few])
         if self.space.beyond is None or not rows.any():
             return other
-        beyond = self.beyond.with_samples(labels[rows], self.space.centered(X[rows]))
+        before = self.beyond
+        beyond = before.with_samples(labels[rows], self.space.centered(X[rows]), count)
         columns = np.empty_like(beyond.means)
-        columns[np.searchsorted(beyond.labels, self.beyond.labels)] = self.columns
-        new = np.searchsorted(beyond.labels, np.unique(labels[rows]))
+        known, new = is_among(beyond.labels, before.labels), is_among(beyond.labels, labels)
+        columns[known] = self.columns[np.searchsorted(before.labels, beyond.labels[known])]
         columns[new] = self.space.columns(beyond.means[new])
         return replace(other, beyond=beyond, columns=columns)
 

@@ -33,9 +33,8 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_means
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, fit_variants, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import fit_variants, group_by_params
 from zslearn.signatures._table import SignatureTable, label_array, labels_in_order
 from zslearn.signatures._views import Signatures, SignatureViews
 from zslearn.synthesis._exemplars import (
@@ -452,9 +451,6 @@ class EXEM(LearnsFromStatistics):
         if self.components_ is None:
             return exemplars
         return exemplars @ self.components_ + self.mean_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_described")
 
 
 def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM]) -> Iterator[EXEM]:

@@ -12,10 +12,9 @@ from sklearn.utils.metaestimators import available_if
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
-from zslearn.base._classifier import ZeroShotClassifier
-from zslearn.base._streams import is_streamed, stream_samples
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier
+from zslearn.base._streams import is_streamed, stream_samples, weighted_samples
 from zslearn.base._training import Training, check_block_labels
-from zslearn.base._weights import AcceptsSampleWeight, weighted_samples
 from zslearn.signatures._table import SignatureTable, label_array
 
 
@@ -75,9 +74,9 @@ class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
             The fitted method; the same as `fit` gives on the samples.
         """
         self._validate_params()
-        with self._anew() as fresh:
-            fresh._learn_from(statistics, signatures, None)
-        return self
+        fresh = self._fresh_copy()
+        fresh._learn_from(statistics, signatures, None)
+        return self._set_fitted(fresh)
 
     @available_if(_statistics_are_enough)
     def partial_fit(
@@ -124,20 +123,19 @@ class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
             )
         if known is not None:
             _ = self._check_stream(X) if is_streamed(X) else self._check_features(X)
-        with self._anew() as fresh:
-            statistics = fresh._statistics_of(X, y, sample_weight)
-            names = getattr(fresh if known is None else self, "feature_names_in_", None)
-            batch = statistics.classes
-            table = self._table_with(signatures, classes, batch, first=known is None)
-            total = statistics if known is None else known + statistics
-            fresh._table_so_far = table
-            if len(total.classes) < 2:
-                fresh.statistics_ = total
-                if names is not None:
-                    fresh.feature_names_in_ = names
-            else:
-                fresh._learn_from(total, table, names)
-        return self
+        fresh = self._fresh_copy()
+        statistics = fresh._statistics_of(X, y, sample_weight)
+        names = getattr(fresh if known is None else self, "feature_names_in_", None)
+        table = self._table_with(signatures, classes, statistics.classes, first=known is None)
+        total = statistics if known is None else known + statistics
+        fresh._table_so_far = table
+        if len(total.classes) < 2:
+            fresh.statistics_ = total
+            if names is not None:
+                fresh.feature_names_in_ = names
+        else:
+            fresh._learn_from(total, table, names)
+        return self._set_fitted(fresh)
 
     # How it is done.
 

@@ -9,7 +9,7 @@ classes that are found on training samples (`_temperature`).
 
 from __future__ import annotations
 
-import copy
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -26,13 +26,12 @@ from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
 from zslearn._utils._array import Array, Floats, block_budget, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._messages import warn_once
+from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params_except
 from zslearn.base._streams import is_empty, is_streamed, needs_rows, read_blocks
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params_except
 from zslearn.calibration._folds import USUAL_UNLABELLED_WEIGHT
 from zslearn.calibration._unlabelled import (
     UNLABELLED_WEIGHTS,
@@ -442,14 +441,9 @@ class GaussianEXEM(LearnsFromStatistics):
         >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
         >>> model = model.add_examples(data.X_test_unseen[:3], data.y_test_unseen[:3])
         """
-        check_is_fitted(self)
-        if is_streamed(X):
-            raise needs_rows(self, X)
-        X, given = self._check_features(X), sample_labels(y)
-        check_consistent_length(X, given)
-        given = labels_like(given, self.classes_, "y", "the fitted classes")
-        prepared = np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
-        with self._changing() as changed:
+        given, prepared = self._labelled_samples(X, y)
+
+        def add(changed: Self) -> None:
             table = known = changed._described.table
             before = changed.posterior_
             if signatures is not None:
@@ -459,15 +453,75 @@ class GaussianEXEM(LearnsFromStatistics):
             changed.posterior_ = before.with_samples(prepared, given, unknown)
             if len(table.labels) > len(known.labels):
                 changed._describe(table)
-            else:
-                # Only the classes of these samples have other parameters.
-                rows = table.positions(np.unique(given))
-                parameters = changed.posterior_.moved_from(before, changed._described.parameters)
-                parameters[rows] = changed.synthesize(
-                    changed._normalized(table.subset(rows)), table.labels[rows]
+                return
+            # Only the classes of these samples have other parameters.
+            rows = table.positions(np.unique(given))
+            parameters = changed.posterior_.moved_from(before, changed._described.parameters)
+            parameters[rows] = changed.synthesize(
+                changed._normalized(table.subset(rows)), table.labels[rows]
+            )
+            changed._described = type(changed._described)(table, parameters)
+
+        return self._change(add)
+
+    def remove_examples(self, X: Any, y: Any) -> Self:
+        """Take back labelled samples that :meth:`add_examples` took in.
+
+        The model is as if they had never been added, up to rounding. An adaptation to unlabelled
+        images that was made in between stays as it is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features that were given to :meth:`add_examples`.
+        y : array-like of shape (n_samples,)
+            The labels that were given with them.
+
+        Returns
+        -------
+        self
+            The method. After an error it is as it was.
+
+        Examples
+        --------
+        >>> from zslearn.datasets import make_zero_shot
+        >>> from zslearn.synthesis import GaussianEXEM
+        >>> data = make_zero_shot(random_state=0)
+        >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+        >>> model = model.add_examples(data.X_test_unseen[:3], data.y_test_unseen[:3])
+        >>> model = model.remove_examples(data.X_test_unseen[:1], data.y_test_unseen[:1])
+        """
+        given, prepared = self._labelled_samples(X, y)
+
+        def remove(changed: Self) -> None:
+            known = changed.posterior_.samples
+            counts = dict(zip(known.labels.tolist(), known.counts.tolist(), strict=True))
+            if lacking := [c for c, n in Counter(given.tolist()).items() if n > counts.get(c, 0)]:
+                raise ValueError(
+                    f"Fewer samples of {name_some(lacking)} were added than are to be removed: "
+                    "give samples that add_examples was given."
                 )
-                changed._described = type(changed._described)(table, parameters)
-        return self
+            changed.posterior_ = changed.posterior_.without_samples(prepared, given)
+            left = changed.posterior_
+            if gone := np.setdiff1d(left.undescribed, left.samples.labels).tolist():
+                raise ValueError(
+                    f"{name_some(gone)} would be known by nothing: such a class can be "
+                    "removed as a whole (remove_classes)."
+                )
+            table = changed._described.table
+            changed._describe(table, changed._normalized(table))
+
+        return self._change(remove)
+
+    def _labelled_samples(self, X: Any, y: Any) -> tuple[NDArray[Any], Floats]:
+        """Labels like those of the model, and prepared features."""
+        check_is_fitted(self)
+        if is_streamed(X):
+            raise needs_rows(self, X)
+        X, given = self._check_features(X), sample_labels(y)
+        check_consistent_length(X, given)
+        given = labels_like(given, self.classes_, "y", "the fitted classes")
+        return given, np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
 
     def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
         """Adapt the means of classes to unlabelled images.
@@ -505,7 +559,7 @@ class GaussianEXEM(LearnsFromStatistics):
         True
         """
         check_is_fitted(self)
-        state = self._snapshot()
+        state = self._frozen()
         table = state._described.table
         candidates = table.labels
         if classes is not None:
@@ -523,8 +577,7 @@ class GaussianEXEM(LearnsFromStatistics):
             weight or UNLABELLED_WEIGHTS[0],
         )
         adapted = state._with_posterior(known.with_unlabelled(candidates, sums, weight), table)
-        adapted.adapted_from_ = without_history(state)
-        adapted.adaptation_ = Adaptation.of(
+        adaptation = Adaptation.of(
             choice,
             weight,
             0 if sums is None else sums.n,
@@ -534,7 +587,7 @@ class GaussianEXEM(LearnsFromStatistics):
             end=adapted.posterior_.gaussians(signatures, candidates)[0].means,
             counts=np.zeros(len(candidates)) if sums is None else sums.counts,
         )
-        return adapted
+        return adapted._with(adapted_from_=without_history(state), adaptation_=adaptation)
 
     def _adapted_to(self, rows: EmbeddedRows, classes: NDArray[Any]) -> Self:
         """As :meth:`adapt`, for a search: rows are embedded once, and nothing is reported."""
@@ -549,13 +602,9 @@ class GaussianEXEM(LearnsFromStatistics):
 
     def _with_posterior(self, posterior: ClassPosterior, table: SignatureTable) -> Self:
         """A copy that knows something else of the classes."""
-        other = copy.copy(self)
-        other.posterior_ = posterior
+        other = self._with(posterior_=posterior)
         other._describe(table)
-        return other
-
-    def _normalized(self, table: SignatureTable) -> Signatures:
-        return table.normalized(self.signature_scale_, keep_views=True)
+        return other._settled()
 
     def _whitened_blocks(self, X: Any) -> Iterable[Array]:
         """Images in the whitened space, a block at a time."""
@@ -584,12 +633,16 @@ class GaussianEXEM(LearnsFromStatistics):
         """The same; the trial is made if there was none yet."""
         return {} if self._kept is None else self._kept.trial(self, self._described.table)
 
-    def _forget(self, labels: NDArray[Any]) -> bool:
+    def _remove(self, labels: NDArray[Any], kept: NDArray[np.intp]) -> None:
         """Drop the samples of some classes, labelled ones and those that were taken for theirs."""
         before = self.posterior_
         self.posterior_ = before.without(labels)
-        # Fewer columns of the embedding are fewer parameters of every class.
-        return len(self.posterior_.columns) != len(before.columns)
+        if len(self.posterior_.columns) == len(before.columns):
+            super()._remove(labels, kept)
+        else:
+            # Fewer columns of the embedding are fewer parameters of every class.
+            table = self._described.table.subset(kept)
+            self._describe(table, self._normalized(table))
 
     def _signatures_so_far(self) -> SignatureTable:
         table = super()._signatures_so_far()
@@ -659,9 +712,6 @@ class GaussianEXEM(LearnsFromStatistics):
     def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
         # Parameters are divided by the temperature already: scores are log probabilities.
         return super()._scorer(labels, parameters).at_temperature(1.0)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_described")
 
 
 def _confirmed_ratio(found: Floats, stated: Floats, n_classes: int) -> Floats:

@@ -12,5 +12,6 @@ from zslearn.experiments.analyses._run import (
     run_analysis,
     summarize_analysis,
 )
+from zslearn.experiments.analyses._sync import SYNC_FORMS
 
-__all__ = ["ANALYSES", "AnalysisDisplay", "run_analysis", "summarize_analysis"]
+__all__ = ["ANALYSES", "SYNC_FORMS", "AnalysisDisplay", "run_analysis", "summarize_analysis"]

@@ -140,7 +140,7 @@ def count_components(
     data = runner.data
 
     def compute(method: str, seed: int, alpha: float) -> dict[str, Any]:
-        model = runner.protocol.prepare(find_method(method).make(), seed).set_params(alpha=alpha)
+        model = runner.protocol.make(find_method(method), seed).set_params(alpha=alpha)
         model.fit(data.X_train, data.y_train, signatures=data.signatures)
         number = components_for_variance(to_numpy(model.coef_), share)
         n_seen = len(data.seen_classes)
