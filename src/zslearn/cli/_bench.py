@@ -10,7 +10,7 @@ import textwrap
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from sklearn.exceptions import FitFailedWarning
@@ -35,7 +35,6 @@ from zslearn.experiments import (
     PROTOCOLS,
     SETTINGS,
     build_table,
-    compare_runs,
     read_failures,
     read_records,
     render,
@@ -43,6 +42,7 @@ from zslearn.experiments import (
     run_demo,
     save_ranks_plot,
     save_table_plot,
+    summarize_runs,
     write_report,
 )
 from zslearn.experiments.analyses import (
@@ -230,7 +230,7 @@ def _print_line(text: str) -> None:
 
 def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     """Print a row per method; on standard output, for a person or a pipe."""
-    summary = compare_runs(records)
+    summary = summarize_runs(records)
     version = records["split_version"].iloc[0] if records["split"].nunique() == 1 else None
     protocol = [f"protocol {name}" for name in records["protocol"].unique() if name != "default"]
     parts = [data.name, f"version {version}" if version else "", *protocol, summary.runs]
@@ -272,7 +272,6 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_table(arguments: argparse.Namespace) -> int:
-    shown: Literal["all", "ours"] = "all" if arguments.all else "ours"
     records = read_records(arguments.runs)
     if records.empty:
         failures = len(read_failures(arguments.runs))
@@ -282,8 +281,7 @@ def _run_table(arguments: argparse.Namespace) -> int:
         records,
         arguments.like,
         **values_of(arguments, "features", "split_version", "protocol", "grid"),
-        rows=shown,
-        columns=shown,
+        only_ours=not arguments.all,
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(render(table, arguments.format, width=width))

@@ -8,7 +8,6 @@ from importlib import resources
 
 import pandas as pd
 
-from zslearn._utils._messages import name_some
 from zslearn.datasets import ZeroShotDataset
 
 
@@ -120,7 +119,7 @@ def load_published(table: str | None = None) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from zslearn.experiments._published import load_published
+    >>> from zslearn.experiments import load_published
     >>> cub = load_published("main").query("dataset == 'CUB' and setting == 'zsl'")
     >>> cub.nlargest(3, "value")[["method", "value", "reported_by"]]
                      method  value reported_by
@@ -134,47 +133,6 @@ def load_published(table: str | None = None) -> pd.DataFrame:
     if table not in TABLES:
         raise ValueError(f"The paper has no table {table!r}. It has: {', '.join(TABLES)}.")
     return data[data["table"] == table].reset_index(drop=True)
-
-
-def published_value(table: str, **where: str) -> float:
-    """Look up one number of the paper.
-
-    Parameters
-    ----------
-    table : str
-        Name of a table, a key of `TABLES`.
-    **where : str
-        Values of the columns `method`, `dataset`, `split`, … that single out one number.
-
-    Returns
-    -------
-    float
-        The number, in the unit that the paper prints.
-
-    Raises
-    ------
-    LookupError
-        When no number is there, or more than one.
-
-    Examples
-    --------
-    >>> from zslearn.experiments._published import published_value
-    >>> published_value("zsl", method="EXEM (1NNs)", dataset="CUB", split="ns")
-    58.0
-    """
-    data = load_published(table)
-    for name, value in where.items():
-        if name not in KEYS:
-            raise TypeError(f"Numbers are named by {', '.join(KEYS)}; not by {name!r}.")
-        data = data[data[name] == value]
-    asked = ", ".join(f"{name}={value!r}" for name, value in where.items())
-    if data.empty:
-        raise LookupError(f"Table {table!r} has no number with {asked}.")
-    if len(data) > 1:
-        open_keys = [name for name in KEYS if data[name].nunique() > 1]
-        choices = "; ".join(f"{name}: {name_some(data[name].unique())}" for name in open_keys)
-        raise LookupError(f"Table {table!r} has {len(data)} numbers with {asked}. Say {choices}.")
-    return float(data["value"].iloc[0])
 
 
 def dataset_table(data: ZeroShotDataset | None = None) -> pd.DataFrame:

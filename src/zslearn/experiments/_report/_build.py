@@ -55,7 +55,7 @@ from zslearn.experiments._summary import (
     NOT_DIFFERENT,
     ORIGIN,
     RunSummary,
-    compare_runs,
+    summarize_runs,
     summary_metrics,
 )
 from zslearn.model_selection import METHODS, read_landscape
@@ -378,7 +378,7 @@ def shown_names(classes: Sequence[str]) -> list[str]:
 
 def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
     """Put the main numbers of records beside the published ones."""
-    summary = compare_runs(records)
+    summary = summarize_runs(records)
     frame = summary.mean.index.to_frame(index=False)
     where = [str(name) for name in frame.columns if name != "method"]
     data = load_published()
