@@ -34,18 +34,6 @@ for ax, panel in zip(axes, display.panels, strict=True):
     display.plot(ax, panel=panel)
 
 # %%
-# Ranks
-# -----
-#
-# Ranks go over data sets, splits and seeds; here over three seeds of one split, which say little:
-# the critical difference is nearly as wide as the line.
-
-methods = ["ESZSL", "CCA", "COSTA", "EXEM (1NN)"]
-frame, _ = run_analysis("ranks", data, out, methods=methods, seeds=[0, 1, 2])
-print(frame[["method", "mean_rank", "mean", "pvalue"]].to_string(index=False))
-AnalysisDisplay(frame).plot()
-
-# %%
 # What a protocol is worth
 # ------------------------
 #

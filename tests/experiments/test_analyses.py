@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
-from scipy.stats import friedmanchisquare, pearsonr
+from scipy.stats import pearsonr
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 
@@ -445,22 +445,6 @@ def _write_records(folder, values, *, protocol="default", metric="per_class_accu
             },
             folder / f"{protocol}-{method}-{dataset}-{seed}.json",
         )
-
-
-def test_ranks_are_those_of_friedman(tmp_path):
-    rng = np.random.RandomState(0)
-    methods = ["ESZSL", "CCA", "SAE", "ALE"]
-    values = {(m, d, s): rng.rand() for m in methods for d in ("A", "B", "C") for s in (0, 1)}
-    _write_records(tmp_path, values)
-    frame = analyze("ranks", None, tmp_path, runs=tmp_path)
-    table = pd.Series(values).unstack([1, 2])
-    statistic, pvalue = friedmanchisquare(*table.to_numpy())
-    assert frame["statistic"].iloc[0] == pytest.approx(statistic)
-    assert frame["pvalue"].iloc[0] == pytest.approx(pvalue)
-    expected = table.rank(ascending=False).mean(axis=1)
-    assert frame.set_index("method")["mean_rank"].to_dict() == pytest.approx(expected.to_dict())
-    with pytest.raises(ValueError, match="ranked by"):
-        analyze("ranks", None, tmp_path, runs=tmp_path, metric="loss")
 
 
 def test_protocols_are_compared_seed_by_seed(tmp_path):

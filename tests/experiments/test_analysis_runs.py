@@ -230,7 +230,6 @@ def test_the_command_prints_and_writes(tiny, tmp_path, capsys):
         (["components", "glyphs", "--shots", "1"], "--shots is for shots"),
         (["shots", "glyphs", "--shots", "30"], "too few test images to draw 30"),
         (["shots", "glyphs", "--methods", "ESZSL"], "The rows of shots are"),
-        (["components", "glyphs", "--metric", "ausuc"], "--metric is for ranks"),
         (["components", "glyphs", "--forms", "penalize=v"], "--forms is for penalties"),
         (["components", "glyphs", "--methods", "ESZSL"], "Only SynC has phantom classes"),
     ],

@@ -132,7 +132,7 @@ def test_commands_draw_the_figures_of_imagenet(tmp_path, wordnet, capsys):
     is_found = (frame["subset"] == "2-hop") & (frame["method"] == "hie")
     found = frame[is_found & (frame["metric"] == "knn_overlap_at_k")].sort_values("k")
     np.testing.assert_allclose(found["value"], by_hand, atol=1e-6)
-    pictures = {"distance", "exemplars-overlap", "exemplars-correlation", "exemplars-difference"}
+    pictures = {"distance", "exemplars-overlap", "exemplars-difference"}
     assert {path.stem for path in out.glob("*.png")} == pictures
     assert "2-hop" in capsys.readouterr().out
 

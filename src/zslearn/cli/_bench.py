@@ -85,7 +85,6 @@ _ONLY_FOR = {
     "retune": ("seen-classes", "phantoms"),
     "shares": ("seen-classes", "phantoms"),
     "shots": ("shots",),
-    "metric": ("ranks",),
     "forms": ("penalties",),
 }
 
@@ -341,7 +340,6 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
     shares = "shares of the seen classes, or phantoms as shares of them, such as 0.2 0.6 1"
     forms = f"forms of SynC to compare (penalties): {', '.join(SYNC_FORMS)}"
     retune = f"tune for each setting, not once ({', '.join(_ONLY_FOR['retune'])})"
-    metrics = ["per_class_accuracy", "ausuc", "calibrated_harmonic"]
     add_options(
         parser,
         ("--out", "FOLDER", Path("analysis"), "where table, pictures and records are written"),
@@ -350,7 +348,6 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
         ("--grid", GRIDS, "quick", "the values to search; quick is fast, three of each at most"),
         ("--folds", int, None, "folds over the seen classes"),
         ("--retune", bool, False, retune),
-        ("--metric", metrics, None, "what ranks are of (ranks)"),
         _RESUME,
     )
     parser.add_argument("--forms", nargs="+", choices=list(SYNC_FORMS), metavar="FORM", help=forms)
@@ -369,7 +366,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     for option, names in _ONLY_FOR.items():
         if getattr(arguments, option) not in (None, False) and arguments.analysis not in names:
             raise ValueError(f"--{option} is for {', '.join(names)}, not for {arguments.analysis}.")
-    options = values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "metric", "forms")
+    options = values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "forms")
     options |= {"n_splits": arguments.folds, "retune": arguments.retune or None}
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:
