@@ -1,8 +1,8 @@
 """
-From records: curves, ranks and protocols
-=========================================
+From records: curves and protocols
+==================================
 
-Three analyses need nothing but the records of a benchmark; where there are none, they run it, here
+Two analyses need nothing but the records of a benchmark; where there are none, they run it, here
 on letters with small grids and, to be quick, 100 principal components of the features.
 """
 
