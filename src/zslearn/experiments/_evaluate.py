@@ -142,7 +142,11 @@ def by_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, Any]:
     accuracies = per_class_accuracy(
         y_true, predicted, classes=classes, missing="ignore", average=None
     )
-    found = pd.Series(accuracies, index=[str(label) for label in classes]).dropna()
+    per_class = {
+        str(label): float(accuracy)
+        for label, accuracy in zip(classes.tolist(), accuracies, strict=True)
+        if np.isfinite(accuracy)
+    }
     confused: dict[str, list[list[Any]]] = {}
     for label in np.unique(y_true):
         of_class = predicted[y_true == label]
@@ -152,7 +156,7 @@ def by_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, Any]:
             shares = (counts[worst] / len(of_class)).round(4).tolist()
             names = map(str, others[worst].tolist())
             confused[str(label)] = [list(pair) for pair in zip(names, shares, strict=True)]
-    return {"per_class": found.to_dict(), "confused_with": confused}
+    return {"per_class": per_class, "confused_with": confused}
 
 
 def compact_curve(unseen: Floats, seen: Floats, bias: Floats) -> dict[str, list[Any]]:
