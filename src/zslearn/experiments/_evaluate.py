@@ -181,17 +181,12 @@ class Evaluation:
     metrics : dict of str to float
         On a data set: "per_class_accuracy", "per_sample_accuracy" and "flat_hit_at_<k>" among the
         unseen classes; "seen", "unseen", "harmonic", "ausuc" and "harmonic_best" among all; and
-        "calibrated_seen", "calibrated_unseen", "calibrated_harmonic", "expected_calibration_error"
-        and "unseen_expected_calibration_error" at the calibration factor. On streamed images:
-        "n_samples", "per_class_accuracy", "per_sample_accuracy", "flat_hit_at_<k>"; where all
-        classes are candidates and there are images of both kinds also "seen", "unseen" and
-        "harmonic". Where a model rejects images
-        (:class:`~zslearn.calibration.NoneOfThese`), that is its first guess; "ausuc",
-        "harmonic_best" and what is calibrated are of its scores.
-    bias : float or None
-        Calibration factor, found on the training data; None where the model was fitted before.
-    seconds : float or None
-        Time to fit the method once; None where it was fitted before.
+        where a calibration factor was found "calibrated_seen", "calibrated_unseen",
+        "calibrated_harmonic", "expected_calibration_error" and "unseen_expected_calibration_error".
+        On streamed images: those of :meth:`~zslearn.metrics.HitCounts.measure`. Where a model
+        rejects images, that is its first guess.
+    bias, seconds : float or None
+        Calibration factor, and the time to fit the method once; None where it was fitted before.
     model : zero-shot estimator
         The fitted one.
     generalized : GeneralizedScores or None

@@ -89,33 +89,26 @@ def load_published(table: str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     table : str, optional
-        Name of a table, a key of `TABLES`; by default all of them.
+        Name of a table, such as "main"; by default all of them.
 
     Returns
     -------
     DataFrame
-        Rows in the paper's order, cells that the paper leaves empty are not there. Columns:
+        Rows in the paper's order; empty cells of a table have none. Columns:
 
-        - `table`: name of the table.
-        - `method`: the row; in the tables on exemplar quality what is compared with the real
-          exemplars.
+        - `table`, `method`: the table and its row;
         - `dataset`: ``"AWA1"`` (AwA in the paper), ``"AWA2"``, ``"CUB"``, ``"SUN"`` or
-          ``"ImageNet"``.
-        - `split`: ``"ns"``, ``"ss"`` or ``"ss0"``. The new splits are of version PS1.
-        - `subset`: part of ImageNet's unseen classes: ``"2-hop"``, ``"most-500"``, …, ``"all"``.
-        - `setting`: ``"zsl"`` or ``"gzsl"``; in "datasets" neither, nor a method.
-        - `metric`: ``"per_class_accuracy"``, ``"ausuc"``, ``"calibrated_harmonic"``, …; in
-          "datasets" ``"n_images"``, ``"n_splits"``, ``"n_seen"`` and ``"n_unseen"``.
-        - `features`: image features, such as ``"ResNet-101"``.
-        - `semantic`: kind of signatures, such as ``"attributes"`` or ``"wv-v2 + hie"``.
-        - `variant`: what else tells columns apart, as ``name=value`` joined by ``;``.
-        - `value`: the number as printed, and `decimals`, with how many digits after the point.
-        - `deviation`: the number after ±, where there is one.
-        - `unit`: ``"%"`` or ``"1"``.
-        - `reported_by`: who measured it: ``"paper"`` (also where the table names nobody), or the
-          paper's citation key, such as ``"XianLSA17"``; of a split, who proposed it.
-        - `mark`: ``"best"``, ``"second"``, ``"third"`` as the paper marks it, or nothing.
-        - `note`: a condition that holds for this number alone.
+          ``"ImageNet"``; `split`: ``"ns"`` (version PS1), ``"ss"`` or ``"ss0"``; `subset`: part of
+          ImageNet's unseen classes: ``"2-hop"``, ``"most-500"``, …, ``"all"``;
+        - `setting`: ``"zsl"`` or ``"gzsl"``; `metric`: ``"per_class_accuracy"``, ``"ausuc"``, …;
+          in "datasets" ``"n_images"``, ``"n_splits"``, ``"n_seen"`` and ``"n_unseen"``;
+        - `features` and `semantic`: kinds of features and signatures, such as ``"ResNet-101"`` and
+          ``"wv-v2 + hie"``; `variant`: further conditions, as ``name=value`` joined by ``;``;
+        - `value`: the number as printed, with its `decimals`, `deviation` (after ±) and `unit`
+          (``"%"`` or ``"1"``);
+        - `reported_by`: ``"paper"``, or the paper's citation key, such as ``"XianLSA17"``;
+        - `mark`: ``"best"``, ``"second"``, ``"third"`` as the paper marks it; `note`: a condition
+          of this number alone.
 
     Examples
     --------

@@ -135,38 +135,34 @@ class TableColumn:
 class ResultTable:
     """A table in the paper's layout.
 
+    Frames have shape (n_rows, n_columns).
+
     Parameters
     ----------
     layout : str
-        Name of the layout, a key of `TABLES`.
-    title : str
-        What stands above it.
-    corner : str
-        What the rows are.
+        Name of the layout, a key of `LAYOUTS`.
+    title, corner : str
+        What stands above it, and what the rows are.
     columns : tuple of TableColumn
         Its columns; names are those of the frames' columns.
-    ours, published : DataFrame of shape (n_rows, n_columns)
+    ours, published : DataFrame
         Numbers in the unit and to the digits that the paper prints; NaN where there is none.
-    published_decimals : DataFrame of shape (n_rows, n_columns)
+    published_decimals : DataFrame
         Digits after the point of the published numbers.
-    marks_ours, marks_published : DataFrame of shape (n_rows, n_columns)
-        ``"best"``, ``"second"`` or nothing. Ours are compared among themselves, by their means over
-        the runs that all have; the published ones are as the paper marks them.
-    deviation : DataFrame of shape (n_rows, n_columns)
-        Standard deviation of our numbers over the seeds, each the mean over class splits; NaN with
-        one seed.
-    n_seeds : DataFrame of shape (n_rows, n_columns)
-        Over how many seeds ours are means; 0 without a number.
-    verdict : DataFrame of shape (n_rows, n_columns)
+    marks_ours, marks_published : DataFrame
+        ``"best"``, ``"second"`` or nothing. Ours are compared by their means over the runs that
+        all have; the published ones are as the paper marks them.
+    deviation, n_seeds : DataFrame
+        Standard deviation of our numbers over the seeds, and how many there are.
+    verdict : DataFrame
         Whether our number differs from our best one, as in :class:`RunSummary`.
     best_of : {"column", "row"}
         What the marks compare.
     rankings : dict
         (metric, ``"ours"`` or ``"published"``) → `Ranking` over two or more of the small data
-        sets; of the published numbers only where the same methods are ranked on the same columns as
-        ours, or none of ours are.
+        sets; of the published numbers only where the same methods are ranked on the same columns.
     notes : tuple of str
-        What a reader must know: other features, other splits, means over records, tests.
+        Conditions of the numbers: other features, other splits, means over records, tests.
     """
 
     layout: str

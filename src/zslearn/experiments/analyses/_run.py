@@ -240,7 +240,7 @@ def run_analysis(
     analysis : str
         Which; a key of `ANALYSES`.
     data : ZeroShotDataset or None
-        What is analysed, with its active split. None only where `runs` has records.
+        The data, with its active split. None only where `runs` has records.
     out : path
         Folder of the records, the table ``NAME.csv`` and the pictures.
     splits : sequence of str, optional
@@ -248,18 +248,13 @@ def run_analysis(
     **options
         Of every analysis: `methods`, `seeds`, `grid` (by default "quick", "fast" with at most three
         values of each hyper-parameter), `n_splits` (folds over the seen classes, by default 3),
-        `resume`, `progress`, `n_jobs`, `say` (called with a line of text before each job) and
-        `command` (kept in the records). `curves`, `protocol`, `distance` and `exemplars` also
-        take `runs`, a folder of records that are only read. Of some analyses:
-
-        - `seen-classes`, `phantoms`: `shares`, and `retune` (tune for each share);
-        - `shots`: `shots` (numbers of images), and `methods` among its own rows;
-        - `components`: `alphas`, and `share` of the variance; `penalties`: `forms`;
-        - `exemplars`: `others` (name → further signatures); `exemplar-map`: `n_classes`,
-          `n_images`; `regressors`: `dimensions`, and `methods` among "svr", "mlp", "krr", "gp";
-        - `distance`: `distances` (class → number) and `edges` of the groups;
-        - `per-class`: `n_attributes`;
-        - `protocol`: `protocols` and `versions` (name → data set with other splits).
+        `resume`, `progress`, `n_jobs`, `say` and `command` as of :func:`run_benchmark`. `curves`,
+        `protocol`, `distance` and `exemplars` also take `runs`, a folder of records that are only
+        read. Of some analyses: `shares` and `retune` (`seen-classes`, `phantoms`); `shots`;
+        `alphas` and `share` (`components`); `forms` (`penalties`); `others` (`exemplars`: name →
+        further signatures); `n_classes` and `n_images` (`exemplar-map`); `dimensions`
+        (`regressors`); `distances` and `edges` (`distance`); `n_attributes` (`per-class`);
+        `protocols` and `versions` (`protocol`: name → data set with other splits).
 
     Returns
     -------
