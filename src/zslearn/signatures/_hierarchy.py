@@ -331,7 +331,7 @@ def taxonomy_signatures(
 
     As views, ranks have weights: equal ones, those of
     :class:`~zslearn.model_selection.WeightedViews`, or those that
-    ``GaussianEXEM(select="views")`` learns. Put other views beside them by their `views`.
+    ``GaussianEXEM(gamma="learned")`` learns. Put other views beside them by their `views`.
 
     Parameters
     ----------
