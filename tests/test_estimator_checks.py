@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import time
 from numbers import Real
 from types import SimpleNamespace
 from unittest import SkipTest
@@ -23,7 +22,6 @@ from zslearn.base.checks import (
 from zslearn.base.checks._problem import fitted, same_choices
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.signatures import SignatureTable
 
 CHECKS = {check.__name__: check for check in zero_shot_checks(ESZSL())}
 NUMPY_ONLY = {

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import signal
@@ -777,7 +776,6 @@ def test_what_was_finished_before_ctrl_c_is_kept(problem, tmp_path):
         _fit(search, problem)
     (path,) = tmp_path.glob("fold-0-*.json")
     assert len(json.loads(path.read_text())["done"]) == 2
-
 
 
 def test_what_a_search_says(problem, capsys, caplog):
