@@ -120,10 +120,8 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "GaussianEXEM": [
         {},
-        {"layers": 1, "seen_weight": 1.0},
-        {"variance": "predictive", "n_components": None},
-        {"select": "loo"},
-        {"select": "views"},
+        {"seen_weight": 1.0, "mean_error_weight": 1.0},
+        {"gamma": "learned"},
         {"temperature": 2.0, "feature_norm": None},
         {"signature_scale": "all"},
     ],

@@ -78,7 +78,7 @@ from zslearn.base._classifier import (
     group_by_params_except,
 )
 from zslearn.base._training import Training
-from zslearn.signatures._binary import (
+from zslearn.signatures._attributes import (
     BinaryKind,
     binary_kind,
     mean_levels,
