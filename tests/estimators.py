@@ -76,7 +76,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"feature_norm": None},
         {"placement": "joint"},
     ],
-    "CMT": [{}, {"feature_norm": None}, {"fit_intercept": True}],
+    "CMT": [{}, {"feature_norm": None}],
     "CMTStar": [{}, {"threshold": "common"}],
     "HAT": [{}, {"hierarchy": "cluster", "n_levels": 1}, {"feature_norm": None}],
     "DAP": [{}, {"calibration": "classes"}, {"calibration": None, "feature_norm": None}],
