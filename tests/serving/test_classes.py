@@ -364,7 +364,8 @@ def test_an_encoder_in_a_folder_is_read_on_the_word_of_who_serves(problem, tmp_p
         read.append(encoder)
         return pd.DataFrame(1.0, index=list(texts), columns=problem.signatures.columns)
 
-    monkeypatch.setattr("zslearn.serving._recognizer.text_signatures", signatures)
+    monkeypatch.setattr("zslearn.images._describing.text_signatures", signatures)
+    (tmp_path / "weights.safetensors").write_bytes(b"weights")
     about = {"signatures": {"kind": "text", "encoder": "st:/somewhere", "texts": {}}}
     path = save_feature_model(problem, tmp_path / "model.zsl", about=about)
     with client_of(create_app(path)) as client:
@@ -372,10 +373,10 @@ def test_an_encoder_in_a_folder_is_read_on_the_word_of_who_serves(problem, tmp_p
         assert "started with --text-encoder" in reason(sent, 422)
         assert "somewhere" not in sent.text
     assert not read
-    with client_of(create_app(Recognizer(path, encoder="st:/elsewhere"))) as client:
+    with client_of(create_app(Recognizer(path, encoder=f"st:{tmp_path}"))) as client:
         sent = client.post("/classes", json={"name": "new", "text": "a small bird"})
         assert sent.status_code == 201
-    assert read == ["st:/elsewhere"]
+    assert read == [f"st:{tmp_path}"]
 
 
 @pytest.mark.slow

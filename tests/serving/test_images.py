@@ -157,7 +157,7 @@ def test_images_share_the_memory(color_model, monkeypatch):
         time.sleep(0.001)
         inside.pop()
 
-    monkeypatch.setattr(_recognizer, "as_seen", watched)
+    monkeypatch.setattr(_recognizer, "decode_image", watched)
     network = SimpleNamespace(preprocessing=SimpleNamespace(pixels=lambda image: None))
     monkeypatch.setattr(recognizer, "image_network", lambda: network)
     # 8 bytes for each of 100 pixels, of 3200.

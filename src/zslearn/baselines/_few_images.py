@@ -23,7 +23,6 @@ Tip-Adapter, a cache of labelled images, scores a class by how near its own imag
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -53,12 +52,11 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import ClassStatistics, class_means
-from zslearn.base._pipeline import as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._variants import with_setting
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
+from zslearn.base._predictor import with_setting
+from zslearn.base._streams import weighted_samples
 from zslearn.baselines._eszsl import ESZSL
 from zslearn.calibration._folds import score_scale
 from zslearn.signatures._table import SignatureTable
@@ -134,15 +132,9 @@ class FewImages(ZeroShotMetaClassifier):
 
     # How it is done.
 
-    @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit what scores descriptions, and learn from the images of each class.
-
-        A class with few images is one of `y` as any other; one without is described only.
-        """
-        with self._anew() as fresh:
-            fresh._finish(fresh._begin(X, y, signatures, sample_weight))
-        return self
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
+        """Fit what scores descriptions, and learn from the images of each class."""
+        self._finish(self._begin(X, y, signatures, weights))
 
     def fit_grid(
         self,
@@ -161,23 +153,22 @@ class FewImages(ZeroShotMetaClassifier):
         for group in groups.values():
             learned = with_setting(self, settings[group[0]])
             learned._validate_params()
-            sums = learned._begin(X, y, signatures, sample_weight)
+            X_checked, y_checked = learned._check_training(X, y)
+            rows, labels, weights = weighted_samples(X_checked, y_checked, sample_weight)
+            sums = learned._begin(rows, labels, signatures, weights)
             for index in group:
-                model = copy.copy(learned)
-                model.__dict__.update(with_setting(self, settings[index]).get_params(deep=False))
+                model = learned._copy().set_params(**settings[index])
                 model._validate_params()
-                model.estimator_ = learned.estimator_.describing(learned.signature_table_)
+                model.estimator_ = learned.estimator_._copy()
                 model._finish(sums)
-                yield index, model
+                yield index, model._settled()
                 del model
 
-    def _begin(self, X: Any, y: Any, signatures: Any, sample_weight: Any) -> Any:
+    def _begin(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> Any:
         """Fit what scores descriptions; what is needed of the images."""
-        X, y = self._check_training(X, y)
-        X, y, weights = weighted_samples(X, y, sample_weight)
         rows = PreparedRows(X, "l2")
         rows.check()
-        X = rows.held
+        X = rows.dense
         self._seen, codes = np.unique(y, return_inverse=True)
         sizes = np.bincount(codes, weights=weights)
         self.class_means_ = to_numpy(class_means(X, codes, len(sizes), sample_weight=weights))

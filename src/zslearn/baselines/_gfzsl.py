@@ -15,7 +15,6 @@ classes, which is linear in :math:`(z^2, z, 1)`.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from numbers import Integral, Real
@@ -35,10 +34,8 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means, class_squares
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
-from zslearn.base._weights import AcceptsSampleWeight
 
 # A predicted variance stays within these bounds, in units of the pooled variance: a polynomial
 # kernel may extrapolate a log variance to any number.
@@ -78,8 +75,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Penalty of the regression of the means, in units of the mean of the eigenvalues of the
         centred kernel that are not zero.
     alpha_variance : float, default=10.0
-        Penalty of the regression of the log variances, in the same unit, for covariances of each
-        class. From about 1000 on all classes have the same.
+        Penalty of the regression of the log variances, in the same unit; from about 1000 on all
+        classes have the same.
     kernel : {"quadratic", "linear"}, default="quadratic"
         Between signatures: (1 + aᵀa′)² or aᵀa′.
     covariance : {"class", "isotropic"}, default="isotropic"
@@ -88,8 +85,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     variance_prior : float, default=10.0
         Number of samples that the pooled variance counts for in that of each class.
     n_components : int or None, default=None
-        Principal components that are taken for features; fewer where the samples have a lower rank.
-        None takes the features as they are.
+        Number of principal components that replace the features; None keeps the features.
 
     Attributes
     ----------
@@ -97,18 +93,12 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Mean of the training samples.
     components_ : array of shape (n_features, n_components) or None
         Principal components as columns.
-    std_ : ndarray of shape (n_features or n_components,)
+    std_ : ndarray of shape (n_dims,)
         Pooled standard deviation within the classes; for "isotropic" the root mean square of these.
-    class_means_ : ndarray of shape (n_seen, n_features or n_components)
-        Means of the seen classes: what the regression learns from. Here and below in units of
-        `std_` around `mean_`.
-    class_log_variances_ : ndarray of shape (n_seen, n_features or n_components)
-        Log variances of the seen classes, shrunk towards 0, the pooled one; zeros where all classes
-        have the same.
-    mean_coef_ : ndarray of shape (n_seen, n_features or n_components)
-        Dual coefficients of the means.
-    variance_coef_ : ndarray of shape (n_seen, n_features or n_components)
-        Dual coefficients of the log variances.
+    class_means_, class_log_variances_ : ndarray of shape (n_seen, n_dims)
+        Means and shrunk log variances of the seen classes, in units of `std_` around `mean_`.
+    mean_coef_, variance_coef_ : ndarray of shape (n_seen, n_dims)
+        Dual coefficients of the means and of the log variances.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
     adapted_classes_, adapted_means_, adapted_variances_ : ndarray
@@ -120,31 +110,20 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
     Notes
     -----
-    The original predicts log variances too, but the penalty that its authors' program for CUB puts
-    on them, 10⁷ in the units of the kernel, shrinks all of them to 0: every variance is then 1, to
-    which 0.05 is added, and an image belongs to the nearest predicted mean. That is
-    `covariance="isotropic"`; with "class" the variances of the classes count.
+    The original predicts log variances too, but the penalty of its authors' program for CUB, 10⁷ in
+    the units of the kernel, shrinks all of them to 0: every variance is then 1, to which 0.05 is
+    added, and an image belongs to the nearest predicted mean. That is `covariance="isotropic"`.
 
     What differs from the original: the mean over the classes is not penalised; measured variances
-    of the classes are shrunk towards the pooled one, and predicted ones stay within a hundredfold
-    of it; penalties are relative; principal components may be taken first; and the Gaussian of a
-    seen class is predicted as that of any other, so that what a class is predicted by depends on
-    its signature alone. One eigendecomposition of the kernel serves both regressions and every
-    penalty of a grid.
+    are shrunk towards the pooled one, and predicted ones stay within a hundredfold of it; penalties
+    are relative; principal components may be taken first; and the Gaussian of a seen class is
+    predicted as that of any other. One eigendecomposition of the kernel serves both regressions and
+    every penalty of a grid.
 
     References
     ----------
     V. K. Verma and P. Rai, "A simple exponential family framework for zero-shot learning",
     ECML-PKDD 2017.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import GFZSL
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = GFZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     embedding_attributes = ("mean_", "components_", "std_")
@@ -284,8 +263,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         GFZSL
             An adapted copy; this model stays as it is.
         """
-        check_is_fitted(self, "class_scorer_")
-        X, state = self._check_features(X), self._snapshot()
+        check_is_fitted(self)
+        X, state = self._check_features(X), self._frozen()
         scorer = state.class_scorer_
         chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
         table: Any = state.signature_table_.normalized(self.signature_scale_, keep_views=False)
@@ -299,18 +278,18 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
                 embedded = np.asarray(to_numpy(scorer.embedding(X[rows, :])), dtype=np.float64)
                 sums += softmax(embedded @ logits.T, 1.0).T @ embedded
             moved = self._maximize(sums, *first)
-        adapted = copy.copy(state)
+        adapted = state._copy()
         adapted.adapted_classes_ = scorer.labels[chosen]
         adapted.adapted_means_, adapted.adapted_variances_, _ = moved
         adapted._describe(state.signature_table_)
-        return adapted
+        return adapted._settled()
 
-    def _forget(self, labels: NDArray[Any]) -> bool:
+    def _remove(self, labels: NDArray[Any], kept_rows: NDArray[np.intp]) -> None:
         if hasattr(self, "adapted_classes_"):
             kept = ~is_among(self.adapted_classes_, labels)
             for name in ("adapted_classes_", "adapted_means_", "adapted_variances_"):
                 setattr(self, name, getattr(self, name)[kept])
-        return False
+        super()._remove(labels, kept_rows)
 
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats

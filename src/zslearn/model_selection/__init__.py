@@ -6,7 +6,7 @@ private.
 """
 
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
-from zslearn.base._pipeline import ZeroShotPipeline, fitted_as_zero_shot
+from zslearn.base._meta import ZeroShotPipeline, fitted_as_zero_shot
 from zslearn.model_selection._cluster import on_cluster
 from zslearn.model_selection._methods import (
     LEADING_METHODS,

@@ -47,28 +47,24 @@ from zslearn._utils._messages import (
     no_user_warnings,
     plain,
 )
-from zslearn.base._predictor import WrapsAnother
+from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._thresholds import HeldOutCalibration
 from zslearn.calibration._unlabelled import Adapted
-from zslearn.images._backbones import Backbone
-from zslearn.images._decoding import (
+from zslearn.images import (
+    Backbone,
     UnreadableImageError,
-    as_seen,
-    needed_bytes,
-    open_image,
-    read_bytes,
-)
-from zslearn.images._describing import (
-    PROMPTS,
     backbone_for_model,
+    decode_image,
+    decoding_bytes,
+    describe_for_model,
     encoder_for_model,
-    prompts_for_model,
-    text_features,
+    explain_predictions,
+    open_image,
+    rank_classes,
 )
-from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence._model_files import ModelFile, read_model
-from zslearn.signatures import SignatureTable, classes_by_node, taxonomy_hierarchy, text_signatures
+from zslearn.signatures import SignatureTable, classes_by_node, taxonomy_hierarchy
 
 _log = logging.getLogger("zslearn")
 
@@ -374,7 +370,7 @@ class AddedFile:
 def estimators_of(model: Any) -> list[Any]:
     """A model and what is inside it; the method is the last."""
     found = [model]
-    while isinstance(found[-1], WrapsAnother):
+    while isinstance(found[-1], ZeroShotMetaClassifier):
         found.append(found[-1]._inner)
     return found
 
@@ -773,9 +769,8 @@ class Recognizer:
         self._below = {
             composed(str(taxon)): [str(name) for name in below] for taxon, below in pairs.items()
         }
-        self._prompts = prompts_for_model(said)
-        if encoder is not None:
-            self._text_encoder = encoder_for_model(self.encoder or "", encoder, plain(self.path))
+        if encoder is not None and self.encoder is not None:
+            encoder_for_model(self.file.about, encoder, model_name=plain(self.path))
         texts = said.get("texts")
         self._texts: Mapping[str, Any] = texts if isinstance(texts, Mapping) else {}
         self._table: SignatureTable = self.file.model.signature_table_
@@ -942,8 +937,9 @@ class Recognizer:
 
     def _encode(self, said: Mapping[str, list[str]]) -> Floats:
         """One vector for what is said of each class."""
+        about = self.file.about
         try:
-            encoder = encoder_for_model(self.encoder or "", self._text_encoder, "The model file")
+            encoder = encoder_for_model(about, self._text_encoder)
         except ValueError as error:
             raise Refusal(
                 422,
@@ -951,14 +947,11 @@ class Recognizer:
                 "service was started with --text-encoder.",
             ) from error
         with self._encoder_lock:
-            if encoder == "backbone":
-                if self.backbone is None:
-                    raise Refusal(422, "The model does not say which network made its texts.")
-                table = text_features(said, self._prompts or PROMPTS, backbone=self.backbone)
-            else:
-                # Nothing of a request is left on the disk.
-                prompts = self._prompts or "{}"
-                table = text_signatures(said, encoder, prompts=prompts, cache=False)
+            if encoder == "backbone" and self.backbone is None:
+                raise Refusal(422, "The model does not say which network made its texts.")
+            # Nothing of a request is left on the disk.
+            options = {"backbone": self.backbone, "cache": False}
+            table = describe_for_model(said, about, encoder, **options).signatures
         values = table.to_numpy(dtype=np.float64)
         if values.shape[1] != len(self.attributes.names):
             raise Refusal(
@@ -1296,9 +1289,9 @@ class Recognizer:
         if path is None:
             raise Refusal(404, f"There is no training picture {plain(name, 100)!r} to be shown.")
         try:
-            image = open_image(read_bytes(path), self.limits.pixels)
-            with self._memory.taken(needed_bytes(image)):
-                small = as_seen(image)
+            image = open_image(path, max_pixels=self.limits.pixels)
+            with self._memory.taken(decoding_bytes(image)):
+                small = decode_image(image)
                 small.thumbnail((_SMALL, _SMALL))
         except (UnreadableImageError, MemoryError) as error:
             raise Refusal(404, f"{plain(name, 100)!r} cannot be read.") from error
@@ -1330,9 +1323,9 @@ class Recognizer:
         """What the network sees of an image file; a Refusal that says `where` it came from."""
         network = self.image_network()
         try:
-            image = open_image(data, self.limits.pixels)
-            with self._memory.taken(needed_bytes(image)):
-                return network.preprocessing.pixels(as_seen(image))
+            image = open_image(data, max_pixels=self.limits.pixels)
+            with self._memory.taken(decoding_bytes(image)):
+                return network.preprocessing.pixels(decode_image(image))
         except UnreadableImageError as error:
             raise Refusal(422, f"{where} cannot be read: {plain(error, 300)}.") from error
         except MemoryError as error:
