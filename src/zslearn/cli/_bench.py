@@ -10,7 +10,7 @@ import textwrap
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from sklearn.exceptions import FitFailedWarning
@@ -34,7 +34,6 @@ from zslearn.experiments import (
     PROTOCOLS,
     SETTINGS,
     build_table,
-    compare_runs,
     read_failures,
     read_records,
     render,
@@ -42,6 +41,7 @@ from zslearn.experiments import (
     run_demo,
     save_ranks_plot,
     save_table_plot,
+    summarize_runs,
     write_report,
 )
 from zslearn.experiments.analyses import (
@@ -72,14 +72,12 @@ _MEANINGS = {
     "U cal.": "unseen",
     "H cal.": "their harmonic mean, calibrated",
 }
-_METRICS = ("per_class_accuracy", "ausuc", "calibrated_harmonic")
 #: Options that only some analyses have.
 _ONLY_FOR = {
     "runs": tuple(name for name, found in ANALYSES.items() if found.read),
     "retune": ("seen-classes", "phantoms"),
     "shares": ("seen-classes", "phantoms"),
     "shots": ("shots",),
-    "metric": ("ranks",),
     "forms": ("penalties",),
 }
 
@@ -179,7 +177,7 @@ def _print_line(text: str) -> None:
 
 def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     """Print a row per method; on standard output, for a person or a pipe."""
-    summary = compare_runs(records)
+    summary = summarize_runs(records)
     version = records["split_version"].iloc[0] if records["split"].nunique() == 1 else None
     protocol = [f"protocol {name}" for name in records["protocol"].unique() if name != "default"]
     parts = [data.name, f"version {version}" if version else "", *protocol, summary.runs]
@@ -204,7 +202,6 @@ def _run_table(arguments: argparse.Namespace) -> int:
 
     Ours alone for data that the paper does not have. Only reads records.
     """
-    shown: Literal["all", "ours"] = "all" if arguments.all else "ours"
     records = read_records(arguments.runs)
     if records.empty:
         failures = len(read_failures(arguments.runs))
@@ -214,8 +211,7 @@ def _run_table(arguments: argparse.Namespace) -> int:
         records,
         arguments.like,
         **values_of(arguments, "features", "split_version", "protocol", "grid"),
-        rows=shown,
-        columns=shown,
+        only_ours=not arguments.all,
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(render(table, arguments.format, width=width))
@@ -256,7 +252,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     for option, names in _ONLY_FOR.items():
         if getattr(arguments, option) not in (None, False) and arguments.analysis not in names:
             raise ValueError(f"--{option} is for {', '.join(names)}, not for {arguments.analysis}.")
-    options = values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "metric", "forms")
+    options = values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "forms")
     options |= {"n_splits": arguments.folds, "retune": arguments.retune or None}
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:
@@ -362,7 +358,6 @@ OPTIONS = {
         ("--grid", GRIDS, "quick", "the values to search; quick is fast, three of each at most"),
         ("--folds", int, None, "folds over the seen classes"),
         ("--retune", bool, False, f"tune for each setting ({', '.join(_ONLY_FOR['retune'])})"),
-        ("--metric", _METRICS, None, "what ranks are of (ranks)"),
         _RESUME,
         ("--forms", [*SYNC_FORMS, ...], None, "forms of SynC to compare (penalties)"),
         ("--shares", "SHARE…", None, _SHARES),
