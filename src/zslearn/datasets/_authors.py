@@ -175,13 +175,6 @@ def load_authors_protocol(
     -------
     AuthorsProtocol
         For the labels and training samples of `data`.
-
-    Raises
-    ------
-    FileNotFoundError
-        A file is not there.
-    ValueError
-        A file is damaged, or was made for other classes or for samples in another order.
     """
     if data.split.startswith("ss-"):
         raise ValueError(

@@ -78,11 +78,6 @@ def check_data(folder: str | os.PathLike[str] | None = None) -> FolderReport:
     FolderReport
         With a table, problems and notes.
 
-    Raises
-    ------
-    FileNotFoundError
-        The folder is not there or holds no data set.
-
     Examples
     --------
     >>> import tempfile, numpy as np

@@ -128,11 +128,6 @@ def load_last_layer(
     -------
     DataFrame of shape (1000, n_features + 1)
         One row per class, with the wnid as index; the last column holds the intercepts.
-
-    Raises
-    ------
-    ImportError, FileNotFoundError
-        The package is missing; the message says how to get it.
     """
     if network not in LAST_LAYERS:
         raise ValueError(f"There is no network {network!r}; there are {', '.join(LAST_LAYERS)}.")

@@ -106,11 +106,6 @@ def read_signature_table(
     DataFrame
         The index holds the labels: whole numbers if all of them are written as such, else text.
 
-    Raises
-    ------
-    ValueError
-        The file is no such table, there is no column `label`, or a class is there twice.
-
     See Also
     --------
     save_signature_table : Writes such a file.
@@ -148,13 +143,6 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
     -------
     Path
         The file.
-
-    Raises
-    ------
-    ValueError
-        The path ends otherwise.
-    ImportError
-        Parquet is asked for and pyarrow is not installed.
 
     See Also
     --------
@@ -197,11 +185,6 @@ def read_descriptions(
     -------
     dict of str to list of str
         The texts of each class, in the order of the file.
-
-    Raises
-    ------
-    ValueError
-        The file is none of these, or a class has no text.
 
     See Also
     --------

@@ -139,17 +139,6 @@ def load_table(
         of them are written as such, else strings. Columns of yes and no, true and false count as 1
         and 0.
 
-    Raises
-    ------
-    ValueError
-        A file is damaged, of an unknown kind or too large, the parts do not fit together, two
-        classes have one name in two Unicode forms, or a column is no feature: text, a saved pandas
-        index, or a count of the rows.
-    OSError
-        A file cannot be opened.
-    ImportError
-        A parquet file is given and pyarrow is not installed.
-
     See Also
     --------
     load_xlsa17 : The field's benchmarks.

@@ -203,14 +203,6 @@ def load_xlsa17(
         the order of the file, so that the authors' class orders and hold-outs apply. The version
         holds the first digits of the split's checksum.
 
-    Raises
-    ------
-    FileNotFoundError
-        A file is not there.
-    ValueError
-        A file is damaged, foreign, or holds more than plain arrays; files do not fit together;
-        parts overlap, unseen classes are trained on, or classes lack attributes.
-
     Notes
     -----
     Missing attribute values of AWA are −1 in the files and stay so, as in the authors' program.
