@@ -35,7 +35,7 @@ from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.persistence import load, save
 from zslearn.serving import Limits, Recognizer, _recognizer, create_app
 from zslearn.signatures import MultiSignatures
-from zslearn.synthesis import GaussianEXEM, _gaussian
+from zslearn.synthesis import GaussianEXEM, _adaptation_trial
 
 pytest.importorskip("fastapi")
 from zslearn.serving import _app
@@ -193,8 +193,9 @@ def test_requests_of_one_key_at_the_same_time_are_one_change(path, data):
 def test_the_trial_of_unlabelled_pictures_is_made_once(path, data, monkeypatch):
     """By the first adapt or preview, whatever is added, corrected and undone besides."""
     trials = []
-    choose = _gaussian.choose_weight
-    monkeypatch.setattr(_gaussian, "choose_weight", lambda folds: trials.append(1) or choose(folds))
+    choose = _adaptation_trial.choose_weight
+    counted = lambda folds: trials.append(1) or choose(folds)  # noqa: E731
+    monkeypatch.setattr(_adaptation_trial, "choose_weight", counted)
     body = {"features": data.X_test_unseen.tolist()}
     correction = {"features": data.X_test_unseen[:1].tolist()}
     with client_of(create_app(path)) as client:

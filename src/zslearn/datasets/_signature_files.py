@@ -16,7 +16,7 @@ from zslearn._utils._files import replacing
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain
 from zslearn._utils._reading import limit_reading, read_csv, read_json, read_lines, separator_hint
 from zslearn.datasets._array_files import read_parquet
-from zslearn.signatures._taxonomy import filled_ranks
+from zslearn.signatures import filled_ranks
 
 #: Names that pandas gives to an index that was saved with a table.
 SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
