@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image, ImageDraw
 
-from zslearn.images import Description, extract_features, save_image_model
+from zslearn.images import Description, extract_features, save_fitted
 from zslearn.serving import Recognizer, create_app
 from zslearn.synthesis import GaussianEXEM
 
@@ -87,7 +87,7 @@ def make_model(folder: Path) -> Path:
     signatures = pd.DataFrame(rows, index=[*COLORS, *SHAPES]).T
     model = GaussianEXEM().fit(features.X, features.y, signatures=signatures)
     description = Description(signatures, {"kind": "table"})
-    save_image_model(model, folder / "shapes.zsl", features, description, method="Gaussian EXEM")
+    save_fitted(model, folder / "shapes.zsl", features, description, method="Gaussian EXEM")
     return folder / "shapes.zsl"
 
 

@@ -22,8 +22,8 @@ from zslearn.images import (
     Description,
     describe_in_text,
     extract_features,
-    fit_images,
-    save_image_model,
+    fit_samples,
+    save_fitted,
 )
 from zslearn.synthesis import GaussianEXEM
 
@@ -55,9 +55,9 @@ def save_color_model(folder: Path, *, in_words: bool = False, learns: bool = Fal
         model = GaussianEXEM(unlabelled_weight=0.3)
         model.fit(features.X, features.y, signatures=description.signatures)
     else:
-        model = fit_images(features, description.signatures, "eszsl", tune=None)
+        model = fit_samples(features, description.signatures, "eszsl", tune=None)
     name = "Gaussian EXEM" if learns else "ESZSL"
-    save_image_model(model, folder / "colors.zsl", features, description, method=name)
+    save_fitted(model, folder / "colors.zsl", features, description, method=name)
     return folder / "colors.zsl"
 
 

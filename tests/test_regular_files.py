@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import zslearn
+from zslearn._utils._reading import read_rows
 from zslearn.datasets import (
     ClassShards,
     FeatureBlocks,
@@ -17,7 +18,6 @@ from zslearn.datasets import (
     read_descriptions,
     read_signature_table,
 )
-from zslearn.datasets._files import read_rows
 from zslearn.datasets._mat import read_mat
 from zslearn.images import load_features, read_image
 from zslearn.signatures import WordNet, read_word_vectors, train_word_vectors

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import zslearn
 from zslearn import EXEM, GaussianEXEM, SynC
 from zslearn._utils._columns import dominating_columns, some_rows, units_of
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking

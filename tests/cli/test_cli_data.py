@@ -209,7 +209,7 @@ def test_fetch_what_is_there(home, capsys):
 def test_fetch_an_archive_that_lies_there(home, capsys, monkeypatch):
     """No checksum is known: the computed one is printed, with a warning."""
 
-    assert _fetch.archives()["standard_split"].sha256 is None
+    assert _fetch.ARCHIVES["standard_split"].sha256 is None
     path = home / "standard_split.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("standard_split/CUB/att_splits.mat", b"x")

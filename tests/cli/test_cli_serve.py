@@ -46,7 +46,7 @@ def test_what_is_served_and_how(model_path, monkeypatch, capsys):
 def test_classes_and_odds_from_files(problem, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(uvicorn.Server, "run", lambda server: None)
     monkeypatch.setattr(
-        "zslearn.serving._recognizer.text_signatures",
+        "zslearn.images._describing.text_signatures",
         lambda said, *_, **__: pd.DataFrame([[float(len(texts))] * 8 for texts in said.values()]),
     )
     names = problem.signatures.index.tolist()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from zslearn.datasets._files import Budget, FileLimitError, limit_reading
+from zslearn._utils._reading import Budget, FileLimitError, limit_reading
 from zslearn.datasets._mat import read_mat
 from zslearn.datasets._xlsa17_files import read_classes
 

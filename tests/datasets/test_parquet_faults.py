@@ -16,8 +16,8 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from zslearn._utils._reading import FileLimitError
 from zslearn.datasets._array_files import read_parquet
-from zslearn.datasets._files import FileLimitError
 
 FLIP = """
 import sys

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn.datasets import _files as _limits
+from zslearn._utils import _reading as _limits
 from zslearn.datasets import load_table, read_descriptions, read_signature_table
 from zslearn.images import read_class_texts
 

@@ -17,10 +17,10 @@ from xlsa17_files import (
     write_data_set,
     write_standard_split,
 )
+from zslearn._utils._reading import FileLimitError
 from zslearn.datasets import _xlsa17_files as _xlsa17_versions
 from zslearn.datasets import load_xlsa17
 from zslearn.datasets._fetch import RECORD, Provenance, write_record
-from zslearn.datasets._files import FileLimitError
 from zslearn.datasets._mat import MatFileError, read_mat
 from zslearn.datasets._xlsa17 import random_class_splits
 from zslearn.datasets._xlsa17_files import PART_VARIABLES, read_parts

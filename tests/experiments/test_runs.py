@@ -17,7 +17,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
-from zslearn._utils._files import source_digest, write_checked_json
+from zslearn._utils._files import write_checked_json
+from zslearn._utils._fit_cache import source_digest
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, GFZSL
 from zslearn.calibration import CalibratedStacking

@@ -24,6 +24,7 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 import zslearn
 from estimators import instances
 from fuzz.model_file_corpus import Parts, places, put_together, take_apart
+from zslearn._utils._reading import FileLimitError
 from zslearn.baselines import ESZSL, GFZSL, HAT, CMTStar
 from zslearn.calibration import (
     Adapted,
@@ -33,7 +34,6 @@ from zslearn.calibration import (
     RankPredictor,
 )
 from zslearn.datasets import make_zero_shot
-from zslearn.datasets._files import FileLimitError
 from zslearn.inspection import explain
 from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, cluster_hierarchy

@@ -15,7 +15,7 @@ import pytest
 from configurations import fit_options, random_estimator, random_problem
 from fuzz.model_file_corpus import damaged, hostile, problem, put_together, take_apart, written
 from zslearn import persistence
-from zslearn.datasets._files import FileLimitError
+from zslearn._utils._reading import FileLimitError
 from zslearn.persistence import ModelFileError
 
 SECONDS = 10

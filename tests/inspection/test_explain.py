@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._meta import as_zero_shot
 from zslearn.baselines import COSTA, DAP, ESZSL, HAT, ConSE, LatEm
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot

@@ -118,7 +118,6 @@ def test_errors_of_both(args, kwargs, message):
     ("kwargs", "message"),
     [
         ({"classes": range(9)}, "have no sample in y_true: 0, 3, 4, 5, 6 and 2 more."),
-        ({"classes": [1, 2, 3]}, "have no sample in y_true: 3. Pass missing="),
         ({"classes": [2, 3]}, "y_true holds labels that are not in classes: 1."),
         ({"classes": [1, 2, 2]}, "classes holds a label more than once: 2."),
         ({"missing": "drop"}, "missing must be one of ('error', 'ignore', 'zero'), got 'drop'."),
@@ -169,10 +168,6 @@ def test_errors_of_flat_hit(y_top, k, message):
         flat_hit_at_k([1, 2], y_top, k)
 
 
-def test_repeated_labels_beyond_k_do_not_matter():
-    assert flat_hit_at_k([1], [[1, 2, 2]], 2) == 1.0
-
-
 @settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_harmonic_mean_of_numbers(seen, unseen):
@@ -180,13 +175,9 @@ def test_harmonic_mean_of_numbers(seen, unseen):
     assert isinstance(mean, float)
     assert mean == harmonic_mean(unseen, seen)
     assert 0 <= mean <= 2 * min(seen, unseen) + 1e-12
+    np.testing.assert_allclose(harmonic_mean([[0.0], [seen]], [0.0, unseen])[1, 1], mean)
     if seen > 1e-9 and unseen > 1e-9:
         assert mean == pytest.approx(1 / ((1 / seen + 1 / unseen) / 2), abs=1e-12)
-
-
-def test_harmonic_mean_of_arrays():
-    mean = harmonic_mean([[0.0], [1.0]], [0.0, 0.5])
-    np.testing.assert_allclose(mean, [[0, 0], [0, 2 / 3]], atol=1e-15)
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, np.nan, np.inf])

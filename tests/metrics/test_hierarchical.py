@@ -1,5 +1,4 @@
 import re
-import time
 
 import numpy as np
 import pandas as pd
@@ -7,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from zslearn.metrics import flat_hit_at_k, hierarchical_correct_set, hierarchical_precision_at_k
+from zslearn.metrics import hierarchical_correct_set, hierarchical_precision_at_k
 
 TREE = [
     ("cat", "mammal"),
@@ -115,14 +114,6 @@ def test_set_may_be_larger_than_k_and_depends_on_the_label_space():
     assert near(2, [*ANIMALS, "mammal"]) == ["cat", "mammal"]
 
 
-def test_hierarchical_precision_at_1_is_flat_hit_at_1():
-    rng = np.random.default_rng(0)
-    y_true = rng.choice(ANIMALS, 50)
-    y_top = np.array([rng.permutation(ANIMALS) for _ in y_true])
-    got = hierarchical_precision_at_k(y_true, y_top, 1, hierarchy=TREE, classes=ANIMALS)
-    assert got == flat_hit_at_k(y_true, y_top, 1)
-
-
 @pytest.mark.parametrize(
     "form",
     [
@@ -157,9 +148,7 @@ def test_any_hashable_labels():
         ({"hierarchy": dict(TREE)}, "not a mapping: pass its items()."),
         ({"hierarchy": ["ab", "cd"]}, "hierarchy must be (child, parent) pairs, got 'ab'."),
         ({"hierarchy": [("a", "b", "c")]}, "(child, parent) pairs, got ('a', 'b', 'c')."),
-        ({"hierarchy": pd.DataFrame({"a": ["b"]})}, "(child, parent) pairs, got ['b']."),
         ({"hierarchy": [*TREE, ("animal", None)]}, "missing label in the pair ('animal', None)"),
-        ({"hierarchy": [*TREE, ("animal", np.nan)]}, "missing label in the pair ('animal', nan)"),
         (
             {"classes": [*ANIMALS, "yak"]},
             "classes holds labels that are not in the hierarchy: 'yak'",
@@ -221,33 +210,17 @@ def test_size_of_imagenet():
     parent = (rng.random(n_nodes - 1) * np.arange(1, n_nodes)).astype(int)
     pairs = np.column_stack([np.arange(1, n_nodes), parent])
     classes = rng.permutation(n_nodes)[:20_000]
-    y_true = rng.choice(classes[:300], 3000)
-    y_top = classes[(np.arange(3000)[:, None] + np.arange(20)) % 20_000]
-    start = time.process_time()
-    got = hierarchical_precision_at_k(y_true, y_top, [1, 20], hierarchy=pairs, classes=classes)
-    assert time.process_time() - start < 5  # about 0.2 s; a search over all pairs takes minutes
-    assert (got >= 0).all()
-    assert (got < 0.1).all()
-
-
-def test_many_classes_are_grown_in_blocks(monkeypatch):
-    from zslearn.metrics import _hierarchical
-
-    rng = np.random.default_rng(0)
-    pairs = [(i, int(rng.integers(0, i))) for i in range(1, 60)]
-    y_true = rng.integers(0, 60, 200)
-    y_top = np.array([rng.permutation(60)[:8] for _ in y_true])
-    arguments = {"hierarchy": pairs, "classes": np.arange(60)}
-    whole = hierarchical_precision_at_k(y_true, y_top, [1, 3, 8], **arguments)
-    monkeypatch.setattr(_hierarchical, "_BLOCK_CELLS", 70)  # one class at a time
-    assert np.array_equal(hierarchical_precision_at_k(y_true, y_top, [1, 3, 8], **arguments), whole)
-    expected = []
-    distance = all_distances(pairs, 60)
-    for k in (1, 3, 8):
-        sets = {c: algorithm_1(k, c, distance, set(range(60))) for c in set(y_true.tolist())}
-        hits = [len(sets[c] & set(top[:k])) for c, top in zip(y_true, y_top.tolist(), strict=True)]
-        expected.append(sum(hits) / (k * len(y_true)))
-    assert np.allclose(whole, expected)
+    y_true = np.concatenate([classes[:600]] * 3)
+    y_top = classes[(np.arange(len(y_true))[:, None] + np.arange(20)) % 20_000]
+    y_top[:600, 0] = y_true[:600]
+    arguments = {"hierarchy": pairs, "classes": classes}
+    got = hierarchical_precision_at_k(y_true, y_top[:, :1], 1, **arguments)
+    assert got >= 1 / 3
+    # So many classes are treated in blocks, and a few of them alone.
+    some = [0, 700, 1799]
+    alone = [hierarchical_precision_at_k(y_true[[i]], y_top[[i]], 20, **arguments) for i in some]
+    sets = [hierarchical_correct_set(y_true[i], 20, **arguments) for i in some]
+    assert alone == [np.isin(y_top[i], near).mean() for i, near in zip(some, sets, strict=True)]
 
 
 @pytest.mark.slow

@@ -1,4 +1,3 @@
-import importlib
 import itertools
 
 import numpy as np
@@ -19,15 +18,6 @@ SIGNATURES = {
 }
 TRUE = list("aabbbbcc")
 PRED = list("aabbbccb")  # accuracies 1, 0.75, 0.5
-
-
-@pytest.fixture
-def plt():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    yield pyplot
-    pyplot.close("all")
 
 
 def _plot(true=TRUE, pred=PRED, signatures=SIGNATURES, seen_classes=("s", "t"), **kwargs):
@@ -110,13 +100,6 @@ def test_ties_and_rounding_have_no_rank(plt):
     assert np.isnan(rounded.correlation)
 
 
-def test_one_class(plt):
-    display = _plot("aa", "ab")
-    np.testing.assert_array_equal(display.accuracy, [0.5])
-    assert _legend(display) == ["rank correlation undefined"]
-    assert _names(display) == {"a"}
-
-
 def test_a_class_without_samples_has_no_point(plt):
     display = _plot("aacc", "aacb", classes=["c", "b", "a"])
     np.testing.assert_array_equal(display.accuracy, [0.5, np.nan, 1])
@@ -194,16 +177,3 @@ def test_wrong_signatures(signatures, message):
 def test_constructor():
     with pytest.raises(ValueError, match="one entry per class: got 1, 2 and 2"):
         ClassDistanceDisplay(distance=[1.0], accuracy=[1.0, 0.5], classes=["a", "b"])
-
-
-def test_without_matplotlib(monkeypatch):
-    load = importlib.import_module
-
-    def refuse(name, *args):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return load(name, *args)
-
-    monkeypatch.setattr(importlib, "import_module", refuse)
-    with pytest.raises(ImportError, match="ClassDistanceDisplay needs matplotlib"):
-        _plot()

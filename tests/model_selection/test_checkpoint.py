@@ -16,11 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from estimators import instances
-from zslearn._utils._files import (
-    DamagedFileError,
-    read_checked_json,
-    write_checked_json,
-)
+from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import DAP, ESZSL, IAP, ConSE
 from zslearn.datasets import make_zero_shot

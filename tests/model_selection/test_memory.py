@@ -8,8 +8,8 @@ import os
 import numpy as np
 import pytest
 
-from zslearn._utils import _files
-from zslearn._utils._files import FitCache, cached_fit
+from zslearn._utils import _fit_cache
+from zslearn._utils._fit_cache import FitCache, cached_fit
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
@@ -87,7 +87,7 @@ def test_a_damaged_fit_is_computed_again(data, tmp_path):
 
 
 def test_a_folder_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "MAX_FIT_BYTES", 4000)
+    monkeypatch.setattr(_fit_cache, "MAX_FIT_BYTES", 4000)
     with FitCache(tmp_path):
         for number in range(9):
             cached_fit((number,), lambda: {"x": np.zeros(100)})
@@ -114,10 +114,10 @@ def test_whatever_is_written_is_read(tmp_path, monkeypatch):
         limits.append(max_bytes)
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr(_files, "read_arrays", read)
+    monkeypatch.setattr(_fit_cache, "read_arrays", read)
     with FitCache(tmp_path):
         cached_fit(("large",), lambda: {"x": np.zeros(100)})
-    assert limits == [_files.MAX_FIT_BYTES]
+    assert limits == [_fit_cache.MAX_FIT_BYTES]
 
 
 def test_nothing_is_kept_unasked(data, tmp_path, monkeypatch):
@@ -169,5 +169,5 @@ def test_fits_of_another_source_are_not_read(tmp_path, monkeypatch):
         return kept.n_read
 
     assert [fit(), fit()] == [0, 1]
-    monkeypatch.setattr("zslearn._utils._files.source_digest", lambda: "another")
+    monkeypatch.setattr("zslearn._utils._fit_cache.source_digest", lambda: "another")
     assert fit() == 0

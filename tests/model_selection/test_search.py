@@ -475,7 +475,7 @@ def test_checkpoints_tell_scorers_and_long_parameters_apart(problem, tmp_path):
     assert best(1) == 5.0
     assert best(-1) == 1.0
 
-    from zslearn._utils._files import fingerprint
+    from zslearn._utils._fit_cache import fingerprint
 
     long = np.arange(5000.0)
     other = long.copy()
@@ -509,7 +509,7 @@ def test_fit_and_fit_grid_survive_what_is_singular(problem):
 
 
 def test_fingerprints_of_frames_count_every_row():
-    from zslearn._utils._files import fingerprint
+    from zslearn._utils._fit_cache import fingerprint
 
     frame = pd.DataFrame({"child": np.arange(500), "parent": np.arange(500) // 2})
     other = frame.copy()
@@ -521,7 +521,7 @@ def test_fingerprints_of_frames_count_every_row():
 
 
 def test_fingerprints_tell_what_repr_leaves_out():
-    from zslearn._utils._files import fingerprint
+    from zslearn._utils._fit_cache import fingerprint
 
     torch = pytest.importorskip("torch")
     long = torch.zeros(5000)
@@ -532,7 +532,7 @@ def test_fingerprints_tell_what_repr_leaves_out():
 
 
 def test_fingerprints_of_arrays_count_what_they_hold():
-    from zslearn._utils._files import fingerprint
+    from zslearn._utils._fit_cache import fingerprint
 
     table = np.arange(12.0).reshape(3, 4)
     arrays = [
@@ -558,7 +558,7 @@ def test_fingerprints_of_arrays_count_what_they_hold():
 
 
 def test_fingerprints_count_functions_within_functions():
-    from zslearn._utils._files import fingerprint
+    from zslearn._utils._fit_cache import fingerprint
 
     def made(factor):
         names = {}
@@ -574,7 +574,7 @@ def test_fingerprints_are_the_same_in_every_process():
     """Sets have another order there, and functions another address."""
     program = """
 from functools import partial
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 
 def scorer(x, y=0):
     return x in {"a", "b", "c", "d"}

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from zslearn._utils._files import FitCache
+from zslearn._utils._fit_cache import FitCache
 from zslearn.base import _training as _row_sums
 from zslearn.baselines import CCA, COSTA, ESZSL, GFZSL, HAT, SAE
 from zslearn.datasets import make_zero_shot

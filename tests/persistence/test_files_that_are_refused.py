@@ -21,9 +21,9 @@ from sklearn.svm import SVR
 from fuzz.model_file_corpus import Parts, problem, put_together, take_apart
 from zslearn import persistence
 from zslearn._utils._messages import InputWarning
+from zslearn._utils._reading import FileLimitError
 from zslearn.baselines import ESZSL, HAT
 from zslearn.calibration import CalibratedStacking
-from zslearn.datasets._files import FileLimitError
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.networks import GeneratedFeatures
 from zslearn.persistence import ModelFileError

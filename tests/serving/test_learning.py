@@ -323,9 +323,9 @@ def test_methods_that_do_not_learn_say_so(data, tmp_path):
         assert (about["learns"], about["adapts"]) == (False, False)
         X = data.X_test_unseen[:1]
         sent = give(client, X, data.unseen_classes[0], status=422)
-        assert "EXEM does not learn from corrections" in reason(sent, 422)
+        assert "EXEM has no add_examples" in reason(sent, 422)
         sent = client.post("/adapt", json={"features": X.tolist()})
-        assert "EXEM does not learn from unlabelled images" in reason(sent, 422)
+        assert "EXEM has no adapt" in reason(sent, 422)
         assert client.get("/examples").json() == {"examples": []}
 
 

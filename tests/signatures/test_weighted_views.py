@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark

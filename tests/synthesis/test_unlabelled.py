@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
 import zslearn
-from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._meta import as_zero_shot
 from zslearn.baselines import GFZSL
 from zslearn.calibration import Adapted
 from zslearn.calibration._unlabelled import UNLABELLED_WEIGHTS, WeightChoice, _chosen
@@ -273,9 +273,9 @@ def test_nothing_is_tried_before_the_first_adapt(data, monkeypatch):
     assert len(learned) == 4
     model.adapt(data.X_test_unseen[:20])
     # Copies share the result, whichever of them is adapted first.
-    model.describing(model.signature_table_).adapt(data.X_test_unseen[:20])
+    copy.copy(model).adapt(data.X_test_unseen[:20])
     other = fitted(data)
-    other.describing(other.signature_table_).adapt(data.X_test_unseen[:20])
+    copy.copy(other).adapt(data.X_test_unseen[:20])
     other.adapt(data.X_test_unseen[:20])
     assert len(learned) == 8
 

@@ -1,9 +1,8 @@
-"""Arrays of any library: where they are, how they move, what a device may take at a time.
+"""Arrays of any library: where they are, how they move, how much a device takes at a time.
 
-Feature arrays may be NumPy, torch, CuPy or any other array that follows the array API standard; the
-code that computes with them asks for their namespace. Labels and signatures are always NumPy. Work
-on a GPU is queued, and the host waits only where it asks for a number: what is queued goes in few
-large blocks, within the free memory of the device; what would be asked in each block waits.
+Feature arrays may be NumPy, torch, CuPy or any other array that follows the array API standard;
+labels and signatures are always NumPy. Work on a GPU is queued and the host waits only where it
+asks for a number: blocks are few and large, within the free memory of the device.
 """
 
 from __future__ import annotations
@@ -91,23 +90,19 @@ def floating(x: Array) -> Array:
     xp = compat.array_namespace(x)
     if x.dtype == xp.float32 or x.dtype == xp.float64:
         return x
-    # Other byte orders are other dtypes.
     is_short = xp.isdtype(x.dtype, "real floating") and xp.finfo(x.dtype).bits <= 32
     return xp.astype(x, xp.float32 if is_short else xp.float64)
 
 
 def unit_rows(x: Array) -> Array:
-    """Rows of `x` divided by their ℓ2 norm; a zero row stays zero.
-
-    Rows are divided by their largest entry first, so that neither the squares of large entries
-    overflow nor those of small ones vanish.
-    """
+    """Rows of `x` divided by their ℓ2 norm; a zero row stays zero."""
     return scaled_rows(x)[0]
 
 
 def scaled_rows(x: Array) -> tuple[Array, Array, Array]:
     """Rows of unit norm, their largest entries, and their norms in units of these."""
     xp = compat.array_namespace(x)
+    # Divided by their largest entries first, neither large squares overflow nor small ones vanish.
     largest = xp.max(xp.abs(x), axis=1, keepdims=True)
     largest = xp.where(largest > 0, largest, xp.ones_like(largest))
     x = x / largest
@@ -116,8 +111,8 @@ def scaled_rows(x: Array) -> tuple[Array, Array, Array]:
     return x / norm, largest, norm
 
 
-# A block on a device takes a share of what is free there, and not more than this: beyond it larger
-# blocks are no faster.
+# A block on a device takes a share of the free memory, up to the size beyond which larger blocks
+# are no faster.
 _SHARE = 8
 _MOST = 1 << 32
 
@@ -139,7 +134,7 @@ def block_budget(like: Any) -> int:
 
 
 def _free_bytes(x: Any) -> int:
-    """Memory of a device that nothing holds, with what its library keeps in reserve."""
+    """Free memory of a device, with what its library keeps in reserve."""
     if compat.is_cupy_array(x):
         import cupy  # type: ignore[import-not-found]
 
@@ -149,21 +144,13 @@ def _free_bytes(x: Any) -> int:
 
     if x.device.type != "cuda":
         return 8 * _blocks.BLOCK_BYTES
-    free, _ = torch.cuda.mem_get_info(x.device)
-    if free >= _SHARE * _MOST:
-        # What is kept in reserve changes nothing, and takes long to ask for.
-        return int(free)
     reserve = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
-    return int(free + reserve)
+    return int(torch.cuda.mem_get_info(x.device)[0] + reserve)
 
 
 @contextmanager
 def moves_kept() -> Iterator[None]:
-    """Within this context an array of the host that is moved to a device again is there already.
-
-    Block after block meets the same projection and the same classes; they travel once. The arrays
-    must not change meanwhile.
-    """
+    """Within this context each array of the host moves to a device once; it must not change."""
     if _moves.get() is not None:
         yield
         return
@@ -175,11 +162,7 @@ def moves_kept() -> Iterator[None]:
 
 
 class Latest:
-    """The latest thing that was made of an array of the host, as long as the array is there.
-
-    Chunk after chunk of rows meets the same classes: what a device holds of them is used again.
-    It lasts from call to call, where :func:`moves_kept` forgets all arrays at the end of one.
-    """
+    """The latest thing that was made of an array of the host, from call to call."""
 
     def __init__(self) -> None:
         # Replaced as a whole; without a lock, which a process could be forked with.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: What the rows of one block and what is computed from them may take, in bytes.
+BLOCK_BYTES = 1 << 25
 
 
 class Block(NamedTuple):
@@ -40,54 +43,23 @@ class RowsInBlocks(ABC):
 
 
 _Item = TypeVar("_Item")
-
-# How often a reader whose consumer is busy looks whether anyone still waits, in seconds.
-_PATIENCE = 0.1
+_END: Any = object()
 
 
 def read_ahead(items: Iterable[_Item], depth: int = 1) -> Iterator[_Item]:
-    """Take items from an iterable in a thread of their own, a few ahead of who uses them."""
+    """Take items from an iterable in a thread of their own, a few ahead of their consumer."""
     if depth < 1:
         yield from items
         return
-    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=depth)
-    stopped = threading.Event()
-    threading.Thread(target=_read, args=(items, waiting, stopped), daemon=True).start()
+    iterator, pool = iter(items), ThreadPoolExecutor(1)
     try:
-        while True:
-            kind, value = waiting.get()
-            if kind == "end":
-                return
-            if kind == "error":
-                raise value
-            yield value
-            del value  # else it would stay in memory while the next is waited for
+        ahead = deque(pool.submit(next, iterator, _END) for _ in range(depth))
+        while (item := ahead.popleft().result()) is not _END:
+            ahead.append(pool.submit(next, iterator, _END))
+            yield item
+            del item  # else it would stay in memory while the next is waited for
     finally:
-        stopped.set()
-
-
-def _read(items: Iterable[Any], waiting: queue.Queue[tuple[str, Any]], stopped: Any) -> None:
-    def put(kind: str, value: Any) -> bool:
-        while not stopped.is_set():
-            try:
-                waiting.put((kind, value), timeout=_PATIENCE)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    try:
-        for item in items:
-            if not put("item", item):
-                return
-            del item
-        put("end", None)
-    except BaseException as error:
-        put("error", error)
-
-
-#: What the rows of one block and what is computed from them may take, in bytes.
-BLOCK_BYTES = 1 << 25
+        pool.shutdown(cancel_futures=True)
 
 
 def block_length(row_bytes: int, budget: int | None = None) -> int:

@@ -85,6 +85,32 @@ def in_units(rows: Any, units: Floats | None) -> Any:
     return rows if units is None else (rows - units[0]) / units[1]
 
 
+def chosen_scaling(
+    X: Any, names: Any, scaling: str | None, where: str, rows: NDArray[np.intp] | None = None
+) -> str | None:
+    """The scaling of features, of which "auto" looks at `rows`; warn where units differ."""
+    if scaling not in (None, "auto"):
+        return scaling
+    large = dominating_columns(some_rows(X, rows))
+    if not large:
+        return None
+    said = (
+        f"{where}: {columns_named(large, names)} has numbers so much larger than the other "
+        "features that it alone decides which samples are near each other."
+    )
+    if scaling is None:
+        warn_user(
+            f"{said} Bring the features to one unit: feature_scaling='standard', or "
+            "make_pipeline(StandardScaler(), method)."
+        )
+        return None
+    warn_user(
+        f"{said} All features are brought to mean 0 and deviation 1 over the training samples; "
+        "feature_scaling=None leaves them."
+    )
+    return "standard"
+
+
 def columns_named(positions: Sequence[int], names: Any) -> str:
     """Columns by name, or by number where they have none: "the column 'a'"."""
     plural = "s" if len(positions) > 1 else ""

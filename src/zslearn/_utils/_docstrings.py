@@ -12,10 +12,8 @@ _Class = TypeVar("_Class", bound=type)
 def inherit_docs(cls: _Class) -> _Class:
     """Decorate a class: its bases document what its own docstring leaves out.
 
-    Hyper-parameters and attributes that bases document are added to these sections. A
-    method that is documented without some parameters, or without what it returns, has these of the
-    bases' method; parameters that these leave out, too, are those of a method further up in the
-    class.
+    Sections of the class take over hyper-parameters and attributes of its bases; those of a method
+    take over parameters and returns of the bases' method, then parameters of methods further up.
 
     Parameters
     ----------

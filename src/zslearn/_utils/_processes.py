@@ -23,8 +23,7 @@ _WORTH_A_THREAD = 2e8
 def one_blas_thread(when: bool = True) -> AbstractContextManager[Any]:
     """Give BLAS one thread on the host, for many small products.
 
-    A second thread gains little there, and where the cores are shared each product waits for the
-    thread that was sent away: the same work then takes ten times as long.
+    Where cores are shared, each product would wait for the thread that was sent away.
     """
     return _threads().limit(limits=1, user_api="blas") if when else nullcontext()
 
@@ -44,11 +43,7 @@ def shared_threads(n_processes: int) -> AbstractContextManager[Any]:
 
 
 def blas_threads() -> int:
-    """Number of threads that BLAS may use now, at least one.
-
-    What the environment, a caller or scikit-learn's limits have set counts for our own threads,
-    too.
-    """
+    """Number of threads that BLAS may use now, at least one; our own threads keep to it, too."""
     found = [library.num_threads for library in _threads().select(user_api="blas").lib_controllers]
     return max([1, *(number for number in found if number)])
 
@@ -75,10 +70,9 @@ _POLL_SECONDS = 1.0
 
 
 def end_with_parent(parent: int, *, child: bool = False) -> None:
-    """End this process soon after the process that started it, however that one ended.
+    """End this process soon after its parent, so that workers of a killed run do not go on.
 
-    A worker of a killed run would otherwise go on computing. Only a child of `parent` is
-    watched: a process of a cluster, or the caller itself, is not.
+    Only a child of `parent` is watched: a process of a cluster, or the caller itself, is not.
     """
     if child and os.getppid() != parent:
         os._exit(1)

@@ -1,4 +1,4 @@
-"""Checks of arguments that several packages share: parameters, sample weights, shares.
+"""Checks of arguments that several packages share: parameters, sample weights, fractions.
 
 The decorators are scikit-learn's private ones, typed and in one place.
 """
@@ -52,29 +52,27 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def checks_parameters(*, also_of_inner: bool = False) -> Callable[[_Method], _Method]:
     """Decorate `fit`: hyper-parameters are checked against `_parameter_constraints` first.
 
-    Too many or too few arguments are an error that names the estimator's own class, where Python
-    would name the base that defines `fit`.
+    Wrong arguments are an error that names the estimator's own class, where Python would name the
+    base that defines `fit`.
     """
     check = _fit_context(prefer_skip_nested_validation=not also_of_inner)
 
     def decorate(fit: _Method) -> _Method:
-        parameters = list(inspect.signature(fit).parameters.values())[1:]
-        by_position = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
-        by_name = [f"{p.name}=…" for p in parameters if p.kind is p.KEYWORD_ONLY]
-        needed = [p.name for p in parameters if p.default is p.empty]
-        checked = check(fit)
+        signature, checked = inspect.signature(fit), check(fit)
+        parameters = list(signature.parameters.values())[1:]
+        call = ", ".join(
+            f"{p.name}=…" if p.kind is p.KEYWORD_ONLY else p.name
+            for p in parameters
+            if p.kind is not p.VAR_KEYWORD
+        )
 
         @functools.wraps(fit)
         def checked_fit(estimator: Any, *args: Any, **options: Any) -> Any:
-            if by_name and len(args) > len(by_position):
-                raise TypeError(
-                    f"{type(estimator).__name__}.fit takes {' and '.join(by_position)} by position "
-                    f"and got {len(args)} arguments: name the others, "
-                    f"fit({', '.join([*by_position, *by_name])})."
-                )
-            missing = [name for name in needed[len(args) :] if name not in options]
-            if missing:
-                raise TypeError(f"{type(estimator).__name__}.fit needs {' and '.join(missing)}.")
+            try:
+                signature.bind(estimator, *args, **options)
+            except TypeError as error:
+                name = type(estimator).__name__
+                raise TypeError(f"{name}.fit: {error}; call it as fit({call}).") from None
             return checked(estimator, *args, **options)
 
         return cast(_Method, checked_fit)

@@ -23,7 +23,7 @@ from zslearn._utils._array import Array, Floats, is_symbolic, take_rows, to_nump
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._columns import columns_named, dominating_columns, some_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import cached_fit, caches_fits, fingerprint
+from zslearn._utils._fit_cache import cached_fit, caches_fits, fingerprint
 from zslearn._utils._messages import warn_user
 from zslearn.base._class_statistics import (
     ClassStatistics,

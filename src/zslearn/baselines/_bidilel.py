@@ -60,9 +60,8 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 
 # A scatter that is a smaller share of the sum of squares is rounding.
 _ROUNDING = 1e-12
@@ -71,6 +70,9 @@ _HALVINGS = 12
 _ARMIJO = 1e-4
 # Newton steps at most.
 _MAX_ITER = 200
+# A placement ends when the gradient of Sammon's error, relative to the sum of its weights and the
+# size of the configuration, is below this.
+_TOL = 1e-8
 # The least that m may be, as a share of Σ 1/δ.
 _CURVATURE = 1e-3
 # The weight 1/δ between two points placed together is at most that of this share of their mean
@@ -178,7 +180,6 @@ def place_by_distances(
     *,
     among: Floats | None = None,
     start: Floats | None = None,
-    tol: float = 1e-8,
 ) -> Placement:
     """Place points by their distances δ > 0 to fixed landmarks; see the module.
 
@@ -195,18 +196,18 @@ def place_by_distances(
     size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(landmarks)))
     flat = left[:, :rank] * (sizes[:rank] / size)
     if among is None or start is None or len(distances) == 1:
-        placed = _place_each(flat, distances / size, tol)
+        placed = _place_each(flat, distances / size)
     else:
         begun = (start - center) @ axes[:rank].T / size
-        placed = _JointStress(flat, distances / size, among / size).descend(begun, tol)
+        placed = _JointStress(flat, distances / size, among / size).descend(begun)
     points, error, gradient, n_iter = placed
     return Placement(center + size * points @ axes[:rank], size * error, gradient, n_iter)
 
 
-def _place_each(landmarks: Floats, distances: Floats, tol: float) -> Placement:
+def _place_each(landmarks: Floats, distances: Floats) -> Placement:
     """Each point on its own: the better end of two starts."""
     first, second = (
-        _descend(landmarks, distances, start, tol)
+        _descend(landmarks, distances, start)
         for start in (_mean_start(landmarks, distances), _triangulated(landmarks, distances))
     )
     # Where both ends are one but for rounding, the first.
@@ -234,7 +235,7 @@ def _errors(landmarks: Floats, distances: Floats, points: Floats) -> Floats:
     return np.sum((distances - cdist(points, landmarks)) ** 2 / distances, axis=1)
 
 
-def _descend(landmarks: Floats, distances: Floats, points: Floats, tol: float) -> Placement:
+def _descend(landmarks: Floats, distances: Floats, points: Floats) -> Placement:
     """Newton steps for all points that are not at their minimum yet."""
     points = points.copy()
     error = _errors(landmarks, distances, points)
@@ -245,7 +246,7 @@ def _descend(landmarks: Floats, distances: Floats, points: Floats, tol: float) -
         slope, step = _newton(landmarks, distances[todo], points[todo])
         weight = 2 * np.sum(1 / distances[todo], axis=1)
         gradient[todo] = np.linalg.norm(slope, axis=1) / weight
-        moving = gradient[todo] > tol
+        moving = gradient[todo] > _TOL
         todo = todo[moving]
         if not len(todo) or n_iter == _MAX_ITER:
             return Placement(points, error, gradient, n_iter)
@@ -338,8 +339,8 @@ class _JointStress:
 
         return product
 
-    def descend(self, points: Floats, tol: float) -> Placement:
-        """Newton steps until no point would move by more than `tol` in one of the majorisation."""
+    def descend(self, points: Floats) -> Placement:
+        """Newton steps until no point would move by more than `_TOL` in one of the majorisation."""
         root = np.sqrt(self.mass)[:, None]
         last: tuple[Floats, Callable[[Floats], Floats]] | None = None
 
@@ -364,7 +365,7 @@ class _JointStress:
             options={
                 "maxiter": _MAX_ITER,
                 # Where the whole scaled gradient is this small, the step of every point is.
-                "gtol": 2 * tol * float(root.min()),
+                "gtol": 2 * _TOL * float(root.min()),
                 "initial_trust_radius": 0.1 * size,
                 "max_trust_radius": 10 * size,
             },
@@ -414,9 +415,6 @@ class BiDiLEL(ZeroShotClassifier):
         another description of one moves all. Classes of `add_classes` are placed together with
         those that were described before, as if all had been described at `fit`. It costs time and
         memory that grow with the square of their number.
-    tol : float, default=1e-8
-        A placement ends when the gradient of Sammon's error, relative to the sum of its weights
-        and to the size of the configuration, is below this.
 
     Attributes
     ----------
@@ -472,7 +470,6 @@ class BiDiLEL(ZeroShotClassifier):
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "latent_norm": [StrOptions({"l2"}), None],
         "placement": [StrOptions({"alone", "joint"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
@@ -497,7 +494,6 @@ class BiDiLEL(ZeroShotClassifier):
         *,
         latent_norm: str | None = "l2",
         placement: str = "alone",
-        tol: float = 1e-8,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -505,7 +501,6 @@ class BiDiLEL(ZeroShotClassifier):
         self.alpha = alpha
         self.latent_norm = latent_norm
         self.placement = placement
-        self.tol = tol
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
@@ -563,27 +558,11 @@ class BiDiLEL(ZeroShotClassifier):
         # Equal signatures are one point, and the order of the classes is not to matter.
         signatures, which = np.unique(signatures, axis=0, return_inverse=True)
         to_seen = self.distance_scale_ * cdist(signatures, self._seen_signatures)
-        points = _placed_alone(self.landmarks_, to_seen, self.tol)
+        points = place_by_distances(self.landmarks_, to_seen).points
         if self.placement == "joint":
             among = self.distance_scale_ * cdist(signatures, signatures)
-            points = place_by_distances(
-                self.landmarks_, to_seen, among=among, start=points, tol=self.tol
-            ).points
+            points = place_by_distances(self.landmarks_, to_seen, among=among, start=points).points
         return points[which.ravel()]
-
-
-_last_placed: list[tuple[Floats, Floats, float, Floats]] = []
-
-
-def _placed_alone(landmarks: Floats, distances: Floats, tol: float) -> Floats:
-    """Points placed each on its own; the last are kept, since both kinds of placement need them."""
-    for known, wanted, known_tol, points in list(_last_placed):
-        same = np.array_equal(known, landmarks) and np.array_equal(wanted, distances)
-        if same and known_tol == tol:
-            return points
-    points = place_by_distances(landmarks, distances, tol=tol).points
-    _last_placed[:] = [(landmarks, distances, tol, points)]
-    return points
 
 
 def _class_means(

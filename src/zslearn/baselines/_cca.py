@@ -30,10 +30,8 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
-from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.baselines._spectra import weighted_rows
 
 

@@ -27,10 +27,9 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
-from zslearn.baselines._base_probabilities import linear_scores, seen_path
+from zslearn.baselines._attributes import linear_scores, seen_path
 
 
 @inherit_docs

@@ -27,10 +27,8 @@ from zslearn._utils._array import Array, Floats, move_like, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_moments
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import RowSpectrum, Training
-from zslearn.base._variants import group_by_params
-from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.signatures._kernels import normalized_similarity
 
 

@@ -43,9 +43,8 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 from zslearn.baselines._spectra import ClassRidge, solve_shifted
 from zslearn.signatures._binary import binary_kind, refuse_mixed_signatures
 from zslearn.signatures._class_graph import ClassTree, cluster_levels, refuse_unplaced_classes

@@ -35,10 +35,8 @@ from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import Moments
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import RowSpectrum, Training
-from zslearn.base._variants import group_by_params
-from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.baselines._spectra import ClassRidge, weighted_rows
 
 

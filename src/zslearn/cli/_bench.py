@@ -28,8 +28,7 @@ from zslearn.cli._output import (
     say,
     values_of,
 )
-from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._signature_files import read_ranks
+from zslearn.datasets import ZeroShotDataset, read_ranks
 from zslearn.experiments import (
     FORMATS,
     LAYOUTS,

@@ -10,17 +10,20 @@ from typing import Any
 
 import pandas as pd
 
-from zslearn._utils._messages import plain
+from zslearn._utils._messages import did_you_mean, plain
 from zslearn.cli._output import add_options, print_table, say
-from zslearn.datasets._check import check_data
-from zslearn.datasets._class_shards import load_imagenet
-from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._fetch import fetch_archive, fetchable_names
-from zslearn.datasets._glyphs import load_glyphs
-from zslearn.datasets._signature_files import read_signature_table
-from zslearn.datasets._tables import load_table
-from zslearn.datasets._xlsa17 import XLSA17, load_xlsa17, unknown_data_set
-from zslearn.datasets._xlsa17_files import feature_files, find_data_set
+from zslearn.datasets import (
+    ARCHIVES,
+    XLSA17,
+    ZeroShotDataset,
+    check_data,
+    fetch_archive,
+    load_glyphs,
+    load_imagenet,
+    load_table,
+    load_xlsa17,
+    read_signature_table,
+)
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
 _NAMES = ("glyphs", *XLSA17)
@@ -123,7 +126,10 @@ def _known(word: str, names: Sequence[str], more: str = "") -> str:
     for name in names:
         if word.casefold() == name.casefold():
             return name
-    raise argparse.ArgumentTypeError(f"{unknown_data_set(word, names)}{more}")
+    raise argparse.ArgumentTypeError(
+        f"There is no data set {word!r}.{did_you_mean(word, names)} There are: "
+        f"{', '.join(names)}{more}"
+    )
 
 
 def _hold_out(word: str) -> float | str:
@@ -235,19 +241,11 @@ def _load_shards(arguments: argparse.Namespace, folder: str | Path) -> ZeroShotD
 def _run_list(arguments: argparse.Namespace) -> int:
     """Print the names of the data sets, and whether they are here."""
     rows = {"glyphs": (_GLYPHS, "yes")}
-    rows |= {name: (about, _is_here(name)) for name, about in XLSA17.items()}
+    rows |= {name: (found.about, found.status()) for name, found in XLSA17.items()}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["what it is", "here"])
     table.index.name = "name"
     print_table(table, title="Data sets")
     return 0
-
-
-def _is_here(name: str) -> str:
-    try:
-        home = find_data_set(None, name)
-    except OSError:
-        return "no"
-    return "yes" if feature_files(home) else "without features"
 
 
 def _run_show(arguments: argparse.Namespace) -> int:
@@ -279,7 +277,7 @@ def _add_fetch(commands: Any) -> None:
         description="Download an archive of data sets and unpack it, unless it is there. A "
         "download that was interrupted is continued.",
     )
-    names = fetchable_names()
+    names = [*ARCHIVES, *XLSA17]
     known = partial(_known, names=names)
     fetched.add_argument("name", type=known, metavar="NAME", help=", ".join(names))
     where = "where to put it (default: the folder named by ZSLEARN_DATA)"

@@ -15,9 +15,7 @@ from zslearn.cli._output import (
     say,
     values_of,
 )
-from zslearn.datasets._class_shards import ClassShards
-from zslearn.datasets._last_layers import NETWORKS
-from zslearn.datasets._signature_files import read_signature_table
+from zslearn.datasets import LAST_LAYERS, ClassShards, read_signature_table
 from zslearn.experiments import (
     IMAGENET_METHODS,
     IMAGENET_TABLES,
@@ -141,7 +139,7 @@ def add_demo_imagenet(parser: argparse.ArgumentParser) -> None:
     )
     add_options(
         parser,
-        ("--network", NETWORKS, NETWORKS[0], "whose last layer"),
+        ("--network", LAST_LAYERS, LAST_LAYERS[0], "whose last layer"),
         ("--methods", "METHOD…", ["ESZSL", "SGCN"], methods),
         ("--signatures", "KIND…", list(TRACK_SIGNATURES), kinds),
         ("--splits", int, 1, "class splits"),

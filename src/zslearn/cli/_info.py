@@ -89,10 +89,9 @@ def _device() -> str:
 def _data() -> str:
     """Where data sets and caches lie, and which data sets are there."""
     from zslearn._utils._files import cache_folder
-    from zslearn.cli._data import _is_here
-    from zslearn.datasets._xlsa17 import XLSA17
+    from zslearn.datasets import XLSA17
 
-    here = {name: _is_here(name) for name in XLSA17}
+    here = {name: benchmark.status() for name, benchmark in XLSA17.items()}
     names = [
         name if found == "yes" else f"{name} ({found})"
         for name, found in here.items()

@@ -86,7 +86,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from zslearn.datasets._signature_files import read_odds, read_ranks
+    from zslearn.datasets import read_odds, read_ranks
     from zslearn.images import read_class_texts
     from zslearn.serving import Limits, serve
 

@@ -12,9 +12,8 @@ from zslearn._utils._array import unit_rows
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
 from zslearn.cli._output import TAXONOMY, add_options
-from zslearn.datasets._imagenet_classes import imagenet_classes
-from zslearn.datasets._signature_files import (
-    check_signature_path,
+from zslearn.datasets import (
+    imagenet_classes,
     read_child_parent_pairs,
     read_descriptions,
     read_ranks,
@@ -65,8 +64,9 @@ def add_signatures(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Make what a subcommand makes."""
-    if arguments.subcommand != "train-words" and arguments.out is not None:
-        check_signature_path(arguments.out)
+    out = None if arguments.subcommand == "train-words" else arguments.out
+    if out is not None and Path(out).suffix not in (".csv", ".parquet"):
+        raise ValueError(f"{plain(out)}: tables are written as .csv or .parquet.")
     arguments.make(arguments)
     return 0
 

@@ -11,27 +11,35 @@ from zslearn.datasets._check import FolderReport, check_data
 from zslearn.datasets._class_shards import ClassShards, load_imagenet
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.datasets._feature_blocks import FeatureBlocks
-from zslearn.datasets._fetch import fetch_archive
+from zslearn.datasets._fetch import ARCHIVES, Archive, fetch_archive
 from zslearn.datasets._glyphs import load_glyphs
 from zslearn.datasets._imagenet_classes import imagenet_classes, populated_classes
-from zslearn.datasets._last_layers import load_glove, load_last_layer
+from zslearn.datasets._last_layers import LAST_LAYERS, load_glove, load_last_layer
 from zslearn.datasets._signature_files import (
     read_child_parent_pairs,
     read_descriptions,
+    read_odds,
+    read_ranks,
     read_signature_table,
     save_signature_table,
 )
 from zslearn.datasets._synthetic import GeneratingModel, make_zero_shot
-from zslearn.datasets._tables import load_table
-from zslearn.datasets._xlsa17 import load_xlsa17
+from zslearn.datasets._tables import SampleTable, load_table, read_sample_table
+from zslearn.datasets._xlsa17 import XLSA17, Benchmark, load_xlsa17
 
 __all__ = [
+    "ARCHIVES",
+    "LAST_LAYERS",
+    "XLSA17",
+    "Archive",
     "AuthorsProtocol",
+    "Benchmark",
     "ClassShards",
     "ClassSplit",
     "FeatureBlocks",
     "FolderReport",
     "GeneratingModel",
+    "SampleTable",
     "ZeroShotDataset",
     "check_data",
     "fetch_archive",
@@ -47,6 +55,9 @@ __all__ = [
     "populated_classes",
     "read_child_parent_pairs",
     "read_descriptions",
+    "read_odds",
+    "read_ranks",
+    "read_sample_table",
     "read_signature_table",
     "save_signature_table",
 ]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
-from zslearn.datasets._files import Budget, reading
+from zslearn._utils._reading import Budget, reading
 
 #: The array that is read out of several: features, or labels.
 FEATURES = ("X", "features")

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from zslearn._utils._reading import data_home
 from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._files import data_home
 from zslearn.datasets._mat import read_mat
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,

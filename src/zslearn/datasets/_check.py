@@ -14,15 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn.datasets._files import data_home
+from zslearn._utils._reading import data_home
 from zslearn.datasets._xlsa17 import (
     DEFAULT_FEATURES,
     DEFAULT_SIGNATURES,
-    PUBLISHED_SIZES,
+    XLSA17,
     NoClassListError,
     data_set,
     read_split,
-    split_names,
 )
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
@@ -203,7 +202,8 @@ def _load_splits(
 ) -> dict[str, int]:
     """Make each split that has its files, as loading would; the numbers of classes of "ns"."""
     found: dict[str, int] = {}
-    for split in split_names(home.name):
+    known = XLSA17.get(home.name)
+    for split in known.splits if known else ["ns", "ss"]:
         with _reported(report, f"{home.name} {file}"):
             try:
                 made = read_split(home.name, split, home, root, numbers, classes.names)
@@ -218,9 +218,11 @@ def _load_splits(
 def _note_version(home: Path, title: str, parts: Parts, report: FolderReport) -> None:
     """Note sizes other than the published ones, and test samples among those for tuning."""
     sizes = tuple(len(parts[part]) for part in PART_VARIABLES)
-    published = PUBLISHED_SIZES.get(home.name)
-    if published is not None and sizes != published:
-        report.notes.append(f"{title}: the parts have sizes {sizes}, published are {published}.")
+    published = XLSA17.get(home.name)
+    if published is not None and sizes != published.sizes:
+        report.notes.append(
+            f"{title}: the parts have sizes {sizes}, published are {published.sizes}."
+        )
     if leak := tuning_leak(home / SPLIT_FILE, parts):
         report.notes.append(
             f"{title}: train_loc and val_loc hold {leak} samples of test_seen_loc, as published "

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from zslearn._utils._blocks import block_length
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._optional import import_optional
+from zslearn._utils._reading import Budget, reading
 from zslearn.datasets._array_files import (
     ArrayRows,
     NpyRows,
@@ -26,7 +27,6 @@ from zslearn.datasets._array_files import (
     open_zarr_array,
 )
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
-from zslearn.datasets._files import Budget, reading
 from zslearn.datasets._imagenet_classes import imagenet_classes
 from zslearn.datasets._mat import check_hdf5_size
 

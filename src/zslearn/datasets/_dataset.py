@@ -312,11 +312,7 @@ class ZeroShotDataset:
         for field in fields(self):
             object.__setattr__(self, field.name, given[field.name])
         self._check_shapes()
-        described = _check_signatures(self.signatures, self.name)
-        codes, labels = self._encode_labels(described)
-        for split_name, class_split in self.splits.items():
-            where = f"{self.name}, split {split_name!r}"
-            check_split(class_split, codes, labels, described, where)
+        self._check_splits()
         self._check_split_name(split)
 
     def with_split(self, name: str) -> ZeroShotDataset:
@@ -335,24 +331,28 @@ class ZeroShotDataset:
         self._check_split_name(name)
         return self._changed(split=name)
 
-    def with_splits(self, names: Sequence[str]) -> ZeroShotDataset:
-        """Return the same data with some of its splits only.
+    def with_splits(self, splits: Sequence[str] | Mapping[str, ClassSplit]) -> ZeroShotDataset:
+        """Return the same data with some of its splits only, or with others.
 
         Parameters
         ----------
-        names : sequence of str
-            Keys of ``splits``; the first becomes the active one.
+        splits : sequence of str or mapping of str to ClassSplit
+            Keys of ``splits``, or new splits by name; the first becomes the active one.
 
         Returns
         -------
         ZeroShotDataset
             It shares every array with this one.
         """
-        if isinstance(names, str) or not names:
-            raise ValueError(f"with_splits takes a list of names, at least one; got {names!r}.")
-        for name in names:
-            self._check_split_name(name)
-        return self._changed(split=names[0], splits={name: self.splits[name] for name in names})
+        if isinstance(splits, str) or not splits:
+            raise ValueError(f"with_splits takes a list of names, at least one; got {splits!r}.")
+        if not isinstance(splits, Mapping):
+            for name in splits:
+                self._check_split_name(name)
+            splits = {name: self.splits[name] for name in splits}
+        other = self._changed(split=next(iter(splits)), splits=dict(splits))
+        other._check_splits()
+        return other
 
     def with_signatures(self, signatures: pd.DataFrame | MultiSignatures) -> ZeroShotDataset:
         """Return the same data with other signatures of the same classes.
@@ -594,6 +594,13 @@ class ZeroShotDataset:
 
     def _images_of(self, part: NDArray[Any]) -> Any:
         return None if self.images is None else self.images[part]
+
+    def _check_splits(self) -> None:
+        """Refuse splits that leak or do not fit the labels and signatures."""
+        described = _check_signatures(self.signatures, self.name)
+        codes, labels = self._encode_labels(described)
+        for name, split in self.splits.items():
+            check_split(split, codes, labels, described, f"{self.name}, split {name!r}")
 
     def _check_split_name(self, split: str) -> None:
         if split not in self.splits:

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import Block, RowsInBlocks, block_length, read_ahead
-from zslearn._utils._files import fingerprint, regular_size
+from zslearn._utils._files import regular_size
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
+from zslearn._utils._reading import Budget, reading
 from zslearn.datasets._array_files import (
     ArrayRows,
     NpyRows,
@@ -25,7 +27,6 @@ from zslearn.datasets._array_files import (
     is_zarr,
     open_parquet,
 )
-from zslearn.datasets._files import Budget, reading
 
 
 class TableRows(RowFile):

@@ -26,20 +26,14 @@ import urllib.request
 import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from zslearn._utils._files import (
-    DamagedFileError,
-    locked,
-    read_checked_json,
-    write_checked_json,
-)
+from zslearn._utils._files import DamagedFileError, locked, read_checked_json, write_checked_json
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import Say, progress_bar
-from zslearn.datasets._files import data_home
+from zslearn._utils._reading import data_home
 
 #: Seconds for one download, and for waiting until another process has done its own.
 DEADLINE = 6 * 3600.0
@@ -71,28 +65,21 @@ class Archive:
     data_sets: tuple[str, ...]
 
 
-@lru_cache
-def archives() -> dict[str, Archive]:
-    """The archives that can be fetched, by name."""
-    text = resources.files("zslearn.datasets").joinpath("_archives.json").read_text("utf-8")
-    return {
-        name: Archive(name=name, **{**entry, "data_sets": tuple(entry["data_sets"])})
-        for name, entry in json.loads(text).items()
-    }
-
-
-def fetchable_names() -> list[str]:
-    """What `fetch_archive` takes: the archives, then the data sets in them."""
-    data_sets = [name for archive in archives().values() for name in archive.data_sets]
-    return [*archives(), *data_sets]
+_text = resources.files("zslearn.datasets").joinpath("_archives.json").read_text("utf-8")
+#: The archives that can be fetched, by name.
+ARCHIVES = {
+    name: Archive(name=name, **{**entry, "data_sets": tuple(entry["data_sets"])})
+    for name, entry in json.loads(_text).items()
+}
 
 
 def find_archive(name: str) -> Archive:
     """An archive by its own name or by that of a data set in it."""
-    for archive in archives().values():
+    for archive in ARCHIVES.values():
         if name == archive.name or name in archive.data_sets:
             return archive
-    known = ", ".join(fetchable_names())
+    data_sets = [name for archive in ARCHIVES.values() for name in archive.data_sets]
+    known = ", ".join([*ARCHIVES, *data_sets])
     raise ValueError(f"There is nothing to fetch under {name!r}; choose one of {known}.")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from zslearn._utils._messages import name_some, plain
-from zslearn.datasets._files import DATA_VARIABLE, data_home, read_lines
+from zslearn._utils._reading import DATA_VARIABLE, data_home, read_lines
 from zslearn.datasets._tables import read_table
 from zslearn.signatures._class_graph import ClassGraph, imagenet_branches, imagenet_graph
 from zslearn.signatures._wordnet import WordNet

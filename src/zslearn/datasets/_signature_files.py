@@ -12,11 +12,9 @@ import pandas as pd
 from zslearn._utils._columns import holds_numbers
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain
-from zslearn.datasets._files import limit_reading, read_csv, read_json, read_lines, separator_hint
+from zslearn._utils._reading import limit_reading, read_csv, read_json, read_lines, separator_hint
 from zslearn.datasets._tables import is_whole, read_signatures, read_table
 from zslearn.signatures._taxonomy import filled_ranks
-
-_ENDINGS = (".csv", ".parquet")
 
 
 def read_signature_table(
@@ -99,7 +97,9 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
     --------
     read_signature_table : Reads it.
     """
-    path = check_signature_path(path)
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"{plain(path)}: tables are written as .csv or .parquet.")
     columns = [str(column) for column in signatures.columns]
     name = str(signatures.index.names[0] or "class")
     while name in columns:  # two columns of one name could not be read
@@ -111,13 +111,6 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
         else:
             table.to_parquet(temporary)
     return path
-
-
-def check_signature_path(path: str | os.PathLike[str]) -> Path:
-    """Refuse a file of another kind, before anything is computed for it."""
-    if Path(path).suffix not in _ENDINGS:
-        raise ValueError(f"{plain(path)}: tables are written as .csv or .parquet.")
-    return Path(path)
 
 
 def read_descriptions(

@@ -15,15 +15,13 @@ from sklearn.utils import check_random_state
 
 from zslearn._utils._array import take_rows
 from zslearn._utils._columns import (
-    SCALING,
     check_scaling,
+    chosen_scaling,
     columns_named,
-    dominating_columns,
     in_units,
     not_numbers,
     numeric_columns,
     refuse_text,
-    some_rows,
     units_of,
 )
 from zslearn._utils._folds import hold_out_per_class
@@ -36,10 +34,10 @@ from zslearn._utils._messages import (
     refuse_equal_labels,
     warn_user,
 )
+from zslearn._utils._reading import limit_reading, read_csv, read_lines, separator_hint
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
-from zslearn.datasets._files import limit_reading, read_csv, read_lines, separator_hint
-from zslearn.signatures._table import with_scaling
+from zslearn.signatures._attributes import scale_signatures
 
 File = str | os.PathLike[str]
 
@@ -210,8 +208,9 @@ def load_table(
     if parts is None:
         unseen_set |= set(unseen)
     _warn_of_label_codes(X, names, y, name)
-    described = scaled_signatures(described, signature_scaling, seen, name)
-    units = feature_units(X, names, feature_scaling, name, indices["train"])
+    if isinstance(described, pd.DataFrame):
+        described = scale_signatures(described, signature_scaling, seen_classes=seen, where=name)
+    units = _feature_units(X, names, feature_scaling, name, indices["train"])
     split = ClassSplit(
         **indices,
         seen_classes=_in_order(seen, described, y),
@@ -247,59 +246,14 @@ def _without_samples(signatures: Any, y: NDArray[Any], part: Any, name: str) -> 
     return unseen
 
 
-def scaled_signatures(
-    signatures: Any, scaling: str | None, seen: set[Any], where: str
-) -> pd.DataFrame:
-    """Signatures that say how their columns are brought to one unit; "auto" looks at them."""
-    if not isinstance(signatures, pd.DataFrame) or (
-        scaling == "auto" and SCALING in signatures.attrs
-    ):
-        return signatures
-    if scaling == "auto":
-        rows = numeric_columns(signatures[signatures.index.isin(list(seen))], where)
-        large = [] if not_numbers(rows) else dominating_columns(rows.to_numpy(dtype=np.float64))
-        scaling = "standard" if large else None
-        if large:
-            warn_user(
-                f"{where}: {columns_named(large, rows.columns)} of the signatures has numbers so "
-                "much larger than the other columns that it alone would decide which classes are "
-                "near each other. All columns are brought to mean 0 and deviation 1 over the "
-                "seen classes; signature_scaling=None leaves them."
-            )
-    return with_scaling(signatures, scaling)
-
-
-def feature_units(
-    X: Any,
-    names: list[str] | None,
-    scaling: str | None,
-    where: str,
-    train: NDArray[np.intp] | None = None,
+def _feature_units(
+    X: Any, names: list[str] | None, scaling: str | None, where: str, train: NDArray[np.intp]
 ) -> NDArray[np.float64] | None:
-    """What features are shifted and divided by; mixed units are said where they stay as well."""
+    """What features are shifted and divided by, from the training samples."""
     if len(X.shape) != 2:
         return None
-    if scaling in (None, "auto"):
-        large = dominating_columns(some_rows(X, train))
-        if not large:
-            return None
-        said = (
-            f"{where}: {columns_named(large, names)} has numbers so much larger than the other "
-            "features that it alone decides which samples are near each other."
-        )
-        if scaling is None:
-            warn_user(
-                f"{said} Bring the features to one unit: feature_scaling='standard', or "
-                "make_pipeline(StandardScaler(), method)."
-            )
-            return None
-        warn_user(
-            f"{said} All features are brought to mean 0 and deviation 1 over the training samples; "
-            "feature_scaling=None leaves them."
-        )
-        scaling = "standard"
-    rows = X if train is None else X[train]
-    return units_of(np.asarray(rows, dtype=np.float64), scaling)
+    scaling = chosen_scaling(X, names, scaling, where, train)
+    return None if scaling is None else units_of(np.asarray(X[train], np.float64), scaling)
 
 
 def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where: str) -> None:

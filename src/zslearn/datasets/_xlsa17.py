@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,17 @@ from sklearn.utils import check_random_state
 from zslearn._utils._columns import check_scaling
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import did_you_mean, name_some
+from zslearn._utils._reading import data_home, limit_reading, read_json
 from zslearn.datasets._authors import AUTHORS, authors_file, read_hold_outs
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.datasets._fetch import unproved
-from zslearn.datasets._files import data_home, limit_reading, read_json
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
     SPLIT_FILE,
     Classes,
     Parts,
     checked_version,
+    feature_files,
     find_data_set,
     find_standard_split,
     parts_checksum,
@@ -39,35 +41,96 @@ from zslearn.datasets._xlsa17_files import (
 )
 from zslearn.signatures._table import with_scaling
 
-#: Name → what it is.
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One of the field's benchmarks, as :data:`XLSA17` lists them.
+
+    Attributes
+    ----------
+    name : str
+        Name, as :func:`load_xlsa17` takes it.
+    about : str
+        Full name and size.
+    sizes : tuple of int
+        Published numbers of training, test_seen and test_unseen images of the proposed split; its
+        two publications do not differ in them.
+    n_class_splits : int
+        How many class splits "ss-1", "ss-2", … the field averages over.
+    """
+
+    name: str
+    about: str
+    sizes: tuple[int, int, int]
+    n_class_splits: int = 0
+
+    def status(self, folder: str | os.PathLike[str] | None = None) -> str:
+        """Look for the files of the data set.
+
+        Parameters
+        ----------
+        folder : str, path or None, default=None
+            As of :func:`load_xlsa17`.
+
+        Returns
+        -------
+        {"yes", "without features", "no"}
+            Whether they are there.
+        """
+        try:
+            home = find_data_set(folder, self.name)
+        except FileNotFoundError:
+            return "no"
+        return "yes" if feature_files(home) else "without features"
+
+    @property
+    def splits(self) -> list[str]:
+        """Names of the splits it can have."""
+        if self.n_class_splits:
+            return ["ns", "ss0", *(f"ss-{k + 1}" for k in range(self.n_class_splits))]
+        return ["ns"] if self.name == "FLO" else ["ns", "ss"]
+
+
+#: The field's benchmarks by name.
 XLSA17 = {
-    "AWA1": "Animals with Attributes: 30,475 images, 50 classes, 85 attributes",
-    "AWA2": "Animals with Attributes 2: 37,322 images, 50 classes, 85 attributes",
-    "CUB": "Caltech-UCSD Birds 200-2011: 11,788 images, 200 classes, 312 attributes",
-    "SUN": "SUN attributes: 14,340 images, 717 classes, 102 attributes",
-    "APY": "aPascal and aYahoo: 15,339 images, 32 classes, 64 attributes",
-    "FLO": "Oxford Flowers: 8,189 images, 102 classes, sentences instead of attributes",
+    benchmark.name: benchmark
+    for benchmark in (
+        Benchmark(
+            "AWA1",
+            "Animals with Attributes: 30,475 images, 50 classes, 85 attributes",
+            (19832, 4958, 5685),
+        ),
+        Benchmark(
+            "AWA2",
+            "Animals with Attributes 2: 37,322 images, 50 classes, 85 attributes",
+            (23527, 5882, 7913),
+        ),
+        Benchmark(
+            "CUB",
+            "Caltech-UCSD Birds 200-2011: 11,788 images, 200 classes, 312 attributes",
+            (7057, 1764, 2967),
+            n_class_splits=4,
+        ),
+        Benchmark(
+            "SUN",
+            "SUN attributes: 14,340 images, 717 classes, 102 attributes",
+            (10320, 2580, 1440),
+            n_class_splits=10,
+        ),
+        Benchmark(
+            "APY",
+            "aPascal and aYahoo: 15,339 images, 32 classes, 64 attributes",
+            (5932, 1483, 7924),
+        ),
+        Benchmark(
+            "FLO",
+            "Oxford Flowers: 8,189 images, 102 classes, sentences instead of attributes",
+            (5631, 1403, 1155),
+        ),
+    )
 }
 DEFAULT_FEATURES = "res101.mat"
 DEFAULT_SIGNATURES = "original_att"
-#: How many class splits "ss-1", "ss-2", … the field averages over.
-N_CLASS_SPLITS = {"CUB": 4, "SUN": 10}
-#: Published sizes of trainval, test_seen and test_unseen; PS1 and PS2 do not differ in them.
-PUBLISHED_SIZES = {
-    "AWA1": (19832, 4958, 5685),
-    "AWA2": (23527, 5882, 7913),
-    "CUB": (7057, 1764, 2967),
-    "SUN": (10320, 2580, 1440),
-    "APY": (5932, 1483, 7924),
-    "FLO": (5631, 1403, 1155),
-}
-
-
-def unknown_data_set(name: str, known: Iterable[str]) -> str:
-    """Say that there is no such data set, which one was perhaps meant, and which there are."""
-    known = list(known)
-    question = did_you_mean(name, known)
-    return f"There is no data set {name!r}.{question} There are: {', '.join(known)}"
 
 
 def load_xlsa17(
@@ -181,7 +244,10 @@ def load_xlsa17(
     >>> files.cleanup()
     """
     if name not in XLSA17:
-        raise ValueError(f"{unknown_data_set(name, XLSA17)}.")
+        raise ValueError(
+            f"There is no data set {name!r}.{did_you_mean(name, XLSA17)} There are: "
+            f"{', '.join(XLSA17)}."
+        )
     names = _chosen_splits((split,) if isinstance(split, str) else tuple(split), name)
     _check_hold_out(names, hold_out)
     check_scaling(signature_scaling, "signature_scaling")
@@ -194,7 +260,7 @@ def load_xlsa17(
         if isinstance(class_splits, str) and class_splits == "random":
             made = _random_version(random_state)
             class_splits = random_class_splits(
-                N_CLASS_SPLITS[name], len(classes.names), random_state
+                XLSA17[name].n_class_splits, len(classes.names), random_state
             )
         # What is known to be wrong is refused before features are read, which takes long.
         if version is not None and "ns" in names:
@@ -244,18 +310,11 @@ def data_set(
 # --------------------------------------------------------------------------------------- splits
 
 
-def split_names(name: str) -> list[str]:
-    """The splits a data set can have."""
-    if name in N_CLASS_SPLITS:
-        return ["ns", "ss0", *(f"ss-{k}" for k in range(1, N_CLASS_SPLITS[name] + 1))]
-    return ["ns"] if name == "FLO" else ["ns", "ss"]
-
-
 def _chosen_splits(splits: Sequence[str], name: str) -> list[str]:
     """The splits that are meant, each once; refuse those that the data set does not have."""
     if not splits:
         raise ValueError("split is empty; name at least one split, for example 'ns'.")
-    known = split_names(name)
+    known = XLSA17[name].splits
     class_splits = [split for split in known if split.startswith("ss-")]
     chosen: list[str] = []
     for split in splits:

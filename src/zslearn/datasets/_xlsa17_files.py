@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._messages import did_you_mean, name_some
-from zslearn.datasets._files import data_home
+from zslearn._utils._reading import data_home
 from zslearn.datasets._mat import MatFileError, read_mat
 from zslearn.datasets._tables import read_own_features
 from zslearn.signatures._views import MultiSignatures

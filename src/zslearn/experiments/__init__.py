@@ -6,7 +6,7 @@ tables, analyses and the report only read records. A published number is added t
 """
 
 from zslearn.experiments._demo import run_demo
-from zslearn.experiments._evaluate import Evaluation, evaluate, read_top_k, write_top_k
+from zslearn.experiments._evaluate import Evaluation, evaluate, write_top_k
 from zslearn.experiments._figures import save_curves
 from zslearn.experiments._imagenet import (
     IMAGENET_METHODS,
@@ -61,7 +61,6 @@ __all__ = [
     "read_failures",
     "read_image_counts",
     "read_records",
-    "read_top_k",
     "render",
     "run_benchmark",
     "run_demo",

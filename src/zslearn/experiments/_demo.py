@@ -12,8 +12,7 @@ import pandas as pd
 from zslearn._utils._files import replacing
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say
-from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._glyphs import load_glyphs
+from zslearn.datasets import ZeroShotDataset, load_glyphs
 from zslearn.experiments._evaluate import Evaluation, by_class, compact_curve, evaluate
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import one_of_each, save_curves, save_predictions

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._records import slug
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"

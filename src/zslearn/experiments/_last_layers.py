@@ -22,17 +22,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from zslearn._utils._array import Floats, unit_rows
-from zslearn._utils._files import fingerprint, source_digest
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import did_you_mean
 from zslearn._utils._progress import Say
-from zslearn.baselines._eszsl import ESZSL
-from zslearn.datasets._imagenet_classes import imagenet_classes
-from zslearn.datasets._last_layers import load_glove, load_last_layer
+from zslearn.baselines import ESZSL
+from zslearn.datasets import imagenet_classes, load_glove, load_last_layer
 from zslearn.experiments._records import is_record, read_records, write_record
-from zslearn.model_selection._search import ZeroShotSearchCV
-from zslearn.model_selection._weighted_views import WeightedViews
-from zslearn.networks._adgpm import DGP, SGCN
-from zslearn.networks._gcnz import GCNZ
+from zslearn.model_selection import WeightedViews, ZeroShotSearchCV
+from zslearn.networks import DGP, GCNZ, SGCN
 from zslearn.signatures import (
     ClassGraph,
     MultiSignatures,
@@ -44,8 +41,7 @@ from zslearn.signatures import (
     imagenet_graph,
     word_signatures,
 )
-from zslearn.synthesis._exem import EXEM
-from zslearn.synthesis._sync import SynC
+from zslearn.synthesis import EXEM, SynC
 
 #: Kinds of signatures, and what they are combined of.
 TRACK_SIGNATURES: dict[str, tuple[str, ...]] = {

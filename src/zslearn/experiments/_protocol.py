@@ -16,8 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zslearn.datasets import ZeroShotDataset
-from zslearn.datasets._authors import load_authors_protocol
+from zslearn.datasets import ZeroShotDataset, load_authors_protocol
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, Method
 
 #: Conventional, and generalized.

@@ -9,7 +9,7 @@ from importlib import resources
 import pandas as pd
 
 from zslearn._utils._messages import name_some
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 
 
 @dataclass(frozen=True)

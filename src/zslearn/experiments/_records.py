@@ -20,13 +20,8 @@ from typing import Any
 
 import pandas as pd
 
-from zslearn._utils._files import (
-    DamagedFileError,
-    fingerprint,
-    read_checked_json,
-    source_digest,
-    write_checked_json,
-)
+from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._validation import is_share
 from zslearn._version import __version__

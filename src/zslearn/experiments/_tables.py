@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from zslearn._utils._messages import name_some
-from zslearn.datasets._xlsa17 import N_CLASS_SPLITS
+from zslearn.datasets import XLSA17
 from zslearn.experiments._names import (
     DATASET_LABELS,
     FEATURE_LABELS,
@@ -394,6 +394,11 @@ class OwnNumber:
         return self.record[name]
 
 
+def _n_class_splits(dataset: str) -> int:
+    """How many class splits the field averages over for a data set."""
+    return XLSA17[dataset].n_class_splits if dataset in XLSA17 else 0
+
+
 def comparable_records(
     records: pd.DataFrame, like: str, features: str | None, wanted: Mapping[str, str | None]
 ) -> Iterator[dict[str, Any]]:
@@ -405,7 +410,7 @@ def comparable_records(
         (dataset, split)
         for dataset, splits in class_splits_of(records).items()
         for split in splits
-        if len(splits) > 1 or canonical_dataset(dataset) in N_CLASS_SPLITS
+        if len(splits) > 1 or _n_class_splits(canonical_dataset(dataset))
     }
     for cells in records.dropna(subset=["value"]).to_dict("records"):
         record = {str(name): value for name, value in cells.items()}
@@ -881,7 +886,7 @@ def _class_split_notes(
     for key, of_rows in ((key, behind[key]) for key in columns if key in behind):
         averaged.append(f"{names[key]}: {', '.join(sorted(set().union(*of_rows.values())))}")
         fewest = min(len(splits) for splits in of_rows.values())
-        wanted = N_CLASS_SPLITS.get(columns[key].keys.get("dataset", ""), 0)
+        wanted = _n_class_splits(columns[key].keys.get("dataset", ""))
         if fewest < wanted:
             partial.append(f"{names[key]}: some methods {fewest} of {wanted}")
     drawn = {n.column for n in numbers if is_drawn(str(n["split_version"]))}

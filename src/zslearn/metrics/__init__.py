@@ -1,8 +1,8 @@
 """Metrics of zero-shot recognition, conventional and generalized, and their pictures.
 
 Functions of labels or of scores, as in scikit-learn: accuracies per class and per sample, F@K and
-HP@K, the seen–unseen curve with AUSUC, calibration error. `HitCounts` adds up over blocks. None of
-them knows estimators, but the Display classes draw those that are fitted.
+HP@K, the seen–unseen curve with AUSUC, calibration error. `HitCounts` adds up over blocks. Only the
+Display classes take estimators, which they draw.
 """
 
 from zslearn.metrics._accuracy import (
@@ -21,15 +21,14 @@ from zslearn.metrics._curve import (
     seen_unseen_summary,
 )
 from zslearn.metrics._hierarchical import hierarchical_correct_set, hierarchical_precision_at_k
-from zslearn.metrics._plot import SeenUnseenCurveDisplay
 from zslearn.metrics._plot_confusion import ConfusedPair, UnseenConfusionDisplay
-from zslearn.metrics._plot_distance import ClassDistanceDisplay
-from zslearn.metrics._reliability import (
+from zslearn.metrics._plot_curves import (
     ReliabilityDisplay,
+    SeenUnseenCurveDisplay,
     VarianceDisplay,
-    expected_calibration_error,
-    reliability_curve,
 )
+from zslearn.metrics._plot_distance import ClassDistanceDisplay
+from zslearn.metrics._reliability import expected_calibration_error, reliability_curve
 
 __all__ = [
     "ClassDistanceDisplay",

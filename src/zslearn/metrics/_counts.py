@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Floats
 from zslearn.metrics._accuracy import harmonic_mean
-from zslearn.metrics._validation import check_labels, check_same_kind, check_same_length, unique
+from zslearn.metrics._validation import check_pair, check_same_kind, check_same_length, unique
 
 
 @dataclass(frozen=True, eq=False)
 class HitCounts:
     """How many samples of each class there are, and at which rank their label was predicted.
 
-    Objects of blocks add up to that of all samples, so that the accuracies of predictions that
-    never lie in memory together are exactly those of all of them.
+    Counts of blocks add up to those of all samples, so that predictions need not lie in memory
+    together for their exact accuracies.
 
     Parameters
     ----------
@@ -67,23 +67,19 @@ class HitCounts:
         HitCounts
             Of these samples.
         """
-        true = check_labels(y_true, "y_true")
         predicted = np.asarray(y_top)
         if predicted.ndim == 1:
             predicted = predicted[:, None]
-        predicted = check_labels(predicted, "y_top", ndim=2)
-        check_same_length("y_true", true, "y_top", predicted)
-        check_same_kind("y_true", true, "y_top", predicted.ravel())
+        true, predicted = check_pair(y_true, predicted, "y_top", ndim=2)
         weights = None
         if sample_weight is not None:
             weights = np.asarray(sample_weight, dtype=np.float64)
-            check_same_length("y_true", true, "sample_weight", weights)
-        classes = np.asarray(unique(true))
+            check_same_length(true, weights, "sample_weight")
+        classes = unique(true)
         codes = np.searchsorted(classes, true.astype(classes.dtype, copy=False))
-        is_hit = np.asarray(predicted == true[:, None])
+        is_hit = predicted == true[:, None]
         hits = np.zeros((len(classes), predicted.shape[1]))
-        for rank in range(predicted.shape[1]):
-            at = is_hit[:, rank]
+        for rank, at in enumerate(is_hit.T):
             part = None if weights is None else weights[at]
             hits[:, rank] = np.bincount(codes[at], part, minlength=len(classes))
         n_samples = np.bincount(codes, weights, minlength=len(classes)).astype(np.float64)
@@ -122,11 +118,14 @@ class HitCounts:
         """
         there = self.n_samples > 0
         if classes is not None:
-            wanted = set(np.asarray(classes).tolist())
-            there &= np.asarray([label in wanted for label in self.classes.tolist()], dtype=bool)
+            there &= self._among(classes)
         if not there.any():
             return float("nan")
         return float((self.hits[there, 0] / self.n_samples[there]).mean())
+
+    def _among(self, labels: Any) -> NDArray[np.bool_]:
+        wanted = set(np.asarray(labels).tolist())
+        return np.asarray([label in wanted for label in self.classes.tolist()], dtype=bool)
 
     def per_sample_accuracy(self) -> float:
         """Share of samples whose best prediction is right."""
@@ -157,8 +156,8 @@ class HitCounts:
         k : sequence of int, default=(1,)
             Which F@K.
         seen_classes : array-like of labels, optional
-            The seen classes, in the generalized setting: then also the per-class accuracies "seen"
-            and "unseen" and their "harmonic" mean, where there are samples of both.
+            In the generalized setting: adds the per-class accuracies "seen" and "unseen" and their
+            "harmonic" mean, where there are samples of both.
 
         Returns
         -------
@@ -172,17 +171,16 @@ class HitCounts:
         }
         found |= {f"flat_hit_at_{at}": self.flat_hit_at_k(at) for at in k if at > 1}
         if seen_classes is not None:
-            seen_labels = set(np.asarray(seen_classes).tolist())
-            is_seen = np.asarray([label in seen_labels for label in self.classes.tolist()])
+            is_seen = self._among(seen_classes)
             if is_seen.any() and not is_seen.all():
                 seen = self.per_class_accuracy(self.classes[is_seen])
                 unseen = self.per_class_accuracy(self.classes[~is_seen])
-                mean = float(harmonic_mean(seen, unseen))
+                mean = harmonic_mean(seen, unseen)
                 found |= {"seen": seen, "unseen": unseen, "harmonic": mean}
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
+        """The counts as lists, which JSON can hold."""
         return {
             "classes": self.classes.tolist(),
             "n_samples": self.n_samples.tolist(),

@@ -1,20 +1,20 @@
 r"""The seen–unseen accuracy curve and the numbers that are read from it.
 
-Calibrated stacking predicts (eq. eGZSLPredictCalib)
+Calibrated stacking predicts (Eq. 17)
 
 .. math::
 
     \hat{y} = \arg\max_{c \in T} f_c(x) - \gamma \, \mathbb{1}[c \in S].
 
 With m_S and m_U, the best scores among the seen and the unseen classes, this is the best seen
-class where m_S − m_U > γ and the best unseen class where m_S − m_U ≤ γ: on a tie with the factor
-the unseen class wins. So a sample counts through three things only: its margin m_S − m_U, and
-whether its best seen and its best unseen class are right. As γ grows, samples cross from seen to
-unseen in the order of their margins, and each crossing changes the accuracy of one class.
+class where m_S − m_U > γ and the best unseen class where m_S − m_U ≤ γ: on a tie the unseen class
+wins. A sample counts through its margin m_S − m_U and through whether its best seen and its best
+unseen class are right. As γ grows, samples cross from seen to unseen in the order of their margins,
+and each crossing changes the accuracy of one class.
 
 Accuracies are sums of 1 / (n_classes · n_samples of the class) over correct samples. These weights
-are kept as integers, in units of 2⁻⁶²: integer sums are exact, hence the same in any order, and
-rounding the weights moves an accuracy by less than n_samples · 2⁻⁶².
+are integers in units of 2⁻⁶²: integer sums are exact in any order, and rounding the weights moves
+an accuracy by less than n_samples · 2⁻⁶².
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from zslearn.metrics._validation import (
 _ONE = 2.0**62
 
 
-class Samples(NamedTuple):
+class _Samples(NamedTuple):
     """What the curve needs of each sample."""
 
     margin: NDArray[np.float64]  # m_S − m_U
@@ -47,94 +47,65 @@ class Samples(NamedTuple):
     if_unseen: NDArray[np.int64]  # added to the unseen accuracy when the best unseen class is
 
 
-def as_accuracy(weight: Any) -> NDArray[np.float64]:
-    """Accuracies out of sums of weights; the rounded weights can add up to a hair above 1."""
-    return np.minimum(weight / _ONE, 1.0)
-
-
-def check_samples(
+def _check_samples(
     y_true: Any, scores: Any, classes: Any, seen_classes: Any, missing: str
-) -> Samples:
-    """Check labels and scores; say of each sample when it counts as correct."""
+) -> _Samples:
+    """Check labels and scores; find the margin of each sample and when it counts as correct."""
     check_missing(missing)
-    labels = check_classes(classes)
-    is_seen = _check_seen(seen_classes, labels)
+    labels, seen = check_classes(classes), check_classes(seen_classes, "seen_classes")
+    is_seen = np.zeros(len(labels), dtype=bool)
+    is_seen[check_known(seen, labels, "seen_classes")] = True
+    if is_seen.all():
+        raise ValueError("seen_classes holds every class: no unseen class is left.")
     true = check_labels(y_true, "y_true")
-    table = _check_scores(scores, len(true), len(labels))
-
+    table = _check_scores(scores, (len(true), len(labels)))
     code = check_known(true, labels)
-    of_seen = is_seen[code]
-    for kind, any_sample in (("a seen", of_seen.any()), ("an unseen", not of_seen.all())):
+    for kind, any_sample in (("a seen", is_seen[code].any()), ("an unseen", ~is_seen[code].all())):
         if not any_sample:
             raise ValueError(
                 f"y_true holds no sample of {kind} class: the generalized setting needs samples "
                 "of both."
             )
 
-    best_seen, seen_code = _best(table, np.flatnonzero(is_seen))
-    best_unseen, unseen_code = _best(table, np.flatnonzero(~is_seen))
+    best, winner = {}, {}
+    for side in (True, False):
+        columns = np.flatnonzero(is_seen == side)
+        place = table[:, columns].argmax(axis=1)
+        winner[side] = columns[place]
+        best[side] = table[np.arange(len(true)), winner[side]].astype(np.float64)
     with np.errstate(over="ignore"):
-        margin = best_seen - best_unseen
+        margin = best[True] - best[False]
     if not np.isfinite(margin).all():
         raise ValueError("scores are too large: the difference of two of them overflows.")
-    weight = _weights(code, labels, is_seen, missing)[code]
-    return Samples(
-        margin=margin,
-        if_seen=np.where(seen_code == code, weight, 0),
-        if_unseen=np.where(unseen_code == code, weight, 0),
-    )
+
+    n_samples = np.bincount(code, minlength=len(labels))
+    counted = check_present(n_samples, labels, missing) | (missing == "zero")
+    n_classes = np.where(is_seen, (counted & is_seen).sum(), (counted & ~is_seen).sum())
+    weight = np.rint(_ONE / (n_classes * np.maximum(n_samples, 1))).astype(np.int64)[code]
+    if_seen, if_unseen = (np.where(winner[side] == code, weight, 0) for side in (True, False))
+    return _Samples(margin, if_seen, if_unseen)
 
 
-def _check_seen(seen_classes: Any, classes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which of the classes are seen."""
-    seen = check_classes(seen_classes, "seen_classes")
-    is_seen = np.zeros(len(classes), dtype=bool)
-    is_seen[check_known(seen, classes, "seen_classes")] = True
-    if is_seen.all():
-        raise ValueError("seen_classes holds every class: no unseen class is left.")
-    return is_seen
-
-
-def _check_scores(scores: Any, n_samples: int, n_classes: int) -> NDArray[Any]:
+def _check_scores(scores: Any, shape: tuple[int, int]) -> NDArray[Any]:
     table = to_numpy(scores)
     if table.dtype.kind not in "iuf":
         try:
             table = table.astype(np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"scores must be numbers, got an array of {table.dtype}.") from None
-    if table.ndim != 2:
-        raise ValueError(
-            f"scores must have 2 dimensions (samples, classes), got shape {table.shape}."
-        )
-    if table.shape != (n_samples, n_classes):
+    if table.shape != shape:
         raise ValueError(
             "scores must have one row for each label of y_true and one column for each of classes: "
-            f"expected shape {(n_samples, n_classes)}, got {table.shape}."
+            f"expected shape {shape}, got {table.shape}."
         )
     if not np.isfinite(table).all():
         raise ValueError("scores must be finite: they hold NaN or infinity.")
     return table
 
 
-def _best(
-    table: NDArray[Any], columns: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Best score of each row among some columns, and its column."""
-    part = table[:, columns]
-    winner = part.argmax(axis=1)
-    best = np.take_along_axis(part, winner[:, None], axis=1)[:, 0]
-    return best.astype(np.float64), columns[winner]
-
-
-def _weights(
-    code: NDArray[np.intp], classes: NDArray[Any], is_seen: NDArray[np.bool_], missing: str
-) -> NDArray[np.int64]:
-    """Weight of a correct sample of each class in the accuracy of its side, seen or unseen."""
-    n_samples = np.bincount(code, minlength=len(classes))
-    present = check_present(n_samples, classes, missing)
-    counted = present | (missing == "zero")
-    n_classes = np.where(is_seen, (counted & is_seen).sum(), (counted & ~is_seen).sum())
-    return np.rint(_ONE / (n_classes * np.maximum(n_samples, 1))).astype(np.int64)
+def _as_accuracy(weight: Any) -> NDArray[np.float64]:
+    """Accuracies out of sums of weights; the rounded weights can add up to a hair above 1."""
+    return np.minimum(weight / _ONE, 1.0)
 
 
 def seen_unseen_curve(
@@ -145,20 +116,20 @@ def seen_unseen_curve(
     seen_classes: ArrayLike,
     missing: Missing = "error",
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    r"""Accuracies on unseen and seen classes as the calibration factor grows.
+    r"""Per-class accuracies on unseen and seen classes as the calibration factor grows.
 
-    The curve starts with every sample given to a seen class (γ → −∞) and ends with every sample
-    given to an unseen one (γ → ∞). At each point after the first, the samples of the next larger
-    margin m_S − m_U (best seen score minus best unseen score) cross to the unseen classes.
-    Accuracies are per-class ones; the label space is all of `classes`.
+    The curve starts with every sample assigned to a seen class (γ → −∞) and ends with every sample
+    assigned to an unseen one (γ → ∞). At each point after the first, the samples of the next larger
+    margin m_S − m_U (best seen score minus best unseen score) cross to the unseen classes. The
+    label space is all of `classes`.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         True labels: samples of seen and of unseen classes, at least one of each.
     scores : array of shape (n_samples, n_classes)
-        Scores, larger is better; NumPy, torch or CuPy. Where several columns share the best score
-        among the seen (or unseen) classes, the first of them counts.
+        Scores, larger is better; NumPy, torch or CuPy. Of several columns with the same score the
+        first counts.
     classes : array-like of shape (n_classes,)
         Labels of the columns of `scores`.
     seen_classes : array-like
@@ -176,14 +147,8 @@ def seen_unseen_curve(
     bias : ndarray of shape (n_points,)
         The smallest calibration factor γ that gives the point: −inf, then the distinct margins in
         increasing order. Any factor from `bias[i]` up to but not including `bias[i + 1]` gives
-        point i, with the rule "unseen where m_S − m_U ≤ γ". `generalized_accuracy` at `bias[i]`
-        returns exactly the two accuracies of point i. Beware of rounding: subtracting `bias[i]`
-        from the seen scores and comparing with the unseen ones may break the tie otherwise.
-
-    See Also
-    --------
-    ausuc : Area under this curve.
-    generalized_accuracy : The two accuracies at one factor.
+        point i, and `generalized_accuracy` at `bias[i]` returns exactly its two accuracies.
+        Subtracting `bias[i]` from the seen scores may break a tie otherwise, by rounding.
 
     References
     ----------
@@ -205,7 +170,52 @@ def seen_unseen_curve(
     >>> bias
     array([-inf,  -4.,   1.,   2.])
     """
-    return _curve(check_samples(y_true, scores, classes, seen_classes, missing))
+    samples = _check_samples(y_true, scores, classes, seen_classes, missing)
+    order = np.argsort(samples.margin)
+    margin = samples.margin[order]
+    # A group of equal margins crosses at once; it ends where the next margin differs.
+    ends = np.flatnonzero(np.append(margin[1:] != margin[:-1], True))
+    crossed_seen = np.cumsum(samples.if_seen[order])[ends]
+    crossed_unseen = np.cumsum(samples.if_unseen[order])[ends]
+    acc_seen = _as_accuracy(samples.if_seen.sum() - np.append(0, crossed_seen))
+    acc_unseen = _as_accuracy(np.append(0, crossed_unseen))
+    return acc_unseen, acc_seen, np.append(-np.inf, margin[ends])
+
+
+def seen_unseen_summary(
+    y_true: ArrayLike,
+    scores: Any,
+    *,
+    classes: ArrayLike,
+    seen_classes: ArrayLike,
+    missing: Missing = "error",
+) -> tuple[float, float, float]:
+    """The area under the curve and the best harmonic mean on it, at the cost of one of them.
+
+    Parameters
+    ----------
+    y_true, scores, classes, seen_classes, missing
+        As of :func:`seen_unseen_curve`.
+
+    Returns
+    -------
+    area : float
+        See :func:`ausuc`.
+    mean, bias : float
+        See :func:`best_harmonic_mean`; on test data they are a diagnostic only.
+    """
+    acc_unseen, acc_seen, bias = seen_unseen_curve(
+        y_true, scores, classes=classes, seen_classes=seen_classes, missing=missing
+    )
+    # The first point has an unseen accuracy of 0, and no finite factor.
+    means = np.asarray(harmonic_mean(acc_seen[1:], acc_unseen[1:]))
+    best = int(np.argmax(means))
+    return area_under(acc_unseen, acc_seen), float(means[best]), float(bias[1 + best])
+
+
+def area_under(acc_unseen: NDArray[np.float64], acc_seen: NDArray[np.float64]) -> float:
+    """Area under a seen–unseen accuracy curve by the trapezoid rule."""
+    return float(np.trapezoid(acc_seen, acc_unseen))
 
 
 def ausuc(
@@ -222,8 +232,8 @@ def ausuc(
 
         \int A_{S \to T} \; \mathrm{d} A_{U \to T}
 
-    over the curve of `seen_unseen_curve`, by the trapezoid rule (sec. "Generalized zero-shot
-    learning", label sExpSetupGZSL). It does not depend on a choice of the calibration factor.
+    over the curve of :func:`seen_unseen_curve`, by the trapezoid rule. It does not depend on a
+    choice of the calibration factor.
 
     Parameters
     ----------
@@ -235,10 +245,6 @@ def ausuc(
     area : float
         Between 0 and 1.
 
-    See Also
-    --------
-    seen_unseen_curve : The curve.
-
     Examples
     --------
     >>> from zslearn.metrics import ausuc
@@ -247,8 +253,9 @@ def ausuc(
     >>> ausuc(y_true, scores, classes=["cat", "owl"], seen_classes=["cat"])
     0.875
     """
-    acc_unseen, acc_seen, _ = _curve(check_samples(y_true, scores, classes, seen_classes, missing))
-    return area_under(acc_unseen, acc_seen)
+    return seen_unseen_summary(
+        y_true, scores, classes=classes, seen_classes=seen_classes, missing=missing
+    )[0]
 
 
 def best_harmonic_mean(
@@ -261,9 +268,9 @@ def best_harmonic_mean(
 ) -> tuple[float, float]:
     """Largest harmonic mean on the seen–unseen accuracy curve, and the factor that gives it.
 
-    On test data this is a diagnostic only: it chooses the calibration factor with the test labels,
-    which is selection on test data. To report a harmonic mean, choose the factor on validation data
-    (where this function is of use) and pass it to `generalized_accuracy`.
+    On test data this is a diagnostic only: it chooses the calibration factor with the test labels.
+    To report a harmonic mean, choose the factor on validation data (where this function is of use)
+    and pass it to :func:`generalized_accuracy`.
 
     Parameters
     ----------
@@ -278,11 +285,6 @@ def best_harmonic_mean(
     bias : float
         The smallest factor that gives it, always finite: where no harmonic mean is positive, the
         smallest margin.
-
-    See Also
-    --------
-    seen_unseen_curve : The curve.
-    harmonic_mean : The harmonic mean of two accuracies.
 
     References
     ----------
@@ -299,44 +301,9 @@ def best_harmonic_mean(
     >>> round(mean, 4), bias
     (0.6667, -4.0)
     """
-    return _best_point(*_curve(check_samples(y_true, scores, classes, seen_classes, missing)))
-
-
-def seen_unseen_summary(
-    y_true: ArrayLike,
-    scores: Any,
-    *,
-    classes: ArrayLike,
-    seen_classes: ArrayLike,
-    missing: Missing = "error",
-) -> tuple[float, float, float]:
-    """The area under the curve and the best harmonic mean on it, for the price of one of them.
-
-    Parameters
-    ----------
-    y_true, scores, classes, seen_classes, missing
-        As of :func:`seen_unseen_curve`.
-
-    Returns
-    -------
-    area : float
-        What :func:`ausuc` gives.
-    mean, bias : float
-        What :func:`best_harmonic_mean` gives, which on test data is a diagnostic only.
-
-    Examples
-    --------
-    >>> from zslearn.metrics import seen_unseen_summary
-    >>> y_true = ["cat", "cat", "owl", "owl"]
-    >>> scores = [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 4.0]]
-    >>> area, mean, bias = seen_unseen_summary(
-    ...     y_true, scores, classes=["cat", "owl"], seen_classes=["cat"]
-    ... )
-    >>> area, round(mean, 4), bias
-    (0.875, 0.6667, -4.0)
-    """
-    curve = _curve(check_samples(y_true, scores, classes, seen_classes, missing))
-    return area_under(*curve[:2]), *_best_point(*curve)
+    return seen_unseen_summary(
+        y_true, scores, classes=classes, seen_classes=seen_classes, missing=missing
+    )[1:]
 
 
 def generalized_accuracy(
@@ -355,20 +322,13 @@ def generalized_accuracy(
     y_true, scores, classes, seen_classes, missing
         As of :func:`seen_unseen_curve`.
     bias : float, default=0.0
-        The calibration factor γ, taken off the seen classes' scores. An unseen class is predicted
-        where m_S − m_U ≤ γ, that is also on a tie; 0 is no calibration.
+        The calibration factor γ, subtracted from the seen classes' scores. An unseen class is
+        predicted where m_S − m_U ≤ γ, that is also on a tie; 0 is no calibration.
 
     Returns
     -------
-    acc_seen : float
-        Accuracy on the samples of seen classes.
-    acc_unseen : float
-        Accuracy on the samples of unseen classes.
-
-    See Also
-    --------
-    seen_unseen_curve : The accuracies at every factor.
-    harmonic_mean : One number out of the two.
+    acc_seen, acc_unseen : float
+        Accuracies on the samples of seen and of unseen classes.
 
     Examples
     --------
@@ -388,38 +348,9 @@ def generalized_accuracy(
         raise ValueError(f"bias must be a number, got {bias!r}.") from None
     if np.isnan(factor):
         raise ValueError("bias must be a number, got NaN.")
-    samples = check_samples(y_true, scores, classes, seen_classes, missing)
+    samples = _check_samples(y_true, scores, classes, seen_classes, missing)
     to_unseen = samples.margin <= factor
     return (
-        float(as_accuracy(samples.if_seen[~to_unseen].sum())),
-        float(as_accuracy(samples.if_unseen[to_unseen].sum())),
+        float(_as_accuracy(samples.if_seen[~to_unseen].sum())),
+        float(_as_accuracy(samples.if_unseen[to_unseen].sum())),
     )
-
-
-def _best_point(
-    acc_unseen: NDArray[np.float64], acc_seen: NDArray[np.float64], bias: NDArray[np.float64]
-) -> tuple[float, float]:
-    """Largest harmonic mean on a seen–unseen accuracy curve, and the factor that gives it."""
-    # The first point has an unseen accuracy of 0, and no finite factor.
-    means = np.asarray(harmonic_mean(acc_seen[1:], acc_unseen[1:]))
-    best = int(np.argmax(means))
-    return float(means[best]), float(bias[1 + best])
-
-
-def area_under(acc_unseen: NDArray[np.float64], acc_seen: NDArray[np.float64]) -> float:
-    """Area under a seen–unseen accuracy curve by the trapezoid rule."""
-    return float(np.trapezoid(acc_seen, acc_unseen))
-
-
-def _curve(
-    samples: Samples,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    order = np.argsort(samples.margin)
-    margin = samples.margin[order]
-    # A group of equal margins crosses at once; it ends where the next margin differs.
-    ends = np.flatnonzero(np.append(margin[1:] != margin[:-1], True))
-    crossed_seen = np.cumsum(samples.if_seen[order])[ends]
-    crossed_unseen = np.cumsum(samples.if_unseen[order])[ends]
-    acc_seen = as_accuracy(samples.if_seen.sum() - np.append(0, crossed_seen))
-    acc_unseen = as_accuracy(np.append(0, crossed_unseen))
-    return acc_unseen, acc_seen, np.append(-np.inf, margin[ends])

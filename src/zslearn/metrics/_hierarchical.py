@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,6 @@ from zslearn.metrics._validation import (
     check_classes,
     check_k,
     check_known,
-    check_labels,
-    check_same_length,
     check_top,
     positions,
     unique,
@@ -108,23 +106,6 @@ _BLOCK_CELLS = 1 << 23
 _FAR = np.iinfo(np.int32).max
 
 
-@overload
-def hierarchical_precision_at_k(
-    y_true: ArrayLike, y_top: ArrayLike, k: int, *, hierarchy: Pairs, classes: ArrayLike
-) -> float: ...
-
-
-@overload
-def hierarchical_precision_at_k(
-    y_true: ArrayLike,
-    y_top: ArrayLike,
-    k: Sequence[int] | NDArray[Any],
-    *,
-    hierarchy: Pairs,
-    classes: ArrayLike,
-) -> NDArray[np.float64]: ...
-
-
 def hierarchical_precision_at_k(
     y_true: ArrayLike,
     y_top: ArrayLike,
@@ -132,7 +113,7 @@ def hierarchical_precision_at_k(
     *,
     hierarchy: Pairs,
     classes: ArrayLike,
-) -> float | NDArray[np.float64]:
+) -> Any:
     r"""Share of the first K predictions that are near the true label in a hierarchy (HP@K).
 
     .. math::
@@ -141,7 +122,7 @@ def hierarchical_precision_at_k(
         \left| \text{top}_K(x_n) \cap hCorrectSet_K(y_n) \right|
 
     where :math:`hCorrectSet_K(c)` grows around class c until it holds at least K labels of the
-    label space (algorithm aHCorrect; see `hierarchical_correct_set`).
+    label space (Algorithm 1; see :func:`hierarchical_correct_set`).
 
     Parameters
     ----------
@@ -185,10 +166,8 @@ def hierarchical_precision_at_k(
     ... )
     array([0.5 , 0.75])
     """
-    true = check_labels(y_true, "y_true")
+    true, ks, distinct, codes = check_top(y_true, y_top, k)
     labels = check_classes(classes)
-    ks, distinct, codes = check_top(y_top, k)
-    check_same_length("y_true", true, "y_top", codes)
     graph = _Graph(hierarchy)
     label_nodes = graph.nodes(labels, "classes")
 
@@ -220,7 +199,7 @@ def hierarchical_correct_set(
 ) -> NDArray[Any]:
     """Labels that hierarchical precision counts as correct for a class (hCorrectSet).
 
-    Algorithm aHCorrect: the radius around the class, counted in hops along the hierarchy's links,
+    Algorithm 1: the radius around the class, counted in hops along the hierarchy's links,
     grows from 0 until at least K labels of the label space are inside.
 
     Parameters

@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.metrics._accuracy import per_class_accuracy
-from zslearn.metrics._plot import BLUE, CandidatesDisplay, plain_texts, short_name, signature_rows
+from zslearn.metrics._display import (
+    BLUE,
+    Display,
+    plain_texts,
+    short_name,
+    signature_rows,
+    with_name,
+)
 from zslearn.metrics._validation import check_classes, check_labels, unique
 
 # Where a label may stand, in typographic points from its class; to the right first.
@@ -27,7 +34,7 @@ _PLACES = (
 
 @inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClassDistanceDisplay(CandidatesDisplay):
+class ClassDistanceDisplay(Display):
     """Picture of the accuracy in each unseen class against its distance from the seen classes.
 
     A point is an unseen class: to the right the Euclidean distance from its signature to the
@@ -35,7 +42,7 @@ class ClassDistanceDisplay(CandidatesDisplay):
     that were recognised. The legend has Spearman's rank correlation of the two. Classes far from
     the trend are named.
 
-    Use `from_estimator` or `from_predictions` to make one. All parameters are stored as attributes.
+    Use `from_estimator` or `from_predictions` to create one; parameters are stored as attributes.
 
     Parameters
     ----------
@@ -47,8 +54,6 @@ class ClassDistanceDisplay(CandidatesDisplay):
         The unseen classes.
     nearest : ndarray of shape (n_classes,), default=None
         The seen class that is nearest to each.
-    estimator_name : str, default=None
-        Name in the legend. None: not shown.
 
     Attributes
     ----------
@@ -119,11 +124,11 @@ class ClassDistanceDisplay(CandidatesDisplay):
         y_pred : array-like of shape (n_samples,)
             Predicted labels.
         signatures : DataFrame, mapping or MultiSignatures
-            What is known of each class; it must describe `classes` and `seen_classes`.
+            Signatures of `classes` and `seen_classes`, perhaps of others.
         seen_classes : array-like
             The classes with training samples.
         classes : array-like, default=None
-            The unseen classes, which must hold every label of `y_true`. One without a sample has no
+            The unseen classes, among them every label of `y_true`. One without a sample has no
             point. None: those that occur in `y_true`.
         name : str, default=None
             Name in the legend. None: only the correlation is shown.
@@ -136,9 +141,7 @@ class ClassDistanceDisplay(CandidatesDisplay):
         -------
         display : ClassDistanceDisplay
         """
-        unseen = (
-            unique(check_labels(y_true, "y_true")) if classes is None else check_classes(classes)
-        )
+        unseen = unique(check_labels(y_true, "y_true")) if classes is None else np.asarray(classes)
         seen = check_classes(seen_classes, "seen_classes")
         accuracy = per_class_accuracy(
             y_true, y_pred, classes=unseen, missing="ignore", average=None
@@ -186,13 +189,15 @@ class ClassDistanceDisplay(CandidatesDisplay):
         ax = self._begin(ax, layout="constrained")
         shown = np.flatnonzero(~np.isnan(self.accuracy))
         distance, accuracy = self.distance[shown], self.accuracy[shown]
-        options: dict[str, Any] = {"s": 22, "alpha": 0.8, "linewidths": 0, "zorder": 2}
-        options["label"] = self._label(self.estimator_name if name is None else name)
+        correlation = self.correlation
+        text = f"rank correlation ρ = {correlation:.2f}".replace("-", "−")
+        text = "rank correlation undefined" if np.isnan(correlation) else text
+        name = self.estimator_name if name is None else name
+        label = with_name(None if name is None else short_name(name), text)
+        options: dict[str, Any] = {"s": 22, "alpha": 0.8, "linewidths": 0, "label": label}
         # A second display on the same axes gets a colour of its own.
-        if not ax.collections:
+        if not ax.collections and not {"c", "color"} & set(kwargs):
             options["color"] = BLUE
-        if {"c", "color"} & set(kwargs):
-            options.pop("color", None)
         self.points_ = ax.scatter(distance, accuracy, **(options | kwargs))
         ax.set(
             xlabel="Distance to the nearest seen class (signatures of unit length)",
@@ -202,28 +207,13 @@ class ClassDistanceDisplay(CandidatesDisplay):
         # Above the axes it covers no point.
         plain_texts(ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False))
 
-        furthest = np.argsort(-np.abs(_residuals(distance, accuracy)), kind="stable")[:n_labels]
+        centred = distance - distance.mean()
+        slope = (centred @ accuracy) / max(float(centred @ centred), 1e-300)
+        residuals = np.abs(accuracy - accuracy.mean() - slope * centred)
+        furthest = np.argsort(-residuals, kind="stable")[:n_labels]
         names = [short_name(self.classes[i]) for i in shown[furthest]]
         self.labels_ = _place_labels(ax, names, distance[furthest], accuracy[furthest])
         return self
-
-    def _label(self, name: str | None) -> str:
-        correlation = self.correlation
-        if np.isnan(correlation):
-            text = "rank correlation undefined"
-        else:
-            text = f"rank correlation ρ = {correlation:.2f}".replace("-", "−")
-        return text if name is None else f"{short_name(name)} ({text})"
-
-
-def _residuals(x: Floats, y: Floats) -> Floats:
-    """How far points are above the line of least squares, or above their mean without one."""
-    if len(x) == 0:
-        return np.zeros(0)
-    centred = x - x.mean()
-    squares = float(centred @ centred)
-    slope = float(centred @ y) / squares if squares > 0 else 0.0
-    return y - y.mean() - slope * centred
 
 
 def _place_labels(ax: Any, names: list[str], x: Floats, y: Floats) -> list[Any]:

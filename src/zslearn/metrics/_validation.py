@@ -33,6 +33,16 @@ def check_labels(values: Any, name: str, *, ndim: int = 1) -> NDArray[Any]:
     return labels
 
 
+def check_pair(
+    y_true: ArrayLike, other: Any, name: str, *, ndim: int = 1
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """True labels and others, one entry per sample in either, that can be compared."""
+    true, others = check_labels(y_true, "y_true"), check_labels(other, name, ndim=ndim)
+    check_same_length(true, others, name)
+    check_same_kind("y_true", true, name, others)
+    return true, others
+
+
 def check_classes(values: Any, name: str = "classes") -> NDArray[Any]:
     """Check a list of classes: labels, each of them once."""
     classes = check_labels(values, name)
@@ -50,11 +60,11 @@ def check_missing(missing: str) -> None:
         raise ValueError(f"missing must be one of {get_args(Missing)}, got {missing!r}.")
 
 
-def check_same_length(name_a: str, a: NDArray[Any], name_b: str, b: NDArray[Any]) -> None:
-    """Refuse two arrays that do not speak of the same samples."""
-    if len(a) != len(b):
+def check_same_length(y_true: NDArray[Any], other: NDArray[Any], name: str) -> None:
+    """Refuse an array that does not have one entry for each true label."""
+    if len(y_true) != len(other):
         raise ValueError(
-            f"{name_a} and {name_b} must have one entry per sample: got {len(a)} and {len(b)}."
+            f"y_true and {name} must have one entry per sample: got {len(y_true)} and {len(other)}."
         )
 
 
@@ -90,19 +100,15 @@ def check_k(k: int | Sequence[int] | ArrayLike, *, upper: int | None = None) -> 
 
 def label_index(labels: NDArray[Any]) -> pd.Index:
     """Labels as a pandas index: numbers as they are, everything else as Python objects."""
-    return pd.Index(labels) if labels.dtype.kind in "iuf" else pd.Index(_objects(labels))
+    return pd.Index(labels if labels.dtype.kind in "iuf" else labels.astype(object))
 
 
 def positions(labels: NDArray[Any], classes: NDArray[Any] | pd.Index) -> NDArray[np.intp]:
     """Position of each label in `classes`, −1 where it is not among them."""
     index = classes if isinstance(classes, pd.Index) else label_index(classes)
     if labels.dtype.kind not in "iuf" or index.dtype == object:
-        return index.astype(object).get_indexer(_objects(labels))
-    return index.get_indexer(pd.Index(labels))
-
-
-def _objects(labels: NDArray[Any]) -> pd.Index:
-    return pd.Index(labels.astype(object), dtype=object)
+        labels, index = labels.astype(object), index.astype(object)
+    return index.get_indexer(pd.Index(labels, dtype=labels.dtype))
 
 
 def unique(labels: NDArray[Any]) -> NDArray[Any]:
@@ -114,10 +120,10 @@ def unique(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_top(
-    y_top: Any, k: int | Sequence[int] | ArrayLike
-) -> tuple[NDArray[np.intp], pd.Index, NDArray[np.intp]]:
-    """Check ranked labels: `y_top` of shape (n_samples, at least the largest K)."""
-    ranked = check_labels(y_top, "y_top", ndim=2)
+    y_true: ArrayLike, y_top: Any, k: int | Sequence[int] | ArrayLike
+) -> tuple[NDArray[Any], NDArray[np.intp], pd.Index, NDArray[np.intp]]:
+    """True labels, K, the distinct predicted labels, and their codes of shape (n_samples, K)."""
+    true, ranked = check_pair(y_true, y_top, "y_top", ndim=2)
     ks = check_k(k, upper=ranked.shape[1])
     # Column by column: strings become Python objects here, and n × K of them are many.
     columns = list(ranked[:, : ks.max()].T)
@@ -132,26 +138,24 @@ def check_top(
             f"y_top must hold different labels in a row: row {np.flatnonzero(repeated)[0]} "
             "holds one of them twice."
         )
-    return ks, distinct, codes
+    return true, ks, distinct, codes
 
 
 def check_known(
-    y_true: NDArray[Any], classes: NDArray[Any], name: str = "y_true"
+    labels: NDArray[Any], classes: NDArray[Any], name: str = "y_true"
 ) -> NDArray[np.intp]:
     """Position of each label in `classes`; an error naming those that are not among them."""
-    code = positions(y_true, classes)
+    code = positions(labels, classes)
     if (code < 0).any():
         raise ValueError(
-            f"{name} holds labels that are not in classes: {name_some(unique(y_true[code < 0]))}."
+            f"{name} holds labels that are not in classes: {name_some(unique(labels[code < 0]))}."
         )
     return code
 
 
-def check_present(
-    counts: NDArray[np.intp], classes: NDArray[Any], missing: str
-) -> NDArray[np.bool_]:
+def check_present(counts: NDArray[Any], classes: NDArray[Any], missing: str) -> NDArray[np.bool_]:
     """Which classes have a sample; an error where `missing="error"` and one has none."""
-    present = counts > 0
+    present = np.asarray(counts > 0)
     if missing == "error" and not present.all():
         raise ValueError(
             f"These classes have no sample in y_true: {name_some(classes[~present])}. "

@@ -10,7 +10,7 @@ from typing import Any
 
 import joblib
 
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._optional import import_optional
 from zslearn.model_selection._search import FoldResult, FoldTask
 

@@ -12,7 +12,7 @@ import numpy as np
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
-from zslearn.metrics._plot import (
+from zslearn.metrics._display import (
     BLUE,
     VERMILION,
     Display,

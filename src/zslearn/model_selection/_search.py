@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal, Self
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -34,22 +35,16 @@ from sklearn.utils.validation import _is_arraylike
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import (
-    Checkpoint,
-    DamagedFileError,
-    FitCache,
-    fingerprint,
-    source_digest,
-)
+from zslearn._utils._files import Checkpoint, DamagedFileError
+from zslearn._utils._fit_cache import FitCache, fingerprint, source_digest
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import checks_parameters, is_share
-from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._variants import with_setting
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn._utils._validation import is_share
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline, as_zero_shot
+from zslearn.base._predictor import with_setting
 from zslearn.calibration._folds import (
     FEWEST_CLASSES,
     Fold,
@@ -861,40 +856,48 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         """The fitted method, under scikit-learn's name for it."""
         return self.estimator_
 
-    @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Search, then fit the method on all of the training data.
 
-        Without signatures no class can be left out and still be described: the first setting is
-        taken. Weights count in training; images that validate all count the same, as in
-        scikit-learn.
-
-        Returns
-        -------
-        self
-            The fitted search, which predicts by the chosen method. After an error it is as it was.
+        Without signatures no class can be held out and still be described: the first setting is
+        taken. Weights count in training; validation images all count the same, as in scikit-learn.
         """
-        with self._anew() as fresh:
-            X, y = fresh._check_training(X, y)
-            X, y, weights = weighted_samples(X, y, sample_weight)
-            start = time.perf_counter()
-            fresh._choose(X, y, signatures, weights)
-            chosen = time.perf_counter()
-            best = with_setting(as_zero_shot(self.estimator), fresh.best_params_)
-            with FitCache(self.memory) as kept, warnings.catch_warnings():
-                for name in fresh.best_params_:
-                    # Whoever lists values to try knows them: "n_components=500 is more than …".
-                    start_of_it = rf"{name.rpartition('__')[2]}="
-                    warnings.filterwarnings("ignore", start_of_it, InputWarning)
-                fresh.estimator_ = fit_weighted(best, X, y, signatures, weights)
-            fresh.n_read_fits_ += kept.n_read
-            fresh.reused_time_ += kept.seconds
-            fresh.refit_time_ = time.perf_counter() - chosen
-            fresh._calibrate(X)
+        start = time.perf_counter()
+        self._choose(X, y, signatures, weights)
+        chosen = time.perf_counter()
+        best = with_setting(as_zero_shot(self.estimator), self.best_params_)
+        with FitCache(self.memory) as kept, warnings.catch_warnings():
+            for name in self.best_params_:
+                # Whoever lists values to try knows them: "n_components=500 is more than …".
+                start_of_it = rf"{name.rpartition('__')[2]}="
+                warnings.filterwarnings("ignore", start_of_it, InputWarning)
+            self.estimator_ = fit_weighted(best, X, y, signatures, weights)
+        self.n_read_fits_ += kept.n_read
+        self.reused_time_ += kept.seconds
+        self.refit_time_ = time.perf_counter() - chosen
+        self._calibrate(X)
         _log_choice(self, chosen - start)
         if not isinstance(self.grid, str):
             _warn_of_edges(self.best_params_, self.edges_)
-        return self
+
+    def refit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Fit the chosen setting on other samples, such as training images with a few more.
+
+        Parameters
+        ----------
+        X, y, signatures
+            As of `fit`.
+
+        Returns
+        -------
+        ZeroShotSearchCV
+            Another search with the same choices; factor and temperature of the folds are brought to
+            the scale of the scores of the new model.
+        """
+        other = self._copy()
+        other.estimator_ = clone(self.estimator_).fit(X, y, signatures=signatures)
+        other._calibrate(X)
+        return other._settled()
 
     def _calibrate(self, X: Any) -> None:
         """Factor and temperature of the folds, brought to the scale of the final scores."""

@@ -35,13 +35,13 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import fingerprint, saved_part
+from zslearn._utils._files import saved_part
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import class_means, deviation_blocks, mean_square_distance
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 from zslearn.networks._torch_training import with_intercept
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._table import SignatureTable

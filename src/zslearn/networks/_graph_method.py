@@ -42,8 +42,8 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means
+from zslearn.base._classifier import group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 from zslearn.networks import _torch_training as networks
 from zslearn.networks._torch_training import NetworkMethod, Tensor, relu, with_intercept
 from zslearn.signatures._class_graph import (

@@ -28,9 +28,8 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params_except
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params_except
 
 #: A tensor of torch, which may not be installed.
 Tensor = Any

@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
-from zslearn.datasets._files import Budget, unique_keys
+from zslearn._utils._reading import Budget, unique_keys
 
 #: Type of safetensors → dtype. Files are little-endian.
 DTYPES = {

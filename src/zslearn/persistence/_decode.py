@@ -19,9 +19,9 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._columns import SCALINGS
 from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
+from zslearn._utils._reading import Budget, FileLimitError
 from zslearn._utils._saved import declared, labels_problem, state_problem
 from zslearn.base._predictor import ZeroShotPredictor
-from zslearn.datasets._files import Budget, FileLimitError
 from zslearn.persistence._container import BadContentError
 from zslearn.persistence._encode import LEFT_OUT, MOST_LEVELS, find, make, parameter_names
 from zslearn.signatures._table import SignatureTable

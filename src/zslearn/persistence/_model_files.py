@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._utils._messages import InputWarning, plain, warn_user
 from zslearn._utils._optional import import_optional
+from zslearn._utils._reading import Budget, FileLimitError
 from zslearn._version import __version__
 from zslearn.base._predictor import ZeroShotPredictor
-from zslearn.datasets._files import Budget, FileLimitError
 from zslearn.persistence._container import (
     BadContentError,
     CannotSaveError,

@@ -27,7 +27,7 @@ from pydantic import (
 )
 from starlette.routing import Route
 
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import plain
 from zslearn._version import __version__
 from zslearn.serving._batching import Batcher, Job
@@ -687,8 +687,8 @@ def _about(recognizer: Recognizer) -> About:
         n_features=recognizer.n_features,
         described_by=described_by,
         attributes=attributes,
-        learns=recognizer.learns,
-        adapts=recognizer.adapts,
+        learns=recognizer.can("add_examples"),
+        adapts=recognizer.can("adapt"),
         samples=recognizer.pictures.samples if recognizer.pictures and recognizer.backbone else [],
         shows_pictures=recognizer.pictures is not None,
         max_batch=limits.batch,

@@ -31,18 +31,18 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats
 from zslearn._utils._files import locked, remove_stale
 from zslearn._utils._messages import composed, did_you_mean, no_user_warnings, plain
-from zslearn.calibration import Adapted
-from zslearn.images import UnreadableImageError, read_image
-from zslearn.images._describing import (
-    PROMPTS,
+from zslearn.images import (
+    UnreadableImageError,
     backbone_for_model,
+    check_can_learn,
+    describe_for_model,
     encoder_for_model,
-    prompts_for_model,
-    text_features,
+    explain_predictions,
+    rank_classes,
+    read_image,
 )
-from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence import ModelFile, read_model, save
-from zslearn.signatures import classes_below, taxonomy_hierarchy, text_signatures
+from zslearn.signatures import classes_by_node, taxonomy_hierarchy
 
 _log = logging.getLogger("zslearn")
 
@@ -282,17 +282,6 @@ def _parts(model: Any) -> list[Any]:
     return [model] if inner is None else [model, *_parts(inner)]
 
 
-def copied(model: Any) -> Any:
-    """A copy of a model whose classes can be changed; what was learned is shared."""
-    other = copy.copy(model)
-    if isinstance(steps := getattr(model, "steps", None), list):
-        name, last = steps[-1]
-        other.steps = [*steps[:-1], (name, copied(last))]
-    elif hasattr(model, "estimator_"):
-        other.estimator_ = copied(model.estimator_)
-    return other
-
-
 #: Pixels of the longer side of training images that are shown, and how many on an empty page.
 _SMALL, _N_SAMPLES = 224, 6
 #: Files that are looked for to find these.
@@ -375,21 +364,15 @@ class Recognizer:
         self.encoder: str | None = named if isinstance(named, str) else None
         self._given_encoder = encoder
         if encoder is not None:
-            encoder_for_model(self.encoder or "", encoder, plain(self.path))
-        self._prompts = prompts_for_model(described)
+            encoder_for_model(file.about, encoder, model_name=plain(self.path))
         # Encoders of text are not made for several threads.
         self._encoding = threading.Lock()
-        self._taxonomy = taxonomy
-        self._hierarchy = None if taxonomy is None else taxonomy_hierarchy(taxonomy)
-        nodes = [] if self._hierarchy is None else self._hierarchy.stack().tolist()
-        self._taxa = {composed(str(node)): node for node in nodes}
-        parts = _parts(file.model)
-        self.method = type(parts[-1]).__name__
-        #: Whether the model learns from corrections, and from unlabelled images.
-        self.learns = hasattr(file.model, "add_examples")
-        # Other methods adapt without a trial on held-out classes.
-        may_adapt = self.learns or any(isinstance(part, Adapted) for part in parts)
-        self.adapts = may_adapt and hasattr(file.model, "adapt")
+        below = {}
+        if taxonomy is not None:
+            below = classes_by_node(taxonomy_hierarchy(taxonomy), taxonomy.index)
+        self._below = {
+            composed(str(taxon)): [str(name) for name in names] for taxon, names in below.items()
+        }
         self.pictures = None if pictures is None else TrainingFiles(Path(pictures), file)
         table = file.model.signature_table_
         #: Attributes by the names that requests give them.
@@ -417,7 +400,7 @@ class Recognizer:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from changing the file; a RuntimeError names one that has it."""
+        """Keep other processes from changing the file; a RuntimeError where one has it."""
         if self._is_held:
             yield
             return
@@ -459,7 +442,7 @@ class Recognizer:
     def _described(self, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> State:
         """The state with further classes, each described by `attributes` and `like`."""
         state = self.state
-        model = copied(state.model)
+        model = copy.copy(state.model)
         # A class that equals another one shows in the answers.
         with no_user_warnings(), refused_as_422():
             for name, row in zip(names, rows, strict=True):
@@ -492,11 +475,10 @@ class Recognizer:
     def _encode(self, said: Mapping[str, Sequence[str]]) -> list[list[float]]:
         """One signature for the texts of each class."""
         if self.encoder is None:
-            raise Refusal(
-                422, "The classes of this model are described by attributes, not by text."
-            )
+            raise Refusal(422, "Classes of this model are described by attributes, not by text.")
+        about = self.state.file.about
         try:
-            encoder = encoder_for_model(self.encoder, self._given_encoder, "The model file")
+            encoder_for_model(about, self._given_encoder)
         except ValueError as error:
             raise Refusal(
                 422,
@@ -504,17 +486,13 @@ class Recognizer:
                 "service was started with --text-encoder.",
             ) from error
         with self._encoding, refused_as_422():
-            if encoder != "backbone":
-                # Nothing of a request is left on the disk.
-                prompts = self._prompts or "{}"
-                table = text_signatures(said, encoder, prompts=prompts, cache=False)
-            elif self.backbone is None:
-                raise Refusal(422, "The model does not say which network encodes its texts.")
-            else:
-                table = text_features(said, self._prompts or PROMPTS, backbone=self.backbone)
-        if table.shape[1] != len(self.attributes):
+            # Nothing of a request is left on the disk.
+            options: dict[str, Any] = {"backbone": self.backbone, "cache": False}
+            found = describe_for_model(said, about, self._given_encoder, **options)
+        if found.signatures.shape[1] != len(self.attributes):
             raise Refusal(422, "The text encoder of this machine is not the one of the model.")
-        return table.to_numpy(dtype=np.float64).tolist()
+        rows: list[list[float]] = found.signatures.to_numpy(dtype=np.float64).tolist()
+        return rows
 
     def add(self, name: str, **description: Any) -> str:
         """Add a class, described by `attributes` (and `like`) or `text`; returns its name."""
@@ -576,7 +554,7 @@ class Recognizer:
             raise Refusal(
                 409, f"{plain(name, 100)!r} is of the model file; only added classes can go."
             )
-        model = copied(state.model).remove_classes([state.label_of[name]])
+        model = copy.copy(state.model).remove_classes([state.label_of[name]])
         about = dict(state.file.about)
         said = _mapping(about, "signatures")
         if name in (texts := dict(_mapping(said, "texts"))):
@@ -595,8 +573,7 @@ class Recognizer:
 
     def add_examples(self, X: Floats, text: str, images: Sequence[str]) -> list[Example]:
         """Correct answers: take in images whose class is known, and keep their features."""
-        if not self.learns:
-            raise Refusal(422, self._cannot("from corrections"))
+        self._refuse_without("add_examples")
         state = self.state
         name, rows = state.find(text), np.asarray(X, dtype=np.float32)
         if len(state.examples) + len(rows) > self.limits.examples:
@@ -609,7 +586,7 @@ class Recognizer:
             Example(secrets.token_hex(8), name, plain(image, MAX_NAME), row)
             for image, row in zip(images, rows, strict=True)
         ]
-        model = copied(state.model)
+        model = copy.copy(state.model)
         with no_user_warnings(), refused_as_422():
             labels = np.asarray([state.label_of[name]] * len(rows))
             model.add_examples(rows.astype(np.float64), labels)
@@ -623,7 +600,7 @@ class Recognizer:
         example = state.examples.get(id)
         if example is None:
             raise Refusal(404, f"There is no correction {plain(id, 100)!r}.")
-        model = copied(state.model)
+        model = copy.copy(state.model)
         with no_user_warnings(), refused_as_422():
             label = np.asarray([state.label_of[example.class_name]])
             model.remove_examples(example.features[None].astype(np.float64), label)
@@ -633,8 +610,7 @@ class Recognizer:
 
     def adapt(self, X: Floats, *, preview: bool = False) -> dict[str, Any]:
         """Adapt the model to unlabelled images instead of earlier ones; see the answer's fields."""
-        if not self.adapts:
-            raise Refusal(422, self._cannot("from unlabelled images"))
+        self._refuse_without("adapt")
         state = self.state
         with no_user_warnings(), refused_as_422():
             model = state.model.adapt(X)
@@ -668,8 +644,17 @@ class Recognizer:
             model = state.model.adapt(np.empty((0, self.n_features)), accept=True)
         self._replace(replace(state, file=replace(state.file, model=model), n_unlabelled=0))
 
-    def _cannot(self, what: str) -> str:
-        return f"{self.method} does not learn {what}; a model fitted by GaussianEXEM does."
+    def _refuse_without(self, verb: str) -> None:
+        """Refuse what the model cannot learn from without another fit."""
+        with refused_as_422():
+            check_can_learn(self.state.model, verb, plain(self.path.name))
+
+    def can(self, verb: str) -> bool:
+        """Whether the model can learn by `add_examples` or `adapt`."""
+        with suppress(Refusal):
+            self._refuse_without(verb)
+            return True
+        return False
 
     # Images.
 
@@ -738,16 +723,11 @@ class Recognizer:
         named: set[str] = set()
         for word in within:
             known, taxon = state.known(word), composed(word).strip()
-            if known is None and taxon not in self._taxa:
-                near = did_you_mean(word, [*self._taxa, *state.label_of])
+            if known is None and taxon not in self._below:
+                near = did_you_mean(word, [*self._below, *state.label_of])
                 raise Refusal(404, f"There is no class or taxon {plain(word, 100)!r}.{near}")
             # A class may have the name of a taxon: then both are meant.
-            named.update(() if known is None else (known,))
-            if taxon in self._taxa:
-                below = classes_below(
-                    self._hierarchy, [self._taxa[taxon]], classes=self._taxonomy.index
-                )
-                named.update(map(str, below))
+            named.update(self._below.get(taxon, ()), () if known is None else (known,))
         kinds = {"all": "classes_", "seen": "seen_classes_", "described": "unseen_classes_"}
         labels = getattr(state.model, kinds[among]).tolist()
         found = [label for label in labels if not within or str(label) in named]

@@ -153,7 +153,7 @@ def serve(
     ValueError
         Other machines could reach the service, and there is no token.
     RuntimeError
-        Another process has the model file; the message names it.
+        Another process has the model file.
     """
     _check(token)
     import uvicorn

@@ -5,7 +5,11 @@ Public functions make them of attributes, texts, word vectors, hierarchies and W
 (``_table.py``), which is read and checked once.
 """
 
-from zslearn.signatures._attributes import attribute_report, attribute_signatures
+from zslearn.signatures._attributes import (
+    attribute_report,
+    attribute_signatures,
+    scale_signatures,
+)
 from zslearn.signatures._binary import binarize_signatures
 from zslearn.signatures._class_graph import (
     ClassGraph,
@@ -65,6 +69,7 @@ __all__ = [
     "random_descriptions",
     "rbf_similarity",
     "read_word_vectors",
+    "scale_signatures",
     "taxonomy_hierarchy",
     "taxonomy_signatures",
     "text_signatures",

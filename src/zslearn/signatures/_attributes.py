@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from zslearn._utils._columns import numeric_columns, refuse_text
+from zslearn._utils._columns import (
+    SCALING,
+    columns_named,
+    dominating_columns,
+    not_numbers,
+    numeric_columns,
+    refuse_text,
+)
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn.signatures._table import with_scaling
 
@@ -156,6 +164,52 @@ def attribute_signatures(
     return with_scaling(
         numbers.rename_axis(index=str(table.index.names[0] or "class")), signature_scaling
     )
+
+
+def scale_signatures(
+    signatures: pd.DataFrame,
+    scaling: str | None = "auto",
+    *,
+    seen_classes: Iterable[Any] | None = None,
+    where: str = "signatures",
+) -> pd.DataFrame:
+    """Say how columns of signatures in different units are scaled when a method is fitted.
+
+    Parameters
+    ----------
+    signatures : DataFrame
+        One row per class.
+    scaling : {"auto", "standard", "range"} or None, default="auto"
+        As `signature_scaling` of :func:`attribute_signatures`. "auto" keeps what the table says,
+        else is "standard" where a few columns have numbers so much larger than the others that they
+        alone decide which classes are near, which a warning names; else None.
+    seen_classes : iterable of labels or None, default=None
+        The classes whose rows "auto" looks at; by default all.
+    where : str, default="signatures"
+        Name of the table, for messages.
+
+    Returns
+    -------
+    DataFrame
+        The same numbers; ``attrs["signature_scaling"]`` holds the scaling.
+    """
+    if scaling == "auto":
+        if SCALING in signatures.attrs:
+            return signatures
+        is_seen = signatures.index.isin(
+            list(signatures.index if seen_classes is None else seen_classes)
+        )
+        rows = numeric_columns(signatures[is_seen], where)
+        large = [] if not_numbers(rows) else dominating_columns(rows.to_numpy(dtype=np.float64))
+        scaling = "standard" if large else None
+        if large:
+            warn_user(
+                f"{where}: {columns_named(large, rows.columns)} of the signatures has numbers so "
+                "much larger than the other columns that it alone would decide which classes are "
+                "near each other. All columns are brought to mean 0 and deviation 1 over the "
+                "seen classes; signature_scaling=None leaves them."
+            )
+    return with_scaling(signatures, scaling)
 
 
 def _numbers(table: Any) -> pd.DataFrame:

@@ -35,11 +35,14 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_means
-from zslearn.base._classifier import ZeroShotClassifier
-from zslearn.base._streams import is_streamed, stream_samples
+from zslearn.base._classifier import (
+    AcceptsSampleWeight,
+    ZeroShotClassifier,
+    fit_variants,
+    group_by_params,
+)
+from zslearn.base._streams import is_streamed, stream_samples, weighted_samples
 from zslearn.base._training import Training, check_block_labels
-from zslearn.base._variants import fit_variants, group_by_params
-from zslearn.base._weights import AcceptsSampleWeight, weighted_samples
 from zslearn.signatures._table import SignatureTable, label_array, labels_in_order
 from zslearn.signatures._views import Signatures, SignatureViews
 from zslearn.synthesis._exemplars import (
@@ -141,9 +144,9 @@ class LearnsFromStatistics(ZeroShotClassifier):
             The fitted method; the same as `fit` gives on the samples.
         """
         self._validate_params()
-        with self._anew() as fresh:
-            fresh._learn_from(statistics, signatures, None)
-        return self
+        fresh = self._fresh_copy()
+        fresh._learn_from(statistics, signatures, None)
+        return self._set_fitted(fresh)
 
     @available_if(_keeps_no_samples)
     def partial_fit(
@@ -190,20 +193,20 @@ class LearnsFromStatistics(ZeroShotClassifier):
             )
         if known is not None:
             _ = self._check_stream(X) if is_streamed(X) else self._check_features(X)
-        with self._anew() as fresh:
-            statistics = fresh._statistics_of(X, y, sample_weight)
-            names = getattr(fresh if known is None else self, "feature_names_in_", None)
-            batch = statistics.classes
-            table = self._block_table(signatures, classes, batch, first=known is None)
-            total = statistics if known is None else known + statistics
-            fresh._table_so_far = table
-            if len(total.classes) < 2:
-                fresh.statistics_ = total
-                if names is not None:
-                    fresh.feature_names_in_ = names
-            else:
-                fresh._learn_from(total, table, names)
-        return self
+        fresh = self._fresh_copy()
+        statistics = fresh._statistics_of(X, y, sample_weight)
+        names = getattr(fresh if known is None else self, "feature_names_in_", None)
+        batch = statistics.classes
+        table = self._block_table(signatures, classes, batch, first=known is None)
+        total = statistics if known is None else known + statistics
+        fresh._table_so_far = table
+        if len(total.classes) < 2:
+            fresh.statistics_ = total
+            if names is not None:
+                fresh.feature_names_in_ = names
+        else:
+            fresh._learn_from(total, table, names)
+        return self._set_fitted(fresh)
 
     def _statistics_of(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:
         """Statistics of the samples of one batch, which may itself come in blocks."""
@@ -655,9 +658,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         if self.components_ is None:
             return exemplars
         return exemplars @ self.components_ + self.mean_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_described")
 
 
 def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM]) -> Iterator[EXEM]:

@@ -25,13 +25,14 @@ from sklearn.utils import check_random_state
 
 from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
-from zslearn._utils._files import cached_results, caches_fits, saved_part
+from zslearn._utils._files import saved_part
+from zslearn._utils._fit_cache import cached_results, caches_fits
 from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_squares
+from zslearn.base._classifier import group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._views import Signatures, side_by_side
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP

@@ -31,7 +31,6 @@ are taken for those of a class (`_unlabelled`).
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,11 +62,9 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params_except
 from zslearn.base._streams import is_empty, is_streamed, needs_rows, read_blocks
 from zslearn.base._training import Training, chosen_samples
-from zslearn.base._variants import group_by_params_except
-from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.calibration._folds import USUAL_UNLABELLED_WEIGHT
 from zslearn.calibration._unlabelled import (
     UNLABELLED_WEIGHTS,
@@ -866,21 +863,23 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         >>> model = model.add_examples(data.X_test_unseen[:3], data.y_test_unseen[:3])
         """
         given, prepared = self._labelled_samples(X, y)
-        with self._changing() as changed:
+
+        def take(changed: Self) -> None:
             table = known = changed._described.table
             before = changed._centered.labels
             if signatures is not None:
                 table = table.union(SignatureTable.from_new(signatures, table))
             unknown = np.setdiff1d(given, table.labels)
             table = table.with_undescribed(unknown)
-            changed._examples = changed._examples.with_samples(given, self._whitened(prepared))
+            changed._examples = changed._examples.with_samples(given, changed._whitened(prepared))
             changed._add_beyond(prepared, given)
             changed._undescribed = np.union1d(changed._undescribed, unknown)
             if len(table.labels) > len(known.labels) or changed.unseen_odds_ is None:
                 changed._describe(table)
             else:
                 changed._describe_again(np.unique(given), before)
-        return self
+
+        return self._change(take)
 
     def remove_examples(self, X: Any, y: Any) -> Self:
         """Take back labelled samples that :meth:`add_examples` took in.
@@ -910,7 +909,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         >>> model = model.remove_examples(data.X_test_unseen[:1], data.y_test_unseen[:1])
         """
         given, prepared = self._labelled_samples(X, y)
-        with self._changing() as changed:
+
+        def take(changed: Self) -> None:
             known, table = changed._examples, changed._described.table
             counts = dict(zip(known.labels.tolist(), known.counts.tolist(), strict=True))
             given_counts = Counter(given.tolist())
@@ -919,7 +919,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
                     f"Fewer samples of {name_some(lacking)} were added than are to be removed: "
                     "give samples that add_examples was given."
                 )
-            changed._examples = known.with_samples(given, self._whitened(prepared), -1.0)
+            changed._examples = known.with_samples(given, changed._whitened(prepared), -1.0)
             gone = np.setdiff1d(changed._undescribed, changed._examples.labels)
             if gone.size:
                 raise ValueError(
@@ -929,7 +929,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             changed._add_beyond(prepared, given, -1.0)
             described = table.normalized(self.signature_scale_, keep_views=True)
             changed._describe(table, described)
-        return self
+
+        return self._change(take)
 
     def _labelled_samples(self, X: Any, y: Any) -> tuple[NDArray[Any], Floats]:
         """Labels like those of the model, and prepared features."""
@@ -977,7 +978,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         True
         """
         check_is_fitted(self)
-        state = self._snapshot()
+        state = self._frozen()
         table = state._described.table
         candidates = (
             table.labels
@@ -988,7 +989,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         choice = state._trial_choices().get("all" if known.any() else "alone")
         given = None if state.unlabelled_weight == "cv" else float(state.unlabelled_weight)
         weight = accepted_weight(choice, accept, given)
-        original = copy.copy(state)
+        original = state._copy()
         original._unlabelled = ClassExamples(candidates[:0], np.empty(0), state.exemplars_[:0])
         signatures = table.subset(table.positions(candidates)).normalized(
             state.signature_scale_, keep_views=True
@@ -1000,7 +1001,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             candidates,
             weight or UNLABELLED_WEIGHTS[0],
         )
-        adapted = copy.copy(original)
+        adapted = original._copy()
         if sums is not None and weight:
             adapted._unlabelled = ClassExamples(candidates, weight * sums.counts, sums.means)
         after, _ = adapted._gaussians(signatures, candidates)
@@ -1016,7 +1017,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             end=after.means,
             counts=np.zeros(len(candidates)) if sums is None else sums.counts,
         )
-        return adapted
+        return adapted._settled()
 
     def _whitened_blocks(self, X: Any) -> Iterator[Array]:
         """Images in the whitened space, a block at a time."""
@@ -1123,7 +1124,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     def _after(self, z: Array, signatures: Signatures, labels: NDArray[Any], weight: float) -> Self:
         """A copy adapted to whitened images; its classes are not described anew."""
         sums = self._unlabelled_sums(lambda: [z], signatures, labels, weight)
-        adapted = copy.copy(self)
+        adapted = self._copy()
         if sums is not None:
             adapted._unlabelled = ClassExamples(labels, weight * sums.counts, sums.means)
         return adapted
@@ -1142,7 +1143,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         z = rows.embedded_by(self._embedding())[:, first : first + n_dims]
         adapted = self._after(z, described, table.labels, weight)
         adapted._describe(self._described.table)
-        return adapted
+        return adapted._settled()
 
     def _describe_again(self, labels: NDArray[Any], before: NDArray[Any]) -> None:
         """Make the parameters of some described classes anew; `before` had a column each."""
@@ -1189,22 +1190,26 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         matrix[:, n_dims + at], offset[n_dims + at] = columns, self._beyond.center @ columns
         self.matrix_, self.offset_ = matrix, offset
 
-    def _forget(self, labels: NDArray[Any]) -> bool:
+    def _remove(self, labels: NDArray[Any], kept: NDArray[np.intp]) -> None:
         """Drop the samples of some classes, labelled ones and those that were taken for theirs."""
         width = self.matrix_.shape[1]
         if self._beyond is not None:
             further = ~is_among(self._centered.labels, labels)
-            kept = np.concatenate([np.ones(len(self.center_), dtype=bool), further])
+            columns = np.concatenate([np.ones(len(self.center_), dtype=bool), further])
             # In C order, as it was: products do not round alike in both.
-            self.matrix_ = np.ascontiguousarray(self.matrix_[:, kept])
-            self.offset_ = self.offset_[kept]
+            self.matrix_ = np.ascontiguousarray(self.matrix_[:, columns])
+            self.offset_ = self.offset_[columns]
         self._examples, self._centered, self._unlabelled = (
             ClassExamples(*(part[~is_among(known.labels, labels)] for part in known))
             for known in (self._examples, self._centered, self._unlabelled)
         )
         self._undescribed = np.setdiff1d(self._undescribed, labels)
-        # Fewer columns of the embedding are fewer parameters of every class.
-        return self.matrix_.shape[1] != width
+        if self.matrix_.shape[1] == width:
+            super()._remove(labels, kept)
+        else:
+            # Fewer columns of the embedding are fewer parameters of every class.
+            table = self._described.table.subset(kept)
+            self._describe(table, self._normalized(table))
 
     @property
     def describes_each_alone(self) -> bool:  # type: ignore[override]
@@ -1368,6 +1373,3 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
         # Parameters are divided by the temperature already: scores are log probabilities.
         return super()._scorer(labels, parameters).at_temperature(1.0)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_described")

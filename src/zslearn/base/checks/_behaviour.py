@@ -327,7 +327,7 @@ def check_described_by_name(estimator: Any) -> None:
     training images is refused, and the model stays as it was.
     """
     _skip_if_scaled_by_all(estimator)
-    look = "Leave add_classes and remove_classes to the base; override _forget where more is kept."
+    look = "Leave add_classes and remove_classes to the base; override _remove where more is kept."
     expect, whole, table = Expect(estimator, look), fitted(estimator), problem().signatures
     model, late = copy.deepcopy(fitted(estimator, "without late classes")), late_classes()
     like, first = model.seen_classes_[0], table.columns[0]
@@ -557,7 +557,7 @@ def _refuse_to_synthesize(self: Any, *args: Any, **options: Any) -> Any:
 
 def _state(model: Any) -> dict[str, str]:
     """A digest of every attribute."""
-    return {name: joblib.hash(value) for name, value in vars(model).items()}
+    return {name: joblib.hash(value) for name, value in model.__getstate__().items()}
 
 
 def _expect_state(expect: Expect, model: Any, before: dict[str, str], what: str) -> None:
@@ -594,7 +594,7 @@ def check_refit_forgets(estimator: Any) -> None:
 
     Neither an attribute that only the first setting has, nor a start for the second.
     """
-    look = "Learned attributes end in an underscore; the base drops these before each fit."
+    look = "Set what is learned in _fit or _fit_many alone, on the estimators that these are given."
     expect = Expect(estimator, look)
     # Which attributes there are depends on choices rather than on numbers.
     choices = [
@@ -608,7 +608,7 @@ def check_refit_forgets(estimator: Any) -> None:
         model.set_params(**plain.get_params(deep=False)).set_params(**setting)
         fit(model, training_data("small"))
         alone = fitted_alone(estimator, setting)
-        left = sorted(set(vars(model)) ^ set(vars(alone)))
+        left = sorted(set(model.__getstate__()) ^ set(alone.__getstate__()))
         expect.that(not left, f"a refit with {setting} differs in attributes {left}")
         again, fresh = (m.decision_function(unused_rows()) for m in (model, alone))
         expect.close(again, fresh, f"the scores of a refit with {setting}", REPEATED)

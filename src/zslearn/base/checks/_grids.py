@@ -23,8 +23,8 @@ from sklearn.utils._param_validation import (
 
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._utils._array import Array
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._weights import AcceptsSampleWeight
+from zslearn.base._classifier import AcceptsSampleWeight
+from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base.checks._problem import (
     REPEATED,
     ROUNDING,

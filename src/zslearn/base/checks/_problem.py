@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from zslearn._utils._array import Floats, to_numpy
-from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import InputWarning
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._synthetic import make_zero_shot

@@ -30,7 +30,7 @@ import pandas as pd
 
 from zslearn._utils._array import Floats
 from zslearn._utils._messages import plain
-from zslearn.datasets._xlsa17 import XLSA17
+from zslearn.datasets import XLSA17
 from zslearn.experiments._examples import Images, data_uri, thumbnail
 from zslearn.experiments._names import (
     PUBLISHED_SPLIT_VERSION,
@@ -58,8 +58,7 @@ from zslearn.experiments._summary import (
     compare_runs,
     summary_metrics,
 )
-from zslearn.model_selection import METHODS
-from zslearn.model_selection._plot import read_landscape
+from zslearn.model_selection import METHODS, read_landscape
 
 Record = Mapping[str, Any]
 Part = dict[str, Any]

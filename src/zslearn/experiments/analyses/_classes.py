@@ -27,13 +27,13 @@ from scipy.stats import rankdata
 
 from zslearn._utils._array import Floats, unit_rows
 from zslearn._utils._messages import name_some
-from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import by_class, conventional_metrics
 from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._jobs import Job, JobRunner, numbers_frame, write_variant
 from zslearn.experiments.analyses._records import RecordSource, kind_order, of_one_protocol
 from zslearn.metrics import ClassDistanceDisplay, UnseenConfusionDisplay
-from zslearn.synthesis._exem import ideal_signatures
+from zslearn.synthesis import ideal_signatures
 
 #: Groups of classes where there are no hops, the nearest first.
 THIRDS = ("near third", "middle third", "far third")

@@ -26,7 +26,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._optional import import_optional
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments.analyses._classes import of_classes, signature_rows
 from zslearn.experiments.analyses._drawing import (
     ACCURACY,
@@ -42,11 +42,8 @@ from zslearn.experiments.analyses._jobs import (
     record_origin,
 )
 from zslearn.experiments.analyses._records import RecordSource, kind_order
-from zslearn.model_selection import TuningOptions, find_method
-from zslearn.model_selection._search import ZeroShotSearchCV
-from zslearn.model_selection._tuning import tune_without
-from zslearn.synthesis._exem import ideal_signatures
-from zslearn.synthesis._exemplar_mlp import ExemplarMLP
+from zslearn.model_selection import TuningOptions, ZeroShotSearchCV, find_method
+from zslearn.synthesis import ExemplarMLP, ideal_signatures
 
 EXEM_1NN = "EXEM (1NN)"
 
@@ -60,8 +57,8 @@ REGRESSORS = {
     "gp": "EXEM (1NN, Gaussian process)",
 }
 _BY_ROW = {row: name for name, row in REGRESSORS.items()}
-#: Hyper-parameters that a regressor does not have.
-_LACKS: dict[str, tuple[str, ...]] = {"svr": (), "krr": ("nu",), "gp": ("nu", "C")}
+#: Hyper-parameters that a regressor does not have; the network has its own.
+_LACKS: dict[str, tuple[str, ...]] = {"krr": ("nu",), "gp": ("nu", "C")}
 #: Colours and marks of regressors.
 _STYLES = {
     "svr": ("#56b4e9", "o"),
@@ -98,18 +95,16 @@ def compare_regressors(
 
     def compute(row: str, seed: int, n_components: int | None) -> dict[str, Any]:
         name, exem = _BY_ROW[row], find_method(EXEM_1NN)
-        tune = _tune_mlp if name == "mlp" else tune_without("n_components", *_LACKS[name])
-        make = partial(_make_exem, exem.make, name, n_components)
-        return runner.results_of(runner.tune(replace(exem, make=make, tune=tune), seed))
+        fixed = {"regressor": name, "n_components": n_components}
+        if name == "mlp":
+            exem, fixed["regressor"] = replace(exem, tune=_tune_mlp), ExemplarMLP()
+        defaults = exem.make().get_params()
+        fixed |= {lacked: defaults[lacked] for lacked in _LACKS.get(name, ())}
+        return runner.results_of(runner.tune(exem, seed, fixed=fixed))
 
     settings = [{"n_components": number} for number in kept]
     frame = runner.run(runner.jobs(compute, settings))
     return frame.assign(regressor=frame["method"].map(_BY_ROW))
-
-
-def _make_exem(make: Any, name: str, number: int | None) -> Any:
-    regressor = ExemplarMLP() if name == "mlp" else name
-    return make().set_params(regressor=regressor, n_components=number)
 
 
 def _tune_mlp(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:

@@ -19,17 +19,22 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
-from zslearn._utils._files import fingerprint, source_digest
+from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._progress import Say, progress_bar
-from zslearn.datasets._dataset import PARTS, ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import conventional_metrics
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import is_finished, read_record, slug, write_computed
 from zslearn.experiments._runs import data_origin, split_slug
-from zslearn.model_selection import GRIDS, METHODS, Method, TuningOptions, find_method
-from zslearn.model_selection._search import ZeroShotSearchCV
-from zslearn.model_selection._tuning import tune_with_views
+from zslearn.model_selection import (
+    GRIDS,
+    METHODS,
+    Method,
+    TuningOptions,
+    ZeroShotSearchCV,
+    find_method,
+)
 
 
 def write_value(value: Any) -> str:
@@ -126,7 +131,12 @@ class JobRunner:
             raise ValueError(f"There is no grid named {grid!r}; there are: {', '.join(GRIDS)}.")
         self.protocol = Protocol("default", self.n_splits)
         self._data_key = fingerprint(
-            to_numpy(data.X), data.y, data.signatures, *(getattr(split, part) for part in PARTS)
+            to_numpy(data.X),
+            data.y,
+            data.signatures,
+            split.train,
+            split.test_seen,
+            split.test_unseen,
         )
         self._parts = self.out / f".parts-{self.analysis}"
         self.shared = self._parts / "shared"
@@ -178,7 +188,7 @@ class JobRunner:
                 also=also or {},
             )
             estimator = self.protocol.make(found, seed).set_params(**fixed)
-            self._searches[key] = tune_with_views(found.tune, estimator, data, options)
+            self._searches[key] = found.search(data, options, estimator)
         return self._searches[key]
 
     def refit(self, search: ZeroShotSearchCV, data: ZeroShotDataset, **parameters: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._names import method_style, same_features
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._ranks import draw_critical_difference, picture_size, rank_methods

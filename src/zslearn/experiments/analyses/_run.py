@@ -14,7 +14,7 @@ import pandas as pd
 from zslearn._utils._files import refuse_unwritable, replacing
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
-from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._runs import chosen_numbers
 from zslearn.experiments.analyses import _classes, _exemplars, _records, _shots, _sync
