@@ -176,7 +176,7 @@ def test_refusals_are_shown(open_page, tmp_path):
     sync_api.expect(tab.locator("#like-note")).to_be_empty()
     sync_api.expect(tab.locator("#attribute-0")).not_to_have_value("0")
     tab.get_by_role("button", name="Add the class").click()
-    tab.get_by_text("There is a class 'red' in the model already: choose another name.").wait_for()
+    tab.get_by_text("There is a class 'red' already: choose another name.").wait_for()
     tab.get_by_label("Name").fill("scarlet")
     tab.get_by_role("button", name="Add the class").click()
     tab.get_by_text(

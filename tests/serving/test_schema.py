@@ -73,6 +73,8 @@ def test_no_request_meets_a_fault(document, label, mode):
     has_input = operation.body or operation.query or operation.path_parameters
     if mode == "NEGATIVE" and not (operation.body or operation.query):
         return  # nothing in it can be wrong
+    # Most names that are drawn hold characters that cannot be seen.
+    n_examples = EXAMPLES * (8 if label == "POST /classes" else 1)
     checks = schemathesis.specs.openapi.checks
     answers: Counter[int] = Counter()
 
@@ -80,7 +82,7 @@ def test_no_request_meets_a_fault(document, label, mode):
         operation.as_strategy(generation_mode=getattr(schemathesis.GenerationMode, mode))
     )
     @hypothesis.settings(
-        max_examples=EXAMPLES if has_input else 1,
+        max_examples=n_examples if has_input else 1,
         deadline=None,
         derandomize=True,
         database=None,

@@ -5,8 +5,8 @@ decoded in threads, answers are computed in the batcher's thread, and changes of
 one after the other in a third one.
 """
 
-# FastAPI reads the annotations of the functions in `api_router`, whose types are made there.
-# mypy: disable-error-code="valid-type"
+# FastAPI reads the annotations in `api_router`, which are types that are built there.
+# mypy: disable-error-code="valid-type, attr-defined"
 
 import asyncio
 from collections.abc import Callable
@@ -369,7 +369,7 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
     InOrder = Annotated[list[Number], listed(len(names), len(names))]
     n_classes = len(recognizer.state.label_of) + limits.added_classes
     Odds = Annotated[float, Field(strict=True, gt=0, le=LARGEST)]
-    Trial = create_model(
+    Trial: Any = create_model(
         "Trial",
         __base__=Body,
         __doc__="A class that is tried, and not kept: described by attributes or by text.",
@@ -472,7 +472,7 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
         state, tried = recognizer.state, {}
         if body.trial is not None:
             state = await asyncio.to_thread(recognizer.trial, body.trial.model_dump())
-            tried = {"trial": state.trial, "same_as": state.same_as(state.trial)}
+            tried = {"trial": state.trial, "same_as": state.same_as(str(state.trial))}
         job = Job(body.features, state, top, explain=explain)
         names = names_of(None, len(job.X))
         return tried | await predictions(names, job, among, within, body.prior, features)

@@ -146,9 +146,9 @@ class State:
             ):
                 described = {str(label) for label in file.model.classes_.tolist()}
                 examples = {
-                    entry[0]: Example(*entry, row)
-                    for entry, row in zip(entries, rows, strict=True)
-                    if entry[1] in described
+                    id: Example(id, class_name, image, row)
+                    for (id, class_name, image), row in zip(entries, rows, strict=True)
+                    if class_name in described
                 }
                 kept = tuple(name for name in added if name in described)
                 return cls(file, kept, examples, n_unlabelled)
