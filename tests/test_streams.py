@@ -32,7 +32,7 @@ METHODS = [
     EXEM(n_components=None, distance="standardized"),
     EXEM(n_components=6, distance="standardized"),
     GaussianEXEM(),
-    GaussianEXEM(variance="predictive", n_components=None),
+    GaussianEXEM(n_components=8),
 ]
 DATA = make_zero_shot(n_seen=12, random_state=0)
 TEST = DATA.X_test_unseen

@@ -73,7 +73,7 @@ def _check_file(path, model, X):
 
 # Settings that decide what is learned alone: images are embedded and scored as by the first one.
 LEARNED = re.compile(
-    "signature_scale|loss=|penalize=|metric=|phantoms=|select=|=gp|ExemplarMLP|"
+    "signature_scale|loss=|penalize=|metric=|phantoms=|gamma=.learned|=gp|ExemplarMLP|"
     "targets=s|targets=c|placement="
 )
 

@@ -46,7 +46,7 @@ from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
 from zslearn.baselines._spectra import ClassRidge, solve_shifted
-from zslearn.signatures._binary import binary_kind, refuse_mixed_signatures
+from zslearn.signatures._attributes import binary_kind, refuse_mixed_signatures
 from zslearn.signatures._class_graph import ClassTree, cluster_levels, refuse_unplaced_classes
 from zslearn.signatures._kernels import squared_distances
 

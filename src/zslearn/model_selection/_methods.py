@@ -57,7 +57,7 @@ from zslearn.networks import (
     VAEGANGenerator,
     WGANGenerator,
 )
-from zslearn.signatures._binary import binary_kind, refuse_mixed_signatures
+from zslearn.signatures._attributes import binary_kind, refuse_mixed_signatures
 from zslearn.signatures._views import MultiSignatures
 from zslearn.synthesis._exem import EXEM
 from zslearn.synthesis._gaussian import GaussianEXEM

@@ -221,8 +221,7 @@ class FewShots:
         model.set_params(unlabelled_weight=0.0)  # else it takes further fits
         with FitCache(self._runner.shared):
             model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
-        embedded = np.asarray(to_numpy(model.class_scorer_.embedding(data.X)), dtype=float)
-        return embedded[:, : len(model.center_)]
+        return np.asarray(to_numpy(model.whiten(data.X)), dtype=float)
 
     def _logistic(self, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
         data, penalty = self._data, self._penalty(k)
