@@ -767,16 +767,6 @@ class SGCN(_TwoLayers):
     ----------
     M. Kampffmeyer, Y. Chen, X. Liang, H. Wang, Y. Zhang and E. P. Xing, "Rethinking knowledge graph
     propagation for zero-shot learning", CVPR 2019.
-
-    Examples
-    --------
-    >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.networks import SGCN
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = SGCN("cluster", hidden_size=64, max_iter=200)
-    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.3
-    True
     """
 
     def _matrices(self, graph: ClassGraph) -> list[list[sp.csr_array]]:
