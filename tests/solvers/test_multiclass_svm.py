@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm._crammer_singer import project_dual
-from zslearn._solvers.svm._losses import loss_and_slope
+from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._solvers.svm._squared_hinge import _Problem
 from zslearn._utils._array import to_numpy

@@ -7,8 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from svm_objective import multiclass_svm_objective
-from zslearn._solvers.svm._losses import loss_and_slope
-from zslearn._solvers.svm._multiclass import train_multiclass_svm
+from zslearn._solvers.svm._multiclass import loss_and_slope, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn.solvers import multiclass_svm, multiclass_svm_path
 
