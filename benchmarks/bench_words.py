@@ -73,8 +73,8 @@ def main() -> None:
     pooled = pd.DataFrame({label: rows.mean(axis=0) for label, rows in sentences.items()}).T
     views = {"text": vectors.loc[seen], "sentences": pooled, "kinds": kinds}
     views |= taxonomy_signatures(ranks.loc[seen]).views
-    for what, select in (("equal weights", None), ("learned weights", "views")):
-        model = GaussianEXEM(select=select, unlabelled_weight=0.5)
+    for what, gamma in (("equal weights", 1.0), ("learned weights", "learned")):
+        model = GaussianEXEM(gamma=gamma, unlabelled_weight=0.5)
         cost, _ = processor_seconds(
             lambda model=model: model.fit(X, y, signatures=MultiSignatures(views))
         )

@@ -22,7 +22,7 @@ from scipy.spatial.distance import pdist
 from zslearn.datasets import ZeroShotDataset, load_glyphs, load_xlsa17, make_zero_shot
 from zslearn.metrics import ausuc, per_class_accuracy
 from zslearn.signatures import normalize_signatures, rbf_similarity
-from zslearn.synthesis._gaussian_process import ClassProcess, posterior
+from zslearn.synthesis._gaussian_process import ClassProcess, basis
 
 RESULTS = Path(__file__).parent / "results"
 N_FOLDS = 5
@@ -157,10 +157,10 @@ class Fold:
         kernel = TableKernel(self, below, gamma)
         _, means = self.space(shrinkage)
         for _ in range({"signatures": 0, "three": 2}.get(kind, 1)):
-            process = ClassProcess(kernel, means, self.sizes, alpha)
+            process = kernel.process(means, alpha)
             points = kernel.table @ process.coef
             if kind == "loo":
-                points[:n] = process.leave_one_out().means
+                points[:n] = process.leave_one_out(kernel.seen).means
             points = points / np.linalg.norm(points, axis=1, keepdims=True)
             points = points / _median(points[:n])
             above = np.asarray(rbf_similarity(points, points[:n], gamma=gamma))
@@ -170,20 +170,17 @@ class Fold:
 
 
 class TableKernel:
-    """A kernel as numbers, with the interface of those of the library."""
+    """A kernel as numbers: a row for each class, a column for each seen one."""
 
     def __init__(self, fold: Fold, table: Any, gamma: float) -> None:
-        self.table, self.gamma, self._n_seen = table, gamma, fold.n_seen
+        self.table, self.gamma, self._sizes = table, gamma, fold.sizes
         seen = table[: fold.n_seen]
-        values, self.vectors = np.linalg.eigh((seen + seen.T) / 2)
-        self.values = np.maximum(values, 0.0)
+        values, vectors = np.linalg.eigh((seen + seen.T) / 2)
+        self.seen = (vectors * np.maximum(values, 0.0)) @ vectors.T
 
-    def __call__(self, signatures: Any) -> Any:
-        return self.table[self._n_seen :]
-
-    def left_out(self) -> Any:
-        """Between the seen classes, as if all had samples: the tables are of this form."""
-        return (self.vectors * self.values) @ self.vectors.T
+    def process(self, means: Any, alpha: float) -> ClassProcess:
+        """The process conditioned on class means."""
+        return ClassProcess.of(basis(self.seen, self._sizes, alpha), means, alpha)
 
 
 def _held_out(y: Any, seen: Any, size: int) -> Any:
@@ -209,10 +206,11 @@ def measure(fold: Fold, variant: Variant, at: tuple[float, ...]) -> tuple[float,
     rows, means = fold.space(shrinkage)
     local = variant.kernel in ("signatures", "linear")
     key = (variant.kernel, 0.0, gamma, 0.0) if local else (variant.kernel, shrinkage, gamma, alpha)
-    process = ClassProcess(fold.kernel(*key), means, fold.sizes, alpha)
-    prior = process.leave_one_out()
-    known = posterior(prior, trust * fold.sizes, means)
-    predicted = process.predict(fold.signatures[fold.n_seen :])
+    kernel = fold.kernel(*key)
+    process = kernel.process(means, alpha)
+    prior = process.leave_one_out(kernel.seen)
+    known = prior.given(trust * fold.sizes, means)
+    predicted = process.predict(kernel.table[fold.n_seen :])
     centers = np.r_[known.means, predicted.means]
     variances = np.r_[known.variances, predicted.variances]
     if variant.score == "errors":

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 from PIL import Image, ImageDraw
 
-from zslearn.images import Description, extract_features, save_image_model
-from zslearn.serving import Recognizer, create_app
+from zslearn.images import Description, extract_features, save_fitted
+from zslearn.serving import create_app
 from zslearn.synthesis import GaussianEXEM
 
 COLORS = {
@@ -87,7 +87,7 @@ def make_model(folder: Path) -> Path:
     signatures = pd.DataFrame(rows, index=[*COLORS, *SHAPES]).T
     model = GaussianEXEM().fit(features.X, features.y, signatures=signatures)
     description = Description(signatures, {"kind": "table"})
-    save_image_model(model, folder / "shapes.zsl", features, description, method="Gaussian EXEM")
+    save_fitted(model, folder / "shapes.zsl", features, description, method="Gaussian EXEM")
     return folder / "shapes.zsl"
 
 
@@ -96,7 +96,7 @@ def serve_in_thread(path: Path) -> str:
     import uvicorn
 
     listener = socket.create_server(("127.0.0.1", 0))
-    app = create_app(Recognizer(path, pictures=path.parent / "images"))
+    app = create_app(path, pictures=path.parent / "images")
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True).start()
     while not server.started:

@@ -1,6 +1,6 @@
 """A server on loopback, with https, whose behaviour can be changed.
 
-Its certificate is one that only the tests trust: set ``SSL_CERT_FILE`` to `CERTIFICATE`.
+Its certificate is one that only the tests trust: set ``REQUESTS_CA_BUNDLE`` to `CERTIFICATE`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zslearn.datasets._fetch import Archive
+from zslearn.datasets import Archive
 
 CERTIFICATE = Path(__file__).with_name("loopback.pem")
 NOISE = np.random.default_rng(0).bytes(300_000)
@@ -36,8 +36,12 @@ PAYLOAD = zipped()
 
 
 def left(folder):
-    """What is in a folder besides the lock, which stays."""
-    return sorted(path.name for path in folder.iterdir() if path.name != ".xlsa17.lock")
+    """What is in a folder besides the lock, which stays, and what is not finished."""
+    return sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.name not in (".xlsa17.lock", ".xlsa17.download")
+    )
 
 
 def assert_whole(folder, *also):
@@ -46,7 +50,8 @@ def assert_whole(folder, *also):
     assert (target / "data" / "CUB" / "res101.mat").read_bytes() == NOISE
     assert (target / "data" / "README.txt").read_bytes() == b"hello"
     assert left(folder) == sorted(["xlsa17", *also])
-    assert sorted(path.name for path in target.iterdir()) == ["data", "zslearn-fetched.json"]
+    assert not (folder / ".xlsa17.download").exists()
+    assert [path.name for path in target.iterdir()] == ["data"]
 
 
 class Server:
@@ -60,7 +65,6 @@ class Server:
         self.cuts = []  # after how many bytes the next connections break
         self.piece = 16384  # bytes sent at once
         self.pause = 0.0  # seconds between pieces
-        self.header_pause = 0.0  # seconds between the letters of a header without end
         self.status = None
         self.reason = None
         self.headers = {}
@@ -84,15 +88,8 @@ class Server:
         return f"{self.scheme}://127.0.0.1:{self.http.server_port}{path}"
 
     def archive(self, **changes):
-        values = {
-            "name": "xlsa17",
-            "file": "xlsa17.zip",
-            "url": self.url(),
-            "size": len(self.payload),
-            "sha256": hashlib.sha256(self.payload).hexdigest(),
-            "data_sets": ("CUB",),
-        }
-        return Archive(**{**values, **changes})
+        digest = hashlib.sha256(self.payload).hexdigest()
+        return Archive(**{"name": "xlsa17", "url": self.url(), "sha256": digest, **changes})
 
     def close(self):
         self.http.shutdown()
@@ -119,9 +116,6 @@ class Handler(BaseHTTPRequestHandler):
         m = self.behaviour
         wanted = self.headers.get("Range")
         m.asked.append((self.path, wanted))
-        if m.header_pause:
-            self._trickle_header()
-            return
         if self.path in m.redirects:
             self.send_response(302)
             self.send_header("Location", m.redirects[self.path])
@@ -163,9 +157,3 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(m.payload[at : min(at + m.piece, end)])
             if m.pause:
                 time.sleep(m.pause)
-
-    def _trickle_header(self):
-        self.wfile.write(b"HTTP/1.0 200 OK\r\nX-Long: ")
-        for _ in range(1000):
-            self.wfile.write(b"x")
-            time.sleep(self.behaviour.header_pause)

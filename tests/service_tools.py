@@ -22,8 +22,8 @@ from zslearn.images import (
     Description,
     describe_in_text,
     extract_features,
-    fit_images,
-    save_image_model,
+    fit_samples,
+    save_fitted,
 )
 from zslearn.synthesis import GaussianEXEM
 
@@ -55,23 +55,20 @@ def save_color_model(folder: Path, *, in_words: bool = False, learns: bool = Fal
         model = GaussianEXEM(unlabelled_weight=0.3)
         model.fit(features.X, features.y, signatures=description.signatures)
     else:
-        model = fit_images(features, description.signatures, "eszsl", tune=None)
+        model = fit_samples(features, description.signatures, "eszsl", tune=None)
     name = "Gaussian EXEM" if learns else "ESZSL"
-    save_image_model(model, folder / "colors.zsl", features, description, method=name)
+    save_fitted(model, folder / "colors.zsl", features, description, method=name)
     return folder / "colors.zsl"
 
 
 @contextmanager
-def running(app, limits=None):
+def running(app):
     """The address of a server of the application, on this machine."""
     import uvicorn
 
-    from zslearn.serving import Limits
-    from zslearn.serving._guard import server_config
-
     sockets = [socket.create_server(("127.0.0.1", 0))]
     port = sockets[0].getsockname()[1]
-    server = uvicorn.Server(server_config(app, "127.0.0.1", port, limits or Limits()))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     thread.start()
     end = time.monotonic() + 30

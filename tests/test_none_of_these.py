@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import zslearn
 from zslearn._utils._messages import InputWarning
-from zslearn.base._pipeline import fitted_as_zero_shot
+from zslearn.base._meta import fitted_as_zero_shot
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, PredictionSets, RankPredictor
 from zslearn.calibration._ranks import TOP, Ladder

@@ -6,10 +6,9 @@ import pytest
 import scipy.linalg
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid
 
 from zslearn._utils._messages import InputWarning
-from zslearn.baselines import BiDiLEL, _bidilel
+from zslearn.baselines import BiDiLEL
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
 
@@ -49,13 +48,6 @@ def test_projection_solves_the_explicit_eigenproblem(problem, alpha):
     np.testing.assert_allclose(P.T @ penalized @ P, np.eye(6), atol=1e-8)
     np.testing.assert_allclose(total @ P, penalized @ P * model.eigenvalues_, atol=1e-8)
     np.testing.assert_allclose(np.abs(P), np.abs(vectors[:, ::-1][:, :6]), atol=1e-7)
-
-
-def test_blocks_of_rows_change_nothing(problem, monkeypatch):
-    whole = _fit(BiDiLEL(), problem)
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 4000)
-    parts = _fit(BiDiLEL(), problem)
-    np.testing.assert_allclose(parts.components_, whole.components_, atol=1e-8)
 
 
 @pytest.mark.parametrize("latent_norm", ["l2", None])
@@ -196,25 +188,6 @@ def test_one_unseen_class_is_placed_jointly_as_alone(problem):
     np.testing.assert_allclose(*scores, rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("error")
-def test_settings_of_one_width_share_the_projection(problem):
-    settings = [
-        {"n_components": n, "alpha": a, "latent_norm": norm}
-        for norm in ("l2", None)
-        for a in (0.5, 20.0)
-        for n in (3, None, 20, 50)  # of 20 features, 50 are all of them
-    ]
-    X, y = problem.X_train, problem.y_train
-    models = dict(BiDiLEL().fit_grid(X, y, signatures=problem.signatures, settings=settings))
-    assert len({id(model.mean_) for model in models.values()}) == 1
-    assert len({id(model.components_) for model in models.values()}) == 2 * 3
-    assert models[2].components_ is models[3].components_ is models[10].components_
-    for i in (0, 1, 12):
-        alone = _fit(BiDiLEL(**settings[i]), problem)
-        for name in ("mean_", "eigenvalues_", "components_", "landmarks_"):
-            np.testing.assert_allclose(getattr(models[i], name), getattr(alone, name), atol=1e-8)
-
-
 def test_an_alpha_lost_in_rounding_is_named():
     rng = np.random.default_rng(0)
     X, signatures = rng.normal(size=(20, 50)), rng.normal(size=(4, 6))
@@ -237,15 +210,6 @@ def test_scales_do_not_matter(problem, latent_norm):
     np.testing.assert_array_equal(first, larger)
     scaled = _fit(clone(model), problem, signatures=1e3 * problem.signatures).predict(X)
     np.testing.assert_array_equal(first, scaled)
-
-
-@pytest.mark.parametrize("scale", [1e-12, 1e12])
-@pytest.mark.filterwarnings("ignore:.*cannot be distinguished from it")
-def test_a_given_signature_scale_does_not_matter(problem, scale):
-    X, unseen = problem.X_test_unseen, problem.unseen_classes
-    first = _fit(BiDiLEL(), problem).decision_function(X, classes=unseen)
-    other = _fit(BiDiLEL(signature_scale=scale), problem).decision_function(X, classes=unseen)
-    np.testing.assert_allclose(other, first, atol=1e-6)
 
 
 def test_one_dimension_keeps_more_than_a_sign():
@@ -327,38 +291,3 @@ def test_recovers_distances_of_its_own_kind():
     model = _fit(model, data)
     accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     assert accuracy >= 0.9 * best
-
-
-def test_a_grid_places_each_class_alone_once_for_both_placements(problem, monkeypatch):
-    placed = []
-    place = _bidilel.place_by_distances
-
-    def counted(landmarks, distances, **options):
-        placed.append("among" in options)
-        return place(landmarks, distances, **options)
-
-    monkeypatch.setattr(_bidilel, "place_by_distances", counted)
-    grid = {"placement": ["alone", "joint"], "n_components": [2, 4], "latent_norm": ["l2", None]}
-    settings = list(ParameterGrid(grid))
-    data = {"y": problem.y_train, "signatures": problem.signatures}
-    models = dict(BiDiLEL().fit_grid(problem.X_train, settings=settings, **data))
-    # Each latent space is placed alone once, then together.
-    assert placed == [False, True] * 4
-    for i, setting in enumerate(settings):
-        alone = BiDiLEL(**setting).fit(problem.X_train, **data)
-        np.testing.assert_allclose(models[i].landmarks_, alone.landmarks_, atol=1e-9)
-        np.testing.assert_allclose(
-            models[i].class_scorer_.parameters, alone.class_scorer_.parameters, atol=1e-6
-        )
-
-
-def test_the_last_placement_serves_the_same_landmarks_and_distances_only(problem):
-    model = BiDiLEL(3).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    signatures = model._seen_signatures[:4] + 0.1
-    first = model.synthesize(signatures)
-    np.testing.assert_array_equal(model.synthesize(signatures), first)
-    moved = model.synthesize(signatures[:, ::-1])
-    assert not np.allclose(moved, first)
-    model.landmarks_ = 2 * model.landmarks_
-    model.distance_scale_ *= 2
-    np.testing.assert_allclose(model.synthesize(signatures), 2 * first, atol=1e-6)

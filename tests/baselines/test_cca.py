@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zslearn.baselines import CCA
-from zslearn.baselines._cca import _Covariances
 from zslearn.signatures import normalize_signatures
 
 
@@ -93,32 +92,6 @@ def test_more_attributes_than_classes(problem):
     bare = _fit(problem, signatures=wide, alpha_features=0.0, alpha_signatures=0.0)
     assert (bare.correlations_ > model.correlations_).all()
     assert bare.correlations_[0] < 1 + 1e-12
-
-
-def test_settings_that_differ_in_weights_alone_share_their_decomposition(problem, monkeypatch):
-    """Fewer directions are the first of all: one decomposition serves every number of them."""
-    n_decompositions = 0
-    decompose = _Covariances.decompose
-
-    def counted(self, *alphas):
-        nonlocal n_decompositions
-        n_decompositions += 1
-        return decompose(self, *alphas)
-
-    monkeypatch.setattr(_Covariances, "decompose", counted)
-    listed = [
-        {"power": power, "alpha_signatures": alpha, "n_components": n}
-        for power in (0.0, 1.0)
-        for alpha in (0.1, 10.0)
-        for n in (3, 100, None)
-    ]
-    fitted = CCA().fit_grid(
-        problem.X_train, problem.y_train, signatures=problem.signatures, settings=listed
-    )
-    widths = {i: len(model.correlations_) for i, model in fitted}
-    rank = problem.signatures.shape[1]
-    assert [widths[i] for i in range(len(listed))] == [3, rank, rank] * 4
-    assert n_decompositions == 2
 
 
 def test_units_change_nothing(problem):

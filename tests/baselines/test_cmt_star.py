@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
-from sklearn.exceptions import NotFittedError
 
 from zslearn.baselines import CMT, CMTStar
 from zslearn.datasets import make_zero_shot
@@ -83,18 +82,6 @@ def test_a_common_cutoff_is_that_of_a_mixture_of_gaussians(problem, share):
         assert (test[~novel] > train[~passed].max(initial=0)).all()
 
 
-def test_thresholds_of_both_kinds_share_a_network(problem):
-    settings = [{"threshold": "class"}, {"threshold": "common"}]
-    models = dict(
-        CMTStar(10, max_iter=3).fit_grid(
-            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
-        )
-    )
-    assert models[0].coefs_ is models[1].coefs_
-    assert not hasattr(models[1], "radii_")
-    assert np.isfinite(models[1].cutoff_)
-
-
 def test_gate_leaves_each_side_as_it_is(problem):
     data = (problem.X_train, problem.y_train)
     plain = CMT().fit(*data, signatures=problem.signatures)
@@ -104,22 +91,6 @@ def test_gate_leaves_each_side_as_it_is(problem):
             np.testing.assert_array_equal(
                 plain.predict(X, classes=classes), gated.predict(X, classes=classes)
             )
-
-
-def test_novelty_is_told_block_by_block(problem, monkeypatch):
-    model = CMTStar().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    whole = model.is_novel(problem.X_test_unseen)
-    rows = []
-    passes = CMTStar._passes
-    # 20 features, 8 attributes and three numbers for each of 12 seen classes make a row.
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 7 * 8 * (20 + 8 + 3 * 12))
-    monkeypatch.setattr(
-        CMTStar, "_passes", lambda self, mapped: rows.append(len(mapped)) or passes(self, mapped)
-    )
-    np.testing.assert_array_equal(model.is_novel(problem.X_test_unseen), whole)
-    assert max(rows) == 7
-    with pytest.raises(NotFittedError):
-        CMTStar().is_novel(problem.X_test_unseen)
 
 
 def test_no_image_passes_the_gate_by_its_score(problem):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from zslearn._utils._array import unit_rows
@@ -50,16 +49,6 @@ def test_far_rows_do_not_overflow(problem):
     assert np.isfinite(scores).all()
 
 
-def test_scale_of_signatures_and_features_changes_nothing(problem):
-    X, rows = problem.X_train, problem.X_test_unseen
-    model = _fit(ConSE(feature_norm=None), problem)
-    scaled = clone(model).fit(1000 * X, problem.y_train, signatures=1000 * problem.signatures)
-    np.testing.assert_allclose(
-        scaled.decision_function(1000 * rows), model.decision_function(rows), atol=1e-3
-    )
-    np.testing.assert_array_equal(scaled.predict(1000 * rows), model.predict(rows))
-
-
 def test_all_that_tie_for_the_last_place_count(problem):
     model = _fit(ConSE(2), problem)
     model.coef_[...] = 0.0
@@ -71,19 +60,6 @@ def test_all_that_tie_for_the_last_place_count(problem):
         model.embed(unit_rows(problem.X_test_unseen))[0],
         shares / shares.sum() @ model.seen_signatures_,
     )
-
-
-def test_one_solution_serves_every_n_top_of_its_tol(problem):
-    settings = [{"n_top": t, "tol": tol} for tol in (0.1, 1e-9) for t in (1, 5)]
-    X, y = problem.X_train, problem.y_train
-    models = dict(ConSE().fit_grid(X, y, signatures=problem.signatures, settings=settings))
-    assert models[0].coef_ is models[1].coef_
-    assert models[2].coef_ is models[3].coef_
-    for i, setting in enumerate(settings):
-        np.testing.assert_allclose(
-            models[i].coef_, _fit(ConSE(**setting), problem).coef_, rtol=1e-9, atol=1e-12
-        )
-    assert np.abs(models[0].coef_ - models[2].coef_).max() > 0
 
 
 @pytest.mark.slow

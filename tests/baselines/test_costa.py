@@ -90,11 +90,12 @@ def test_a_class_on_no_side_is_like_all_alike(problem):
     np.testing.assert_allclose(model.synthesize(mean)[0], model.coef_.mean(axis=0), atol=1e-10)
 
 
-def test_blocks_of_rows_change_nothing(problem, monkeypatch):
-    whole = _fit(problem).decision_function(problem.X_test_unseen)
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 5000)
-    parts = _fit(problem).decision_function(problem.X_test_unseen)
-    np.testing.assert_allclose(parts, whole, rtol=1e-8, atol=1e-9)
+def test_each_class_counts_alike_whatever_its_samples_weigh(problem):
+    weights = np.random.default_rng(0).uniform(0.5, 2, size=len(problem.seen_classes))
+    _, codes = np.unique(problem.y_train, return_inverse=True)
+    data = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    weighted, plain = COSTA().fit(**data, sample_weight=weights[codes]), COSTA().fit(**data)
+    np.testing.assert_allclose(weighted.coef_, plain.coef_, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logit, softmax
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from zslearn._utils._array import unit_rows
@@ -157,16 +156,6 @@ def test_binary_signatures_are_taken_as_they_are(problem, absent):
     )
 
 
-def test_scale_of_signatures_and_features_changes_nothing(problem):
-    X, rows = problem.X_train, problem.X_test_unseen
-    model = _fit(DAP(feature_norm=None), problem)
-    scaled = clone(model).fit(1000 * X, problem.y_train, signatures=1000 * problem.signatures)
-    np.testing.assert_allclose(
-        scaled.decision_function(1000 * rows), model.decision_function(rows), rtol=1e-3, atol=1e-3
-    )
-    np.testing.assert_array_equal(scaled.predict(1000 * rows), model.predict(rows))
-
-
 def test_constant_attributes_are_dropped(problem):
     binary = binarize_signatures(problem.signatures)
     expected = _fit(DAP(), problem, signatures=binary)
@@ -211,22 +200,6 @@ def test_features_that_are_constant_but_for_rounding(problem):
     np.testing.assert_allclose(model.coef_, 0, atol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_features_whose_squares_cannot_be_computed(problem, scale):
-    X = scale * problem.X_train
-    with pytest.raises(ValueError, match="Rescale X"):
-        DAP(feature_norm=None).fit(X, problem.y_train, signatures=problem.signatures)
-
-
-def test_thresholds_come_from_the_seen_classes(problem):
-    model = _fit(DAP(), problem)
-    far = problem.signatures.copy()
-    far.loc[problem.unseen_classes] *= -7
-    moved = _fit(DAP(), problem, signatures=far)
-    np.testing.assert_array_equal(model.thresholds_, moved.thresholds_)
-    np.testing.assert_array_equal(model.coef_, moved.coef_)
-
-
 def test_views_are_binarised_each_on_its_own(problem):
     binary = binarize_signatures(problem.signatures.iloc[:, :4])
     words = problem.signatures.iloc[:, 4:]
@@ -262,23 +235,6 @@ def test_two_classes_of_one_attribute(calibration):
     y = np.repeat(["a", "b"], 20)
     model = DAP(calibration=calibration).fit(X, y, signatures={"a": [-1.0], "b": [1.0]})
     assert model.score(X, y) > 0.8
-
-
-def test_settings_share_a_path_only_where_all_but_the_penalty_agrees(problem):
-    settings = [
-        {"calibration": "classes", "random_state": 0},
-        {"calibration": "classes", "random_state": 1},
-        {"calibration": "classes", "tol": 1e-2},
-        {"calibration": "targets"},
-        {"calibration": None},
-    ]
-    X, y, rows = problem.X_train, problem.y_train, problem.X_test_unseen
-    models = dict(DAP(1e-3).fit_grid(X, y, signatures=problem.signatures, settings=settings))
-    scores = [models[i].decision_function(rows) for i in range(len(settings))]
-    for setting, found in zip(settings, scores, strict=True):
-        alone = _fit(DAP(1e-3, **setting), problem)
-        np.testing.assert_allclose(found, alone.decision_function(rows), rtol=1e-9, atol=1e-12)
-    assert len({found.tobytes() for found in scores}) == len(settings)
 
 
 @pytest.mark.slow

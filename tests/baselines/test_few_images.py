@@ -84,16 +84,3 @@ def test_the_weight_is_found_on_classes_that_are_given_some_images_back(problem,
     ]
     assert chosen[0] > 0
     assert chosen[1] == 10.0
-
-
-@pytest.mark.parametrize("method", [GDA, TipAdapter])
-def test_the_method_inside_is_fitted_once_for_all_weights(problem, few, method, monkeypatch):
-    fits, fit = [], ESZSL.fit
-    monkeypatch.setattr(
-        ESZSL, "fit", lambda self, *args, **kw: fits.append(1) or fit(self, *args, **kw)
-    )
-    settings = [
-        {"weight": w, "estimator__alpha_features": a} for w in (1.0, 2.0) for a in (1.0, 9.0)
-    ]
-    list(method(ESZSL()).fit_grid(*few, signatures=problem.signatures, settings=settings))
-    assert len(fits) == 2

@@ -6,11 +6,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from zslearn._utils._messages import InputWarning
-from zslearn.baselines import HAT, _hat
+from zslearn.baselines import HAT
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import cluster_hierarchy, normalize_signatures
@@ -228,30 +227,6 @@ def test_binary_signatures_stay_as_they_are(problem, low):
     )
 
 
-@pytest.mark.parametrize("hierarchy", [HIERARCHY, "cluster"], ids=["given", "built"])
-def test_a_grid_is_as_if_each_was_fitted_alone(zoo, hierarchy, monkeypatch):
-    """Nodes are reduced once for each number of levels, whoever holds the hierarchy."""
-    reduced = []
-    solve = _hat.solve_nodes
-    monkeypatch.setattr(_hat, "solve_nodes", lambda *args: reduced.append(1) or solve(*args))
-    listed = [
-        {"category_weight": c, "depth_weight": d, "alpha": a, "n_levels": n}
-        for c in (0.0, 0.5)
-        for d in (0.3, 1.0)
-        for a in (1e-3, 1e-1)
-        for n in (2, 3)
-    ]
-    X, y = zoo
-    fitted = dict(HAT(hierarchy).fit_grid(X, y, signatures=SIGNATURES, settings=listed))
-    assert len(reduced) == 2
-    assert len({id(model.coef_) for model in fitted.values()}) == 4
-    for i, options in enumerate(listed):
-        alone = HAT(hierarchy, **options).fit(X, y, signatures=SIGNATURES)
-        np.testing.assert_allclose(
-            fitted[i].decision_function(X), alone.decision_function(X), rtol=1e-9, atol=1e-12
-        )
-
-
 def test_a_search_over_hierarchies_scores_each_by_its_own_nodes(problem):
     names = problem.signatures.index.tolist()
     trees = [{name: f"node {i % n}" for i, name in enumerate(names)} for n in (2, 3)]
@@ -299,19 +274,6 @@ def test_odd_signatures(zoo):
         assert np.isfinite(scores).all()
     two = np.isin(y, ["cat", "dog"])
     assert HAT().fit(X[two], y[two]).score(X[two], y[two]) > 0.9
-
-
-def test_scales_do_not_matter(problem):
-    model = HAT("cluster", feature_norm=None)
-    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    other = clone(model).fit(
-        1000 * problem.X_train, problem.y_train, signatures=1000 * problem.signatures
-    )
-    np.testing.assert_allclose(
-        model.decision_function(problem.X_test_unseen),
-        other.decision_function(1000 * problem.X_test_unseen),
-        atol=1e-10,
-    )
 
 
 @pytest.mark.parametrize(

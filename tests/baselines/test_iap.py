@@ -3,10 +3,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import expit, logit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -160,25 +159,6 @@ def test_few_samples_of_each_class():
         assert np.isfinite(model.decision_function(X)).all()
 
 
-@pytest.mark.parametrize("calibration", ["classes", None])
-def test_a_path_of_sigmoids_serves_all_penalties(problem, calibration):
-    base = IAP(calibration=calibration, tol=1e-8)
-    settings = [
-        {"alpha": alpha, "probabilities": kind}
-        for kind in ("platt", "softmax")
-        for alpha in (1e-2, 1e-1)
-    ]
-    models = dict(
-        base.fit_grid(
-            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
-        )
-    )
-    for i, setting in enumerate(settings):
-        alone = _fit(clone(base).set_params(**setting), problem)
-        scale = np.abs(alone.coef_).max()
-        np.testing.assert_allclose(models[i].coef_, alone.coef_, atol=2e-3 * scale)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.slow
 def test_thousands_of_attributes_and_sure_classes_do_not_underflow(dtype):
@@ -200,27 +180,6 @@ def test_thousands_of_attributes_and_sure_classes_do_not_underflow(dtype):
     assert scores.dtype == dtype
     assert np.isfinite(scores).all()
     assert model.score(data.X_test_seen, data.y_test_seen, classes=data.seen_classes) > 0.9
-
-
-def test_scale_of_signatures_and_features_changes_nothing(problem):
-    X, rows = problem.X_train, problem.X_test_unseen
-    model = _fit(IAP(feature_norm=None), problem)
-    scaled = clone(model).fit(1000 * X, problem.y_train, signatures=1000 * problem.signatures)
-    np.testing.assert_allclose(
-        scaled.decision_function(1000 * rows), model.decision_function(rows), rtol=1e-3, atol=1e-2
-    )
-    np.testing.assert_array_equal(scaled.predict(1000 * rows), model.predict(rows))
-
-
-@pytest.mark.parametrize("calibration", ["classes", "targets", None])
-def test_two_classes(calibration):
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(-1, 1, (20, 3)), rng.normal(1, 1, (20, 3))])
-    y = np.repeat(["a", "b"], 20)
-    signatures = pd.DataFrame([[1, 0], [1, 1]], index=["a", "b"])
-    model = IAP(calibration=calibration).fit(X, y, signatures=signatures)
-    np.testing.assert_array_equal(model.attributes_, [1])
-    assert model.score(X, y) > 0.8
 
 
 @pytest.mark.slow

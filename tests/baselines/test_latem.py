@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from zslearn.baselines import LatEm
-from zslearn.baselines._base_ranking import Scaling
-from zslearn.baselines._latem import LatentDescent
+from zslearn.baselines._ranking import LatentDescent, Scaling
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
 
@@ -76,7 +75,7 @@ def test_classifiers_kept_up_to_date_are_those_of_the_maps(n_classes, n_maps, ba
     X, y = rng.normal(size=(200, 6)), rng.integers(n_classes, size=200)
     A = rng.normal(size=(n_classes, 3))
     descent = LatentDescent(
-        X, y, A, rng.normal(size=(n_maps, 6, 3)), step=0.01, power_t=0.0, batch_size=batch_size,
+        X, y, A, rng.normal(size=(n_maps, 6, 3)), step=0.01, batch_size=batch_size,
         rng=np.random.RandomState(0),
     )  # fmt: skip
     start = descent.coef
@@ -92,7 +91,7 @@ def test_ties_go_to_the_first_map_and_a_margin_that_is_met_is_no_violation(dtype
     rng = np.random.default_rng(1)
     X, y = rng.integers(-1, 2, size=(80, 5)).astype(dtype), rng.integers(4, size=80)
     A, start = np.eye(4, 3), rng.integers(-1, 2, size=(3, 5, 3)).astype(dtype)
-    options = {"step": 0.5, "power_t": 0.0, "batch_size": 8}
+    options = {"step": 0.5, "batch_size": 8}
     descent = LatentDescent(X, y, A, start, rng=np.random.RandomState(2), **options)
     for _ in range(3):
         descent.epoch()
@@ -116,18 +115,6 @@ def test_ties_go_to_the_first_map_and_a_margin_that_is_met_is_no_violation(dtype
     assert tied > 20
     assert met > 5
     np.testing.assert_array_equal(descent.coef, maps)
-
-
-def test_scores_that_are_not_numbers_violate_nothing():
-    rng = np.random.default_rng(0)
-    X, y, A = rng.normal(size=(20, 4)), np.arange(20) % 3, rng.normal(size=(3, 2))
-    # As in a comparison with NaN: the scores of the first map are none, and stay the best.
-    start = np.stack([np.full((4, 2), np.nan), np.zeros((4, 2))])
-    descent = LatentDescent(
-        X, y, A, start, step=1.0, power_t=0.0, batch_size=5, rng=np.random.RandomState(0)
-    )
-    descent.epoch()
-    assert not descent.V.any()
 
 
 def test_scaling_is_that_of_the_original():

@@ -14,15 +14,13 @@ from sklearn.base import clone
 
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ALE, SJE, DeViSE, LatEm
-from zslearn.baselines._base_ranking import (
+from zslearn.baselines._ranking import (
     BilinearDescent,
-    RankingClassifier,
     rank_weights,
     slopes_of_all,
     slopes_of_worst,
 )
 from zslearn.datasets import load_xlsa17
-from zslearn.model_selection._search import expand
 from zslearn.signatures import normalize_signatures
 
 METHODS = [ALE(), DeViSE(), SJE(), LatEm(max_iter=20)]
@@ -95,10 +93,6 @@ def test_properties_of_the_slopes(loss, slopes, scores, y, shift):
     assert not slopes(scores, y).any()
 
 
-def test_weights():
-    np.testing.assert_allclose(rank_weights(4), [0, 1, 1.5 / 2, (1 + 1 / 2 + 1 / 3) / 3])
-
-
 def test_ale_trains_as_a_plain_loop_over_samples(problem):
     model = _fit(ALE(0.5, 3, batch_size=10, random_state=4), problem)
     X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
@@ -126,7 +120,7 @@ def test_ale_trains_as_a_plain_loop_over_samples(problem):
 
 
 def _descent(X, y, A, **options):
-    usual = {"step": 0.01, "power_t": 0.0, "batch_size": 8, "rng": np.random.RandomState(0)}
+    usual = {"step": 0.01, "batch_size": 8, "rng": np.random.RandomState(0)}
     return BilinearDescent(X, y, A, slopes_of_all, **(usual | options))
 
 
@@ -148,19 +142,9 @@ def test_what_all_signatures_share_changes_nothing():
     np.testing.assert_allclose(again.coef, first.coef, atol=1e-12)
 
 
-def test_float32_descends_as_float64():
-    X, y, A = _random_problem()
-    double, single = _descent(X, y, A), _descent(X.astype(np.float32), y, A)
-    for _ in range(4):
-        double.epoch()
-        single.epoch()
-    assert single.coef.dtype == np.float32
-    np.testing.assert_allclose(single.coef, double.coef, atol=1e-5 * np.abs(double.coef).max())
-
-
 def test_the_loss_falls():
     X, y, A = _random_problem()
-    descent = _descent(X, y, A, power_t=0.5)
+    descent = _descent(X, y, A)
     losses = []
     for _ in range(30):
         losses.append(_violations(X @ descent.coef @ A.T, y).sum(axis=1).mean())
@@ -171,7 +155,7 @@ def test_the_loss_falls():
 
 def test_devise_trains_as_a_plain_loop_over_samples(problem):
     """W itself, a sample and a violator at a time, without the span of the signatures."""
-    model = DeViSE(0.5, 3, batch_size=10, random_state=4, power_t=0.5)
+    model = DeViSE(0.5, 3, batch_size=10, random_state=4)
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
     X = X - X.mean(axis=0)
@@ -182,7 +166,7 @@ def test_devise_trains_as_a_plain_loop_over_samples(problem):
     step = 0.5 / ((len(A) - 1) * np.mean(pairs))
     rng = np.random.RandomState(4)
     W = np.zeros((X.shape[1], A.shape[1]))
-    for epoch in range(3):
+    for _ in range(3):
         order = rng.permutation(len(y))
         for start in range(0, len(y), 10):
             change = np.zeros_like(W)
@@ -190,7 +174,7 @@ def test_devise_trains_as_a_plain_loop_over_samples(problem):
                 for c in range(len(A)):
                     if c != y[n] and 1 + X[n] @ W @ (A[c] - A[y[n]]) > 0:
                         change += np.outer(X[n], A[c] - A[y[n]])
-            W -= step / np.sqrt(epoch + 1) * change
+            W -= step * change
     np.testing.assert_allclose(model.coef_, W, rtol=1e-8, atol=1e-11)
     np.testing.assert_allclose(
         model.decision_function(problem.X_train, classes=seen), X @ W @ A.T, atol=1e-9
@@ -203,7 +187,7 @@ def test_signatures_that_lie_in_a_plane_lose_nothing():
     X, y = rng.normal(size=(40, 7)), rng.integers(6, size=40)
     A = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 9)) + 4.0
     descent = BilinearDescent(
-        X, y, A, slopes_of_worst, 0.02, power_t=0.0, batch_size=40, rng=np.random.RandomState(0)
+        X, y, A, slopes_of_worst, 0.02, batch_size=40, rng=np.random.RandomState(0)
     )
     assert descent.U.shape == (2, 7)
     W = np.zeros((7, 9))
@@ -218,7 +202,7 @@ def test_equal_signatures_teach_nothing():
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(10, 3)), rng.integers(4, size=10)
     descent = BilinearDescent(
-        X, y, np.ones((4, 2)), slopes_of_all, 0.1, power_t=0.0, batch_size=5,
+        X, y, np.ones((4, 2)), slopes_of_all, 0.1, batch_size=5,
         rng=np.random.RandomState(0),
     )  # fmt: skip
     descent.epoch()
@@ -256,118 +240,6 @@ def test_real_birds(data_folder):
 # What the ranking methods share.
 
 
-def _count_descents(monkeypatch):
-    """A list that grows with each descent of ALE that begins."""
-    started = []
-    descent = ALE._descent
-    monkeypatch.setattr(ALE, "_descent", lambda *args: started.append(1) or descent(*args))
-    return started
-
-
-def _fit_grid(method, problem, settings):
-    return method.fit_grid(
-        problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
-    )
-
-
-def test_epochs_are_shared(problem, monkeypatch):
-    started = _count_descents(monkeypatch)
-    settings = [{"max_iter": n, "learning_rate": r} for r in (0.1, 1.0) for n in (9, 1, 4)]
-    models = _fit_grid(ALE(), problem, settings)
-    found = [(model.n_iter_, model.learning_rate) for _, model in models]
-    assert found == [(n, rate) for rate in (0.1, 1.0) for n in (1, 4, 9)]
-    assert len(started) == 2
-
-
-def test_ends_that_were_chosen_lie_on_the_same_descent(problem, monkeypatch):
-    settings = [
-        {"early_stopping": True, "max_iter": 9},
-        {"early_stopping": True, "max_iter": 9, "validation_fraction": 0.5},
-        {"max_iter": 5},
-    ]
-    alone = [_fit(ALE(), problem, **setting) for setting in settings]
-    started = _count_descents(monkeypatch)
-    for i, model in _fit_grid(ALE(), problem, settings):
-        assert model.n_iter_ == alone[i].n_iter_
-        assert model.validation_scores_ == alone[i].validation_scores_
-        np.testing.assert_allclose(model.coef_, alone[i].coef_, rtol=1e-9, atol=1e-12)
-    # One for each that holds classes out, one on all classes.
-    assert len(started) == 3
-
-
-@pytest.mark.parametrize("random_state", [None, np.random.RandomState(3)])
-def test_chance_that_cannot_be_repeated_is_not_shared(problem, monkeypatch, random_state):
-    started = _count_descents(monkeypatch)
-    model = ALE(random_state=random_state)
-    assert len(list(_fit_grid(model, problem, [{"max_iter": n} for n in (1, 2, 3)]))) == 3
-    assert len(started) == 3
-
-
-def test_features_are_scaled_once_per_kind(problem):
-    settings = [{"scaling": s, "learning_rate": r} for r in (0.1, 1.0) for s in ("center", None)]
-    models = dict(_fit_grid(ALE(), problem, settings))
-    for name in ("mean_", "feature_weights_"):
-        assert getattr(models[0], name) is getattr(models[2], name)
-        assert getattr(models[1], name) is getattr(models[3], name)
-        assert getattr(models[0], name) is not getattr(models[1], name)
-
-
-@every_method
-def test_grids_search_the_number_of_epochs(method):
-    for name in ("paper", "fast"):
-        settings = expand(method, name)
-        assert not any(setting["early_stopping"] for setting in settings)
-        assert len({setting["max_iter"] for setting in settings}) >= 3
-    assert len(expand(method, "fast")) <= 20
-
-
-def test_grid_of_the_paper():
-    rates = expand(ALE(), "paper")
-    assert len(rates) == 3 * 8 * 8
-    assert rates[0]["learning_rate"] == 4.0**-4
-    assert rates[-1]["learning_rate"] == 4.0**3
-
-
-@every_method
-def test_early_stopping_chooses_the_epochs(problem, method):
-    model = _fit(method, problem, early_stopping=True, max_iter=12, n_iter_no_change=4)
-    scores = model.validation_scores_
-    assert model.n_iter_ == max(i for i, s in enumerate(scores, 1) if s == max(scores))
-    assert len(scores) == min(12, model.n_iter_ + 4)
-    same = _fit(method, problem, max_iter=model.n_iter_)
-    np.testing.assert_allclose(model.coef_, same.coef_, rtol=1e-9, atol=1e-12)
-    assert same.validation_scores_ == []
-
-
-def test_classes_held_out_are_whole_and_not_trained_on(problem, monkeypatch):
-    calls = []
-    descent = ALE._descent
-
-    def spy(self, training):
-        calls.append((len(training.X), np.unique(training.y).tolist(), training.n_seen))
-        return descent(self, training)
-
-    monkeypatch.setattr(ALE, "_descent", spy)
-    _fit(ALE(), problem, early_stopping=True, validation_fraction=0.25)
-    # 12 seen classes of 12 samples, of which 3 are held out at first.
-    assert calls == [(108, list(range(9)), 9), (144, list(range(12)), 12)]
-
-
-@every_method
-def test_too_few_classes_to_hold_any_out(problem, method):
-    few = np.isin(problem.y_train, np.unique(problem.y_train)[:4])
-    model = clone(method).set_params(early_stopping=True, max_iter=3)
-    with pytest.warns(InputWarning, match="early_stopping=True needs 5 seen classes"):
-        model.fit(problem.X_train[few], problem.y_train[few], signatures=problem.signatures)
-    assert model.n_iter_ == 3
-
-
-def test_without_descriptions_nothing_is_cut_short(problem):
-    """Indicators say nothing of classes held out: all epochs are equal, the last is taken."""
-    model = ALE(early_stopping=True, max_iter=15).fit(problem.X_train, problem.y_train)
-    assert model.n_iter_ == 15
-
-
 @every_method
 @pytest.mark.parametrize("scaling", ["center", "zscore", None])
 def test_scales_change_nothing(problem, method, scaling):
@@ -385,21 +257,6 @@ def test_scales_change_nothing(problem, method, scaling):
     np.testing.assert_array_equal(
         stretched.predict(problem.X_test_unseen), first.predict(problem.X_test_unseen)
     )
-
-
-@every_method
-def test_other_seeds_give_other_maps_of_the_same_quality(problem, method):
-    first, other = _fit(method, problem), _fit(method, problem, random_state=1)
-    assert not np.allclose(first.coef_, other.coef_)
-    unseen = problem.X_test_unseen, problem.y_test_unseen
-    accuracies = [m.score(*unseen, classes=problem.unseen_classes) for m in (first, other)]
-    assert abs(accuracies[0] - accuracies[1]) < 0.3
-
-
-@every_method
-def test_a_generator_as_seed_gives_what_its_seed_gives(problem, method):
-    ours = _fit(method, problem, random_state=np.random.RandomState(3))
-    np.testing.assert_array_equal(ours.coef_, _fit(method, problem, random_state=3).coef_)
 
 
 @every_method
@@ -427,12 +284,3 @@ def test_two_classes_and_samples_that_are_all_the_same(method):
     assert np.isfinite(model.decision_function(np.eye(3))).all()
     model = clone(method).fit(np.zeros((4, 3)), y, signatures=signatures)
     assert np.isfinite(model.decision_function(np.eye(3))).all()
-
-
-def test_a_method_must_say_how_it_descends(problem):
-    class Nothing(RankingClassifier):
-        def __init__(self):
-            vars(self).update(vars(ALE()))
-
-    with pytest.raises(TypeError, match="must define _descent"):
-        Nothing().fit(problem.X_train, problem.y_train)

@@ -69,22 +69,6 @@ def test_reduced_features_are_ridge_scores_of_the_seen_classes(problem, directio
     )
 
 
-def test_a_grid_over_the_reduction_is_as_if_each_was_fitted_alone(problem):
-    listed = [
-        {"alpha_reduction": ridge, "direction": direction}
-        for ridge in (None, 1.0, 50.0)
-        for direction in DIRECTIONS
-    ]
-    fitted = SAE().fit_grid(
-        problem.X_train, problem.y_train, signatures=problem.signatures, settings=listed
-    )
-    for i, model in fitted:
-        alone = _fit(problem, **listed[i]).decision_function(problem.X_test_unseen)
-        np.testing.assert_allclose(
-            model.decision_function(problem.X_test_unseen), alone, rtol=1e-9, atol=1e-12
-        )
-
-
 def test_is_the_minimum_of_its_objective(problem):
     model = _fit(problem, alpha=0.3)
     X, S = _columns(problem, problem.signatures, None)

@@ -24,7 +24,7 @@ def _fit(model, problem, **changes):
     return model.fit(**(data | changes))
 
 
-def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=0.02, **weights):
+def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=0.02):
     """A small problem of any kind, with unequal classes in no order."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_samples, n_features)).astype(dtype)
@@ -33,12 +33,12 @@ def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=
     objective = MarginObjective(X, y, dtype=dtype)
     patterns = project_to_simplex(rng.normal(size=(n_classes, n_classes)))
     margins = cdist(*[rng.normal(size=(n_classes, 3))] * 2)
-    objective.describe(patterns, margins, alpha, **weights)
+    objective.describe(patterns, margins, alpha)
     w, V = rng.normal(size=n_features), rng.normal(size=(n_classes, n_features))
-    return objective, X, y, patterns, margins, w, V
+    return objective, X / objective.scale, y, patterns, margins, w, V
 
 
-def _by_loops(X, y, patterns, margins, alpha, w, V, alignment=1.0, reference_alpha=0.0):
+def _by_loops(X, y, patterns, margins, alpha, w, V):
     """The objective, one constraint after another."""
     n_classes = len(V)
 
@@ -51,11 +51,10 @@ def _by_loops(X, y, patterns, margins, alpha, w, V, alignment=1.0, reference_alp
         mean = scores.mean(axis=0)
         for s in range(n_classes):
             if s != c:
-                total += alignment * 0.5 * max(0, margins[c, s] + mean[s] - mean[c]) ** 2
+                total += 0.5 * max(0, margins[c, s] + mean[s] - mean[c]) ** 2
                 short = np.maximum(0, margins[c, s] + scores[:, s] - scores[:, c])
                 total += 0.5 * np.mean(short**2)
     penalty = 0.5 * alpha * np.sum(w**2)
-    penalty += 0.5 * reference_alpha * np.mean([np.sum(v**2) for v in V])
     return total / (n_classes * (n_classes - 1)) + penalty
 
 
@@ -71,15 +70,11 @@ def test_responses_by_a_loop(dtype):
         np.testing.assert_allclose(found, expected, atol=1e-5 if dtype == np.float32 else 1e-12)
 
 
-WEIGHTS = [{}, {"alignment": 0.0}, {"alignment": 3.0, "reference_alpha": 0.4}]
-
-
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_objective_by_loops(weights):
-    objective, X, y, patterns, margins, w, V = _objective(**weights)
-    expected = _by_loops(X, y, patterns, margins, 0.02, w, V, **weights)
+def test_objective_by_loops():
+    objective, X, y, patterns, margins, w, V = _objective()
+    expected = _by_loops(X, y, patterns, margins, 0.02, w, V)
     assert objective.at(w, V).value == pytest.approx(expected, rel=1e-12)
-    narrow = _objective(np.float32, **weights)[0]
+    narrow = _objective(np.float32)[0]
     assert narrow.at(w, V).value == pytest.approx(expected, rel=1e-5)
 
 
@@ -93,30 +88,14 @@ def _check_slopes(objective, w, V):
 
 def test_slopes_by_finite_differences():
     """The kernels take four rows at a time."""
-    for weights in WEIGHTS:
-        objective, *_, w, V = _objective(**weights)
-        _check_slopes(objective, w, V)
     for n_classes in (2, 3, 5):
-        for n_samples in (8, 21):
+        for n_samples in (8, 21, 23):
             objective, X, y, patterns, margins, w, V = _objective(
                 n_samples=n_samples, n_classes=n_classes, n_features=5
             )
             expected = _by_loops(X, y, patterns, margins, 0.02, w, V)
             assert objective.at(w, V).value == pytest.approx(expected, rel=1e-12)
             _check_slopes(objective, w, V)
-
-
-def test_trials_along_w_take_one_pass(problem, monkeypatch):
-    passes = []
-    scores, search = MarginObjective.scores, _sse._search_along
-    monkeypatch.setattr(
-        MarginObjective, "scores", lambda *args: passes.append("pass") or scores(*args)
-    )
-    monkeypatch.setattr(
-        _sse, "_search_along", lambda *a, **k: passes.append("search") or search(*a, **k)
-    )
-    _fit(SSE(max_iter=0, n_jobs=1, tol=1e-9), problem)
-    assert passes == ["pass"] + ["search", "pass"] * 8
 
 
 def test_blocks_and_threads_change_nothing(monkeypatch):
@@ -175,9 +154,8 @@ def test_references_stay_within_the_features(problem):
     assert ((low == last.V) | (high == last.V)).any()
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_the_objective_of_a_model_is_as_stated(problem, weights):
-    model = _fit(SSE(0.5, 1e-3, max_iter=2, **weights), problem)
+def test_the_objective_of_a_model_is_as_stated(problem):
+    model = _fit(SSE(0.5, 1e-3, max_iter=2), problem)
     X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
     assert model.feature_scale_ == pytest.approx(1.0)
     signatures = normalize_signatures(problem.signatures.loc[model.seen_classes_])
@@ -185,34 +163,13 @@ def test_the_objective_of_a_model_is_as_stated(problem, weights):
     np.testing.assert_allclose(model.patterns_, patterns, atol=1e-12)
     margins = cdist(signatures, signatures) ** 2
     y = np.searchsorted(model.seen_classes_, problem.y_train)
-    expected = _by_loops(X, y, patterns, margins, 1e-3, model.coef_, model.references_, **weights)
+    expected = _by_loops(X, y, patterns, margins, 1e-3, model.coef_, model.references_)
     assert model.objective_ == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_penalty_on_the_references_shortens_them(problem):
-    norms = [
-        np.linalg.norm(_fit(SSE(max_iter=12, reference_alpha=rho), problem).references_)
-        for rho in (0.0, 1.0, 100.0)
-    ]
-    assert norms[0] > norms[1] > norms[2]
-
-
-def test_settings_of_the_penalties_share_no_descent(problem):
-    settings = [{"alignment": 0.0}, {"alignment": 2.0}, {"reference_alpha": 1.0}]
-    models = dict(
-        SSE(max_iter=2).fit_grid(
-            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
-        )
-    )
-    for i, setting in enumerate(settings):
-        assert models[i].history_ == _fit(SSE(max_iter=2, **setting), problem).history_
-    assert len({model.objective_ for model in models.values()}) == 3
-
-
-@pytest.mark.parametrize("kernel", ["int", "relu"])
 @pytest.mark.parametrize("feature_norm", ["l2", None])
-def test_score_is_as_stated(problem, kernel, feature_norm):
-    model = _fit(SSE(0.1, kernel=kernel, feature_norm=feature_norm), problem)
+def test_score_is_as_stated(problem, feature_norm):
+    model = _fit(SSE(0.1, feature_norm=feature_norm), problem)
     X = problem.X_test_unseen
     if feature_norm == "l2":
         X = X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -223,56 +180,9 @@ def test_score_is_as_stated(problem, kernel, feature_norm):
         for labels in (model.seen_classes_, model.classes_)
     )
     Z = simplex_least_squares(every, seen, gamma=0.1).weights
-    phi = X[:, None, :], model.references_[None, :, :]
-    phi = np.minimum(*phi) if kernel == "int" else np.maximum(phi[0] - phi[1], 0)
+    phi = np.minimum(X[:, None, :], model.references_[None, :, :])
     expected = np.einsum("uc,ncd,d->nu", Z, phi, model.coef_)
     np.testing.assert_allclose(model.decision_function(problem.X_test_unseen), expected, atol=1e-10)
-
-
-def test_both_kernels_are_one_model(problem):
-    """max(0, x − v) = x − min(x, v), and what is the same for all classes decides nothing."""
-    first = _fit(SSE(kernel="int"), problem)
-    second = _fit(SSE(kernel="relu"), problem)
-    a = first.decision_function(problem.X_test_unseen)
-    b = second.decision_function(problem.X_test_unseen)
-    difference = b - a
-    assert np.ptp(difference, axis=0).max() > 0.1
-    np.testing.assert_allclose(np.ptp(difference, axis=1), 0, atol=1e-10)
-    np.testing.assert_array_equal(
-        first.predict(problem.X_test_unseen), second.predict(problem.X_test_unseen)
-    )
-
-
-def test_one_descent_serves_all_of_its_states(problem, monkeypatch):
-    descents, patterns = [], []
-    monkeypatch.setattr(
-        "zslearn.baselines._sse.alternate",
-        lambda objective, tol: (
-            descents.append((tol, objective.n_jobs)) or alternate(objective, tol)
-        ),
-    )
-    monkeypatch.setattr(
-        "zslearn.baselines._sse.simplex_least_squares",
-        lambda *args, gamma: patterns.append(gamma) or simplex_least_squares(*args, gamma=gamma),
-    )
-    settings = [
-        {"max_iter": 3},
-        {"max_iter": 1, "kernel": "relu"},
-        {"max_iter": 3, "kernel": "relu"},
-        {"max_iter": 2, "tol": 1e-2},
-        {"max_iter": 2, "n_jobs": 2},
-    ]
-    models = SSE(n_jobs=1).fit_grid(
-        problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
-    )
-    found = {i: model.history_ for i, model in models}
-    assert descents == [(1e-3, 1), (1e-2, 1), (1e-3, 2)]
-    # Once for the seen classes, and once for every model's classes.
-    assert len(patterns) == 1 + len(settings)
-    for i, setting in enumerate(settings):
-        assert found[i] == _fit(SSE(**setting), problem).history_
-        assert len(found[i]) == setting["max_iter"] + 1
-    assert found[0] == found[2]
 
 
 def test_a_gamma_lost_in_rounding_is_named(problem):

@@ -12,9 +12,7 @@ import pytest
 from zslearn.cli import main
 from zslearn.datasets import load_table, read_descriptions, read_signature_table
 from zslearn.signatures import (
-    _text as _encoders,
-)
-from zslearn.signatures import (
+    _encoders,
     combine_signatures,
     hierarchy_signatures,
     read_word_vectors,

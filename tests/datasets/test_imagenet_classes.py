@@ -10,12 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn.datasets import (
-    _imagenet_classes,
-    imagenet_classes,
-    populated_classes,
-)
-from zslearn.signatures import ClassGraph, WordNet
+from zslearn.datasets import imagenet_classes, populated_classes
+from zslearn.signatures import WordNet
 
 needs_wordnet = pytest.mark.skipif(
     not Path("/usr/share/wordnet/data.noun").exists(), reason="needs WordNet (wordnet-base)"
@@ -79,29 +75,6 @@ def test_a_list_of_another_length_is_refused(tmp_path, change):
         imagenet_classes("1k", tmp_path)
 
 
-CHAIN = ClassGraph.from_tree([("a", "b"), ("b", "c"), ("c", "d"), ("e", "d"), ("x", "y")])
-
-
-@pytest.mark.parametrize(
-    ("n_links", "found"),
-    [(0, []), (1, ["b"]), (2, ["c", "b"]), (3, ["c", "b"]), (9, ["e", "c", "b"])],
-)
-def test_near_classes(n_links, found):
-    assert _imagenet_classes._near_classes(CHAIN, ["a"], ["e", "x", "c", "b"], n_links) == found
-
-
-def test_a_link_that_the_graph_lacks():
-    assert _imagenet_classes._near_classes(CHAIN, ["a"], ["x", "y"], 1, one_link_away=["x"]) == [
-        "x"
-    ]
-    assert _imagenet_classes._near_classes(CHAIN, ["a"], ["x", "y"], 2, one_link_away=["x"]) == [
-        "x",
-        "y",
-    ]
-    with pytest.raises(ValueError, match="seen: 1 of 1 are not in the hierarchy: 'z'"):
-        _imagenet_classes._near_classes(CHAIN, ["z"], ["a"], 1)
-
-
 @pytest.mark.slow
 @needs_wordnet
 def test_hop_sets_agree_with_the_published_lists(data_folder):
@@ -112,15 +85,6 @@ def test_hop_sets_agree_with_the_published_lists(data_folder):
     assert len(found[2] & published[2]) == len(published[2]) == 1549
     assert len(found[3] & published[3]) == len(published[3]) == 7860
     assert (len(found[2] - published[2]), len(found[3] - published[3])) == (0, 7)
-    # From WordNet and "misc" alone, without the link to "animal".
-    seen, unseen = imagenet_classes("1k", folder), imagenet_classes("unseen", folder)
-    tree = _imagenet_classes._imagenet_tree(wordnet, [*seen, *unseen])
-    assert len(tree) == 32_325
-    derived = [set(_imagenet_classes._near_classes(tree, seen, unseen, links)) for links in (1, 2)]
-    assert len(derived[0] & published[2]) == 1548
-    assert len(derived[1] & published[3]) == 7817
-    missing = published[3] - derived[1] - {"n00015388"}
-    assert all("n00015388" in wordnet.parents(wnid) for wnid in missing)
 
 
 # ------------------------------------------------------------------------ most and least populated
@@ -160,7 +124,3 @@ def test_counts_from_a_file(tmp_path):
 def test_wrong_counts(counts, arguments, message):
     with pytest.raises(ValueError, match=message):
         populated_classes(counts, **arguments)
-
-
-def test_sizes_are_the_papers():
-    assert _imagenet_classes._SIZES == {"1k": 1000, "21k": 21_841, "unseen": 20_842}

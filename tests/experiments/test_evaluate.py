@@ -6,18 +6,8 @@ import pytest
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.experiments import evaluate
-from zslearn.experiments._evaluate import GeneralizedScores, by_class, per_class_hits
+from zslearn.experiments._evaluate import GeneralizedScores, by_class
 from zslearn.metrics import ausuc, per_class_accuracy
-from zslearn.model_selection import METHODS
-
-
-def test_hits_count_each_class_once():
-    y = np.array(["a", "a", "a", "b"])
-    top = np.array([["a", "b", "c"], ["c", "a", "b"], ["c", "b", "a"], ["a", "c", "b"]])
-    assert per_class_hits(y, top, ks=(1, 2, 3, 4)) == {
-        "per_class_hit_at_2": pytest.approx(1 / 3),
-        "per_class_hit_at_3": 1.0,
-    }
 
 
 def test_numbers_of_an_evaluation(problem):
@@ -48,13 +38,6 @@ def test_numbers_of_an_evaluation(problem):
         y, model.decision_function(X), classes=model.classes_, seen_classes=model.seen_classes_
     )
     assert found.seconds > 0
-
-
-def test_methods_make_what_they_name():
-    assert "ESZSL" in METHODS
-    for name, method in METHODS.items():
-        assert method.name == name
-        assert hasattr(method.make(), "add_classes")
 
 
 def test_a_fitted_model_is_measured_as_it_is(problem):

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
-from dataclasses import replace
-
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from zslearn._utils._files import locked
-from zslearn._utils._messages import InputWarning
 from zslearn.base.checks._problem import same_choices
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import FeatureBlocks, make_zero_shot
-from zslearn.experiments import _evaluate as streams
-from zslearn.experiments import evaluate, read_top_k, write_top_k
+from zslearn.experiments import evaluate, write_top_k
 from zslearn.metrics import flat_hit_at_k, per_class_accuracy
 
 DATA = make_zero_shot(random_state=0)
@@ -54,61 +45,43 @@ def _blocks(stop_at=None):
     return blocks
 
 
+def _read(folder):
+    """Labels and scores of the files, a column for each rank."""
+    table = pd.read_parquet(folder)
+    return (table.filter(like=part).to_numpy() for part in ("label", "score"))
+
+
+def _check(folder, model, k=3, classes=None):
+    """What was written is what is predicted."""
+    labels, scores = _read(folder)
+    expected = model.predict_top_k(X, k, classes=classes)
+    assert same_choices(labels, expected[0], model, X).all()
+    assert np.allclose(scores, expected[1], rtol=1e-12)
+
+
 @pytest.mark.parametrize("classes", [None, DATA.unseen_classes[::-1]], ids=["all", "unseen"])
 def test_what_is_written_is_what_is_predicted(model, classes, tmp_path):
-    found = write_top_k(model, _blocks(), tmp_path / "out", k=4, classes=classes)
-    labels, scores = model.predict_top_k(X, 4, classes=classes)
-    for predictions in (found, read_top_k(tmp_path / "out")):
-        assert same_choices(predictions.labels(), labels, model, X).all()
-        assert np.allclose(predictions.scores, scores, rtol=1e-12)
-        assert predictions.indices.dtype == np.int32
-    assert np.array_equal(found.labels(slice(3, 5)), found.labels()[3:5])
-    assert not list((tmp_path / "out").glob("*.part"))
-
-
-@pytest.mark.parametrize("name", ["indices.npy", "scores.npy", "classes.npy"])
-@pytest.mark.parametrize("how", ["cut", "header", "other"])
-def test_damaged_predictions_are_named_and_made_anew(model, tmp_path, name, how):
-    expected = write_top_k(model, _blocks(), tmp_path, k=3).labels().copy()
-    path = tmp_path / name
-    whole = path.read_bytes()
-    damaged = {"cut": whole[: len(whole) // 2], "header": b"\x93NUMPY\x01\x00" + bytes(200)}
-    if how == "other":
-        np.save(path, np.full((2, 3), 99, dtype=np.int32))
-    else:
-        path.write_bytes(damaged[how])
-    with pytest.raises(ValueError, match="the predictions are damaged") as caught:
-        read_top_k(tmp_path)
-    assert str(tmp_path) in str(caught.value)
-    with pytest.warns(InputWarning, match="computed again"):
-        found = write_top_k(model, _blocks(), tmp_path, k=3)
-    assert same_choices(found.labels(), expected, model, X).all()
-
-
-def test_wrappers_and_plain_arrays(tmp_path):
-    model = CalibratedStacking(ESZSL()).fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
-    found = write_top_k(model, X, tmp_path, k=2)
-    assert same_choices(found.labels(), model.predict_top_k(X, 2)[0], model, X).all()
+    folder = write_top_k(model, _blocks(), tmp_path / "out", k=4, classes=classes)
+    _check(folder, model, 4, classes)
+    stacked = CalibratedStacking(ESZSL()).fit(
+        DATA.X_train, DATA.y_train, signatures=DATA.signatures
+    )
+    _check(write_top_k(stacked, X, tmp_path / "array", k=2), stacked, 2)
 
 
 def test_what_was_stopped_goes_on(model, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         write_top_k(model, _blocks(stop_at=3), tmp_path, k=3)
-    with pytest.raises(FileNotFoundError, match="finishes what was begun"):
-        read_top_k(tmp_path)
-    # A part of a row that was being written is cut off.
-    with open(tmp_path / "indices.npy.part", "ab") as file:
-        file.write(b"half a ro")
     blocks = _blocks()
-    found = write_top_k(model, blocks, tmp_path, k=3)
+    write_top_k(model, blocks, tmp_path, k=3)
     assert blocks.read_from == 60
-    assert same_choices(found.labels(), model.predict_top_k(X, 3)[0], model, X).all()
-    # What is finished is not read again.
-    again = _blocks(stop_at=0)
-    write_top_k(model, again, tmp_path, k=3)
-    assert again.read_from is None
+    _check(tmp_path, model)
+    # What is finished is not computed again.
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("part*")}
+    write_top_k(model, _blocks(stop_at=0), tmp_path, k=3)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("part*")} == files
     with pytest.raises(KeyboardInterrupt):
-        write_top_k(model, again, tmp_path, k=3, resume=False)
+        write_top_k(model, _blocks(stop_at=0), tmp_path, k=3, resume=False)
 
 
 def test_another_model_or_file_begins_anew(model, tmp_path):
@@ -116,78 +89,29 @@ def test_another_model_or_file_begins_anew(model, tmp_path):
         write_top_k(model, _blocks(stop_at=3), tmp_path, k=3)
     other = ESZSL(100.0).fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
     blocks = _blocks()
-    found = write_top_k(other, blocks, tmp_path, k=3)
+    write_top_k(other, blocks, tmp_path, k=3)
     assert blocks.read_from == 0
-    assert same_choices(found.labels(), other.predict_top_k(X, 3)[0], other, X).all()
+    _check(tmp_path, other)
 
 
-def test_a_damaged_state_begins_anew(model, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        write_top_k(model, _blocks(stop_at=3), tmp_path, k=3)
-    state = tmp_path / "state.json"
-    state.write_text(state.read_text().replace('"done": 60', '"done": 80'))
-    with pytest.warns(UserWarning, match="Passed over"):
-        found = write_top_k(model, _blocks(), tmp_path, k=3)
-    assert same_choices(found.labels(), model.predict_top_k(X, 3)[0], model, X).all()
-
-
-def test_rows_that_did_not_reach_the_disk_are_computed_again(model, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        write_top_k(model, _blocks(stop_at=4), tmp_path, k=3)
-    os.truncate(tmp_path / "scores.npy.part", 400)
-    found = write_top_k(model, _blocks(), tmp_path, k=3)
-    assert np.allclose(found.scores, model.predict_top_k(X, 3)[1], rtol=1e-12)
+@pytest.mark.parametrize("how", ["cut", "other", "gone"])
+def test_damaged_files_are_computed_again(model, tmp_path, how):
+    write_top_k(model, _blocks(), tmp_path, k=3)
+    path = tmp_path / "part-000000000040.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] if how == "cut" else b"other bytes")
+    if how == "gone":
+        path.unlink()
+    blocks = _blocks()
+    write_top_k(model, blocks, tmp_path, k=3)
+    assert blocks.read_from == 40
+    _check(tmp_path, model)
 
 
 def test_two_processes_do_not_write_the_same_files(model, tmp_path):
-    blocks = _blocks()
-    with pytest.raises(KeyboardInterrupt):
-        write_top_k(model, _blocks(stop_at=1), tmp_path, k=3)
-    in_use = r"scores\.npy is in use by another process;"
-    with locked(tmp_path / "scores.npy"), pytest.raises(RuntimeError, match=in_use):
-        write_top_k(model, blocks, tmp_path, k=3)
-    assert write_top_k(model, blocks, tmp_path, k=3).indices.shape == (len(X), 3)
-
-
-KILLED = """
-import sys, time
-import numpy as np
-from zslearn.base.checks._problem import same_choices
-from zslearn.baselines import ESZSL
-from zslearn.datasets import FeatureBlocks, make_zero_shot
-from zslearn._utils import _files
-from zslearn.experiments import write_top_k
-_files._CHECKPOINT_SECONDS = 0.0
-
-class Slow(FeatureBlocks):
-    def blocks(self, start=0):
-        print(start, flush=True)
-        for number, block in enumerate(super().blocks(start)):
-            if number == 3 and len(sys.argv) > 2:
-                print("waiting", flush=True)
-                time.sleep(60)
-            yield block
-
-data = make_zero_shot(random_state=0)
-model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
-X = Slow(data.X_test_unseen, block_bytes=20 * data.X_test_unseen.shape[1] * 8)
-found = write_top_k(model, X, sys.argv[1], k=3)
-expected = model.predict_top_k(data.X_test_unseen, 3)[0]
-print(same_choices(found.labels(), expected, model, data.X_test_unseen).all())
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_process_loses_nothing_that_lasts(tmp_path):
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path)]
-    with subprocess.Popen([*command, "wait"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "0\n"
-        assert process.stdout.readline() == "waiting\n"
-        time.sleep(0.1)
-        process.send_signal(signal.SIGKILL)
-    again = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert again.returncode == 0, again.stderr
-    assert again.stdout.split() == ["60", "True"]
+    in_use = r"predictions is in use by another process;"
+    with locked(tmp_path / "predictions"), pytest.raises(RuntimeError, match=in_use):
+        write_top_k(model, _blocks(), tmp_path, k=3)
 
 
 def test_bad_input(model, tmp_path):
@@ -263,23 +187,6 @@ def test_an_evaluation_that_was_stopped_goes_on(model, tmp_path):
     assert _measured(model, _blocks(), Y[::-1], checkpoint=checkpoint) != expected
 
 
-def test_an_interrupted_block_is_not_counted_twice(model, tmp_path, monkeypatch):
-    expected = _measured(model, _blocks())
-    checkpoint = tmp_path / "counts.json"
-    count, calls = streams.count_block, []
-
-    def stopped(*args):
-        calls.append(args[0])
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return count(*args)
-
-    monkeypatch.setattr(streams, "count_block", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        _measured(model, _blocks(), checkpoint=checkpoint)
-    assert _measured(model, _blocks(), checkpoint=checkpoint) == expected
-
-
 def test_labels_outside_the_candidates(model):
     with pytest.raises(ValueError, match="not among classes"):
         _measured(model, _blocks(), classes=DATA.unseen_classes)
@@ -295,12 +202,3 @@ def test_labels_outside_the_candidates(model):
         evaluate("ESZSL", X, Y)
     with pytest.raises(ValueError, match="y has 3 labels"):
         _measured(model, X, Y[:3])
-
-
-def test_a_model_whose_embedding_differs_is_another(model):
-    scorer = model.class_scorer_
-    shifted = ESZSL().fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
-    shifted.mean_ = shifted.mean_ + 0.1
-    other = replace(scorer, embedding=shifted.class_scorer_.embedding)
-    keys = {streams._key(s, _blocks(), scorer.labels, 3) for s in (scorer, other)}
-    assert len(keys) == 2

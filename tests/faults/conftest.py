@@ -25,13 +25,6 @@ def server():
     server.close()
 
 
-@pytest.fixture
-def trusting(monkeypatch):
-    """Trust the server in this process."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-
-
 class Job:
     """A process that does one thing of ``jobs.py`` or another such program."""
 
@@ -72,7 +65,7 @@ def workshop(request):
     environment = {
         **os.environ,
         "NO_PROXY": "127.0.0.1",
-        "SSL_CERT_FILE": str(CERTIFICATE),
+        "REQUESTS_CA_BUNDLE": str(CERTIFICATE),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",

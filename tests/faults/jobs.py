@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from zslearn._utils._files import write_arrays
-from zslearn.datasets import _fetch
+from zslearn.datasets import ARCHIVES, Archive, fetch_archive
 
 
 def fetch(url, folder, sha256, pause):
@@ -30,9 +30,8 @@ def fetch(url, folder, sha256, pause):
             target.write(data)
 
     shutil.copyfileobj = slow_copy
-    _fetch._WAIT = 0.01
-    archive = _fetch.Archive("xlsa17", "xlsa17.zip", url, None, sha256, ())
-    _fetch.fetch(archive, Path(folder), progress=False, say=lambda text: None)
+    ARCHIVES["xlsa17"] = Archive("xlsa17", url, sha256=sha256)
+    fetch_archive("xlsa17", folder)
 
 
 def cache(path, n_writes):

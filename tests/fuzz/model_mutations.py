@@ -71,11 +71,10 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "GaussianEXEM with examples": _with_examples,
     "GaussianEXEM adapted": lambda: _fitted(GaussianEXEM()).adapt(ROWS, accept=True),
     "GaussianEXEM adapted with examples": lambda: _with_examples().adapt(ROWS, accept=True),
-    "GaussianEXEM of views": lambda: _fitted(GaussianEXEM(select="views"), _views()),
+    "GaussianEXEM of views": lambda: _fitted(GaussianEXEM(gamma="learned"), _views()),
     "GaussianEXEM partial": lambda: GaussianEXEM(temperature=1.0).partial_fit(
         DATA.X_train, DATA.y_train, signatures=DATA.signatures
     ),
-    "EXEM nested": lambda: _fitted(EXEM(n_components=4, nested=True)),
     "EXEM partial": lambda: EXEM(n_components=4).partial_fit(
         DATA.X_train, DATA.y_train, signatures=DATA.signatures
     ),

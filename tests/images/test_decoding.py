@@ -10,8 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zslearn.images import Preprocessing, UnreadableImageError, _decoding, read_image
-from zslearn.images._decoding import needed_bytes, open_image
+from zslearn.images import (
+    Preprocessing,
+    UnreadableImageError,
+    _decoding,
+    decoding_bytes,
+    open_image,
+    read_image,
+)
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -144,7 +150,7 @@ def test_parts_are_counted(data, monkeypatch):
 def test_the_memory_of_an_image_is_that_of_its_mode():
     """Counted before it is decoded; shades of 16 bits take no numbers of 64 bits."""
     for mode, kind, each in (("I;16", "PNG", 8), ("RGB", "JPEG", 14), ("CMYK", "JPEG", 16)):
-        assert needed_bytes(open_image(encoded(Image.new(mode, (10, 5)), kind), 50)) == 50 * each
+        assert decoding_bytes(open_image(encoded(Image.new(mode, (10, 5)), kind))) == 50 * each
     side = 2000
     data = encoded(Image.new("I;16", (side, side), 257 * 9))
     tracemalloc.start()

@@ -11,8 +11,8 @@ from small_images import COLORS, open_clip, timm, write_colors, write_image  # n
 from zslearn._utils._messages import InputWarning
 from zslearn.datasets import load_table
 from zslearn.images import (
-    ImageFeatures,
     PromptClassifier,
+    Samples,
     _features,
     extract_features,
     load_backbone,
@@ -39,12 +39,12 @@ def test_rows_are_images_in_order(folder):
     features = extract(folder, batch_size=5, workers=3)
     assert features.X.shape == (24, 12)
     assert features.X.dtype == np.float32
-    assert features.images[:2] == ("blue/0.png", "blue/1.png")
+    assert features.names[:2] == ("blue/0.png", "blue/1.png")
     assert features.y.tolist() == sorted(features.y.tolist())
     assert features.rate > 0
     # Alone in its batch, each image has the same features.
     for row in (0, 7, 23):
-        alone = extract([folder / features.images[row]])
+        alone = extract([folder / features.names[row]])
         np.testing.assert_allclose(alone.X[0], features.X[row], rtol=1e-5)
         assert alone.digests == (features.digests[row],)
     assert len(set(features.digests)) == 24
@@ -64,8 +64,8 @@ def test_files_come_back_and_hold_no_pickles(folder, tmp_path):
     again = load_features(tmp_path / "f.npz")
     assert np.array_equal(again.X, features.X)
     assert again.y.tolist() == features.y.tolist()
-    assert (again.images, again.digests, again.about) == (
-        features.images,
+    assert (again.names, again.digests, again.about) == (
+        features.names,
         features.digests,
         features.about,
     )
@@ -95,7 +95,7 @@ def test_unreadable_images_are_listed_and_skipped(folder, tmp_path):
         "red/1.png": "no image of a known kind",
     }
     assert len(features) == 22
-    assert features.images.count("red/1.png") == 0
+    assert features.names.count("red/1.png") == 0
     assert load_features(tmp_path / "f.npz").skipped == features.skipped
 
 
@@ -162,7 +162,7 @@ def test_an_interruption_keeps_finished_parts(folder, tmp_path, monkeypatch, sma
     monkeypatch.setattr(_features, "read_bytes", lambda path: read.append(path) or real(path))
     said = []
     features = extract(folder, out=out, batch_size=2, say=said.append)
-    rows = [whole.images.index(path.relative_to(folder).as_posix()) for path in read]
+    rows = [whole.names.index(path.relative_to(folder).as_posix()) for path in read]
     assert sorted(rows) == [5, 6, 7, 8, 9, *range(15, 24)]
     assert said == ["Going on: 10 of 24 images are done"]
     assert np.array_equal(features.X, whole.X)
@@ -222,7 +222,7 @@ def test_numbers_that_cannot_be(folder, option):
 
 def test_a_file_of_another_kind(folder, tmp_path):
     with pytest.raises(ValueError, match=r"ends in \.npz"):
-        load_features(tmp_path / "f.csv")
+        load_features(tmp_path / "f.zsl")
     path = tmp_path / "f.npz"
     for arrays, message in (
         ({"Z": np.eye(2)}, "no array 'X'"),
@@ -262,9 +262,9 @@ def test_features_of_another_network_are_refused_and_both_named(folder):
 
 
 def test_some_rows():
-    features = ImageFeatures(np.eye(3), np.array(list("abc")), ("x", "y", "z"), ("1", "2", "3"))
+    features = Samples(np.eye(3), np.array(list("abc")), ("x", "y", "z"), ("1", "2", "3"))
     some = features.take(np.array([True, False, True]))
-    assert (some.y.tolist(), some.images, some.digests) == (["a", "c"], ("x", "z"), ("1", "3"))
+    assert (some.y.tolist(), some.names, some.digests) == (["a", "c"], ("x", "z"), ("1", "3"))
 
 
 def test_prompts_alone_name_colours(folder, open_clip):  # noqa: F811

@@ -9,29 +9,26 @@ import pytest
 
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking, NoneOfThese
+from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.images import (
     Description,
-    ImageFeatures,
+    Samples,
+    _backbones,
     _describing,
+    _fitting,
+    _model_files,
     add_classes_to_file,
     describe_in_text,
+    explain_predictions,
     features_for_model,
-    fit_images,
+    fit_samples,
+    fitted_method,
     prediction_table,
     read_class_table,
     read_class_texts,
-    save_image_model,
+    save_fitted,
 )
-from zslearn.images import (
-    _describing as _sources,
-)
-from zslearn.images import (
-    _fitting as _storing,
-)
-from zslearn.images._fitting import fitted_method
-from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.model_selection import LEADING_METHODS, METHODS, Method, ZeroShotSearchCV
 from zslearn.persistence import read_model, save
 from zslearn.synthesis import GaussianEXEM
@@ -46,16 +43,16 @@ def data():
 
 def of(X, y, **about):
     names = tuple(f"{i}.png" for i in range(len(X)))
-    return ImageFeatures(X, y, names, tuple(f"{i:032d}" for i in range(len(X))), about)
+    return Samples(X, y, names, tuple(f"{i:032d}" for i in range(len(X))), about)
 
 
 def test_what_is_fitted(data):
     features = of(data.X_train, data.y_train)
-    tuned = fit_images(features, data.signatures, "ESZSL")
+    tuned = fit_samples(features, data.signatures, "ESZSL")
     assert isinstance(tuned, ZeroShotSearchCV)
     assert tuned.bias_ != 0
     assert tuned.temperature_ > 0
-    plain = fit_images(features, data.signatures, "eszsl", tune=None)
+    plain = fit_samples(features, data.signatures, "eszsl", tune=None)
     assert isinstance(plain, CalibratedStacking)
     # The same as by hand.
     by_hand = CalibratedStacking(ESZSL(), temperature="cv", random_state=0)
@@ -67,13 +64,13 @@ def test_what_is_fitted(data):
 
 def test_a_factor_that_takes_training_images_their_class_is_left_out(data, monkeypatch):
     features = of(data.X_train, data.y_train)
-    found = fit_images(features, data.signatures, "eszsl", tune=None)
+    found = fit_samples(features, data.signatures, "eszsl", tune=None)
     assert found.bias_ != 0
     monkeypatch.setattr(
         "zslearn.calibration._stacking.mean_calibration", lambda *_, **__: (1e6, 1.0)
     )
     with pytest.warns(InputWarning, match="0 of .* keep their class, .* It is left out"):
-        model = fit_images(features, data.signatures, "eszsl", tune=None)
+        model = fit_samples(features, data.signatures, "eszsl", tune=None)
     assert model.bias_ == 0
     np.testing.assert_array_equal(
         model.decision_function(data.X_test_unseen),
@@ -84,16 +81,16 @@ def test_a_factor_that_takes_training_images_their_class_is_left_out(data, monke
 def test_classes_left_out_choose_the_method(data, monkeypatch, caplog):
     """By the score of the searches; Gaussian EXEM where nothing is tuned."""
     names = tuple(map(str, range(len(data.y_train))))
-    features = ImageFeatures(data.X_train, data.y_train, names)
+    features = Samples(data.X_train, data.y_train, names)
     with caplog.at_level("INFO", "zslearn"):
-        model = fit_images(features, data.signatures, tune="quick")
+        model = fit_samples(features, data.signatures, tune="quick")
     said = caplog.messages[-1]
     scores = dict(re.findall(r"(Gaussian EXEM|EXEM \(1NN\)|SynC o-vs-o) (\d\.\d+)", said))
     chosen = said.partition(" is taken")[0]
     assert len(scores) == 3
     assert scores[chosen] == max(scores.values()) == f"{model.best_score_:.3f}"
     assert fitted_method(model, "auto") == chosen
-    plain = fit_images(features, data.signatures, tune=None)
+    plain = fit_samples(features, data.signatures, tune=None)
     assert isinstance(plain.estimator_, GaussianEXEM)
     assert fitted_method(plain, "auto") == "Gaussian EXEM"
     assert fitted_method(plain, "mine") == "mine"
@@ -109,31 +106,31 @@ def test_classes_left_out_choose_the_method(data, monkeypatch, caplog):
         return found
 
     known = {name: Method(name, METHODS[name].make, tune) for name in LEADING_METHODS}
-    monkeypatch.setattr(_storing, "find_method", known.__getitem__)
-    assert fitted_method(fit_images(features, data.signatures), "auto") == "EXEM (1NN)"
+    monkeypatch.setattr(_fitting, "find_method", known.__getitem__)
+    assert fitted_method(fit_samples(features, data.signatures), "auto") == "EXEM (1NN)"
 
 
 def test_three_classes_cannot_be_left_out_in_turn(data):
     three = np.isin(data.y_train, data.seen_classes[:3])
     features = of(data.X_train[three], data.y_train[three])
-    model = fit_images(features, data.signatures, "eszsl")
+    model = fit_samples(features, data.signatures, "eszsl")
     assert isinstance(model, CalibratedStacking)
     assert len(model.unseen_classes_) == 8
 
 
 def test_labels(data):
     with pytest.raises(ValueError, match="have no labels"):
-        fit_images(of(data.X_train, None), data.signatures)
+        fit_samples(of(data.X_train, None), data.signatures)
     some = data.signatures.drop(index=data.seen_classes[0])
     with pytest.raises(ValueError, match="which the description does not have"):
-        fit_images(of(data.X_train, data.y_train), some)
+        fit_samples(of(data.X_train, data.y_train), some)
     one = np.isin(data.y_train, data.seen_classes[:1])
     with pytest.raises(ValueError, match="too few"):
-        fit_images(of(data.X_train[one], data.y_train[one]), data.signatures)
+        fit_samples(of(data.X_train[one], data.y_train[one]), data.signatures)
 
 
 def test_the_table_agrees_with_the_model(data, monkeypatch):
-    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    model = fit_samples(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
     X = data.X_test_unseen
     names = [str(i) for i in range(len(X))]
     table = prediction_table(model, X, names, top=4)
@@ -159,9 +156,9 @@ def test_a_model_without_probabilities(data):
 
 def test_training_pictures_are_thinned_evenly(data, tmp_path, monkeypatch):
     features = of(data.X_train, data.y_train)
-    model = fit_images(features, data.signatures, "eszsl", tune=None)
-    monkeypatch.setattr(_storing, "_KEPT_BYTES", 4 * 20 * 17)
-    save_image_model(
+    model = fit_samples(features, data.signatures, "eszsl", tune=None)
+    monkeypatch.setattr(_model_files, "_KEPT_BYTES", 4 * 20 * 17)
+    save_fitted(
         model, tmp_path / "m.zsl", features, Description(data.signatures, {}), method="eszsl"
     )
     file = read_model(tmp_path / "m.zsl")
@@ -193,16 +190,16 @@ def test_features_of_other_networks_are_refused(data, tmp_path):
 def test_adding_after_an_error_leaves_the_file(data, tmp_path):
     features = of(data.X_train, data.y_train)
     known = data.signatures.drop(index=data.unseen_classes[:1])
-    model = fit_images(features, known, "eszsl", tune=None)
+    model = fit_samples(features, known, "eszsl", tune=None)
     path = tmp_path / "m.zsl"
-    save_image_model(model, path, features, Description(known, {"kind": "table"}), method="e")
+    save_fitted(model, path, features, Description(known, {"kind": "table"}), method="e")
     before = path.read_bytes()
     with pytest.raises(ValueError, match=str(data.seen_classes[0])):
         add_classes_to_file(path, data.signatures.loc[data.seen_classes[:1]])
     assert path.read_bytes() == before
     new = data.signatures.loc[data.unseen_classes[:1]]
     assert add_classes_to_file(path, new) == list(data.unseen_classes[:1])
-    whole = fit_images(features, data.signatures, "eszsl", tune=None)
+    whole = fit_samples(features, data.signatures, "eszsl", tune=None)
     np.testing.assert_allclose(
         read_model(path).model.decision_function(data.X_test_unseen),
         whole.decision_function(data.X_test_unseen),
@@ -252,14 +249,14 @@ def test_a_file_fetches_no_network(name, data, tmp_path, monkeypatch):
     def load(*words, **options):
         raise AssertionError("a network was loaded on the word of a file")
 
-    monkeypatch.setattr(_sources, "load_backbone", load)
+    monkeypatch.setattr(_model_files, "load_backbone", load)
     monkeypatch.setattr(_describing, "load_backbone", load)
     with pytest.raises(ValueError, match="would fetch from a hub or a folder"):
         features_for_model(tmp_path, {"features": {"backbone": name}})
     if name.startswith("open_clip"):
         with pytest.raises(ValueError, match="would fetch from a hub or a folder"):
             describe_in_text({"a": "b"}, about_features={"backbone": name})
-    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    model = fit_samples(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
     about = {"signatures": {"kind": "text", "encoder": "backbone"}, "features": {"backbone": name}}
     save(model, tmp_path / "m.zsl", about=about)
     with pytest.raises(ValueError, match=r"m\.zsl names the network"):
@@ -279,7 +276,7 @@ def test_a_file_reads_no_encoder(named, data, tmp_path, monkeypatch):
         return pd.DataFrame(1.0, index=list(texts), columns=data.signatures.columns)
 
     monkeypatch.setattr(_describing, "text_signatures", signatures)
-    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    model = fit_samples(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
     about = {"signatures": {"kind": "text", "encoder": named.format(folder), "texts": {}}}
     save(model, tmp_path / "m.zsl", about=about)
     before = (tmp_path / "m.zsl").read_bytes()
@@ -304,43 +301,18 @@ def test_added_classes_are_put_into_the_prompts_of_the_file(data, tmp_path, monk
     said = dict.fromkeys(data.signatures.index.astype(str), "a thing")
     description = describe_in_text(said, "use", prompts="a photo of {}")
     features = of(data.X_train, data.y_train)
-    model = fit_images(features, description.signatures, "eszsl", tune=None)
-    save_image_model(model, tmp_path / "m.zsl", features, description, method="eszsl")
+    model = fit_samples(features, description.signatures, "eszsl", tune=None)
+    save_fitted(model, tmp_path / "m.zsl", features, description, method="eszsl")
     add_classes_to_file(tmp_path / "m.zsl", {"new": "b"})
     assert used == [(list(said), ["a photo of {}"]), (["new"], ["a photo of {}"])]
-    with pytest.raises(ValueError, match="Prompts need"):
-        describe_in_text(said, "use", prompts="a photo")
 
 
 def test_another_encoder_than_that_of_the_file(data, tmp_path):
-    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    model = fit_samples(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
     about = {"signatures": {"kind": "text", "encoder": "use", "texts": {}}}
     save(model, tmp_path / "m.zsl", about=about)
     with pytest.raises(ValueError, match="described by the text encoder 'use', not by 'minilm'"):
         add_classes_to_file(tmp_path / "m.zsl", {"a": "b"}, encoder="minilm")
-
-
-def counted(method, calls):
-    return lambda *arguments: calls.append(1) or method(*arguments)
-
-
-def test_images_are_embedded_once(data, monkeypatch):
-    """Scores, probabilities and rejections come from one embedding of each image."""
-    inner = CalibratedStacking(ESZSL(), temperature="cv")
-    for estimator in (inner, NoneOfThese(inner, statistic="probability")):
-        model = estimator.fit(data.X_train, data.y_train, signatures=data.signatures)
-        X = data.X_test_unseen
-        expected = model.predict_proba(X), model.predict_top_k(X, 3)
-        calls = []
-        with monkeypatch.context() as patch:
-            patch.setattr(ESZSL, "embed", counted(ESZSL.embed, calls))
-            ranked = rank_classes(model, X, top=3)
-        assert len(calls) == 1
-        assert np.array_equal(ranked.labels, expected[1][0])
-        np.testing.assert_allclose(ranked.scores, expected[1][1])
-        np.testing.assert_allclose(ranked.probabilities[:, 0], expected[0].max(axis=1))
-        if ranked.is_none is not None:
-            assert np.array_equal(ranked.is_none, model.is_none(X))
 
 
 def test_networks_that_the_packages_know_are_not_refused():
@@ -350,13 +322,13 @@ def test_networks_that_the_packages_know_are_not_refused():
         "open_clip:ViT-B-32/laion2b_s34b_b79k",
         "open_clip:ViT-B-32",
     ):
-        _sources.refuse_foreign_network(name, "m.zsl")
+        _backbones.refuse_foreign_backbone(name, "m.zsl")
 
 
 def test_records_of_other_kinds(data, tmp_path):
     """What a file says besides its model may be anything that JSON holds."""
     features = of(data.X_train, data.y_train)
-    model = fit_images(features, data.signatures, "eszsl", tune=None)
+    model = fit_samples(features, data.signatures, "eszsl", tune=None)
     path, X = tmp_path / "m.zsl", data.X_test_unseen[:2]
     new = {"a": "b"}
     values = [None, 1, "text", [], [1], {}, {"a": 1}, True]
@@ -377,11 +349,11 @@ def test_records_of_other_kinds(data, tmp_path):
         about["training"] = {"labels": value, "images": value}
         save(model, path, about=about, extras=extras)
         assert not any(why.pictures for why in explain_predictions(read_model(path), X))
-    assert ImageFeatures(data.X_train, None, (), about={"skipped": 3}).skipped == []
+    assert Samples(data.X_train, None, (), about={"skipped": 3}).skipped == []
 
 
 def test_a_class_has_a_name(data, tmp_path):
-    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    model = fit_samples(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
     save(model, tmp_path / "m.zsl")
     for label in ("", "  "):
         new = data.signatures.iloc[:1].set_axis([label]) * 0.5

@@ -26,7 +26,7 @@ from zslearn.networks._adversarial import (
 
 torch = pytest.importorskip("torch")
 
-SIZES = Sizes(n_noise=3, n_attributes=2, hidden=6, n_features=4)
+SIZES = Sizes(n_attributes=3, hidden=6, n_features=4)
 TINY = {"hidden_size": 16, "n_epochs": 2, "n_critic": 2, "batch_size": 16}
 KINDS = [WGANGenerator, VAEGANGenerator]
 
@@ -47,26 +47,26 @@ def networks():
 def batch():
     rng = np.random.default_rng(1)
     X, y = torch.tensor(rng.uniform(size=(5, 4))), torch.tensor([0, 1, 2, 0, 1])
-    return Batch(X, y, torch.tensor(rng.normal(size=(5, 2))))
+    return Batch(X, y, torch.tensor(rng.normal(size=(5, 3))))
 
 
 def _normal(*shape):
     return torch.tensor(np.random.default_rng(2).normal(size=shape))
 
 
-def _with_derivatives_of_second_order(weights, real, fake, share, signatures, penalty):
+def _with_derivatives_of_second_order(weights, real, fake, share, signatures):
     """The critic's loss as papers have it: torch differentiates the critic."""
     between = (share * real + (1 - share) * fake).requires_grad_()
     (gradient,) = torch.autograd.grad(
         critic_scores(weights, between, signatures).sum(), between, create_graph=True
     )
     loss = critic_scores(weights, fake, signatures) - critic_scores(weights, real, signatures)
-    return loss.mean() + penalty * ((gradient.norm(dim=1) - 1) ** 2).mean()
+    return loss.mean() + 10.0 * ((gradient.norm(dim=1) - 1) ** 2).mean()
 
 
 def test_gradient_penalty_is_that_of_torch(networks, batch):
     _, _, critic = networks
-    args = batch.X, _normal(5, 4), torch.rand((5, 1)).double(), batch.signatures, 10.0
+    args = batch.X, _normal(5, 4), torch.rand((5, 1)).double(), batch.signatures
     ours, theirs = critic_loss(critic, *args), _with_derivatives_of_second_order(critic, *args)
     torch.testing.assert_close(ours, theirs)
     for a, b in zip(
@@ -81,7 +81,7 @@ def test_critic_against_finite_differences(networks, batch):
     fake = _normal(5, 4)
 
     def loss(*weights):
-        return critic_loss(list(weights), batch.X, fake, share, batch.signatures, 10.0)
+        return critic_loss(list(weights), batch.X, fake, share, batch.signatures)
 
     assert torch.autograd.gradcheck(loss, critic)
 
@@ -137,7 +137,7 @@ def _classes(n_per_class=150):
 )
 def test_known_gaussians_are_learned(model):
     X, y, signatures, means, std = _classes()
-    model.set_params(n_noise=16, learning_rate=3e-4, n_epochs=60, random_state=0)
+    model.set_params(learning_rate=3e-4, n_epochs=60, random_state=0)
     drawn = model.fit(X, y, signatures).sample(signatures, 1000, random_state=1)
     found, center = drawn.mean(axis=1), means.mean(axis=0)
     around = [(rows - rows.mean(axis=0)).ravel() for rows in (found, means)]
@@ -147,18 +147,6 @@ def test_known_gaussians_are_learned(model):
     # The spread comes last: after so few steps it is still too small.
     ratio = np.median(drawn.var(axis=1).mean(axis=0) / std**2)
     assert 0.2 < ratio < 2
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_same_seed_same_generator(kind):
-    X, y, signatures, *_ = _classes(20)
-    models = [kind(**TINY, random_state=seed).fit(X, y, signatures) for seed in (0, 0, 1)]
-    drawn = [model.sample(signatures, 3, random_state=5) for model in models]
-    np.testing.assert_array_equal(drawn[0], drawn[1])
-    assert np.abs(drawn[0] - drawn[2]).max() > 1e-4
-    assert np.abs(models[0].sample(signatures, 3, random_state=6) - drawn[0]).max() > 1e-4
-    alone = models[0].sample(signatures[1:2], 3, random_state=5)
-    np.testing.assert_allclose(alone[0], drawn[0][1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -176,14 +164,6 @@ def test_sampling_needs_no_torch_and_follows_the_network(kind, monkeypatch):
     drawn = model.sample(signatures[:1], 6, random_state=7)
     assert drawn.dtype == np.float32
     np.testing.assert_allclose(drawn[0], expected, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_without_torch_the_error_names_the_extra(kind, monkeypatch):
-    X, y, signatures, *_ = _classes(5)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=rf"{kind.__name__} needs torch.*zslearn\[torch\]"):
-        kind(**TINY).fit(X, y, signatures)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -211,34 +191,6 @@ def test_unseen_classes_are_recognised(kind, problem):
         problem.X_test_unseen, problem.y_test_unseen, classes=problem.unseen_classes
     )
     assert accuracy > 2 / len(problem.unseen_classes)
-
-
-@pytest.mark.parametrize("kind", [WGANGenerator, VAEGANGenerator])
-def test_one_run_serves_every_number_of_epochs(kind, problem):
-    """The states of one run are what separate fits give, under any classifier."""
-    model = GeneratedFeatures(kind(8, device="cpu", n_epochs=3), "mean", n_generated=6)
-    settings = [{"generator__n_epochs": n} for n in (2, 1, 3)] + [{"n_generated": 4}]
-    runs = []
-    train = kind._train
-    kind._train = lambda *a: runs.append(1) or train(*a)
-    try:
-        fitted = dict(
-            model.fit_grid(
-                problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
-            )
-        )
-    finally:
-        kind._train = train
-    assert len(runs) == 1
-    assert fitted[2].generator_ is fitted[3].generator_
-    for index, setting in enumerate(settings):
-        alone = clone(model).set_params(**setting)
-        alone.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-        assert fitted[index].generator_.n_epochs == alone.generator_.n_epochs
-        for first, second in zip(
-            fitted[index].generator_.weights_, alone.generator_.weights_, strict=True
-        ):
-            np.testing.assert_array_equal(first, second)
 
 
 def test_seed_of_the_estimator_is_that_of_the_generator(problem):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
-from zslearn.base import Training
 from zslearn.datasets import make_zero_shot
-from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.networks import ClassNorm
 
 torch = pytest.importorskip("torch")
@@ -134,18 +130,6 @@ def test_rectified_where_features_are_not_negative(data):
     model = ClassNorm(**TINY).fit(X, data.y_train, signatures=data.signatures)
     assert model.rectify_ is True
     assert (model.class_scorer_.parameters >= 0).all()
-    plain = ClassNorm(**TINY, rectify=False).fit(X, data.y_train, signatures=data.signatures)
-    assert plain.rectify_ is False
-    assert (plain.class_scorer_.parameters < 0).any()
-
-
-def test_seen_factor(model, data):
-    lowered = ClassNorm(**TINY, seen_factor=0.5)
-    lowered.fit(data.X_train, data.y_train, signatures=data.signatures)
-    seen = np.isin(model.classes_, model.seen_classes_)
-    scores, expected = (m.decision_function(data.X_test_seen) for m in (lowered, model))
-    np.testing.assert_array_equal(scores[:, seen], 0.5 * expected[:, seen])
-    np.testing.assert_array_equal(scores[:, ~seen], expected[:, ~seen])
 
 
 def test_features_of_any_norm(data):
@@ -156,94 +140,9 @@ def test_features_of_any_norm(data):
     np.testing.assert_allclose(model.decision_function(7 * X), model.decision_function(X))
 
 
-def test_seeds(model, data):
-    def scores(seed):
-        again = ClassNorm(**TINY, random_state=seed)
-        again.fit(data.X_train, data.y_train, signatures=data.signatures)
-        return again.decision_function(data.X_test_seen)
-
-    np.testing.assert_array_equal(scores(0), model.decision_function(data.X_test_seen))
-    assert np.abs(scores(1) - scores(0)).max() > 1e-3
-
-
-def test_torchs_own_seed_is_neither_read_nor_set(data):
-    torch.manual_seed(5)
-    state = torch.get_rng_state()
-    ClassNorm(**TINY).fit(data.X_train, data.y_train, signatures=data.signatures)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_learns(model, data):
     assert model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
     assert model.loss_curve_[-1] < 0.5 * model.loss_curve_[0]
-
-
-def test_steps_become_smaller_in_the_second_half(data, monkeypatch):
-    """Adam's first step has the size of the learning rate, so that rates can be read off."""
-    rates = []
-    plain = torch.optim.Adam
-
-    class Watched(plain):
-        def step(self, *arguments, **options):
-            rates.append(self.param_groups[0]["lr"])
-            return super().step(*arguments, **options)
-
-    monkeypatch.setattr(torch.optim, "Adam", Watched)
-    model = ClassNorm(4, max_iter=4, batch_size=10**6, learning_rate=0.01)
-    model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    np.testing.assert_allclose(rates, [0.01, 0.01, 0.001, 0.001])
-
-
-def test_one_run_serves_every_count_of_epochs(data, monkeypatch):
-    """The states of one run are what separate fits give, and only as many epochs are trained."""
-    epochs = []
-    batches = networks.DeviceRows.batches
-    monkeypatch.setattr(
-        networks.DeviceRows, "batches", lambda *a, **o: epochs.append(1) or batches(*a, **o)
-    )
-    settings = [{"stop_after": n} for n in (3, 6, 1, None, 3, 40)] + [{"seen_factor": 0.9}]
-    model = ClassNorm(6, max_iter=8, learning_rate=0.01)
-    fitted = dict(
-        model.fit_grid(data.X_train, data.y_train, signatures=data.signatures, settings=settings)
-    )
-    assert len(epochs) == 8
-    assert [fitted[i].n_iter_ for i in range(7)] == [3, 6, 1, 8, 3, 8, 8]
-    for index, setting in enumerate(settings):
-        epochs.clear()
-        alone = clone(model).set_params(**setting)
-        alone.fit(data.X_train, data.y_train, signatures=data.signatures)
-        assert len(epochs) == alone.n_iter_
-        np.testing.assert_array_equal(fitted[index].loss_curve_, alone.loss_curve_)
-        np.testing.assert_array_equal(
-            fitted[index].decision_function(data.X_test_unseen),
-            alone.decision_function(data.X_test_unseen),
-        )
-
-
-def test_a_search_over_epochs_refits_with_the_chosen_count(data):
-    search = ZeroShotSearchCV(ClassNorm(8, max_iter=6), {"stop_after": [6, 2]}, cv=2)
-    search.fit(data.X_train, data.y_train, signatures=data.signatures)
-    assert search.best_estimator_.n_iter_ == search.best_params_["stop_after"]
-
-
-def test_a_fitted_model_holds_no_tensors(model):
-    for name, value in vars(model).items():
-        assert b"torch" not in pickle.dumps(value), name
-
-
-def test_first_weights(data):
-    model = ClassNorm(50)
-    training = Training(data.X_train, None, np.zeros((12, 8)), None, None, (1.0,))
-    weights = model._first_weights(np.random.default_rng(0), training)
-    limits = [8**-0.5, 8**-0.5, 50**-0.5, 50**-0.5, np.sqrt(3 / (50 * 20)), 50**-0.5]
-    for weight, limit in zip(weights, limits, strict=True):
-        assert 0.8 * limit < np.abs(weight).max() <= limit
-
-
-def test_without_torch(monkeypatch, data):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"ClassNorm needs torch.*zslearn\[torch\]"):
-        ClassNorm().fit(data.X_train, data.y_train, signatures=data.signatures)
 
 
 def test_no_gpu_is_said(monkeypatch, data):
@@ -251,37 +150,6 @@ def test_no_gpu_is_said(monkeypatch, data):
     with pytest.raises(ValueError, match="torch finds no GPU"):
         ClassNorm(device="cuda").fit(data.X_train, data.y_train, signatures=data.signatures)
     assert networks.training_device(data.X_train, None) == torch.device("cpu")
-
-
-def test_ctrl_c_leaves_the_model(model, data, monkeypatch):
-    before = model.decision_function(data.X_test_seen)
-    calls = []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return cn_loss(*arguments)
-
-    cn_loss = cn.loss
-    monkeypatch.setattr(cn, "loss", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(data.X_train[::2], data.y_train[::2], signatures=data.signatures)
-    np.testing.assert_array_equal(model.decision_function(data.X_test_seen), before)
-
-
-def test_rows_in_batches():
-    X, y = np.arange(20.0).reshape(10, 2), np.arange(10)
-    rows = networks.DeviceRows(X, y, "cpu")
-    batches = list(rows.batches(4, np.random.default_rng(0)))
-    assert [len(part) for part, _ in batches] == [4, 4, 2]
-    labels = torch.cat([labels for _, labels in batches]).numpy()
-    assert sorted(labels.tolist()) == y.tolist()
-    assert labels.tolist() != y.tolist()
-    np.testing.assert_array_equal(torch.cat([part for part, _ in batches]).numpy(), X[labels])
-    full = list(rows.batches(4, np.random.default_rng(0), drop_last=True))
-    assert [len(part) for part, _ in full] == [4, 4]
-    assert len(list(rows.batches(40, np.random.default_rng(0), drop_last=True))) == 1
 
 
 def test_importing_the_methods_loads_no_torch():

@@ -570,37 +570,43 @@ def gaussian(folder):
     ("arrays", "message"),
     [
         # Subtracted from rows, a column of n numbers makes n copies of them.
-        ({"_beyond.center": (60_000, 1)}, "Beyond.*: center has 2 axes, not 1"),
-        ({"_beyond.center": (60_000,)}, "Beyond.*: _products has the shape"),
-        ({"_beyond._products": (7, 60_000)}, "Beyond.*: _products has the shape"),
-        ({"_beyond.center": (60,), "_beyond._products": (60, 60)}, "GaussianEXEM.*_beyond.center"),
-        # A kernel with so many classes would have 9,000 × 9,000 numbers.
-        ({"_process.kernel.below.seen": (9_000, 5)}, "LayeredKernel.*: below.seen has the shape"),
+        ({"space.beyond.center": (60_000, 1)}, "Beyond.*: center has 2 axes, not 1"),
+        ({"space.beyond.center": (60_000,)}, "Beyond.*: whitening has the shape"),
+        ({"space.beyond.whitening": (7, 60_000)}, "Beyond.*: whitening has the shape"),
         (
-            {f"_process.kernel.{name}": (9_000, 5) for name in ("below.seen", "seen", "coef")},
-            "ClassProcess.*: kernel.seen has the shape",
+            {"space.beyond.center": (60,), "space.beyond.whitening": (7, 60)},
+            "WhitenedSpace.*: beyond.center has the shape",
         ),
-        ({"_centered.means": (0, 60_000)}, "GaussianEXEM.*: _centered.means has the shape"),
-        ({"_examples.means": (6, 60_000)}, "GaussianEXEM.*: exemplars_ has the shape"),
-        ({"_few": (60_000,)}, "_few is no array of the type bool"),
+        # A kernel with so many classes would have 9,000 × 9,000 numbers.
+        ({"prior.kernel.seen": (9_000, 5)}, "ClassPrior.*: kernel.seen has the shape"),
+        (
+            {f"prior.{name}": (9_000, 5) for name in ("kernel.seen", "points", "coef")},
+            "ClassPrior.*: process.coef has the shape",
+        ),
+        ({"beyond.means": (0, 60_000)}, "ClassPosterior.*: space.matrix has the shape"),
+        ({"exemplars": (6, 60_000)}, "ClassPosterior.*: variance_ratio has the shape"),
+        ({"few": (60_000,)}, "few is no array of the type bool"),
     ],
 )
 def test_shapes_that_would_take_memory_later(path, gaussian, arrays, message):
     """What a model allocates follows from the shapes, which must fit those of the whole model."""
     for name, shape in arrays.items():
-        gaussian = gaussian.with_array(f"GaussianEXEM.{name}", np.ones(shape))
+        gaussian = gaussian.with_array(f"GaussianEXEM.posterior_.{name}", np.ones(shape))
     said = refused(path, put_together(gaussian))
     assert re.search(message, said), said
 
 
 def test_numbers_that_cannot_be(path, gaussian):
-    for name, value in [("_examples.counts", 0.0), ("_prior.variances", -1.0)]:
-        array = gaussian.array(f"GaussianEXEM.{name}")
+    for end, value in [("samples.counts", 0.0), ("left_out.variances", -1.0)]:
+        name = f"GaussianEXEM.posterior_.{end}"
+        array = gaussian.array(name)
         array.flat[0] = value
-        said = refused(path, put_together(gaussian.with_array(f"GaussianEXEM.{name}", array)))
+        said = refused(path, put_together(gaussian.with_array(name, array)))
         assert re.search("has numbers (below|that are not above) 0", said), said
-    file = changed(gaussian, lambda c: c["model"]["state"].update(temperature_=-1.0))
-    assert "temperature_ has numbers that are not above 0" in refused(path, file)
+    content = copy.deepcopy(gaussian.content)
+    _node(content["model"], "ClassPosterior")["state"]["temperature"] = -1.0
+    said = refused(path, put_together(Parts(content, gaussian.table, gaussian.data)))
+    assert "temperature has numbers that are not above 0" in said
 
 
 def test_what_is_no_file(tmp_path):

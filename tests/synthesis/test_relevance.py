@@ -12,8 +12,7 @@ from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import load, save
 from zslearn.signatures import MultiSignatures, SignatureViews
 from zslearn.synthesis import GaussianEXEM
-from zslearn.synthesis._gaussian_process import ClassProcess
-from zslearn.synthesis._relevance import RelevantKernel, _Objective, leave_one_out_slope
+from zslearn.synthesis._relevance import _Objective, leave_one_out_slope
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def test_error_is_that_of_leaving_each_class_out():
 def test_classes_may_lack_views(problem, views):
     good, noise = views.views.values()
     lacking = {"good": good.drop(index=good.index[:2]), "noise": noise.drop(index=noise.index[2:4])}
-    model = GaussianEXEM(select="views")
+    model = GaussianEXEM(gamma="learned")
     model.fit(problem.X_train, problem.y_train, signatures=MultiSignatures(lacking))
     assert model.view_weights_[0] > 0.6
     X, y, unseen = problem.X_test_unseen, problem.y_test_unseen, problem.unseen_classes
@@ -66,11 +65,11 @@ def test_classes_may_lack_views(problem, views):
 
 
 def test_view_of_noise_counts_for_little(problem, views):
-    model = GaussianEXEM(select="views").fit(problem.X_train, problem.y_train, signatures=views)
+    model = GaussianEXEM(gamma="learned").fit(problem.X_train, problem.y_train, signatures=views)
     equal = GaussianEXEM().fit(problem.X_train, problem.y_train, signatures=views)
     assert model.view_weights_.sum() == pytest.approx(1)
     assert model.view_weights_[0] > 0.6
-    assert model.loo_error_ < equal.loo_error_
+    assert model.found_variances_.sum() < equal.found_variances_.sum()
     among = problem.unseen_classes
     scores = [
         m.score(problem.X_test_unseen, problem.y_test_unseen, classes=among) for m in (model, equal)
@@ -78,19 +77,11 @@ def test_view_of_noise_counts_for_little(problem, views):
     assert scores[0] >= scores[1]
 
 
-def test_kernel_without_anything_learned_is_the_plain_one(problem):
-    rows = problem.signatures.to_numpy()
-    kernel = RelevantKernel(rows, (1.0,), (1.0,), (np.eye(rows.shape[1]),), (np.zeros(1),))
-    plain = ClassProcess(kernel, rows, np.full(len(rows), 9.0), 0.1).kernel
-    np.testing.assert_allclose(plain(rows[:3]), kernel.left_out()[:3])
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-def test_saved_model_takes_new_classes(problem, views, layers, tmp_path):
+def test_saved_model_takes_new_classes(problem, views, tmp_path):
     some, last = views.index[:-1], views.index[-1:]
     told = MultiSignatures({name: view.loc[some] for name, view in views.views.items()})
     keep = np.isin(problem.y_train, some)
-    model = GaussianEXEM(select="views", layers=layers)
+    model = GaussianEXEM(gamma="learned")
     model.fit(problem.X_train[keep], problem.y_train[keep], signatures=told)
     save(model, tmp_path / "model.zsl")
     again = load(tmp_path / "model.zsl")
@@ -104,6 +95,6 @@ def test_saved_model_takes_new_classes(problem, views, layers, tmp_path):
 
 
 def test_search_chooses_against_equal_weights(problem, views):
-    search = ZeroShotSearchCV(GaussianEXEM(), {"select": [None, "views"]})
+    search = ZeroShotSearchCV(GaussianEXEM(), {"gamma": [1.0, "learned"]})
     search.fit(problem.X_train, problem.y_train, signatures=views)
-    assert search.best_params_ == {"select": "views"}
+    assert search.best_params_ == {"gamma": "learned"}

@@ -16,7 +16,7 @@ from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm._multiclass import loss_and_slope, train_multiclass_svm
 from zslearn._utils._array import to_numpy
 from zslearn.base import Training
-from zslearn.base._variants import fit_variants
+from zslearn.base._classifier import fit_variants
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV

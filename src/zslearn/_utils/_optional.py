@@ -12,6 +12,7 @@ _EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
     "h5py": "matlab",
+    "pooch": "fetch",
     "gensim": "words",
     "ndonnx": "onnx",
     "onnxruntime": "onnx",

@@ -23,11 +23,15 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning
-from zslearn.base._classifier import ZeroShotClassifier
-from zslearn.base._predictor import ZeroShotMetaClassifier, ZeroShotPredictor
+from zslearn.base._classifier import (
+    AcceptsSampleWeight,
+    ZeroShotClassifier,
+    group_by_params,
+    group_by_params_except,
+)
+from zslearn.base._meta import ZeroShotMetaClassifier
+from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params, group_by_params_except
-from zslearn.base._weights import AcceptsSampleWeight
 
 __all__ = [
     "AcceptsSampleWeight",

@@ -34,7 +34,7 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._columns import refuse_dates
 from zslearn._utils._files import saved_part
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._weights import weighted_samples
+from zslearn.base._streams import weighted_samples
 from zslearn.signatures._table import label_kind, sample_labels
 
 # A distance from the mean that is a smaller share of the mean's length is rounding error.

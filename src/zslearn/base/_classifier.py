@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-import os
-import threading
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
-from typing import Any, ClassVar, Self
-from weakref import WeakKeyDictionary
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import array_api_compat as compat
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import has_fit_parameter
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
@@ -26,20 +24,13 @@ from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, 
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
+from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
-from zslearn.base._predictor import ZeroShotPredictor
-from zslearn.base._streams import is_streamed, stream_samples
+from zslearn.base._predictor import ZeroShotPredictor, with_setting
+from zslearn.base._streams import is_streamed, stream_samples, weighted_samples
 from zslearn.base._training import StreamedRows, SummedTraining, Training, summarize
-from zslearn.base._variants import (
-    fit_variants,
-    not_each_once,
-    numerical_failures_named,
-    refuse_extreme_parameters,
-    with_setting,
-)
-from zslearn.base._weights import refuse_weights, weighted_samples
 from zslearn.signatures._table import SignatureTable
 
 
@@ -82,25 +73,30 @@ class _Described:
         return {"table": self.table, "parameters": self.parameters}
 
 
-#: Locks of estimators, outside of these so that copies, clones and files of them have none.
-_locks: WeakKeyDictionary[Any, threading.Lock] = WeakKeyDictionary()
-_locks_lock = threading.Lock()
+# Values up to this fit in float32, and their squares in float64.
+_LARGEST = 1e30
 
 
-def _lock_of(estimator: Any) -> threading.Lock:
-    """The lock of an estimator, always the same."""
-    with _locks_lock:
-        return _locks.setdefault(estimator, threading.Lock())
+def refuse_extreme_parameters(estimator: Any) -> None:
+    """Refuse hyper-parameters too large to compute with; a tiny penalty is no penalty."""
+    for name, value in estimator.get_params(deep=False).items():
+        if isinstance(value, Real) and _LARGEST < abs(float(value)) < math.inf:
+            raise ValueError(
+                f"{name}={value:.0e} of {type(estimator).__name__} is too large to be computed "
+                f"with. Take a number that is not beyond {_LARGEST:.0e}."
+            )
 
 
-def _forget_locks() -> None:
-    """In a forked process no thread is left that could give back what another one held."""
-    global _locks, _locks_lock
-    _locks, _locks_lock = WeakKeyDictionary(), threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_locks)
+@contextmanager
+def numerical_failures_named(method: type) -> Iterator[None]:
+    """Say which method could not learn where its arithmetic fails."""
+    try:
+        yield
+    except (LinAlgError, ArithmeticError) as error:
+        raise ValueError(
+            f"{method.__name__} cannot learn from this: {str(error).rstrip('.')}. Regularise more, "
+            "or look at the scale of X and of the signatures."
+        ) from error
 
 
 @inherit_docs
@@ -285,16 +281,16 @@ class ZeroShotClassifier(ZeroShotPredictor):
                 "fit without signatures= describes each class by its own indicator: a class "
                 "without samples cannot be predicted. Give signatures= to predict unseen classes."
             )
-        with self._anew() as fresh:
-            training = fresh._make_training(X, y, signatures, sample_weight)
-            if not isinstance(signatures, SignatureTable):
-                training.warn_of_units()
-            with numerical_failures_named(type(self)):
-                for _ in self._fit_many(training, [fresh]):
-                    fresh._describe(training.table)
-            if not hasattr(fresh, "_described"):
-                raise not_each_once(type(self))
-        return self
+        fresh = self._fresh_copy()
+        training = fresh._make_training(X, y, signatures, sample_weight)
+        if not isinstance(signatures, SignatureTable):
+            training.warn_of_units()
+        with numerical_failures_named(type(self)):
+            for _ in self._fit_many(training, [fresh]):
+                fresh._describe(training.table)
+        if not hasattr(fresh, "_described"):
+            raise _not_each_once(type(self))
+        return self._set_fitted(fresh)
 
     def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
         """Describe further classes; nothing is learned again.
@@ -317,11 +313,12 @@ class ZeroShotClassifier(ZeroShotPredictor):
             The method, not a copy, which now also predicts these classes. After an error it is as
             it was.
         """
-        check_is_fitted(self, "class_scorer_")
-        with self._changing() as changed:
+
+        def add(changed: Self) -> None:
             table = changed._described.table
             changed._describe_more(SignatureTable.from_new(signatures, table, like))
-        return self
+
+        return self._change(add)
 
     def remove_classes(self, labels: Any) -> Self:
         """Forget classes that are known by their signature alone; nothing is learned again.
@@ -338,39 +335,22 @@ class ZeroShotClassifier(ZeroShotPredictor):
             The method, not a copy, which no longer predicts these classes. After an error it is
             as it was.
         """
-        check_is_fitted(self, "class_scorer_")
-        with self._changing() as changed:
+
+        def remove(changed: Self) -> None:
             table = changed._described.table
             rows = find_classes(labels, table.labels, "labels")
             self._refuse_seen(table.labels[rows])
-            kept = np.setdiff1d(np.arange(len(table.labels)), rows)
-            if changed._forget(table.labels[rows]) or not changed.describes_each_alone:
-                left = table.subset(kept)
-                # Equal signatures were reported when these classes were described.
-                described = left.normalized(self.signature_scale_, keep_views=self.keep_views)
-                changed._describe(left, described)
-            else:
-                changed._described = changed._described.with_rows(table.subset(kept), kept)
-        return self
+            changed._remove(table.labels[rows], np.setdiff1d(np.arange(len(table.labels)), rows))
 
-    @contextmanager
-    def _changing(self) -> Iterator[Self]:
-        """A copy to change, which replaces the state of this estimator unless an error ends it.
+        return self._change(remove)
 
-        The state, `__dict__`, is replaced as a whole and never changed in place, so that a reader
-        in another thread sees the old state or the new one. Writers take turns.
-        """
-        with _lock_of(self):
-            changed = copy.copy(self)
-            yield changed
-            self.__dict__ = changed.__dict__
-
-    def _forget(self, labels: NDArray[Any]) -> bool:
-        """Drop what is kept of classes besides their signatures; most methods keep nothing.
-
-        Returns whether the parameters of the other classes must be rebuilt.
-        """
-        return False
+    def _remove(self, labels: NDArray[Any], kept: NDArray[np.intp]) -> None:
+        """Remove classes; a method that keeps more of a class overrides it to drop that, too."""
+        table = self._described.table.subset(kept)
+        if self.describes_each_alone:
+            self._described = self._described.with_rows(table, kept)
+        else:
+            self._describe(table, self._normalized(table))
 
     @property
     def signature_table_(self) -> SignatureTable:
@@ -378,11 +358,10 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return self._described.table
 
     def describing(self, table: SignatureTable) -> Self:
-        """A copy that describes other classes; what was learned is shared, nothing is changed."""
-        check_is_fitted(self, "signature_table_")
-        other = copy.copy(self)
+        """A copy that describes other classes and shares what was learned."""
+        other = self._copy()
         other._describe(table)
-        return other
+        return self._with(_described=other._described)
 
     def seen_shares(self, signatures: Any) -> Floats | None:
         """How much each seen class counts where the parameters of classes are made of theirs.
@@ -421,6 +400,9 @@ class ZeroShotClassifier(ZeroShotPredictor):
         yield from fit_variants(
             variants, X, y, signatures=signatures, sample_weight=sample_weight, classes=classes
         )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_described")
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that non-finite features are replaced unless `feature_norm=None`."""
@@ -525,9 +507,13 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """
         if described is None:
             self._check_views(table)
-            described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
+            described = self._normalized(table)
             table.warn_equal_signatures(described)
         self._described = _Described(table, self._synthesize_finite(described, table.labels))
+
+    def _normalized(self, table: SignatureTable) -> Any:
+        """Signatures as `synthesize` takes them."""
+        return table.normalized(self.signature_scale_, keep_views=self.keep_views)
 
     def _describe_more(self, new: SignatureTable) -> None:
         """Describe further classes; only these are synthesized where classes do not interact."""
@@ -537,11 +523,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
             self._describe(table)
             return
         self._check_views(new)
-        table.warn_equal_signatures(
-            table.normalized(self.signature_scale_, keep_views=self.keep_views)
-        )
-        described = new.normalized(self.signature_scale_, keep_views=self.keep_views)
-        added = self._synthesize_finite(described, new.labels)
+        table.warn_equal_signatures(self._normalized(table))
+        added = self._synthesize_finite(self._normalized(new), new.labels)
         order = np.argsort(np.concatenate([before.table.labels, new.labels]), kind="stable")
         self._described = before.with_rows(table, order, added)
 
@@ -563,7 +546,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
     @property
     def class_scorer_(self) -> ClassScorer:
         """What predictions work on, as classes are described at this moment."""
-        state = self._snapshot()
+        state = self._frozen()
         described = state._described
         scorer = state._scorer(described.table.labels, described.parameters)
         return replace(scorer, same_as=described.same_as)
@@ -581,3 +564,151 @@ class ZeroShotClassifier(ZeroShotPredictor):
     def _image_space(self) -> Embedding:
         """The embedding in which images are compared with each other; by default that of scores."""
         return self.class_scorer_.embedding
+
+
+if TYPE_CHECKING:
+    _Method = ZeroShotClassifier
+else:
+    _Method = object
+
+
+class AcceptsSampleWeight(_Method):
+    """Mixin of methods whose `fit` takes `sample_weight`.
+
+    Such a method reads `training.weights` and `training.sizes`. It stands before
+    :class:`ZeroShotClassifier` among the bases.
+    """
+
+    @checks_parameters()
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from images of the seen classes and the signatures of all classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features; see :meth:`ZeroShotClassifier.fit`.
+        y : array-like of shape (n_samples,)
+            Class labels: strings, integers or booleans.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts. A weight of 2 is a sample that is there twice, and a sample
+            of weight 0 is not there: a class left without samples is not seen.
+
+        Returns
+        -------
+        self
+            The fitted method. After an error it is as it was.
+        """
+        return self._fit_validated(X, y, signatures, sample_weight)
+
+
+def fit_weighted(
+    estimator: Any, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
+) -> Any:
+    """Fit an estimator, with weights where there are any."""
+    if weights is None:
+        return estimator.fit(X, y, signatures=signatures)
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise _no_weights(estimator)
+    return estimator.fit(X, y, signatures=signatures, sample_weight=weights)
+
+
+def refuse_weights(estimator: ZeroShotClassifier) -> None:
+    """Refuse weights where the method's objective has none."""
+    if not isinstance(estimator, AcceptsSampleWeight):
+        raise _no_weights(estimator)
+
+
+def _no_weights(estimator: Any) -> TypeError:
+    return TypeError(
+        f"{type(estimator).__name__} cannot weigh samples; leave sample_weight out. Methods whose "
+        "fit has the parameter can."
+    )
+
+
+# Many settings of a method at once, in groups that share work.
+
+
+def fit_variants(
+    variants: Sequence[ZeroShotClassifier],
+    X: Any,
+    y: Any,
+    *,
+    signatures: Any = None,
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> Iterator[tuple[int, Any]]:
+    """Fit estimators on the same data; those of one class share what their method can share."""
+    # Samples and signatures are prepared once for all that agree in these.
+    groups: dict[tuple[Any, ...], dict[int, ZeroShotClassifier]] = {}
+    for index, variant in enumerate(variants):
+        variant._validate_params()
+        key = type(variant), variant.feature_norm, variant.signature_scale
+        groups.setdefault(key, {})[index] = variant
+    for (method, *_), group in groups.items():
+        first = next(iter(group.values()))
+        training = first._make_training(X, y, signatures, sample_weight)
+        for variant in group.values():
+            variant._take_training(training)
+        table, described = training.table, training.every_signature()
+        table.warn_equal_signatures(described)
+        if classes is not None and all(v.describes_each_alone for v in group.values()):
+            rows = np.sort(table.positions(np.asarray(classes)))
+            table, described = table.subset(rows), described[rows]
+        positions = {id(variant): index for index, variant in group.items()}
+        blank = {id(variant): dict(vars(variant)) for variant in group.values()}
+        with numerical_failures_named(method):
+            for variant in method._fit_many(training, list(group.values())):
+                if id(variant) not in positions:
+                    raise _not_each_once(method)
+                model = variant._copy()
+                # What was learned goes with the copy: the variant would keep it in memory.
+                variant.__dict__.clear()
+                variant.__dict__.update(blank[id(variant)])
+                model._describe(table, described)
+                yield positions.pop(id(variant)), model._settled()
+                del model
+        if positions:
+            raise _not_each_once(method)
+
+
+def _not_each_once(method: type) -> TypeError:
+    """The error of a method that breaks the rule of `_fit_many`."""
+    return TypeError(f"{method.__name__}._fit_many must yield each variant once.")
+
+
+_Variant = TypeVar("_Variant")
+
+
+def group_by_params(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
+    """Group estimators that agree on some hyper-parameters."""
+    groups: dict[tuple[Any, ...], list[_Variant]] = {}
+    for variant in variants:
+        key = tuple(_comparable(getattr(variant, name)) for name in names)
+        groups.setdefault(key, []).append(variant)
+    return list(groups.values())
+
+
+def group_by_params_except(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
+    """Group estimators that agree on all hyper-parameters except some."""
+    if not variants:
+        return []
+    every = variants[0].get_params(deep=False)  # type: ignore[attr-defined]
+    return group_by_params(variants, *(name for name in every if name not in names))
+
+
+def group_by_path(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
+    """Group estimators that differ in these names alone; each alone without an integer seed."""
+    groups = []
+    for group in group_by_params_except(variants, *names):
+        seeded = isinstance(group[0].random_state, Integral)  # type: ignore[attr-defined]
+        groups.extend([group] if seeded else [[variant] for variant in group])
+    return groups
+
+
+def _comparable(value: Any) -> Any:
+    """A key that is equal for equal values: arrays and estimators count by what they hold."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return type(value), value
+    return fingerprint(value)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import copy
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from types import MethodType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils import Tags, get_tags
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -32,7 +32,6 @@ from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._streams import (
     is_dask,
-    is_empty,
     is_streamed,
     map_rows,
     needs_rows,
@@ -40,9 +39,50 @@ from zslearn.base._streams import (
     whole_rows,
 )
 from zslearn.base._training import check_block_labels
-from zslearn.base._variants import with_setting
 from zslearn.metrics import HitCounts, per_class_accuracy
-from zslearn.signatures._table import SignatureTable, label_array, sample_labels
+from zslearn.signatures._table import label_array, sample_labels
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What an estimator has learned, its described classes included; never changed.
+
+    An estimator holds one beside its hyper-parameters and shows the attributes as its own. Whatever
+    changes an estimator makes another value and replaces this one as a whole, so that a reader in
+    another thread sees the state before or the state after.
+    """
+
+    attributes: Mapping[str, Any]
+
+
+# Held while a reference is compared and replaced, never while anything is computed.
+replacing = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    # In a forked process no thread is left to release it.
+    os.register_at_fork(after_in_child=replacing._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+#: Beginnings of the names of attributes that scikit-learn sets on any estimator.
+_OF_SKLEARN = ("_sklearn_", "_skl_", "_metadata_request", "_parent_callback", "_callback")
+
+
+def _is_result(name: str) -> bool:
+    """Whether a name is that of a public fitted attribute."""
+    return name.endswith("_") and name[0] != "_"
+
+
+_Estimator = TypeVar("_Estimator")
+
+
+def with_setting(estimator: _Estimator, setting: Mapping[str, Any]) -> _Estimator:
+    """A clone of an estimator under other hyper-parameters.
+
+    Values are cloned, too, as in scikit-learn: estimators in a grid are shared by no two settings,
+    and the grid stays as it was.
+    """
+    values = {name: clone(value, safe=False) for name, value in setting.items()}
+    variant: _Estimator = clone(estimator).set_params(**values)
+    return variant
 
 
 class _NeedsTemperature:
@@ -93,6 +133,31 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     seen_classes_: NDArray[Any]
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    _fitted: Fitted
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            fitted = vars(self).get("_fitted")
+            if fitted is not None and name in fitted.attributes:
+                return fitted.attributes[name]
+            if hasattr(type(self), name):
+                # A property has failed: its own error says why.
+                return object.__getattribute__(self, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        fitted = state.pop("_fitted", None)
+        return state if fitted is None else {**state, **fitted.attributes}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        found = self._found({})
+        if found.attributes:
+            self._fitted = found
+            for name in found.attributes:
+                del self.__dict__[name]
 
     @property
     def class_scorer_(self) -> ClassScorer:
@@ -245,12 +310,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         float
             Between 0 and 1.
         """
-        state = self._snapshot()
+        state = self._frozen()
         scorer = state._checked_scorer()
         if is_streamed(X):
-            samples = stream_samples(self._check_stream(X), y, sample_weight)
-            counts: HitCounts = samples.reduce(count_block, (state, 1, classes))
-            self._check_true_labels(counts.classes, scorer, classes)
+            counts = self.count_hits(X, y, classes=classes, sample_weight=sample_weight)
             if classes is None:
                 self._warn_of_generalized(counts.classes)
             return counts.per_class_accuracy()
@@ -263,6 +326,50 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             self._warn_of_generalized(to_numpy(y))
         predicted = state.predict(X, classes=classes)
         return float(per_class_accuracy(to_numpy(y), predicted, sample_weight=sample_weight))
+
+    def count_hits(
+        self, X: Any, y: Any, *, k: int = 1, classes: Any = None, sample_weight: Any = None
+    ) -> HitCounts:
+        """Count at which rank the label of each sample is predicted.
+
+        Counts of several parts of the samples add up. A model that rejects samples, such as
+        :class:`~zslearn.calibration.NoneOfThese`, has that as its first guess.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,) or None
+            True labels; None takes those of a FeatureBlocks.
+        k : int, default=1
+            How many ranks.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts.
+
+        Returns
+        -------
+        HitCounts
+            By class and rank.
+
+        Examples
+        --------
+        >>> from zslearn.baselines import ESZSL
+        >>> from zslearn.datasets import make_zero_shot
+        >>> data = make_zero_shot(random_state=0)
+        >>> model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
+        >>> hits = model.count_hits(data.X_test_seen, data.y_test_seen, k=2)
+        >>> round(hits.flat_hit_at_k(1), 2), round(hits.flat_hit_at_k(2), 2)
+        (0.98, 1.0)
+        """
+        state = self._frozen()
+        if is_streamed(X):
+            samples = stream_samples(self._check_stream(X), y, sample_weight)
+            counts = samples.reduce(count_block, (state, k, classes))
+        else:
+            weights = None if sample_weight is None else to_numpy(sample_weight)
+            counts = count_block(0, X, to_numpy(y), weights, (state, k, classes))
+        if counts is None:
+            raise ValueError("There are no samples to count: X has no rows.")
+        self._check_true_labels(counts.classes, state._checked_scorer(), classes)
+        return counts
 
     def fit_grid(
         self,
@@ -303,14 +410,73 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
     # How it is done.
 
-    def _snapshot(self) -> Self:
-        """The estimator as it is now, whatever another thread does to it meanwhile.
+    def _copy(self) -> Self:
+        """Another estimator with the same hyper-parameters and the same fitted value."""
+        other = object.__new__(type(self))
+        other.__dict__.update(vars(self))
+        return other
 
-        A change replaces `__dict__` as a whole, and the snapshot keeps the one of this moment.
+    def _fresh_copy(self) -> Self:
+        """A copy that has learned nothing, to learn with."""
+        fresh = self._copy()
+        for name in [name for name in vars(fresh) if name == "_fitted" or _is_result(name)]:
+            delattr(fresh, name)
+        return fresh
+
+    def _frozen(self) -> Self:
+        """The estimator as it is now, whatever another thread does to it meanwhile."""
+        return self._copy()
+
+    def _with(self, **attributes: Any) -> Self:
+        """A fitted copy with other attributes."""
+        other = self._copy()
+        other._fitted = Fitted({**other._fitted.attributes, **attributes})
+        return other
+
+    def _settled(self) -> Self:
+        """A fitted estimator of this copy, on which attributes were set."""
+        settled = self._copy()
+        settled._fitted = self._found({})
+        for name in settled._fitted.attributes:
+            settled.__dict__.pop(name, None)
+        return settled
+
+    def _set_fitted(self, learner: Self) -> Self:
+        """Take over what a copy has learned: the attributes that were set on it."""
+        self._fitted = learner._found(vars(self))
+        for name in [*self._fitted.attributes, *filter(_is_result, vars(self))]:
+            self.__dict__.pop(name, None)
+        return self
+
+    def _found(self, known: Mapping[str, Any]) -> Fitted:
+        """What a copy has learned, or what it was changed to, beside what was known."""
+        own = dict(vars(self))
+        before = own.pop("_fitted", None)
+        names = self._get_param_names()
+        found = {
+            name: value
+            for name, value in own.items()
+            if name not in names
+            and not name.startswith(_OF_SKLEARN)
+            and not (name in known and known[name] is value)
+        }
+        return Fitted(found if before is None else {**before.attributes, **found})
+
+    def _change(self, change: Callable[[Self], Any]) -> Self:
+        """Replace what is fitted by what `change` makes of a copy.
+
+        It is called again where another thread has replaced the fitted value meanwhile.
         """
-        snapshot = object.__new__(type(self))
-        snapshot.__dict__ = self.__dict__
-        return snapshot
+        check_is_fitted(self)
+        while True:
+            changed = self._copy()
+            before = changed._fitted
+            change(changed)
+            found = changed._found(vars(self))
+            with replacing:
+                if self._fitted is before:
+                    self._fitted = found
+                    return self
 
     def _has_temperature(self) -> bool:
         """Whether there are probabilities; a wrapper says so."""
@@ -343,16 +509,6 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def _get_param_names(cls) -> list[str]:
         # A grid asks several times for each of its settings, and each time a signature is read.
         return list(super()._get_param_names())
-
-    @contextmanager
-    def _anew(self) -> Iterator[Self]:
-        """A copy that has learned nothing; what it learns is taken over unless an error ends it."""
-        fresh = copy.copy(self)
-        learned = [name for name in vars(fresh) if name.endswith("_") and name[0] != "_"]
-        for name in [*learned, "_described"]:
-            fresh.__dict__.pop(name, None)
-        yield fresh
-        self.__dict__ = fresh.__dict__
 
     def _check_true_labels(self, y: NDArray[Any], scorer: ClassScorer, classes: Any) -> None:
         """Refuse true labels that no prediction can name."""
@@ -394,7 +550,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             )
 
     def _checked_scorer(self) -> ClassScorer:
-        check_is_fitted(self, "class_scorer_")
+        check_is_fitted(self)
         return self.class_scorer_
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
@@ -475,209 +631,6 @@ def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         if numbers is X:
             raise
     return check(numbers, *y)
-
-
-def _inner_has(name: str) -> Any:
-    """A method that a wrapper has where the estimator inside does."""
-    return available_if(lambda wrapper: hasattr(wrapper._inner, name))
-
-
-@inherit_docs
-class WrapsAnother(ZeroShotPredictor):
-    """Base of estimators with a fitted zero-shot estimator `_inner`, through which they predict."""
-
-    _inner: Any
-
-    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the inner estimator, and find what this one adds.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts in training, for an estimator whose `fit` takes it.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
-        """
-        raise NotImplementedError
-
-    @property
-    def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
-        """The classes of the training data, sorted."""
-        return self._inner.seen_classes_
-
-    def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
-        """Describe further classes to the inner estimator.
-
-        Parameters
-        ----------
-        signatures : DataFrame, mapping or MultiSignatures
-            See :meth:`ZeroShotClassifier.add_classes`.
-        like : label, optional
-            The class whose values unnamed attributes have.
-
-        Returns
-        -------
-        self
-            The estimator, not a copy, which now also predicts these classes.
-        """
-        check_is_fitted(self, "class_scorer_")
-        self._inner.add_classes(signatures, like=like)
-        return self
-
-    def remove_classes(self, labels: Any) -> Self:
-        """Forget classes that are known by their signature alone.
-
-        Parameters
-        ----------
-        labels : array-like of labels
-            See :meth:`ZeroShotClassifier.remove_classes`.
-
-        Returns
-        -------
-        self
-            The estimator, not a copy, which no longer predicts these classes.
-        """
-        check_is_fitted(self, "class_scorer_")
-        removed = self.classes_[find_classes(labels, self.classes_, "labels")]
-        # To the inner one a class with few images may be as one without.
-        self._refuse_seen(removed)
-        self._inner.remove_classes(removed)
-        return self
-
-    @_inner_has("add_examples")
-    def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
-        """Give labelled samples to the inner estimator, without learning anything else again.
-
-        Parameters
-        ----------
-        signatures : DataFrame, mapping or MultiSignatures, optional
-            See :meth:`zslearn.synthesis.GaussianEXEM.add_examples`.
-
-        Returns
-        -------
-        self
-            The estimator. What it was tuned or calibrated by stays.
-        """
-        self._inner.add_examples(self._rows_inside(X), y, signatures=signatures)
-        return self
-
-    @_inner_has("remove_examples")
-    def remove_examples(self, X: Any, y: Any) -> Self:
-        """Take back labelled samples; see :meth:`zslearn.synthesis.GaussianEXEM.remove_examples`.
-
-        Returns
-        -------
-        self
-            The estimator.
-        """
-        self._inner.remove_examples(self._rows_inside(X), y)
-        return self
-
-    @_inner_has("adapt")
-    def adapt(self, X: Any, **options: Any) -> Self:
-        """Adapt the inner estimator to images without labels.
-
-        Parameters
-        ----------
-        **options : dict
-            See :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
-
-        Returns
-        -------
-        estimator
-            A copy around the adapted estimator; this one stays as it is.
-        """
-        return self._around(self._inner.adapt(self._rows_inside(X), **options))
-
-    def _rows_inside(self, X: Any) -> Any:
-        """Features as the inner estimator takes them, after the checks that `predict` makes.
-
-        The inner estimator was fitted on an array, and cannot tell columns in another order.
-        """
-        if is_streamed(X):
-            return self._check_stream(X)
-        return X if is_empty(X) else self._check_features(X)
-
-    @property
-    def signature_table_(self) -> SignatureTable:
-        """Signatures of every described class, as the inner method has them."""
-        return self._inner.signature_table_
-
-    def describing(self, table: SignatureTable) -> Self:
-        """A copy that describes other classes; what was learned is shared, and nothing is changed.
-
-        Parameters
-        ----------
-        table : SignatureTable
-            Every class that the copy describes; see :meth:`ZeroShotClassifier.describing`.
-
-        Returns
-        -------
-        estimator
-            The copy.
-        """
-        check_is_fitted(self, "class_scorer_")
-        return self._around(self._inner.describing(table))
-
-    def _around(self, inner: Any) -> Self:
-        """A copy with another fitted estimator inside."""
-        raise NotImplementedError
-
-    def _snapshot(self) -> Self:
-        inner = getattr(self, "_inner", None)
-        return self if inner is None else self._around(inner._snapshot())
-
-
-@saves(
-    estimator_=Saved(kind=ZeroShotPredictor),
-)
-class ZeroShotMetaClassifier(MetaEstimatorMixin, WrapsAnother):
-    """Base of estimators that fit another zero-shot estimator and predict through it.
-
-    A subclass defines `fit` and `_wrap`, which makes its scorer from the inner one. `fit` checks
-    what it was given by `_check_training(X, y)` and leaves the fitted inner estimator in
-    `estimator_`; inside `with self._anew() as fresh` it works on a copy, which is taken over unless
-    an error ends it.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-
-    estimator: Any
-    estimator_: Any
-
-    @property
-    def _inner(self) -> Any:
-        return self.estimator_
-
-    def _around(self, inner: Any) -> Self:
-        other: Any = copy.copy(self)
-        other.estimator_ = inner
-        return other
-
-    def _wrap(self, scorer: ClassScorer) -> ClassScorer:
-        """Make the scorer of this estimator from that of the inner one; here the same."""
-        return scorer
-
-    @property
-    def class_scorer_(self) -> ClassScorer:
-        """What predictions work on, made from the inner estimator's at this moment."""
-        state = self._snapshot()
-        return state._wrap(state.estimator_.class_scorer_)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Take over what the inner estimator says of its input."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
-        return tags
 
 
 # Predictions of rows that are read a block at a time: an array for files, lazy for dask arrays.

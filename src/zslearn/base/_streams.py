@@ -14,12 +14,13 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length
 
-from zslearn._utils._array import Floats, is_foreign, to_numpy
+from zslearn._utils._array import Floats, is_foreign, take_rows, to_numpy
 from zslearn._utils._blocks import RowsInBlocks
 from zslearn._utils._optional import import_optional
-from zslearn.base._weights import check_weights
+from zslearn._utils._validation import checked_weights
 
 #: What is computed for a block: (number of its first row, rows, labels, weights, shared) → what
 #: adds up over blocks; None for nothing.
@@ -57,6 +58,25 @@ def read_blocks(X: Any) -> Iterator[Any]:
     else:
         found = (block.rows for block in X.blocks())
     yield from (rows for rows in found if len(rows))
+
+
+def check_weights(sample_weight: Any, X: Any) -> Floats | None:
+    """Weights of rows, of which one number stands for all; None where all are 1."""
+    if sample_weight is None:
+        return None
+    weights = checked_weights(sample_weight, X.shape[:1])
+    return None if (weights == 1).all() else weights
+
+
+def weighted_samples(
+    X: Any, y: NDArray[Any], sample_weight: Any
+) -> tuple[Any, NDArray[Any], Floats | None]:
+    """Check the weights of samples, and leave out those that weigh nothing."""
+    weights = check_weights(sample_weight, X)
+    if weights is not None and not weights.all():
+        there = np.flatnonzero(weights)
+        X, y, weights = take_rows(X, there), y[there], weights[there]
+    return X, y, weights
 
 
 class StreamedSamples(ABC):

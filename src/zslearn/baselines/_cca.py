@@ -30,10 +30,8 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
-from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.baselines._spectra import weighted_rows
 
 
@@ -56,12 +54,12 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
         Shrinkage of the features' covariance, in units of the mean of its eigenvalues that are not
         zero.
     alpha_signatures : float, default=1.0
-        Shrinkage of the signatures' covariance, in the like unit. From about 1000 on nothing
-        changes any more: the signatures are then as good as not whitened.
+        Shrinkage of the signatures' covariance, in the like unit; from about 1000 on the signatures
+        are not whitened.
     power : float, default=0.5
-        The canonical correlations to this power weigh the directions on both sides. With 0.5 the
-        projections meet by the product of what is expected of a sample given its class,
-        E[u | v] = ρv, with the sample; 0 weighs all directions the same, as in the textbook.
+        The canonical correlations to this power weigh the directions on both sides. 0.5 compares a
+        sample with its expectation given the class, E[u | v] = ρv; 0 weighs all directions the
+        same, as in the textbook.
 
     Attributes
     ----------
@@ -95,15 +93,6 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
 
     D. R. Hardoon, S. Szedmak and J. Shawe-Taylor, "Canonical correlation analysis: an overview with
     application to learning methods", Neural Computation 16, 2004.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import CCA
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = CCA().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     score_function: ScoreFunction = "cosine"

@@ -1,4 +1,4 @@
-r"""CMT: images are mapped into the space of signatures by a two-layer network.
+r"""CMT and CMT*: images are mapped into the space of signatures by a two-layer network.
 
 .. math:: \min_{\theta} \frac{1}{N} \sum_i \|a_{y_i} - \theta_2 \tanh(\theta_1 x_i)\|^2
           + \alpha \left(\|\theta_1\|_F^2 + \|\theta_2\|_F^2\right),
@@ -15,14 +15,33 @@ so that L-BFGS searches :math:`\theta_1` alone (variable projection); the gradie
 the objective at the best :math:`\theta_2`. Only HᵀH, the sums of H over each class and the
 signatures of the classes enter, so that the number of attributes hardly counts.
 
-With intercepts the network is :math:`\theta_2 \tanh(\theta_1 x + b_1) + b_2`; they are not
-penalised. The best :math:`b_2` brings the mean output to the mean target, which comes to centring H
-and :math:`A_y` over the samples; :math:`b_1` is searched as one more column of :math:`\theta_1`.
+CMT* adds a gate that tells novel images from images of seen classes. Each seen class has an
+isotropic Gaussian around its signature, :math:`N(a_y, \sigma_y^2 I)`. In the paper an image is
+novel if its density falls below the threshold of every seen class. The threshold of a class lets a
+given share of its own training images pass, which for any :math:`\sigma_y` is a radius
+:math:`r_y`:
+
+.. math:: x \text{ is novel} \iff \forall y: \|e(x) - a_y\| > r_y.
+
+In the authors' program one cutoff serves all: with :math:`\pi_y` the share of class y among the
+training images,
+
+.. math:: x \text{ is novel} \iff \log \sum_y \pi_y N(e(x) | a_y, \sigma_y^2 I) < t.
+
+An image that is not novel is compared with seen classes only, a novel one with unseen ones only.
+Both are one inner product: up to a term of x alone
+
+.. math:: -\|e - a\|^2 + g(x) \, [a \text{ is seen}]
+          \simeq (2 e, 1, g(x)) \cdot (a, -\|a\|^2, [a \text{ is seen}]),
+
+with :math:`g = \pm G`, where G exceeds any difference of two scores without it. Scores are divided
+by G, so that a factor of calibrated stacking means the same in every fold: between −1 and 1 the
+gate holds, beyond it is overruled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -32,8 +51,10 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
+from zslearn._scoring._blocks import class_scores
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import for_many_passes
 from zslearn._utils._array import Array, Floats, block_budget, move_like, to_numpy
@@ -41,15 +62,19 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params, group_by_path
 from zslearn.base._training import Training
-from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
+from zslearn.signatures._kernels import squared_distances
 
 # The hidden units of all samples are held between the two passes of an evaluation, up to so many
 # blocks of memory; beyond, they are computed twice.
 _HELD_BLOCKS = 2
 # A mean of so many times the deviations costs float32 a digit.
 _FAR = 16
+# CMT*: signatures that differ by no more than this share of the longest are those of one class.
+_SAME = 1e-6
+# CMT*: the least variance of a class, as a share of the largest.
+_LEAST_VARIANCE = 1e-6
 
 
 class Network(NamedTuple):
@@ -59,106 +84,77 @@ class Network(NamedTuple):
     intercepts: tuple[Floats, Floats]  # (n_hidden,), (n_attributes,)
     n_iter: int  # steps that led here
 
-    def embed(self, X: Array) -> Array:
-        """Map features to the space of signatures, on their device."""
-        xp = compat.array_namespace(X)
-        first, second = (move_like(coef, X) for coef in self.coefs)
-        inner, outer = (move_like(intercept, X)[None, :] for intercept in self.intercepts)
-        return xp.tanh(X @ first + inner) @ second + outer
-
 
 class Evaluation(NamedTuple):
-    """The objective for one first layer: its value at the best second layer, θ₂ᵀ and b₂."""
+    """The objective for one first layer: its value at the best second layer, θ₂ᵀ."""
 
     value: float
     gradient: Floats
     second: Floats
-    intercept: Floats
 
 
 class NetworkObjective:
-    """The objective over θ₁ alone, for one set of training samples on any device.
+    """The objective over θ₁ alone; products with X are in its dtype, everything else in float64."""
 
-    The two products with X, nearly all of the cost, are computed in the dtype of X; all else, and
-    what is added up over the samples, in float64.
-    """
-
-    def __init__(
-        self,
-        X: Array,
-        y: NDArray[np.intp],
-        signatures: Floats,
-        alpha: float,
-        *,
-        fit_intercept: bool = False,
-    ) -> None:
-        self.X, self.alpha, self.fit_intercept = X, alpha, fit_intercept
+    def __init__(self, X: Array, y: NDArray[np.intp], signatures: Floats, alpha: float) -> None:
+        self.X, self.alpha = X, alpha
         self.n_samples, self.n_features = X.shape
-        self._xp = compat.array_namespace(X)
+        xp = self._xp = compat.array_namespace(X)
         # A row in float64 with what is computed from it, and which class it is of.
         self._blocks = row_blocks(self.n_samples, 8 * (2 * self.n_features + len(signatures)))
-        self._labels = self._xp.asarray(y, device=compat.device(X))
-        self._take_feature_units()
-        self._take_targets(signatures, np.bincount(y, minlength=len(signatures)) / self.n_samples)
-
-    def _take_feature_units(self) -> None:
-        """Mean of the features, root mean square distance from it, and the dtype of products."""
-        xp = self._xp
-        total = sum(xp.sum(self.X[rows, :], axis=0, dtype=xp.float64) for rows in self._blocks)
+        self._labels = xp.asarray(y, device=compat.device(X))
+        total = sum(xp.sum(X[rows, :], axis=0, dtype=xp.float64) for rows in self._blocks)
         self.mean: Floats = to_numpy(total / self.n_samples)
-        self.scale = float(np.sqrt(mean_square_distance(self.X))) or 1.0
+        self.scale = float(np.sqrt(mean_square_distance(X))) or 1.0
         # float32 for features in it, unless their mean would drown what they deviate by.
         far = float(np.linalg.norm(self.mean)) > _FAR * self.scale
-        self._dtype = xp.float64 if far or self.X.dtype != xp.float32 else xp.float32
-
-    def _take_targets(self, signatures: Floats, shares: Floats) -> None:
-        """Signatures in their units, and what outputs are measured from where b₂ is free."""
+        self._dtype = xp.float64 if far or X.dtype != xp.float32 else xp.float32
         self.signature_mean = signatures.mean(axis=0)
         centered = signatures - self.signature_mean
         self.signature_scale = float(np.sqrt((centered**2).sum(axis=1).mean())) or 1.0
         self.targets = centered / self.signature_scale
-        self._target_mean = shares @ self.targets * self.fit_intercept
+        shares = np.bincount(y, minlength=len(signatures)) / self.n_samples
         self._target_norm = float(shares @ (self.targets**2).sum(axis=1))
-        self._target_norm -= float(self._target_mean @ self._target_mean)
 
     def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
-        """Random first weights; their rows have about unit norm. Intercepts begin at zero."""
-        weights = rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
-        return np.pad(weights, [(0, 0), (0, int(self.fit_intercept))])
+        """Random first weights, with rows of about unit norm."""
+        return rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
 
     def evaluate(self, flat: Floats) -> Evaluation:
         """J at the best θ₂, and its gradient for θ₁."""
-        theta = flat.reshape(-1, self.n_features + self.fit_intercept)
+        theta = flat.reshape(-1, self.n_features)
         held: dict[int, Array] = {}
         gram, sums = self._hidden_products(theta, held)
-        second, intercept = self._second_layer(gram, sums)
+        # θ₂ᵀ = (HᵀH/N + αI)⁻¹ HᵀA/N
+        products = sums.T @ self.targets / self.n_samples
+        ridge = gram / self.n_samples
+        ridge[np.diag_indices_from(ridge)] += self.alpha
+        if not np.isfinite(ridge).all():
+            raise FloatingPointError("the weights are no longer finite numbers")
+        second = scipy.linalg.solve(ridge, products, assume_a="pos")
         # At the best θ₂ the error and its penalty are ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
-        explained = float(np.sum(second * self._right_side(sums)))
-        decayed = theta * (np.arange(theta.shape[1]) < self.n_features)
-        value = self._target_norm - explained + self.alpha * float(np.sum(decayed**2))
-        slope = self._slope(theta, second, intercept, held)
-        return Evaluation(value, (slope + 2 * self.alpha * decayed).ravel(), second, intercept)
+        explained = float(np.sum(second * products))
+        value = self._target_norm - explained + self.alpha * float(np.sum(theta**2))
+        slope = self._slope(theta, second, held) + 2 * self.alpha * theta
+        return Evaluation(value, slope.ravel(), second)
 
-    def _first_layer(self, theta: Floats) -> tuple[Floats, Floats]:
-        """θ₁ in the units of X, and the intercept with what centring adds."""
-        first = theta[:, : self.n_features] / self.scale
-        offset = -first @ self.mean
-        return first, offset + theta[:, self.n_features] if self.fit_intercept else offset
+    def first_layer(self, theta: Floats) -> tuple[Floats, Floats]:
+        """θ₁ in the units of X, and the intercept from centring."""
+        first = theta / self.scale
+        return first, -first @ self.mean
 
-    def _hidden(self, features: Array, theta: Floats) -> Array:
+    def _hidden(self, rows: slice, theta: Floats) -> Array:
         """H of some rows."""
-        xp, device = self._xp, compat.device(features)
-        weights, offset = self._first_layer(theta)
+        xp, device = self._xp, compat.device(self._labels)
+        weights, offset = self.first_layer(theta)
         first = xp.asarray(weights, dtype=self._dtype, device=device)
-        inner = xp.astype(features @ xp.matrix_transpose(first), xp.float64, copy=False)
+        inner = xp.astype(self._features(rows) @ xp.matrix_transpose(first), xp.float64, copy=False)
         return xp.tanh(inner + xp.asarray(offset, device=device)[None, :])
 
     def _features(self, rows: slice) -> Array:
         return self._xp.astype(self.X[rows, :], self._dtype, copy=False)
 
-    def _hidden_products(
-        self, theta: Floats, held: dict[int, Array] | None = None
-    ) -> tuple[Floats, Floats]:
+    def _hidden_products(self, theta: Floats, held: dict[int, Array]) -> tuple[Floats, Floats]:
         """HᵀH and the sums of H over each class; blocks of H are put into `held` where they fit."""
         xp = self._xp
         fits = 8 * self.n_samples * len(theta) <= _HELD_BLOCKS * block_budget(self._labels)
@@ -166,72 +162,45 @@ class NetworkObjective:
         gram: Any = 0.0
         sums: Any = 0.0
         for rows in self._blocks:
-            H = self._hidden(self._features(rows), theta)
+            H = self._hidden(rows, theta)
             gram = gram + xp.matrix_transpose(H) @ H
             members = xp.astype(self._labels[rows][None, :] == classes[:, None], xp.float64)
             sums = sums + members @ H
-            if held is not None and fits:
+            if fits:
                 held[rows.start] = H
         return to_numpy(gram), to_numpy(sums)
 
-    def _second_layer(self, gram: Floats, sums: Floats) -> tuple[Floats, Floats]:
-        """θ₂ᵀ = (HᵀH/N + αI)⁻¹ HᵀA/N with H centred where b₂ is free, and b₂."""
-        mean = self._hidden_mean(sums)
-        ridge = gram / self.n_samples - np.outer(mean, mean)
-        ridge[np.diag_indices_from(ridge)] += self.alpha
-        if not np.isfinite(ridge).all():
-            raise FloatingPointError("the weights are no longer finite numbers")
-        second = scipy.linalg.solve(ridge, self._right_side(sums), assume_a="pos")
-        return second, self._target_mean - mean @ second
-
-    def _hidden_mean(self, sums: Floats) -> Floats:
-        """What H is measured from."""
-        return sums.sum(axis=0) / self.n_samples * self.fit_intercept
-
-    def _right_side(self, sums: Floats) -> Floats:
-        """HᵀA/N, of what H and A are beyond their means."""
-        products = sums.T @ self.targets / self.n_samples
-        return products - np.outer(self._hidden_mean(sums), self._target_mean)
-
-    def _slope(
-        self, theta: Floats, second: Floats, intercept: Floats, held: Mapping[int, Array]
-    ) -> Floats:
-        """2/N (E θ₂ ∘ (H² − 1))ᵀ X with E = A_y − H θ₂ᵀ − b₂, and for b₁ beside it."""
+    def _slope(self, theta: Floats, second: Floats, held: dict[int, Array]) -> Floats:
+        """2/N (E θ₂ ∘ (H² − 1))ᵀ X with E = A_y − H θ₂ᵀ."""
         xp = self._xp
         outer, wanted = (
             xp.asarray(table, device=compat.device(self._labels))
-            for table in (second @ second.T, (self.targets - intercept) @ second.T)
+            for table in (second @ second.T, self.targets @ second.T)
         )
         slope: Any = 0.0
         total: Any = 0.0
         for rows in self._blocks:
-            features = self._features(rows)
-            H = held[rows.start] if rows.start in held else self._hidden(features, theta)
+            H = held[rows.start] if rows.start in held else self._hidden(rows, theta)
             back = xp.take(wanted, self._labels[rows], axis=0) - H @ outer
             back *= H * H - 1
-            product = xp.matrix_transpose(xp.astype(back, self._dtype, copy=False)) @ features
+            narrow = xp.astype(back, self._dtype, copy=False)
+            product = xp.matrix_transpose(narrow) @ self._features(rows)
             slope = slope + xp.astype(product, xp.float64, copy=False)
             total = total + xp.sum(back, axis=0)
-        sums = to_numpy(total)[:, None]
-        for_weights = (to_numpy(slope) - sums * self.mean) / self.scale
-        columns = [for_weights, sums] if self.fit_intercept else [for_weights]
-        return np.hstack(columns) * (2 / self.n_samples)
+        for_weights = (to_numpy(slope) - to_numpy(total)[:, None] * self.mean) / self.scale
+        return for_weights * (2 / self.n_samples)
 
     def network(self, n_iter: int, flat: Floats, found: Evaluation) -> Network:
         """The network of first weights and the best second ones, which were found for them."""
-        first, inner = self._first_layer(flat.reshape(-1, self.n_features + self.fit_intercept))
-        outer = self.signature_mean + self.signature_scale * found.intercept
-        return Network((first.T, found.second * self.signature_scale), (inner, outer), n_iter)
+        first, inner = self.first_layer(flat.reshape(-1, self.n_features))
+        second = found.second * self.signature_scale
+        return Network((first.T, second), (inner, self.signature_mean), n_iter)
 
 
 def train(
-    objective: NetworkObjective,
-    start: Floats,
-    stops: Collection[int],
-    tol: float,
-    watch: Callable[[Network], None] | None = None,
+    objective: NetworkObjective, start: Floats, stops: Collection[int], tol: float
 ) -> dict[int, Network]:
-    """Networks after some numbers of L-BFGS steps, or the last; each step calls `watch`."""
+    """Networks after some numbers of L-BFGS steps, or after the last one."""
     networks: dict[int, Network] = {}
     n_iter = 0
     evaluated: tuple[Floats, Evaluation] = start.ravel(), objective.evaluate(start.ravel())
@@ -242,31 +211,27 @@ def train(
             evaluated = flat.copy(), objective.evaluate(flat)
         return evaluated[1].value, evaluated[1].gradient
 
+    def keep(flat: Floats) -> None:
+        value_and_gradient(flat)
+        networks[n_iter] = objective.network(n_iter, *evaluated)
+
     def after_step(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         nonlocal n_iter
         n_iter += 1
-        if n_iter in stops or watch is not None:
-            value_and_gradient(intermediate_result.x)
-            networks[n_iter] = objective.network(n_iter, *evaluated)
-            if watch is not None:
-                watch(networks[n_iter])
+        if n_iter in stops:
+            keep(intermediate_result.x)
 
+    most = max(stops)
     found = scipy.optimize.minimize(
         value_and_gradient,
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
         callback=after_step,
-        options={
-            "maxiter": max(stops),
-            "maxfun": 20 * max(stops) + 20,
-            "ftol": tol,
-            "gtol": 0.0,
-        },
+        options={"maxiter": most, "maxfun": 20 * most + 20, "ftol": tol, "gtol": 0.0},
     )
     if n_iter not in networks:
-        value_and_gradient(found.x)
-        networks[n_iter] = objective.network(n_iter, *evaluated)
+        keep(found.x)
     return {stop: networks[min(stop, n_iter)] for stop in stops}
 
 
@@ -275,7 +240,6 @@ def train(
     coefs_=Saved(None, None, each=True),
     intercepts_=Saved(None, each=True),
     n_iter_=Saved(kind="int", least=0),
-    validation_scores_=Saved(each=True, finite=False, optional=True),
 )
 class CMT(ZeroShotClassifier):
     """Cross-modal transfer: a two-layer network from features to signatures, nearest signature.
@@ -286,34 +250,22 @@ class CMT(ZeroShotClassifier):
         Hidden units.
     alpha : float, default=1e-4
         Weight decay, in units of features and signatures of unit root mean square norm.
-    fit_intercept : bool, default=False
-        Whether each layer has an intercept of its own. Without, it has what centring of features
-        and of signatures comes to.
     max_iter : int, default=40
-        Steps of L-BFGS at most. Stopping early regularises; a search trains once for all values.
-    early_stopping : bool, default=False
-        Whether training ends, within `max_iter`, where seen classes that are held out are best
-        distinguished; the method is then trained on all seen classes for that long. Of equally good
-        ends the last is taken. It needs five seen classes, and signatures that say something of the
-        classes held out.
-    validation_fraction : float, default=0.2
-        Share of the seen classes held out by `early_stopping`, two at least.
+        Largest number of steps of L-BFGS. Stopping early regularises; a search trains once for all
+        values.
     tol : float, default=1e-6
         Training ends when a step lowers the objective by less than this share of it.
     random_state : int, RandomState instance or None, default=0
-        Decides the first weights, and what is held out.
+        Decides the first weights.
 
     Attributes
     ----------
     coefs_ : tuple of ndarray
         θ₁ᵀ of shape (n_features, hidden_size), θ₂ᵀ of shape (hidden_size, n_attributes).
     intercepts_ : tuple of ndarray
-        Of each layer: what centring comes to, and with `fit_intercept` what was learned besides.
+        Of each layer, from centring features and signatures.
     n_iter_ : int
         Steps of L-BFGS.
-    validation_scores_ : list of float
-        Per-class accuracy among the classes held out after each epoch, or step, with
-        `early_stopping`; else empty.
 
     See Also
     --------
@@ -323,23 +275,14 @@ class CMT(ZeroShotClassifier):
     -----
     The paper states the sum of squared errors alone. The authors' program
     (github.com/mganjoo/zslearning) adds weight decay of 1e-4, of features and word vectors in its
-    own units, intercepts in both layers (here `fit_intercept=True`; there decayed, too, here not),
-    and a penalty that keeps the mean activation of the hidden units at a given level, which is left
-    out here. θ₂ is solved for exactly in each step of L-BFGS; the program searches both layers.
+    own units, and, left out here, learned intercepts and a penalty that keeps the mean activation
+    of the hidden units at a given level. θ₂ is solved for exactly in each step of L-BFGS; the
+    program searches both layers.
 
     References
     ----------
     R. Socher, M. Ganjoo, C. D. Manning and A. Y. Ng, "Zero-shot learning through cross-modal
     transfer", NIPS 2013.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import CMT
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = CMT().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     describes_each_alone = True
@@ -349,10 +292,7 @@ class CMT(ZeroShotClassifier):
         **ZeroShotClassifier._parameter_constraints,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -368,18 +308,13 @@ class CMT(ZeroShotClassifier):
             "max_iter": [3, 6, 12, 24, 48, 96],
         },
     }
-    #: Hyper-parameters of what is learned besides the network.
-    _not_of_network: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
         hidden_size: int = 100,
         alpha: float = 1e-4,
         *,
-        fit_intercept: bool = False,
         max_iter: int = 40,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.2,
         tol: float = 1e-6,
         random_state: int | np.random.RandomState | None = 0,
         feature_norm: str | None = "l2",
@@ -387,10 +322,7 @@ class CMT(ZeroShotClassifier):
     ) -> None:
         self.hidden_size = hidden_size
         self.alpha = alpha
-        self.fit_intercept = fit_intercept
         self.max_iter = max_iter
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
         self.tol = tol
         self.random_state = random_state
         self.feature_norm = feature_norm
@@ -399,71 +331,260 @@ class CMT(ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """One path of training serves all variants that only leave it at different steps."""
-        for group in on_one_path(variants, *cls._not_of_network):
-            stops = []
-            for variant in group:
-                rng = check_random_state(variant.random_state)
-                # The same for all of a group.
-                seed = rng.randint(2**31 - 1)
-                stops.append(variant._stop(training, seed, rng))
-            networks = group[0]._train(training, seed, stops)
-            statistics: dict[int, Any] = {}
-            for variant, stop in zip(group, stops, strict=True):
-                if stop not in statistics:
-                    statistics[stop] = variant._sample_statistics(networks[stop], training)
-                variant._take(networks[stop], training, statistics[stop])
-                yield variant
+        X = for_many_passes(training.rows)
+        for group in group_by_path(variants, "max_iter", "seen_share", "threshold"):
+            first = group[0]
+            objective = NetworkObjective(X, training.y, training.signatures, first.alpha)
+            seed = check_random_state(first.random_state).randint(2**31 - 1)
+            start = objective.start(first.hidden_size, np.random.RandomState(seed))
+            networks = train(objective, start, {v.max_iter for v in group}, first.tol)
+            for same_network in group_by_params(group, "max_iter"):
+                network = networks[same_network[0].max_iter]
+                for variant in same_network:
+                    variant.coefs_, variant.intercepts_, variant.n_iter_ = network
+                cls._learn_gates(training, same_network)
+                yield from same_network
 
-    def _train(
-        self,
-        training: Training,
-        seed: int,
-        stops: Collection[int],
-        watch: Callable[[Network], None] | None = None,
-    ) -> dict[int, Network]:
-        """Networks after some numbers of steps from the start that a seed gives."""
-        objective = NetworkObjective(
-            for_many_passes(training.rows),
-            training.y,
-            training.signatures,
-            self.alpha,
-            fit_intercept=self.fit_intercept,
-        )
-        start = objective.start(self.hidden_size, np.random.RandomState(seed))
-        return train(objective, start, stops, self.tol, watch)
-
-    def _stop(self, training: Training, seed: int, rng: np.random.RandomState) -> int:
-        """The number of steps; with `early_stopping`, where classes held out fare best."""
-        self.validation_scores_: list[float] = []
-        if not self.early_stopping:
-            return self.max_iter
-        classes = HeldOutClasses.of(training, self.validation_fraction, rng)
-        if classes is None:
-            return self.max_iter
-        held = classes.held
-
-        def watch(network: Network) -> None:
-            classes.judge(held.X, held.signatures, "euclidean", network.embed)
-
-        self._train(classes.kept, seed, [self.max_iter], watch)
-        self.validation_scores_ = classes.accuracies
-        # Without any step there was nothing to choose from.
-        return classes.best or self.max_iter
-
-    def _sample_statistics(self, network: Network, training: Training) -> Any:
-        """What variants of one network share of what else they learn from the samples."""
-        return None
-
-    def _take(self, network: Network, training: Training, statistics: Any) -> None:
-        """Take over a network; what else is learned from the samples is learned here."""
-        self.coefs_ = network.coefs
-        self.intercepts_ = network.intercepts
-        self.n_iter_ = network.n_iter
+    @classmethod
+    def _learn_gates(cls, training: Training, variants: Sequence[Self]) -> None:
+        """Learn what CMT* needs of the samples besides a network, which the variants share."""
 
     def embed(self, X: Array) -> Array:
         """Map features into the space of signatures."""
-        return Network(self.coefs_, self.intercepts_, self.n_iter_).embed(X)
+        xp = compat.array_namespace(X)
+        first, second = (move_like(coef, X) for coef in self.coefs_)
+        inner, outer = (move_like(intercept, X)[None, :] for intercept in self.intercepts_)
+        return xp.tanh(X @ first + inner) @ second + outer
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Signatures are the parameters as they are."""
         return signatures
+
+
+@inherit_docs
+@saves(
+    radii_=Saved("n_seen", least=0, optional=True),
+    variances_=Saved("n_seen", above=0, optional=True),
+    shares_=Saved("n_seen", least=0, optional=True),
+    gate_=Saved(),
+    cutoff_=Saved(optional=True),
+    _seen_signatures=Saved("n_seen", "n_attributes"),
+)
+class CMTStar(CMT):
+    """CMT*, cross-modal transfer with novelty detection, for the generalized setting.
+
+    Parameters
+    ----------
+    seen_share : float, default=0.8
+        Share of the training images of each seen class that pass its threshold, or of all that pass
+        the common one. The smaller, the more images are novel.
+    threshold : {"class", "common"}, default="class"
+        Whether each seen class has a threshold of its own, as in the paper, or one cutoff holds for
+        the density of all of them together, as in the authors' program.
+
+    Attributes
+    ----------
+    radii_ : ndarray of shape (n_seen,)
+        With `threshold="class"`: within this distance of its signature a class takes an image for
+        one of its own.
+    variances_ : ndarray of shape (n_seen,)
+        With `threshold="common"`: the variance σ² of each seen class in every dimension.
+    shares_ : ndarray of shape (n_seen,)
+        With `threshold="common"`: the share π of each seen class in the training images.
+    cutoff_ : float
+        With `threshold="common"`: t, the log-density below which an image is novel.
+    gate_ : float
+        G, what scores are divided by.
+
+    See Also
+    --------
+    CMT : Without the gate. Among unseen classes alone, or among seen ones, the two are the same.
+    zslearn.calibration.CalibratedStacking : A factor in place of a gate.
+
+    Notes
+    -----
+    The original classifies images that are not novel by a softmax regression on the features; here
+    they go to the nearest seen signature. The program divides the squared distances within a class
+    by the number of all training images, which makes σ² too small by the share of the class; here
+    it is their mean. `synthesize` without labels recognises seen classes by their signatures.
+
+    Training images lie nearer to their signatures than others do, so that fewer than `seen_share`
+    of new images of seen classes pass, as in the original. The gate moves the balance of seen and
+    unseen classes; the area under the seen–unseen curve, which is over all balances, hardly
+    depends on it.
+
+    References
+    ----------
+    R. Socher, M. Ganjoo, C. D. Manning and A. Y. Ng, "Zero-shot learning through cross-modal
+    transfer", NIPS 2013.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import CMTStar
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = CMTStar().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> novel = model.is_novel(data.X_test_unseen)
+    >>> set(model.predict(data.X_test_unseen)[novel]) <= set(data.unseen_classes)
+    True
+    """
+
+    score_function: ScoreFunction = "dot"
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CMT._parameter_constraints,
+        "seen_share": [Interval(Real, 0, 1, closed="both")],
+        "threshold": [StrOptions({"class", "common"})],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            **CMT.grids["paper"],
+            "seen_share": [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0],
+        },
+        "fast": {
+            "alpha": [10.0**k for k in range(-5, -2)],
+            "max_iter": [24, 96],
+            "seen_share": [0.2, 0.5, 0.8],
+        },
+    }
+
+    def __init__(
+        self,
+        hidden_size: int = 100,
+        alpha: float = 1e-4,
+        *,
+        max_iter: int = 40,
+        tol: float = 1e-6,
+        random_state: int | np.random.RandomState | None = 0,
+        seen_share: float = 0.8,
+        threshold: str = "class",
+        feature_norm: str | None = "l2",
+        signature_scale: str | float = "seen",
+    ) -> None:
+        super().__init__(
+            hidden_size,
+            alpha,
+            max_iter=max_iter,
+            tol=tol,
+            random_state=random_state,
+            feature_norm=feature_norm,
+            signature_scale=signature_scale,
+        )
+        self.seen_share = seen_share
+        self.threshold = threshold
+
+    @classmethod
+    def _learn_gates(cls, training: Training, variants: Sequence[Self]) -> None:
+        network, signatures = variants[0], training.signatures
+        X, n_attributes = for_many_passes(training.rows), signatures.shape[1]
+        distances = []
+        for rows in row_blocks(len(training.y), row_bytes=8 * (X.shape[1] + 3 * n_attributes)):
+            apart = to_numpy(CMT.embed(network, X[rows, :])) - signatures[training.y[rows]]
+            distances.append(np.sqrt((apart**2).sum(axis=1)))
+        own = np.concatenate(distances)
+        longest = float(np.sqrt((signatures**2).sum(axis=1).max()))
+        for variant in variants:
+            variant._seen_signatures = signatures
+            variant.gate_ = _gate(network.coefs_[1], network.intercepts_[1], longest)
+            if variant.threshold == "class":
+                of_class = (own[training.y == code] for code in range(training.n_seen))
+                variant.radii_ = np.asarray([_bound(d, variant.seen_share) for d in of_class])
+            else:
+                variant._learn_density(X, training, own)
+
+    def _learn_density(self, X: Array, training: Training, own: Floats) -> None:
+        """Learn the variances of the seen classes, and the cutoff of their common density."""
+        n_attributes = training.signatures.shape[1]
+        squares = np.bincount(training.y, weights=own**2, minlength=training.n_seen)
+        variances = squares / (training.counts * n_attributes)
+        # A class whose images all lie on its signature would take no other image.
+        least = _LEAST_VARIANCE * variances.max() or 1.0
+        self.variances_ = np.maximum(variances, least)
+        self.shares_ = training.counts / len(training.y)
+        width = 8 * (X.shape[1] + n_attributes + 4 * training.n_seen)
+        densities = [
+            to_numpy(self._log_density(CMT.embed(self, X[rows, :])))
+            for rows in row_blocks(len(training.y), width)
+        ]
+        self.cutoff_ = -_bound(-np.concatenate(densities).astype(np.float64), self.seen_share)
+
+    def _log_density(self, mapped: Array) -> Array:
+        """The logarithm of Σ_y π_y N(e | a_y, σ_y² I), up to a constant."""
+        xp = compat.array_namespace(mapped)
+        distances = class_scores(mapped, self._seen_signatures, score="euclidean")
+        variances = move_like(self.variances_, distances)[None, :]
+        terms = -0.5 * (distances**2 / variances + mapped.shape[1] * xp.log(variances))
+        terms = terms + move_like(np.log(self.shares_), distances)[None, :]
+        largest = xp.max(terms, axis=1, keepdims=True)
+        return xp.log(xp.sum(xp.exp(terms - largest), axis=1)) + largest[:, 0]
+
+    def is_novel(self, X: Any) -> NDArray[np.bool_]:
+        """Tell which images no seen class takes for one of its own.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples,)
+            True for novel images.
+        """
+        check_is_fitted(self, "class_scorer_")
+        X = self._check_features(X)
+        # A row as it is prepared and mapped, and its distances to the seen classes.
+        n_seen, n_attributes = self._seen_signatures.shape
+        row_bytes = 8 * (X.shape[1] + n_attributes + 3 * n_seen)
+        with self.class_scorer_.embedding.over_blocks() as embed:
+            gates = [to_numpy(embed(X[r, :])[:, -1]) for r in row_blocks(X.shape[0], row_bytes)]
+        return np.concatenate(gates) < 0
+
+    def _passes(self, mapped: Array) -> Array:
+        """Whether a mapped image is near a seen class: within its radius, or above the cutoff."""
+        xp = compat.array_namespace(mapped)
+        if self.threshold == "common":
+            return self._log_density(mapped) >= self.cutoff_
+        distances = -class_scores(mapped, self._seen_signatures, score="euclidean")
+        return xp.any(distances <= move_like(self.radii_, distances)[None, :], axis=1)
+
+    def embed(self, X: Array) -> Array:
+        """Map features beside the signatures, with the gate."""
+        mapped = super().embed(X)
+        xp = compat.array_namespace(mapped)
+        ones = xp.ones_like(mapped[:, :1])
+        gate = xp.where(self._passes(mapped)[:, None], ones, -ones)
+        return xp.concat([2 * mapped / self.gate_, ones / self.gate_, gate], axis=1)
+
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
+        """Signatures, with what the gate needs: (a, −‖a‖², 1 if seen else 0)."""
+        squares = (signatures**2).sum(axis=1)
+        if labels is not None:
+            is_seen = np.isin(labels, self.seen_classes_)
+        else:
+            nearest = squared_distances(signatures, self._seen_signatures).min(axis=1)
+            is_seen = nearest <= _SAME**2 * max(float(squares.max()), np.finfo(float).tiny)
+        return np.column_stack([signatures, -squares, is_seen])
+
+
+def _bound(values: Floats, share: float) -> float:
+    """A bound that at least this share of the values does not exceed.
+
+    It lies half way to the next value, so that rounding moves no image across it.
+    """
+    inside = float(np.quantile(values, share, method="higher"))
+    beyond = values[values > inside]
+    outside = float(beyond.min()) if beyond.size else inside
+    return max((inside + outside) / 2, inside + 1e-6 * abs(inside))
+
+
+def _gate(second: Floats, intercept: Floats, longest: float) -> float:
+    """An upper bound of the difference of any two scores 2e·a − ‖a‖².
+
+    Hidden units lie between −1 and 1, which bounds e: no image can pass the gate by its score.
+    """
+    by_unit = np.sqrt((second**2).sum(axis=1)).sum()
+    by_spectrum = np.sqrt(len(second)) * np.linalg.norm(second, 2)
+    reach = np.sqrt((intercept**2).sum()) + min(by_unit, by_spectrum)
+    return float(1 + 2 * (2 * reach * longest + longest**2))

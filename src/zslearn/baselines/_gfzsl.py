@@ -9,13 +9,12 @@ and log variances of the seen classes two kernel ridge regressions learn those o
 with the rows of M and R the seen classes' means and log variances, bars their means over the
 classes, and :math:`k` a kernel between signatures, centred in its own space:
 :math:`(1 + a^\top a')^2` in the original. Or only the means are regressed, and all classes share
-their variances. The score is the log density of a class over that of a Gaussian that stands for all
+one variance. The score is the log density of a class over that of a Gaussian that stands for all
 classes, which is linear in :math:`(z^2, z, 1)`.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from numbers import Integral, Real
@@ -35,11 +34,8 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means, class_squares
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
-from zslearn.base._weights import AcceptsSampleWeight
-from zslearn.signatures._kernels import rbf_similarity
 
 # A predicted variance stays within these bounds, in units of the pooled variance: a polynomial
 # kernel may extrapolate a log variance to any number.
@@ -79,21 +75,17 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Penalty of the regression of the means, in units of the mean of the eigenvalues of the
         centred kernel that are not zero.
     alpha_variance : float, default=10.0
-        Penalty of the regression of the log variances, in the same unit, for covariances of each
-        class. From about 1000 on all classes have the same.
-    kernel : {"quadratic", "linear", "rbf"}, default="quadratic"
-        Between signatures: (1 + aᵀa′)², aᵀa′ or exp(−gamma ‖a − a′‖²).
-    gamma : float, default=0.5
-        For "rbf", in units of the median distance of signatures.
-    covariance : {"class", "pooled", "isotropic"}, default="isotropic"
-        "class": each class has the variances that its signature predicts. "pooled": all classes
-        have those within the seen classes, one for each feature. "isotropic": one variance for
-        all classes and features, so that an image belongs to the nearest predicted mean.
+        Penalty of the regression of the log variances, in the same unit; from about 1000 on all
+        classes have the same.
+    kernel : {"quadratic", "linear"}, default="quadratic"
+        Between signatures: (1 + aᵀa′)² or aᵀa′.
+    covariance : {"class", "isotropic"}, default="isotropic"
+        "class": each class has the variances that its signature predicts. "isotropic": one variance
+        for all classes and features, so that an image belongs to the nearest predicted mean.
     variance_prior : float, default=10.0
-        How many samples the pooled variance of all classes counts for in that of each class.
+        Number of samples that the pooled variance counts for in that of each class.
     n_components : int or None, default=None
-        Principal components that are taken for features; fewer where the samples have a lower rank.
-        None takes the features as they are.
+        Number of principal components that replace the features; None keeps the features.
 
     Attributes
     ----------
@@ -101,18 +93,12 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Mean of the training samples.
     components_ : array of shape (n_features, n_components) or None
         Principal components as columns.
-    std_ : ndarray of shape (n_features or n_components,)
+    std_ : ndarray of shape (n_dims,)
         Pooled standard deviation within the classes; for "isotropic" the root mean square of these.
-    class_means_ : ndarray of shape (n_seen, n_features or n_components)
-        Means of the seen classes: what the regression learns from. Here and below in units of
-        `std_` around `mean_`.
-    class_log_variances_ : ndarray of shape (n_seen, n_features or n_components)
-        Log variances of the seen classes, shrunk towards 0, the pooled one; zeros where all classes
-        have the same.
-    mean_coef_ : ndarray of shape (n_seen, n_features or n_components)
-        Dual coefficients of the means.
-    variance_coef_ : ndarray of shape (n_seen, n_features or n_components)
-        Dual coefficients of the log variances.
+    class_means_, class_log_variances_ : ndarray of shape (n_seen, n_dims)
+        Means and shrunk log variances of the seen classes, in units of `std_` around `mean_`.
+    mean_coef_, variance_coef_ : ndarray of shape (n_seen, n_dims)
+        Dual coefficients of the means and of the log variances.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
     adapted_classes_, adapted_means_, adapted_variances_ : ndarray
@@ -124,31 +110,20 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
     Notes
     -----
-    The original predicts log variances too, but the penalty that its authors' program for CUB puts
-    on them, 10⁷ in the units of the kernel, shrinks all of them to 0: every variance is then 1, to
-    which 0.05 is added, and an image belongs to the nearest predicted mean. That is
-    `covariance="isotropic"`; with "class" the variances of the classes count.
+    The original predicts log variances too, but the penalty of its authors' program for CUB, 10⁷ in
+    the units of the kernel, shrinks all of them to 0: every variance is then 1, to which 0.05 is
+    added, and an image belongs to the nearest predicted mean. That is `covariance="isotropic"`.
 
     What differs from the original: the mean over the classes is not penalised; measured variances
-    of the classes are shrunk towards the pooled one, and predicted ones stay within a hundredfold
-    of it; penalties are relative; principal components may be taken first; and the Gaussian of a
-    seen class is predicted as that of any other, so that what a class is predicted by depends on
-    its signature alone. One eigendecomposition of the kernel serves both regressions and every
-    penalty of a grid.
+    are shrunk towards the pooled one, and predicted ones stay within a hundredfold of it; penalties
+    are relative; principal components may be taken first; and the Gaussian of a seen class is
+    predicted as that of any other. One eigendecomposition of the kernel serves both regressions and
+    every penalty of a grid.
 
     References
     ----------
     V. K. Verma and P. Rai, "A simple exponential family framework for zero-shot learning",
     ECML-PKDD 2017.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import GFZSL
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = GFZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     embedding_attributes = ("mean_", "components_", "std_")
@@ -159,9 +134,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         **ZeroShotClassifier._parameter_constraints,
         "alpha_mean": [Interval(Real, 0, None, closed="neither")],
         "alpha_variance": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions({"quadratic", "linear", "rbf"})],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
-        "covariance": [StrOptions({"class", "pooled", "isotropic"})],
+        "kernel": [StrOptions({"quadratic", "linear"})],
+        "covariance": [StrOptions({"class", "isotropic"})],
         "variance_prior": [Interval(Real, 0, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
     }
@@ -205,7 +179,6 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         alpha_variance: float = 10.0,
         *,
         kernel: str = "quadratic",
-        gamma: float = 0.5,
         covariance: str = "isotropic",
         variance_prior: float = 10.0,
         n_components: int | None = None,
@@ -215,7 +188,6 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         self.alpha_mean = alpha_mean
         self.alpha_variance = alpha_variance
         self.kernel = kernel
-        self.gamma = gamma
         self.covariance = covariance
         self.variance_prior = variance_prior
         self.n_components = n_components
@@ -239,7 +211,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
                 variant.mean_, variant.std_ = own.mean, own.std
                 variant.components_ = own.components
                 variant.signatures_ = training.signatures
-                variant._regress(own, training.sizes, spectrum(variant.kernel, variant.gamma))
+                variant._regress(own, training.sizes, spectrum(variant.kernel))
                 yield variant
 
     def _regress(self, seen: _Statistics, sizes: Floats, kernel: _Spectrum) -> None:
@@ -274,7 +246,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         return _natural(mean, variance)
 
     def adapt(self, X: Any, *, classes: Any = None) -> Self:
-        """Move the Gaussians of classes to images without labels: the transductive form.
+        """Adapt the Gaussians of classes to unlabelled images: the transductive form.
 
         Expectation–maximisation for the mixture of these classes, from the Gaussians that their
         signatures predict, each of which counts as one image throughout.
@@ -282,17 +254,17 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features of images, all of them of these classes.
+            Features of images of these classes.
         classes : array-like of labels, optional
-            Classes that the images may be of; by default every class in `classes_`.
+            Classes that the images may belong to; by default every class in `classes_`.
 
         Returns
         -------
         GFZSL
             An adapted copy; this model stays as it is.
         """
-        check_is_fitted(self, "class_scorer_")
-        X, state = self._check_features(X), self._snapshot()
+        check_is_fitted(self)
+        X, state = self._check_features(X), self._frozen()
         scorer = state.class_scorer_
         chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
         table: Any = state.signature_table_.normalized(self.signature_scale_, keep_views=False)
@@ -306,18 +278,18 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
                 embedded = np.asarray(to_numpy(scorer.embedding(X[rows, :])), dtype=np.float64)
                 sums += softmax(embedded @ logits.T, 1.0).T @ embedded
             moved = self._maximize(sums, *first)
-        adapted = copy.copy(state)
+        adapted = state._copy()
         adapted.adapted_classes_ = scorer.labels[chosen]
         adapted.adapted_means_, adapted.adapted_variances_, _ = moved
         adapted._describe(state.signature_table_)
-        return adapted
+        return adapted._settled()
 
-    def _forget(self, labels: NDArray[Any]) -> bool:
+    def _remove(self, labels: NDArray[Any], kept_rows: NDArray[np.intp]) -> None:
         if hasattr(self, "adapted_classes_"):
             kept = ~is_among(self.adapted_classes_, labels)
             for name in ("adapted_classes_", "adapted_means_", "adapted_variances_"):
                 setattr(self, name, getattr(self, name)[kept])
-        return False
+        super()._remove(labels, kept_rows)
 
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats
@@ -327,17 +299,14 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         sizes = sums[:, -1:] + size
         means = (sums[:, n_dims:-1] + size * mean) / sizes
         squares = sums[:, :n_dims] + size * (mean**2 + variance) - sizes * means**2
-        if self.covariance == "class":
-            variances = squares / sizes
-        else:
-            variances = squares.sum(axis=0, keepdims=True) / sizes.sum()
+        variances = squares / sizes
         if self.covariance == "isotropic":
-            variances = variances.mean(axis=1, keepdims=True)
+            variances = (squares.sum(axis=0, keepdims=True) / sizes.sum()).mean(keepdims=True)
         return means, np.clip(np.broadcast_to(variances, means.shape), *_VARIANCE_RANGE), sizes
 
     def _gaussians(self, signatures: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of each class, in units of `std_` around `mean_`."""
-        kernel = _kernel(signatures, self.signatures_, self.kernel, self.gamma) - self._kernel_mean
+        kernel = _kernel(signatures, self.signatures_, self.kernel) - self._kernel_mean
         means = self.class_means_.mean(axis=0) + kernel @ self.mean_coef_
         log_variances = self.class_log_variances_.mean(axis=0) + kernel @ self.variance_coef_
         return means, np.exp(np.clip(log_variances, *np.log(_VARIANCE_RANGE)))
@@ -432,15 +401,14 @@ class _Spectrum(NamedTuple):
         return self.vectors @ (rotated / (self.values + alpha * self.unit)[:, None])
 
 
-def _spectrum(signatures: Floats, kernel: str, gamma: float) -> _Spectrum:
-    K = _kernel(signatures, signatures, kernel, gamma)
+def _spectrum(signatures: Floats, kernel: str) -> _Spectrum:
+    """The centred kernel between the seen classes, decomposed."""
+    K = _kernel(signatures, signatures, kernel)
     row_mean = K.mean(axis=0)
     centered = K - row_mean[:, None] - row_mean[None, :] + row_mean.mean()
     return _Spectrum(row_mean, *eigenbasis((centered + centered.T) / 2))
 
 
-def _kernel(a: Floats, b: Floats, kind: str, gamma: float) -> Floats:
-    if kind == "rbf":
-        return np.asarray(rbf_similarity(a, b, gamma=gamma))
+def _kernel(a: Floats, b: Floats, kind: str) -> Floats:
     products = a @ b.T
     return products if kind == "linear" else (1 + products) ** 2

@@ -6,19 +6,16 @@ the seen classes :math:`a_1, \dots, a_S`, the mixture pattern is
 .. math:: z(a) = \arg\min_{z \in \Delta} \tfrac12 \Big\|a - \sum_c z_c a_c\Big\|^2
           + \tfrac{\gamma}{2} \|z\|^2, \quad \Delta = \{z \ge 0, \textstyle\sum_c z_c = 1\}.
 
-An image is compared with a reference vector :math:`v_c` of each seen class,
+An image is compared with a reference vector :math:`v_c` of each seen class by
+:math:`\phi(x, v) = \min(x, v)`, and its score for a class is
+:math:`f(x, a) = \sum_c z_c(a) \langle w, \phi(x, v_c) \rangle`. The weights w and the references V
+have a large margin. With the mixture patterns of the seen classes as rows of Z, the responses
+:math:`e_{nc} = \langle w, \min(x_n, v_c) \rangle`, the scores :math:`F = E Z^\top`, the mean scores
+:math:`\bar F_{ys}` of class y's :math:`N_y` samples for class s, and the margins
+:math:`\Delta_{ys} = \|a_y - a_s\|^2`, they minimise
 
-.. math:: \phi(x, v) = \min(x, v) \ \text{("int")} \quad \text{or} \quad
-          \phi(x, v) = \max(0, x - v) \ \text{("relu")},
-
-and its score for a class is :math:`f(x, a) = \sum_c z_c(a) \langle w, \phi(x, v_c) \rangle`. The
-weights w and the references V have a large margin. With the mixture patterns of the seen classes
-as rows of Z, the responses :math:`e_{nc} = \langle w, \min(x_n, v_c) \rangle`, the scores
-:math:`F = E Z^\top`, the mean scores :math:`\bar F_{ys}` of class y's :math:`N_y` samples for class
-s, and the margins :math:`\Delta_{ys} = \|a_y - a_s\|^2`, they minimise
-
-.. math:: J(w, V) = \frac{\alpha}{2} \|w\|^2 + \frac{\rho}{2S} \sum_c \|v_c\|^2
-    + \frac{\lambda}{2S(S-1)} \sum_{y \ne s} [\Delta_{ys} + \bar F_{ys} - \bar F_{yy}]_+^2
+.. math:: J(w, V) = \frac{\alpha}{2} \|w\|^2
+    + \frac{1}{2S(S-1)} \sum_{y \ne s} [\Delta_{ys} + \bar F_{ys} - \bar F_{yy}]_+^2
     + \frac{1}{2S(S-1)} \sum_y \frac{1}{N_y} \sum_{n \in y} \sum_{s \ne y}
       [\Delta_{ys} + F_{ns} - F_{ny}]_+^2.
 
@@ -42,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from zslearn._scoring._embedding import PreparedRows, for_many_passes
 from zslearn._solvers._simplex import simplex_least_squares
@@ -60,9 +57,8 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 
 # Rows that are worked on at a time, by one thread, and added up in float32: with more of them the
 # sum would lose digits.
@@ -186,14 +182,23 @@ class Point(NamedTuple):
 
 
 class MarginObjective:
-    """J of the module for one set of samples, X / scale, in float32; threads change no digit."""
+    """J of the module, with features in units of their root mean square norm; `scale` is that.
 
-    def __init__(self, X: Any, y: NDArray[np.intp], scale: float = 1.0, dtype: Any = np.float32):
+    The rows are in float32 and sorted by class; threads change no digit.
+    """
+
+    def __init__(self, X: Any, y: NDArray[np.intp], dtype: Any = np.float32) -> None:
         self.order = np.argsort(y, kind="stable")
-        self.X, self.y, self.scale, self.dtype = X, y[self.order], scale, np.dtype(dtype)
+        self.X, self.y, self.dtype, self.n_jobs = X, y[self.order], np.dtype(dtype), 1
         self.counts = np.bincount(y)
-        self.n_jobs = 1
-        self.means: Floats = class_means(X, y, len(self.counts)) / scale
+        # By the largest entry first: squares of any scale are then finite.
+        blocks = row_blocks(X.shape[0], row_bytes=2 * 8 * X.shape[1])
+        largest = max(float(np.abs(X[rows, :]).max()) for rows in blocks) or 1.0
+        squares = sum(
+            float(np.sum((X[rows, :] / largest) ** 2, dtype=np.float64)) for rows in blocks
+        )
+        self.scale = largest * float(np.sqrt(squares / X.shape[0])) or 1.0
+        self.means: Floats = class_means(X, y, len(self.counts)) / self.scale
         self.blocks = row_blocks(len(y), 1, _BLOCK)
         self._held: list[NDArray[Any]] | None = None
         if len(y) * X.shape[1] * self.dtype.itemsize <= _HELD_BLOCKS * block_budget(y):
@@ -201,6 +206,10 @@ class MarginObjective:
         extents = self._over_blocks(lambda rows, X: (X.min(axis=0), X.max(axis=0)))
         self.low: Floats = np.min([low for low, _ in extents], axis=0)
         self.high: Floats = np.max([high for _, high in extents], axis=0)
+
+    def describe(self, patterns: Floats, margins: Floats, alpha: float) -> None:
+        """Set the mixture patterns Z, the margins Δ and the penalty α."""
+        self.patterns, self.margins, self.alpha = patterns, margins, alpha
 
     def _read(self, rows: slice) -> NDArray[Any]:
         """Rows by their places in the order of classes, scaled."""
@@ -210,7 +219,7 @@ class MarginObjective:
         return np.ascontiguousarray(found / self.scale, dtype=self.dtype)
 
     def _over_blocks(self, function: Callable[[slice, NDArray[Any]], _T]) -> list[_T]:
-        """What a function makes of each block of rows, in their order."""
+        """Results of a function for each block of rows, in their order."""
 
         def call(i: int) -> _T:
             rows = self.blocks[i]
@@ -220,18 +229,6 @@ class MarginObjective:
             return [call(i) for i in range(len(self.blocks))]
         with ThreadPoolExecutor(self.n_jobs) as pool:
             return list(pool.map(call, range(len(self.blocks))))
-
-    def describe(
-        self,
-        patterns: Floats,
-        margins: Floats,
-        alpha: float,
-        alignment: float = 1.0,
-        reference_alpha: float = 0.0,
-    ) -> None:
-        """Take the mixture patterns Z, the margins Δ and the weights α, λ and ρ."""
-        self.patterns, self.margins = patterns, margins
-        self.alpha, self.alignment, self.reference_alpha = alpha, alignment, reference_alpha
 
     def scores(self, w: Floats, V: Floats) -> NDArray[Any]:
         """F, in the dtype of the rows; it is linear in w."""
@@ -258,15 +255,9 @@ class MarginObjective:
         none = np.zeros_like(self.margins)
         align = hinges(means, np.arange(n_classes), self.margins, none, shares, of_means)
         slope = np.empty_like(F)
-        of_means *= self.alignment
         each = hinges(F, self.y, self.margins, of_means, 1 / self.counts, slope)
-        loss = (self.alignment * align + each) / (n_classes * (n_classes - 1))
-        value = loss + 0.5 * self.alpha * float(w @ w) + self.penalty_of(V)
-        return Point(w, V, F, value, slope)
-
-    def penalty_of(self, V: Floats) -> float:
-        """The part of J that does not depend on w or on the samples."""
-        return 0.5 * self.reference_alpha * float(np.sum(V * V)) / len(V)
+        loss = (align + each) / (n_classes * (n_classes - 1))
+        return Point(w, V, F, loss + 0.5 * self.alpha * float(w @ w), slope)
 
     def slope_in_w(self, point: Point) -> Floats:
         """∂J/∂w."""
@@ -274,11 +265,10 @@ class MarginObjective:
 
     def slope_in_v(self, point: Point) -> Floats:
         """∂J/∂V."""
-        slope = self._summed(slope_in_v, point, point.V.shape) * point.w
-        return slope + self.reference_alpha / len(point.V) * point.V
+        return self._summed(slope_in_v, point, point.V.shape) * point.w
 
     def _summed(self, kernel: Callable[..., None], point: Point, shape: tuple[int, ...]) -> Floats:
-        """Add up what a kernel makes of the rows and ∂J/∂E, over the blocks in float64."""
+        """Sum what a kernel computes from the rows and ∂J/∂E, over the blocks in float64."""
         n_classes = len(point.V)
         narrow_V = point.V.astype(self.dtype)
         weights = (self.patterns / (n_classes * (n_classes - 1))).astype(self.dtype)
@@ -346,8 +336,8 @@ def _search_along(
     """A point along a direction in w where J is lower; None where none is found."""
     fall = float(slope @ direction)
     change = objective.scores(direction, point.V)
-    # The first step would bring J, as far as it depends on w, to zero if it fell along a line.
-    step = (objective.penalty_of(point.V) - point.value) / fall if is_first else 1.0
+    # The first step would bring J to zero if it fell along a line.
+    step = -point.value / fall if is_first else 1.0
     for _ in range(_TRIALS):
         F = step * change
         F += point.F
@@ -361,7 +351,7 @@ def _search_along(
 
 
 def _inverse_hessian(pairs: list[tuple[Floats, Floats]], slope: Floats) -> Floats:
-    """The limited-memory BFGS estimate of H⁻¹ times the gradient, by its two loops."""
+    """The limited-memory BFGS estimate of H⁻¹ times the gradient, by the two-loop recursion."""
     out, shares = slope.copy(), []
     for moved, turned in reversed(pairs):
         share = (moved @ out) / (moved @ turned)
@@ -411,22 +401,11 @@ class SSE(ZeroShotClassifier):
     ----------
     gamma : float, default=1.0
         Weight of ‖z‖² in the mixture patterns: the larger, the more seen classes share in one.
-        Signatures are in units of their median distance.
     alpha : float, default=1e-5
-        Weight of ‖w‖², for features of unit mean square norm. Below some 1e-5 it hardly acts:
-        the number of steps then limits w.
-    alignment : float, default=1.0
-        Weight λ of the classes' hinges, beside 1 for those of the samples; 0 leaves them out.
-    reference_alpha : float, default=0.0
-        Weight ρ of the references' mean square norm, for features of unit mean square norm. 0:
-        the number of steps alone limits V.
-    kernel : {"int", "relu"}, default="int"
-        How images meet the references: the intersection min(x, v), meant for non-negative
-        features such as histograms or the outputs of rectified units, though it is defined for
-        all, or max(0, x − v). The predictions are the same; see Notes.
+        Weight of ‖w‖², for features of unit mean square norm. Below about 1e-5 the number of steps
+        limits w.
     max_iter : int, default=8
-        Steps in V, each followed by a short descent in w. 0 leaves the references at the class
-        means.
+        Steps in V, each followed by a short descent in w; 0 keeps the class means as references.
     tol : float, default=1e-3
         A descent in w ends when the gradient is below this share of that at w = 0.
     n_jobs : int, optional
@@ -455,44 +434,31 @@ class SSE(ZeroShotClassifier):
 
     Notes
     -----
-    As max(0, x − v) = x − min(x, v) and the weights of a pattern add up to one, the score of
-    "relu" under w is that of "int" under −w plus ⟨w, x⟩, which is the same for all classes. So the
-    two kernels are one model, trained once; only the embedding is written differently.
+    The intersection min(x, v) is meant for non-negative features. The original's other kernel,
+    max(0, x − v) = x − min(x, v), makes the same model: as the weights of a pattern sum to one, its
+    score under −w differs by a term that is the same for all classes.
 
     What differs from the original: its hinges are not squared, and it sums them with weights λ₂
-    (classes) and λ₃ (samples) against ½‖w‖². Here they are means, in which each class counts once,
-    however many samples it has, and λ₃ corresponds to 1 / `alpha`, λ₂ to `alignment` / `alpha`. Its
-    penalty λ₁ on V is `reference_alpha`, 0 by default, as V takes few steps. V stays within the
-    range of the features, in the original it is non-negative, which is the same bound from below
-    where the least feature is 0. Margins are squared distances of the signatures: of those with
-    unit norm the original's 1 − ⟨a, a′⟩, but for the scale. Like the original's Algorithm 1 this
-    one takes projected subgradient steps in V, but none that raises the objective.
+    (classes) and λ₃ (samples) against ½‖w‖². Here they are means, in which each class counts once;
+    λ₂ and λ₃ are equal and correspond to 1 / `alpha`. Its penalty λ₁ on V is left out, as V takes
+    few steps. V stays within the range of the features; in the original it is non-negative. Margins
+    are squared distances of the signatures, for unit norm the original's 1 − ⟨a, a′⟩ up to scale.
+    Projected subgradient steps in V are as in the original's Algorithm 1, but none raises the
+    objective.
 
     Training passes a few dozen times over all (sample, seen class, feature) triples.
 
     References
     ----------
     Z. Zhang and V. Saligrama, "Zero-shot learning via semantic similarity embedding", ICCV 2015.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import SSE
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = SSE().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
-    embedding_attributes = ("feature_scale_", "references_", "coef_", "kernel")
+    embedding_attributes = ("feature_scale_", "references_", "coef_")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "alignment": [Interval(Real, 0, None, closed="left")],
-        "reference_alpha": [Interval(Real, 0, None, closed="left")],
-        "kernel": [StrOptions({"int", "relu"})],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_jobs": [Integral, None],
@@ -516,9 +482,6 @@ class SSE(ZeroShotClassifier):
         gamma: float = 1.0,
         alpha: float = 1e-5,
         *,
-        alignment: float = 1.0,
-        reference_alpha: float = 0.0,
-        kernel: str = "int",
         max_iter: int = 8,
         tol: float = 1e-3,
         n_jobs: int | None = None,
@@ -527,9 +490,6 @@ class SSE(ZeroShotClassifier):
     ) -> None:
         self.gamma = gamma
         self.alpha = alpha
-        self.alignment = alignment
-        self.reference_alpha = reference_alpha
-        self.kernel = kernel
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
@@ -546,63 +506,42 @@ class SSE(ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The samples serve all, patterns all of one `gamma`, and a descent all of its states."""
-        objective, scale = _objective(training)
-        signatures = training.signatures
+        rows = for_many_passes(training.rows)
+        rows = rows if isinstance(rows, PreparedRows) else to_numpy(rows)
+        objective, signatures = MarginObjective(rows, training.y), training.signatures
         margins = cdist(signatures, signatures, "sqeuclidean")
         for same_gamma in group_by_params(variants, "gamma"):
             gamma = same_gamma[0].gamma
             patterns = simplex_least_squares(signatures, signatures, gamma=gamma).weights
-            for group in group_by_params(
-                same_gamma, "alpha", "alignment", "reference_alpha", "tol", "n_jobs"
-            ):
-                first = group[0]
-                objective.describe(
-                    patterns, margins, first.alpha, first.alignment, first.reference_alpha
-                )
-                n_jobs = -1 if first.n_jobs is None else first.n_jobs
+            for group in group_by_params(same_gamma, "alpha", "tol", "n_jobs"):
+                objective.describe(patterns, margins, group[0].alpha)
+                n_jobs = -1 if group[0].n_jobs is None else group[0].n_jobs
                 objective.n_jobs = joblib.effective_n_jobs(n_jobs)
-                descent = alternate(objective, first.tol)
+                descent = alternate(objective, group[0].tol)
                 history: list[float] = []
                 # States of one descent, the shortest first.
                 for variant in sorted(group, key=lambda variant: variant.max_iter):
                     while len(history) <= variant.max_iter:
                         point, n_iter = next(descent)
                         history.append(point.value)
-                    variant.coef_ = point.w if variant.kernel == "int" else -point.w
-                    variant.references_, variant.objective_ = point.V, point.value
-                    variant.history_, variant.n_iter_ = list(history), n_iter
-                    variant.feature_scale_, variant.patterns_ = scale, patterns
-                    variant._seen_signatures = signatures
+                    variant.coef_, variant.references_ = point.w, point.V
+                    variant.objective_, variant.history_ = point.value, list(history)
+                    variant.n_iter_, variant.feature_scale_ = n_iter, objective.scale
+                    variant.patterns_, variant._seen_signatures = patterns, signatures
                     yield variant
 
     def embed(self, X: Array) -> Array:
-        """Compare each row with the reference of every seen class: ⟨w, φ(x, v_c)⟩."""
+        """Compare each row with the reference of every seen class: ⟨w, min(x, v_c)⟩."""
         X = X / self.feature_scale_
         references, coef = move_like(self.references_, X), move_like(self.coef_, X)
         if is_foreign(X):
             xp = compat.array_namespace(X)
             classes = (references[c, :][None, :] for c in range(references.shape[0]))
-            out = xp.stack([xp.minimum(X, v) @ coef for v in classes], axis=1)
-        else:
-            out = np.empty((len(X), len(references)), dtype=X.dtype)
-            responses(np.ascontiguousarray(X), references, coef, out)
-        # max(0, x − v) = x − min(x, v)
-        return out if self.kernel == "int" else (X @ coef)[:, None] - out
+            return xp.stack([xp.minimum(X, v) @ coef for v in classes], axis=1)
+        out = np.empty((len(X), len(references)), dtype=X.dtype)
+        responses(np.ascontiguousarray(X), references, coef, out)
+        return out
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Write each class as a mixture of the seen classes."""
         return simplex_least_squares(signatures, self._seen_signatures, gamma=self.gamma).weights
-
-
-def _objective(training: Training) -> tuple[MarginObjective, float]:
-    """The objective of the samples, in float32 and in units of their mean square norm."""
-    rows = for_many_passes(training.rows)
-    rows = rows if isinstance(rows, PreparedRows) else to_numpy(rows)
-    blocks = row_blocks(rows.shape[0], row_bytes=2 * 8 * rows.shape[1])
-    # By the largest entry first: squares of any scale are then finite.
-    largest = max(float(np.abs(rows[block, :]).max()) for block in blocks) or 1.0
-    squares = sum(
-        float(np.sum((rows[block, :] / largest) ** 2, dtype=np.float64)) for block in blocks
-    )
-    scale = largest * float(np.sqrt(squares / rows.shape[0])) or 1.0
-    return MarginObjective(rows, training.y, scale), scale

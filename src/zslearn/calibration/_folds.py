@@ -29,8 +29,8 @@ from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._blocks import evenly_spaced
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn._utils._messages import InputWarning, no_user_warnings, warn_user
-from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
-from zslearn.base._weights import fit_weighted
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotPipeline, as_zero_shot
 from zslearn.metrics import seen_unseen_summary
 from zslearn.signatures._table import SignatureTable
 

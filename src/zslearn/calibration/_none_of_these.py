@@ -15,7 +15,7 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._predictor import _inner_has
+from zslearn.base._meta import inner_has
 from zslearn.calibration._folds import FoldScores
 from zslearn.calibration._thresholds import (
     HeldOut,
@@ -182,7 +182,7 @@ class NoneOfThese(HeldOutCalibration):
         ndarray of shape (n_samples,)
             Class labels, and `none_label_` for rejected samples.
         """
-        state = self._snapshot()
+        state = self._frozen()
         labels, rejected = state._decide(X, classes)
         if prior is not None:
             labels = super(NoneOfThese, state).predict(X, classes=classes, prior=prior)
@@ -214,13 +214,13 @@ class NoneOfThese(HeldOutCalibration):
 
     def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
         """Describe further classes; `none_label_` can be none of them."""
-        check_is_fitted(self, "estimator_")
+        check_is_fitted(self)
         labels = signatures if isinstance(signatures, Mapping) else getattr(signatures, "index", ())
         if not callable(labels):
             self._refuse_none_label(labels)
         return super().add_classes(signatures, like=like)
 
-    @_inner_has("add_examples")
+    @inner_has("add_examples")
     def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
         """Give labelled samples to the inner estimator; `none_label_` can be no class of theirs."""
         y = sample_labels(y)

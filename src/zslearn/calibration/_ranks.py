@@ -258,7 +258,7 @@ class RankPredictor(PredictsSets):
             Nodes, how deep they lie, and their probabilities. A class that the hierarchy does not
             have, since it was described later, hangs at the root.
         """
-        state = self._snapshot()
+        state = self._frozen()
         labels = state._candidates(classes)
         parts = [part[2:] for part in state._named(X, labels, confidence)]
         return RankPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))

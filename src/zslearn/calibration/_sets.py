@@ -60,7 +60,7 @@ class PredictsSets(HeldOutCalibration):
         list of ndarray
             The labels of each sample's set, the most probable first.
         """
-        state, sets = self._snapshot(), []
+        state, sets = self._frozen(), []
         labels = state._candidates(classes)
         for values, inside in state._members(X, labels, coverage):
             for row, chosen in zip(values, inside, strict=True):
@@ -84,7 +84,7 @@ class PredictsSets(HeldOutCalibration):
             A row for each class in `y`: "coverage", the share of its samples whose set holds it,
             and "size", the mean size of their sets. The promise is about the mean of the rows.
         """
-        state, true = self._snapshot(), to_numpy(y)
+        state, true = self._frozen(), to_numpy(y)
         labels = state._candidates(classes)
         check_consistent_length(X, true)
         state._check_true_labels(true, state.class_scorer_, classes)

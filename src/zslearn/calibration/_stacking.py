@@ -8,15 +8,14 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import checks_parameters
-from zslearn.base._pipeline import as_zero_shot
-from zslearn.base._predictor import _inner_has
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.base._meta import inner_has
 from zslearn.calibration._folds import FoldScores, mean_calibration, score_folds
 from zslearn.calibration._thresholds import HeldOutCalibration
 
@@ -140,36 +139,28 @@ class CalibratedStacking(HeldOutCalibration):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the estimator, and find the factor and the temperature."""
-        with self._anew() as fresh:
-            X, y = fresh._check_training(X, y)
-            X, y, weights = weighted_samples(X, y, sample_weight)
-            start = time.perf_counter()
-            estimator = as_zero_shot(self.estimator)
-            fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
-            fresh.refit_time_ = time.perf_counter() - start
-            folds = []
-            if "cv" in (self.bias, self.temperature):
-                measure = partial(
-                    _factor_and_temperature, bias=self.bias, temperature=self.temperature
-                )
-                folds = score_folds(
-                    self, X, y, signatures, weights, measure, with_scale=self.rescale_bias
-                )
-            # The best factor of each fold, the best temperature, and the scale of the scores.
-            factors, temperatures, scales = np.asarray(folds, dtype=np.float64).reshape(-1, 3).T
-            fresh.fold_biases_ = factors if self.bias == "cv" else np.empty(0)
-            fresh.fold_temperatures_ = temperatures if self.temperature == "cv" else np.empty(0)
-            factor, found = mean_calibration(
-                fresh.estimator_, X, factors, temperatures, scales, rescale=self.rescale_bias
+        start = time.perf_counter()
+        super(HeldOutCalibration, self)._learn(X, y, signatures, weights)
+        self.refit_time_ = time.perf_counter() - start
+        folds = []
+        if "cv" in (self.bias, self.temperature):
+            measure = partial(_factor_and_temperature, bias=self.bias, temperature=self.temperature)
+            folds = score_folds(
+                self, X, y, signatures, weights, measure, with_scale=self.rescale_bias
             )
-            fresh.bias_ = factor if self.bias == "cv" else float(self.bias)
-            fresh.temperature_ = found if self.temperature == "cv" else self.temperature
-        return self
+        # The best factor of each fold, the best temperature, and the scale of the scores.
+        factors, temperatures, scales = np.asarray(folds, dtype=np.float64).reshape(-1, 3).T
+        self.fold_biases_ = factors if self.bias == "cv" else np.empty(0)
+        self.fold_temperatures_ = temperatures if self.temperature == "cv" else np.empty(0)
+        factor, found = mean_calibration(
+            self.estimator_, X, factors, temperatures, scales, rescale=self.rescale_bias
+        )
+        self.bias_ = factor if self.bias == "cv" else float(self.bias)
+        self.temperature_ = found if self.temperature == "cv" else self.temperature
 
-    @_inner_has("adapt")
+    @inner_has("adapt")
     def adapt(self, X: Any, **options: Any) -> Self:
         """Adapt the inner estimator to unlabelled images; factor and temperature are kept.
 

@@ -27,11 +27,8 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import checks_parameters
-from zslearn.base._pipeline import as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
+from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._streams import is_streamed, read_blocks
-from zslearn.base._weights import fit_weighted, weighted_samples
 from zslearn.calibration._folds import FoldScores, final_score_scale, rescaled, score_folds
 from zslearn.signatures._table import SignatureTable
 
@@ -282,24 +279,18 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
     n_jobs: int | None
     random_state: Any
 
-    @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the estimator, and calibrate on classes that are left out in turn."""
-        with self._anew() as fresh:
-            X, y = fresh._check_training(X, y)
-            X, y, weights = weighted_samples(X, y, sample_weight)
-            estimator = as_zero_shot(self.estimator)
-            fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
-            fresh._begin_calibration(SignatureTable.from_user(signatures, np.unique(y)))
-            folds: list[FoldScores] = score_folds(
-                self, X, y, signatures, weights, _in_memory, with_unseen=self._with_unseen
-            )
-            scale = final_score_scale(fresh.estimator_, X)
-            fresh.temperature_ = fresh.estimator_.class_scorer_.temperature
-            if fresh.temperature_ is None:
-                fresh.temperature_ = _shared_temperature(folds, scale)
-            fresh._calibrate(folds, sound(scale))
-        return self
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
+        """Fit the estimator, and calibrate on held-out classes."""
+        super()._learn(X, y, signatures, weights)
+        self._begin_calibration(SignatureTable.from_user(signatures, np.unique(y)))
+        folds: list[FoldScores] = score_folds(
+            self, X, y, signatures, weights, _in_memory, with_unseen=self._with_unseen
+        )
+        scale = final_score_scale(self.estimator_, X)
+        self.temperature_ = self.estimator_.class_scorer_.temperature
+        if self.temperature_ is None:
+            self.temperature_ = _shared_temperature(folds, scale)
+        self._calibrate(folds, sound(scale))
 
     temperature_: Any
 

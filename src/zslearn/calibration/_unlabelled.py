@@ -8,7 +8,6 @@ that nobody described.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -32,12 +31,15 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import checks_parameters
-from zslearn.base._pipeline import as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
+from zslearn.base._predictor import Fitted
 from zslearn.base._streams import is_empty
-from zslearn.base._weights import fit_weighted, weighted_samples
-from zslearn.calibration._folds import USUAL_UNLABELLED_WEIGHT, checked_folds, seen_table
+from zslearn.calibration._folds import (
+    USUAL_UNLABELLED_WEIGHT,
+    checked_folds,
+    seen_table,
+)
 
 #: What is chosen from.
 UNLABELLED_WEIGHTS = (0.03, 0.1, 0.3, 1.0)
@@ -155,10 +157,12 @@ def accepted_weight(
 
 def without_history(model: Any) -> Any:
     """A model that was adapted, without the one that it was adapted from in turn."""
-    if "adapted_from_" not in vars(model):
+    if not hasattr(model, "adapted_from_"):
         return model
-    copied = copy.copy(model)
-    del copied.adapted_from_
+    copied = model._copy()
+    attributes = dict(model._fitted.attributes)
+    del attributes["adapted_from_"]
+    copied._fitted = Fitted(attributes)
     return copied
 
 
@@ -331,21 +335,15 @@ class Adapted(ZeroShotMetaClassifier):
 
     _moved: pd.DataFrame  # points of classes after images without labels, by label
 
-    @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the estimator, and find the weight of images without labels on left-out classes."""
-        with self._anew() as fresh:
-            X, y = fresh._check_training(X, y)
-            X, y, weights = weighted_samples(X, y, sample_weight)
-            estimator = as_zero_shot(self.estimator)
-            fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
-            _refuse_products(fresh.estimator_)
-            fresh._moved = pd.DataFrame()
-            fresh.unlabelled_choices_ = {}
-            if signatures is not None and len(np.unique(y)) >= _FEWEST_CLASSES:
-                left_out = fresh._left_out(X, y, signatures, weights)
-                fresh.unlabelled_choices_ = choose_weight(left_out)
-        return self
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
+        """Fit the estimator, and choose the weight of unlabelled images on held-out classes."""
+        super()._learn(X, y, signatures, weights)
+        _refuse_products(self.estimator_)
+        self._moved = pd.DataFrame()
+        self.unlabelled_choices_ = {}
+        if signatures is not None and len(np.unique(y)) >= _FEWEST_CLASSES:
+            left_out = self._left_out(X, y, signatures, weights)
+            self.unlabelled_choices_ = choose_weight(left_out)
 
     def _left_out(
         self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
@@ -386,8 +384,8 @@ class Adapted(ZeroShotMetaClassifier):
         Adapted
             An adapted copy, with `adaptation_` and `adapted_from_`; this model stays as it is.
         """
-        check_is_fitted(self, "estimator_")
-        state = self._snapshot()
+        check_is_fitted(self)
+        state = self._frozen()
         scorer = state.estimator_.class_scorer_
         places = np.arange(len(scorer.labels))
         if classes is not None:
@@ -402,20 +400,22 @@ class Adapted(ZeroShotMetaClassifier):
             images = _points(scorer, scorer.embedding(self._check_features(X)))
             counts, points = _move(images, start, weight)
             n_samples = len(images)
-        # Classes that are described to the one later are not described to the other.
-        adapted = self._around(state.estimator_.describing(state.estimator_.signature_table_))
-        adapted._moved = pd.DataFrame(points, labels) if weight else pd.DataFrame()
-        adapted.adapted_from_ = without_history(state)
-        adapted.adaptation_ = Adaptation.of(
+        adaptation = Adaptation.of(
             choice, weight, n_samples, None, labels=labels, start=start, end=points, counts=counts
         )
-        return adapted
+        moved = pd.DataFrame(points, labels) if weight else pd.DataFrame()
+        return state._with(
+            _moved=moved, adapted_from_=without_history(state), adaptation_=adaptation
+        )
 
     def remove_classes(self, labels: Any) -> Self:
         """Forget classes, and where images without labels moved them."""
         super().remove_classes(labels)
-        self._moved = self._moved[self._moved.index.isin(self.classes_)]
-        return self
+
+        def keep(changed: Self) -> None:
+            changed._moved = changed._moved[changed._moved.index.isin(changed.classes_)]
+
+        return self._change(keep)
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         if not len(self._moved):

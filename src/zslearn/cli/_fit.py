@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from zslearn._utils._messages import composed, did_you_mean, name_some, plain, w
 from zslearn._utils._reading import read_lines
 from zslearn.cli._output import (
     PRIOR,
+    SCALINGS,
     TAXONOMY,
     add_jobs,
     add_options,
@@ -26,49 +25,36 @@ from zslearn.cli._output import (
     import_from_working_folder,
     print_table,
     say,
-    warnings_as_lines,
+    scaling,
 )
 from zslearn.datasets import read_odds, read_ranks
-from zslearn.experiments import evaluate
-from zslearn.images._backbones import BACKBONES
-from zslearn.images._decoding import list_images
-from zslearn.images._describing import (
+from zslearn.images import (
+    BACKBONES,
     Description,
-    describe_in_text,
-    features_for_model,
-    read_class_table,
-    read_class_texts,
-)
-from zslearn.images._features import (
-    ImageFeatures,
-    extract_features,
-    is_feature_table,
-    load_features,
-    table_features,
-)
-from zslearn.images._fitting import (
-    AUTO,
-    adapted_model,
+    Samples,
+    adapt_file,
     add_classes_to_file,
     add_examples_to_file,
-    change_file,
-    fit_images,
-    fitted_method,
-    refuse_undescribed,
-    refuse_without,
-    save_image_model,
-)
-from zslearn.images._predicting import (
-    candidate_classes,
+    check_can_learn,
+    describe_in_text,
     explain_predictions,
+    extract_features,
+    features_for_model,
+    fit_samples,
+    fitted_method,
+    load_features,
     prediction_table,
+    read_class_table,
+    read_class_texts,
+    read_samples,
+    save_fitted,
 )
 from zslearn.metrics import harmonic_mean, rank_accuracy
 from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
-from zslearn.persistence._model_files import ModelFile, describe, read_model
-from zslearn.signatures import classes_by_node, encoder_name, scale_signatures, taxonomy_hierarchy
+from zslearn.persistence import ModelFile, describe, read_model
+from zslearn.signatures import classes_by_node, encoder_name, taxonomy_hierarchy
 
-#: So many images that were left out are named, and so many settings of a search printed.
+#: Unreadable images that are named, and settings of a search that are printed, at most.
 _NAMED = 10
 #: Rows of a table that a terminal shows; files have all.
 _ROWS = 40
@@ -76,10 +62,10 @@ _CANDIDATES = (
     "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
     "without training images (default: all)"
 )
-#: How columns are brought to one unit.
-_SCALINGS = ("auto", "none", "standard", "range")
 #: Options that say how images become features.
 _NETWORK = ("weights", "boxes", "device", "batch_size", "workers", "backbone", "crop")
+_LABEL = ("--label", "COLUMN", None, "a table's column of labels (default: as in fit)")
+_OUT = ("--out", "FILE", None, "where to write the model (default: in the place of MODEL)")
 
 
 def add_features(parser: argparse.ArgumentParser) -> None:
@@ -130,99 +116,86 @@ def _add_network(parser: argparse.ArgumentParser, *, backbone: bool = True) -> N
 
 
 def _network(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the words of `_add_network` say, as arguments of the library."""
+    """What the words of `_add_network` say, and how to show progress, as arguments."""
     options = {name: getattr(arguments, name, None) for name in _NETWORK}
-    return {
-        name: value
-        for name, value in options.items()
-        if value is not None or name not in ("backbone", "crop")
-    }
-
-
-def _refuse_network(arguments: argparse.Namespace) -> None:
-    """Refuse words on networks where the source holds features."""
-    for name in ("backbone", "weights", "boxes", "crop"):
-        if getattr(arguments, name, None) is not None:
-            raise ValueError(f"--{name} is for images; {plain(arguments.source)} holds features.")
+    given = {name: value for name, value in options.items() if value is not None}
+    return given | {"progress": True, "say": say}
 
 
 def _run_extract(arguments: argparse.Namespace) -> int:
     """Compute features and say what was done."""
-    with warnings_as_lines():
-        features = extract_features(
-            arguments.images,
-            out=arguments.out,
-            resume=arguments.resume,
-            progress=True,
-            say=say,
-            **_network(arguments),
-        )
-    _name_left_out(features)
-    print(_summary(features))
+    options = {"out": arguments.out, "resume": arguments.resume, **_network(arguments)}
+    samples = extract_features(arguments.images, **options)
+    _name_left_out(samples)
+    print(_summary(samples))
     print(f"wrote {plain(arguments.out)}")
     return 0
 
 
-def _name_left_out(features: ImageFeatures) -> None:
+def _name_left_out(samples: Samples) -> None:
     """Say how fast images were read, and name those that could not be, on standard error."""
-    if features.rate is not None:
-        print(f"zslearn: {features.rate:.3g} images per second", file=sys.stderr)
-    for name, reason in features.skipped[:_NAMED]:
+    if samples.rate is not None:
+        print(f"zslearn: {samples.rate:.3g} images per second", file=sys.stderr)
+    for name, reason in samples.skipped[:_NAMED]:
         print(f"zslearn: left out: {plain(name)}: {plain(reason)}", file=sys.stderr)
-    if (more := len(features.skipped) - _NAMED) > 0:
+    if (more := len(samples.skipped) - _NAMED) > 0:
         print(f"zslearn: left out: {more} more", file=sys.stderr)
 
 
-def _summary(features: ImageFeatures) -> str:
-    """What features there are, in one line."""
-    about = "a table" if features.thing == "sample" else "an unknown network"
-    backbone = plain(features.about.get("backbone", about))
+def _summary(samples: Samples) -> str:
+    """What samples there are, in one line."""
+    source = "a table" if "columns" in samples.about else "an unknown network"
+    backbone = plain(samples.about.get("backbone", source))
     classes = "no labels"
-    if features.y is not None:
-        classes = counted(len(set(features.y.tolist())), "class", "es")
-    skipped = f", {len(features.skipped)} left out" if features.skipped else ""
+    if samples.y is not None:
+        classes = counted(len(set(samples.y.tolist())), "class", "es")
+    skipped = f", {len(samples.skipped)} left out" if samples.skipped else ""
     return (
-        f"{counted(len(features), features.thing)}{skipped}, {classes}, "
-        f"{features.X.shape[1]} features ({backbone})"
+        f"{counted(len(samples), samples.row_noun)}{skipped}, {classes}, "
+        f"{samples.X.shape[1]} features ({backbone})"
     )
 
 
 def _run_show(arguments: argparse.Namespace) -> int:
     """Print what a file of features holds and how they were made."""
-    features = load_features(arguments.file)
-    print(_summary(features))
-    about = {key: value for key, value in features.about.items() if key != "skipped"}
+    samples = load_features(arguments.file)
+    print(_summary(samples))
+    about = {key: value for key, value in samples.about.items() if key != "skipped"}
     print(plain(json.dumps(about, indent=2), lines=True))
-    _name_left_out(features)
+    _name_left_out(samples)
     return 0
 
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
     """Fit a method on images or a table of some classes, for all classes that are described.
 
-    Writes one model file. Hyper-parameters, calibration and probabilities are found by leaving out
-    classes that have images.
+    Writes one model file. Hyper-parameters, calibration and probabilities are found on held-out
+    classes.
     """
     kept = "where features of images are kept for another fit (default: NAME.features.npz)"
-    _add_training(parser)
+    none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
+    ranks = f"{TAXONOMY}: also answer at the deepest rank that is sure"
+    _add_training(parser, [*GRIDS, "none"])
     add_options(
         parser,
         ("--out", "FILE", Path("model.zsl"), "the model file"),
         ("--keep-features", "FILE", None, kept),
     )
+    outer = parser.add_mutually_exclusive_group()
+    add_options(outer, ("--none", float, None, none), ("--taxonomy", "FILE", None, ranks))
     parser.set_defaults(run=_run_fit)
 
 
 def add_tune(parser: argparse.ArgumentParser) -> None:
-    """Search a method's hyper-parameters by leaving out classes that have images.
+    """Search a method's hyper-parameters on held-out classes.
 
     Prints the best settings, and writes no model.
     """
-    _add_training(parser)
-    parser.set_defaults(run=_run_tune, keep_features=None, out=None)
+    _add_training(parser, GRIDS)
+    parser.set_defaults(run=_run_tune, keep_features=None, out=None, none=None, taxonomy=None)
 
 
-def _add_training(parser: argparse.ArgumentParser) -> None:
+def _add_training(parser: argparse.ArgumentParser, grids: Sequence[str]) -> None:
     """Add the words that say what is learned from, and how."""
     source = (
         "a folder with one folder of images per class, a table .csv of paths and labels, a table "
@@ -234,13 +207,13 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         "open_clip model (default: backbone where it has one, else use)"
     )
     method = (
-        "the method, as zslearn bench names them; auto takes what classes left out choose among "
+        "the method, as zslearn bench names them; auto takes what held-out classes choose among "
         f"{', '.join(LEADING_METHODS)}, and with --tune none the first"
     )
-    none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
     parser.add_argument("source", type=Path, metavar="IMAGES|TABLE", help=source)
     texts = "a table .csv with the columns class and text, or a .json of texts by class"
     prompts = 'what each text is put into at "{}"; several are averaged'
+    units = "standardise columns of signatures; auto does where some are much larger"
     described = parser.add_mutually_exclusive_group(required=True)
     described.add_argument("--signatures", type=Path, metavar="FILE", help=numbers)
     described.add_argument("--describe", type=Path, metavar="FILE", help=texts)
@@ -252,56 +225,46 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         parser,
         ("--text-encoder", "NAME", None, encoder),
         ("--prompts", "PROMPT…", None, prompts),
-        ("--method", "METHOD", AUTO, method),
-        ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
-        ("--none", float, None, none),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}: also answer at the deepest rank that is sure"),
+        ("--method", "METHOD", "auto", method),
+        ("--tune", grids, "fast", "which hyper-parameters are searched"),
         ("--seed", int, 0, "seed"),
+        ("--signature-scaling", SCALINGS, "auto", units),
     )
     add_jobs(parser)
-    units = "bring columns of signatures to one unit; auto does where some are much larger"
-    label = "the column of labels (default: label)"
-    add_options(
-        parser,
-        ("--signature-scaling", _SCALINGS, "auto", units),
-    )
     add_options(
         parser.add_argument_group("a table of features"),
-        ("--label", "COLUMN", None, label),
-        ("--drop", "COLUMN…", None, "columns that are no features"),
-        ("--feature-scaling", _SCALINGS, "auto", "the same for the columns of features"),
+        ("--label", "COLUMN", None, "the column of labels (default: label)"),
+        ("--drop", "COLUMN…", (), "columns that are no features"),
+        ("--feature-scaling", SCALINGS, "auto", "the same for the columns of features"),
     )
     _add_network(parser)
 
 
 def _run_fit(arguments: argparse.Namespace) -> int:
     """Fit a method, write the model file, and say what is in it."""
-    features, description, model = _fitted(arguments)
-    trained = features
-    if arguments.leave_out and features.y is not None:
-        trained = features.take(~pd.Series(features.y).isin(list(arguments.leave_out)).to_numpy())
-    method = fitted_method(model, arguments.method)
-    save_image_model(model, arguments.out, trained, description, method=method)
-    print(f"{_summary(features)}; method: {method}")
+    samples, description, model = _fitted(arguments)
+    noun, method = samples.row_noun, fitted_method(model, arguments.method)
+    trained = samples.take(~np.isin(np.asarray(samples.y), arguments.leave_out))
+    save_fitted(model, arguments.out, trained, description, method=method)
+    print(f"{_summary(samples)}; method: {method}")
     n_seen, n_unseen = len(model.seen_classes_), len(model.unseen_classes_)
-    print(f"{n_seen} classes with {features.thing}s, {n_unseen} described only")
+    print(f"{n_seen} classes with {noun}s, {n_unseen} described only")
     if n_unseen:
         print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
-    if arguments.method == AUTO and method != LEADING_METHODS[0]:
+    if arguments.method == "auto" and method != LEADING_METHODS[0]:
         print(
             "to learn from examples later (add-examples, adapt, corrections in serve): --method "
             f"{LEADING_METHODS[0]!r}"
         )
     if arguments.none is not None:
         print(
-            f"none of these: {model.false_alarm_rate_:.3f} of {features.thing}s of known classes "
-            f"are taken for none, {model.detection_rate_:.3f} of others are found (classes left "
-            "out)"
+            f"none of these: {model.false_alarm_rate_:.3f} of {noun}s of known classes are taken "
+            f"for none, {model.detection_rate_:.3f} of others are found (held-out classes)"
         )
     if arguments.taxonomy is not None:
         print(
-            f"ranks: {model.right_rate_:.3f} of {features.thing}s are of the taxon that is named "
-            "as sure (classes left out)"
+            f"ranks: {model.right_rate_:.3f} of {noun}s are of the taxon that is named as sure "
+            "(held-out classes)"
         )
     print(f"wrote {plain(arguments.out)}")
     return 0
@@ -309,11 +272,6 @@ def _run_fit(arguments: argparse.Namespace) -> int:
 
 def _run_tune(arguments: argparse.Namespace) -> int:
     """Search, and print the best settings."""
-    if arguments.tune == "none":
-        raise ValueError("--tune none leaves nothing to search; name a grid.")
-    for word in ("none", "taxonomy"):
-        if getattr(arguments, word) is not None:
-            raise ValueError(f"--{word} is for zslearn fit.")
     _, _, model = _fitted(arguments)
     # Behind a scaler where features have several units.
     search = model.steps[-1][1] if hasattr(model, "steps") else model
@@ -321,7 +279,7 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     # The first is what settings were chosen by.
     score = next((name for name in results if name.startswith("mean_test_")), None)
     if score is None:
-        raise ValueError("Fewer than four classes are seen: none can be left out to tune on.")
+        raise ValueError("Fewer than four classes are seen: none can be held out to tune on.")
     table = pd.DataFrame(results).sort_values(score, ascending=False, kind="stable")
     shown = pd.DataFrame(list(table["params"])).astype(str)
     shown[score.removeprefix("mean_test_")] = [f"{value:.3f}" for value in table[score]]
@@ -331,14 +289,14 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, Any]:
-    """Features, what describes the classes, and the fitted method."""
+def _fitted(arguments: argparse.Namespace) -> tuple[Samples, Description, Any]:
+    """Samples, what describes the classes, and the fitted method."""
+    # Checked before long work, so that mistakes are found at once.
     if arguments.signatures is not None:
         for word in ("text_encoder", "prompts"):
             if getattr(arguments, word) is not None:
                 raise ValueError(f"--{word.replace('_', '-')} is for --describe.")
-    # Checked before long work, so that mistakes are found at once.
-    if arguments.method != AUTO:
+    if arguments.method != "auto":
         import_from_working_folder([arguments.method])
         find_method(arguments.method)
     if arguments.text_encoder not in (None, "backbone"):
@@ -351,72 +309,45 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
         if path is not None:
             refuse_unwritable(path)
     ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
-    if arguments.none is not None and ranks is not None:
-        raise ValueError("A model answers none of these or at a rank: give --none or --taxonomy.")
-    with warnings_as_lines():
-        texts = None if arguments.describe is None else read_class_texts(arguments.describe)
-        table = None if arguments.signatures is None else read_class_table(arguments.signatures)
-        described = (texts or {}) if table is None else table.signatures.index
-        features = _training_features(arguments, described)
-        _name_left_out(features)
-        if table is None:
-            say("Reading the descriptions")
-            table = describe_in_text(
-                texts or {},
-                arguments.text_encoder,
-                prompts=arguments.prompts,
-                about_features=features.about,
-                progress=True,
-            )
-        elif features.y is not None:
-            seen = set(features.y.tolist()).difference(arguments.leave_out)
-            scaling = _scaling(arguments.signature_scaling)
-            where = plain(arguments.signatures)
-            scaled = scale_signatures(table.signatures, scaling, seen_classes=seen, where=where)
-            table = replace(table, signatures=scaled)
-        names = LEADING_METHODS[:1] if arguments.tune == "none" else LEADING_METHODS
-        say(f"Fitting {', '.join(names) if arguments.method == AUTO else arguments.method}")
-        is_table = features.thing == "sample"
-        model = fit_images(
-            features,
-            table.signatures,
-            arguments.method,
-            feature_scaling=_scaling(arguments.feature_scaling) if is_table else None,
-            tune=None if arguments.tune == "none" else arguments.tune,
-            leave_out=arguments.leave_out,
-            none_rate=arguments.none,
-            taxonomy=ranks,
-            random_state=arguments.seed,
-            n_jobs=arguments.jobs,
-            progress=True,
-        )
-    return features, table, model
-
-
-def _scaling(word: str) -> str | None:
-    return None if word == "none" else word
-
-
-def _training_features(arguments: argparse.Namespace, described: Iterable[str]) -> ImageFeatures:
-    """Features of the source; those of images are kept for another time."""
-    source = arguments.source
-    if source.suffix == ".npz":
-        _refuse_network(arguments)
-        return load_features(source)
-    if source.is_file() and is_feature_table(source):
-        _refuse_network(arguments)
-        return table_features(source, label=arguments.label, drop=arguments.drop or ())
-    for name in ("label", "drop"):
-        if getattr(arguments, name) is not None:
-            raise ValueError(f"--{name} is for a table of features; {plain(source)} is none.")
-    # Before any image is computed, which takes long.
-    listed = list_images(source)
-    refuse_undescribed(listed.labels, described, leave_out=arguments.leave_out)
+    by_text = arguments.describe is not None
+    texts = read_class_texts(arguments.describe) if by_text else {}
+    table = None if by_text else read_class_table(arguments.signatures)
     kept = arguments.keep_features
     if kept is None and arguments.out is not None:
         kept = arguments.out.with_name(f"{arguments.out.stem}.features.npz")
-    options = _network(arguments)
-    return extract_features(listed, out=kept, progress=True, say=say, **options)
+    samples = read_samples(
+        arguments.source,
+        label=arguments.label,
+        drop=arguments.drop,
+        described=texts if table is None else table.signatures.index,
+        leave_out=arguments.leave_out,
+        out=kept,
+        **_network(arguments),
+    )
+    _name_left_out(samples)
+    if table is None:
+        say("Reading the descriptions")
+        options = {"prompts": arguments.prompts, "about_features": samples.about}
+        table = describe_in_text(texts, arguments.text_encoder, progress=True, **options)
+    is_tuned = arguments.tune != "none"
+    names = LEADING_METHODS[: None if is_tuned else 1]
+    say(f"Fitting {', '.join(names) if arguments.method == 'auto' else arguments.method}")
+    is_table = "columns" in samples.about
+    model = fit_samples(
+        samples,
+        table.signatures,
+        arguments.method,
+        tune=arguments.tune if is_tuned else None,
+        leave_out=arguments.leave_out,
+        none_rate=arguments.none,
+        taxonomy=ranks,
+        feature_scaling=scaling(arguments.feature_scaling) if is_table else None,
+        signature_scaling=None if by_text else scaling(arguments.signature_scaling),
+        random_state=arguments.seed,
+        n_jobs=arguments.jobs,
+        progress=True,
+    )
+    return samples, table, model
 
 
 def _add_model_and_source(parser: argparse.ArgumentParser) -> None:
@@ -453,55 +384,50 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_predict(arguments: argparse.Namespace) -> int:
-    """Print or write the best classes of each image."""
+    """Print or write the best classes of each sample."""
     if arguments.top < 1:
         raise ValueError(f"--top {arguments.top}: give a positive number.")
     if arguments.out is not None:
         refuse_unwritable(arguments.out)
-    with warnings_as_lines():
-        file = read_model(arguments.model)
-        # Before images are looked at, which takes long.
-        words = _named(arguments.classes, file.model, arguments.taxonomy)
-        classes = candidate_classes(file.model, words).tolist()
-        prior = None
-        if arguments.prior is not None:
-            label_of = {str(label): label for label in file.model.classes_.tolist()}
-            odds = read_odds(arguments.prior)
-            prior = {label_of.get(composed(name), name): number for name, number in odds.items()}
-        features = _features_for(arguments, file)
-        table = prediction_table(
-            file.model, features.X, features.images, classes=classes, top=arguments.top, prior=prior
-        )
-        if features.thing == "sample":
-            table = table.rename(columns={"image": "row"})
-        reasons = []
-        if arguments.explain:
-            reasons = explain_predictions(file, features.X, classes=classes)
+    file = read_model(arguments.model)
+    # Before images are looked at, which takes long.
+    classes = _candidates(arguments, file.model)
+    prior = None
+    if arguments.prior is not None:
+        label_of = {str(label): label for label in file.model.classes_.tolist()}
+        odds = read_odds(arguments.prior)
+        prior = {label_of.get(composed(name), name): number for name, number in odds.items()}
+    samples = _samples_for(arguments, file)
+    noun, options = samples.row_noun, {"classes": classes, "top": arguments.top, "prior": prior}
+    column = "row" if "columns" in samples.about else noun
+    table = prediction_table(file.model, samples.X, samples.names, row_noun=column, **options)
+    reasons = []
+    if arguments.explain:
+        reasons = explain_predictions(file, samples.X, classes=classes)
     if reasons and (arguments.out is not None or not sys.stdout.isatty()):
         table["explanation"] = ["; ".join(str(why).split("\n  ")[1:]) for why in reasons]
     if arguments.out is not None:
         with replacing(arguments.out) as temporary:
             table.to_csv(temporary, index=False, float_format="%.6g")
-        print(f"wrote {plain(arguments.out)}: {counted(len(table), features.thing)}")
+        print(f"wrote {plain(arguments.out)}: {counted(len(table), noun)}")
     elif not sys.stdout.isatty():
         table.to_csv(sys.stdout, index=False, float_format="%.6g")
     else:
-        shown = table.head(_ROWS).set_index(table.columns[0])
+        shown = table.head(_ROWS).set_index(column)
         print_table(
             shown.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) else cell),
             title="Predictions",
         )
         if len(table) > _ROWS:
             print(f"and {len(table) - _ROWS} more; --out FILE writes all")
-        for name, why in zip(features.images[:_ROWS], reasons, strict=False):
+        for name, why in zip(samples.names[:_ROWS], reasons, strict=False):
             print(f"{plain(name)}: {plain(why, lines=True)}")
     return 0
 
 
-def _named(
-    words: list[str] | None, model: Any, taxonomy: str | Path | None = None
-) -> list[Any] | None:
-    """The candidates that words name: classes, taxa, a kind of class, or a file of names."""
+def _candidates(arguments: argparse.Namespace, model: Any) -> list[Any] | None:
+    """The candidates that `--classes` names: classes, taxa, a kind of class, or a file of names."""
+    words, taxonomy = arguments.classes, getattr(arguments, "taxonomy", None)
     if words is None:
         return None
     label_of = {str(label): label for label in model.classes_.tolist()}
@@ -510,57 +436,36 @@ def _named(
         ranks = read_ranks(taxonomy)
         below = classes_by_node(taxonomy_hierarchy(ranks), ranks.index)
     if len(words) == 1 and words[0] not in label_of and words[0] not in below:
-        if words[0] == "seen":
-            return model.seen_classes_.tolist()
-        if words[0] == "described":
-            return model.unseen_classes_.tolist()
+        kinds = {"seen": model.seen_classes_, "described": model.unseen_classes_}
+        if words[0] in kinds:
+            return kinds[words[0]].tolist()
         if Path(words[0]).is_file():
             words = [composed(line) for line in read_lines(Path(words[0]))]
-    if model.classes_.dtype.kind in "iu":
-        words = [str(int(w)) if re.fullmatch("-?[0-9]{1,18}", w) else w for w in words]
-    named: list[Any] = []
-    for word in words:
-        if taxonomy is not None and word not in label_of and word not in below:
-            near = did_you_mean(word, [*label_of, *below])
-            raise ValueError(f"The model and the taxonomy have no {name_some([word])}.{near}")
-        # A class may have the name of a taxon, whether the taxonomy has a row of it or not.
-        names = dict.fromkeys([*below.get(word, ()), word])
-        found = [label_of[name] for name in names if name in label_of]
-        named += found if word in below else [label_of.get(word, word)]
-    if words and not named:
+    if unknown := [word for word in words if word not in label_of and word not in below]:
+        near = did_you_mean(unknown[0], [*label_of, *below])
+        whose = "The model has" if taxonomy is None else "The model and the taxonomy have"
+        raise ValueError(f"{whose} no {name_some(unknown)}.{near}")
+    # A class may have the name of a taxon.
+    names = [name for word in words for name in (*below.get(word, ()), word)]
+    if not (found := [label_of[name] for name in dict.fromkeys(names) if name in label_of]):
         raise ValueError(f"The model has no class below {name_some(words)}.")
-    return named
+    return found
 
 
-def _features_for(
-    arguments: argparse.Namespace, file: ModelFile, *, labelled: bool = False
-) -> ImageFeatures:
-    """Features of the source, made as the model's training images were."""
-    options: dict[str, Any] = {}
-    source = arguments.source
-    if source.suffix == ".npz":
-        _refuse_network(arguments)
-    else:
-        options = _network(arguments) | {"progress": True, "say": say}
-        is_list = source.is_dir() or (source.is_file() and not is_feature_table(source))
-        if labelled and is_list:
-            # Before any image is computed, which takes long.
-            refuse_undescribed(list_images(source).labels, file.model.classes_, by="the model")
-    features = features_for_model(
-        source,
+def _samples_for(
+    arguments: argparse.Namespace, file: ModelFile, *, described: Sequence[str] | None = None
+) -> Samples:
+    """Features of the source, made as those of the model's training samples were."""
+    samples = features_for_model(
+        arguments.source,
         file.about,
         model_name=plain(arguments.model),
         label=getattr(arguments, "label", None),
-        **options,
+        described=described,
+        **_network(arguments),
     )
-    if labelled:
-        classes = file.model.classes_.astype(str)
-        refuse_undescribed(features.y, classes, thing=features.thing, by="the model")
-    _name_left_out(features)
-    return features
-
-
-_LABEL = ("--label", "COLUMN", None, "a table's column of labels (default: as in fit)")
+    _name_left_out(samples)
+    return samples
 
 
 def add_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -575,58 +480,59 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_evaluate(arguments: argparse.Namespace) -> int:
-    """Print accuracies of a model on images with labels."""
+    """Print accuracies of a model on labelled samples."""
+    # Loads what runs and tables need, which the other commands do without.
+    from zslearn.experiments import evaluate
+
     ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
-    with warnings_as_lines():
-        file = read_model(arguments.model)
-        features = _features_for(arguments, file, labelled=True)
-        assert features.y is not None
-        _warn_of_trained(file, features)
-        model, is_seen = file.model, np.isin(features.y, file.model.seen_classes_)
-        rows: dict[str, dict[str, Any]] = {}
-        accuracies = []
-        for what, images, classes in (
-            ("seen classes, among all", is_seen, None),
-            ("unseen classes, among all", ~is_seen, None),
-            ("unseen classes, among these", ~is_seen, model.unseen_classes_),
-        ):
-            if images.any():
-                X, y = features.X[images], features.y[images]
-                found = evaluate(model, X, y, classes=classes, k=[5]).metrics
-                accuracies.append(found["per_class_accuracy"])
-                rows[what] = _cells(
-                    accuracies[-1], found.get("flat_hit_at_5"), features.thing, len(y)
-                )
-                if ranks is not None:
-                    right = rank_accuracy(y, model.predict(X, classes=classes), ranks)[:-1]
-                    rows[what] |= {str(rank): f"{share:.3f}" for rank, share in right.items()}
+    file = read_model(arguments.model)
+    model = file.model
+    samples = _samples_for(arguments, file, described=model.classes_.astype(str).tolist())
+    noun, labels = samples.row_noun, np.asarray(samples.y)
+    _warn_of_trained(file, samples)
+    is_seen = np.isin(labels, model.seen_classes_)
+    rows: dict[str, dict[str, Any]] = {}
+    accuracies = []
+    for what, chosen, classes in (
+        ("seen classes, among all", is_seen, None),
+        ("unseen classes, among all", ~is_seen, None),
+        ("unseen classes, among these", ~is_seen, model.unseen_classes_),
+    ):
+        if chosen.any():
+            X, y = samples.X[chosen], labels[chosen]
+            found = evaluate(model, X, y, classes=classes, k=[5]).metrics
+            accuracies.append(found["per_class_accuracy"])
+            rows[what] = _cells(accuracies[-1], found.get("flat_hit_at_5"), noun, len(y))
+            if ranks is not None:
+                right = rank_accuracy(y, model.predict(X, classes=classes), ranks)[:-1]
+                rows[what] |= {str(rank): f"{share:.3f}" for rank, share in right.items()}
     if is_seen.any() and not is_seen.all():
-        rows["harmonic mean of the first two"] = _cells(
-            harmonic_mean(*accuracies[:2]), None, features.thing, len(features)
-        )
+        mean = harmonic_mean(*accuracies[:2])
+        rows["harmonic mean of the first two"] = _cells(mean, None, noun, len(labels))
     table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
     table.index.name = "per-class accuracy of"
     print_table(table, title=f"{arguments.model} on {arguments.source}")
     return 0
 
 
-def _cells(accuracy: float, hits: float | None, thing: str, n_rows: int) -> dict[str, Any]:
+def _cells(accuracy: float, hits: float | None, noun: str, n_rows: int) -> dict[str, Any]:
+    """A row of the table of `evaluate`."""
     return {
         "accuracy": f"{accuracy:.3f}",
-        f"F@5 of {thing}s": "" if hits is None else f"{hits:.3f}",
-        f"{thing}s": n_rows,
+        f"F@5 of {noun}s": "" if hits is None else f"{hits:.3f}",
+        f"{noun}s": n_rows,
     }
 
 
-def _warn_of_trained(file: ModelFile, features: ImageFeatures) -> None:
-    """Warn of images that a model was trained on."""
-    digests = file.extras.get("training_digests", np.empty(0, dtype=str))
-    trained = set(digests.ravel().tolist())
-    again = [name for name, text in zip(features.images, features.digests) if text in trained]  # noqa: B905
+def _warn_of_trained(file: ModelFile, samples: Samples) -> None:
+    """Warn of samples that a model was trained on."""
+    trained = set(file.extras.get("training_digests", np.empty(0, dtype=str)).ravel().tolist())
+    pairs = zip(samples.names, samples.digests, strict=False)
+    again = [name for name, digest in pairs if digest in trained]
     if again:
         warn_user(
-            f"{len(again)} of {len(features)} {features.thing}s were trained on, such as "
-            f"{name_some(again, 2)}: accuracies on these say nothing of new {features.thing}s."
+            f"{len(again)} of {len(samples)} {samples.row_noun}s were trained on, such as "
+            f"{name_some(again, 2)}: accuracies on these say nothing of new {samples.row_noun}s."
         )
 
 
@@ -646,7 +552,7 @@ def add_add_class(parser: argparse.ArgumentParser) -> None:
         parser,
         ("--text", "WORDS", None, "what is said of the class, with --name"),
         ("--text-encoder", "NAME", None, encoder),
-        ("--out", "FILE", None, "where to write the model (default: in the place of MODEL)"),
+        _OUT,
     )
     parser.set_defaults(run=_run_add_class)
 
@@ -658,13 +564,8 @@ def _run_add_class(arguments: argparse.Namespace) -> int:
         by_text and (arguments.text is None or arguments.name is None)
     ):
         raise ValueError("Give a table of classes, or --name and --text.")
-    with warnings_as_lines():
-        labels = add_classes_to_file(
-            arguments.model,
-            _description(arguments),
-            arguments.out,
-            encoder=arguments.text_encoder,
-        )
+    description, encoder = _description(arguments), arguments.text_encoder
+    labels = add_classes_to_file(arguments.model, description, arguments.out, encoder=encoder)
     print(f"added {plain(name_some(labels, 10))}")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0
@@ -681,9 +582,6 @@ def _description(arguments: argparse.Namespace) -> Any:
     return read_class_table(arguments.table).signatures
 
 
-_OUT = ("--out", "FILE", None, "where to write the model (default: in the place of MODEL)")
-
-
 def add_add_examples(parser: argparse.ArgumentParser) -> None:
     """Give labelled images, or samples of a table, to a model file; nothing else is learned again.
 
@@ -698,73 +596,66 @@ def add_add_examples(parser: argparse.ArgumentParser) -> None:
 
 def _run_add_examples(arguments: argparse.Namespace) -> int:
     """Add examples and say of which classes."""
-    # Before images are looked at, which takes long.
-    refuse_unwritable(arguments.out or arguments.model)
-    with warnings_as_lines():
-        file = read_model(arguments.model)
-        refuse_without(file.model, "add_examples", plain(arguments.model))
-        table = None
-        if arguments.signatures is not None:
-            table = read_class_table(arguments.signatures).signatures
-        features = _features_for(arguments, file)
-        alone = add_examples_to_file(arguments.model, features, table, arguments.out)
-    classes = list(dict.fromkeys(np.asarray(features.y).tolist()))
-    print(f"added {counted(len(features), features.thing)} of {plain(name_some(classes, 10))}")
+    file = _read_learning(arguments, "add_examples")
+    table = None
+    if arguments.signatures is not None:
+        table = read_class_table(arguments.signatures).signatures
+    samples = _samples_for(arguments, file)
+    alone = add_examples_to_file(arguments.model, samples, table, arguments.out)
+    classes = list(dict.fromkeys(np.asarray(samples.y).tolist()))
+    print(f"added {counted(len(samples), samples.row_noun)} of {plain(name_some(classes, 10))}")
     if alone:
         print(f"without a description: {plain(name_some(alone, 10))}")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0
 
 
-def add_adapt(parser: argparse.ArgumentParser) -> None:
-    """Adapt a model file to images, or samples of a table, without labels.
+def _read_learning(arguments: argparse.Namespace, verb: str) -> ModelFile:
+    """A model file that can learn later; all is checked before images are looked at."""
+    refuse_unwritable(arguments.out or arguments.model)
+    file = read_model(arguments.model)
+    check_can_learn(file.model, verb, plain(arguments.model))
+    return file
 
-    Classes move to what looks like theirs, if seen classes that were left out of training gained by
-    their images; else the model stays as it is, and both numbers are said.
+
+def add_adapt(parser: argparse.ArgumentParser) -> None:
+    """Adapt a model file to unlabelled images, or samples of a table.
+
+    Class means move to what looks like theirs, if held-out classes gained by their unlabelled
+    images; else the model stays as it is. Both accuracies are printed. Calibration is kept.
     """
     _add_model_and_source(parser)
     parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=_CANDIDATES)
-    always = "adapt whether left-out classes gained or not"
+    always = "adapt whether held-out classes gained or not"
     add_options(parser, ("--always", bool, False, always), _OUT)
     parser.set_defaults(run=_run_adapt)
 
 
 def _run_adapt(arguments: argparse.Namespace) -> int:
     """Adapt, and say what moved."""
+    file = _read_learning(arguments, "adapt")
+    classes = _candidates(arguments, file.model)
+    samples = _samples_for(arguments, file)
     accept: Any = True if arguments.always else "cv"
-    # Before images are looked at, which takes long.
-    refuse_unwritable(arguments.out or arguments.model)
-    with warnings_as_lines():
-        file = read_model(arguments.model)
-        refuse_without(file.model, "adapt", plain(arguments.model))
-        classes = candidate_classes(file.model, _named(arguments.classes, file.model))
-        features = _features_for(arguments, file)
-        options = {"classes": classes, "accept": accept}
-        _, done = adapted_model(file.model, features.X, **options)
-        if done.accepted:
-            # Read anew under a lock: another process may have changed it meanwhile.
-            change_file(
-                arguments.model,
-                arguments.out,
-                lambda now: replace(now, model=adapted_model(now.model, features.X, **options)[0]),
-            )
+    options = {"classes": classes, "accept": accept, "out": arguments.out}
+    done = adapt_file(arguments.model, samples, **options)
     if done.score_before is None or done.score_after is None:
-        print("left-out classes: none, as too few are seen")
+        print("held-out classes: none, as too few are seen")
     else:
         scores = f"{done.score_before:.3f} as it was, {done.score_after:.3f} adapted"
-        print(f"left-out classes: {scores}")
+        print(f"held-out classes: {scores}")
     if not done.accepted:
         print(f"{plain(arguments.model)} stays as it was; --always adapts it all the same")
         return 0
-    table = pd.DataFrame(
-        {
-            f"share of the {features.thing}s": done.proportions.map("{:.3f}".format),
-            "moved by": done.moved.map("{:.2f}".format),
-        }
-    ).loc[done.moved.sort_values(ascending=False, kind="stable").index[:_NAMED]]
-    table.index.name = "class"
+    columns = {
+        f"share of the {samples.row_noun}s": done.proportions.map("{:.3f}".format),
+        "moved by": done.moved.map("{:.2f}".format),
+    }
+    most = done.moved.sort_values(ascending=False, kind="stable").index[:_NAMED]
+    table = pd.DataFrame(columns).loc[most].rename_axis("class")
     print_table(table, title=f"Classes that moved most, of {len(done.moved)}")
     if done.unexplained is not None:
-        print(f"{done.unexplained:.3f} of {counted(done.n_samples, features.thing)} fit no class")
+        number = counted(done.n_samples, samples.row_noun)
+        print(f"{done.unexplained:.3f} of {number} fit no class")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0

@@ -26,6 +26,8 @@ from zslearn._utils._messages import plain
 #: Help of options that several commands have.
 PRIOR = "a .json of the odds of classes at this place; others have 1"
 TAXONOMY = "a table .csv of classes and their ranks, from the highest to the lowest"
+#: How columns are standardised.
+SCALINGS = ("auto", "none", "standard", "range")
 #: A number that is cut is a wrong number: columns of cells up to this length are not wrapped.
 _NUMBER = 8
 
@@ -69,7 +71,7 @@ _CODE = {
 }
 _ARGUMENT = re.compile(
     r"\b(drop|label|labels|unseen_classes|hold_out|features|class_splits|version|part|"
-    r"signature_scaling|feature_scaling)=(?:\[([^\]]*)\]|(?![,;:)…]|\.?(?:\s|$))())?"
+    r"signature_scaling|feature_scaling|backbone|weights|boxes|crop|method)=(?:\[([^\]]*)\]|(?![,;:)…]|\.?(?:\s|$))())?"
 )
 
 
@@ -94,6 +96,11 @@ def _as_option(match: re.Match[str]) -> str:
 def values_of(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     """What some options say, as arguments of the library that have their names."""
     return {name: getattr(arguments, name) for name in names}
+
+
+def scaling(word: str) -> str | None:
+    """What a word of `SCALINGS` says, as an argument of the library."""
+    return None if word == "none" else word
 
 
 def import_from_working_folder(methods: Iterable[str]) -> None:

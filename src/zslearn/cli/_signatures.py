@@ -178,13 +178,12 @@ def _make_words(arguments: argparse.Namespace) -> None:
 def _add_hierarchy(parser: argparse.ArgumentParser) -> None:
     _add_classes(parser, "pairs", "a table of child–parent pairs; without it --wnids names nouns")
     classes = "with pairs: the classes, one per line (default: the nodes that are no parents)"
-    method = "scale all distances, or those of some landmarks; auto: exact up to 3,000 classes"
+    landmarks = "classes that are scaled, others are placed (default: all up to 3,000, else 2,000)"
     add_options(
         parser,
         ("--classes", "FILE", None, classes),
         ("--components", int, None, "width of the vectors (default: 500, or fewer)"),
-        ("--method", ["auto", "exact", "landmark"], "auto", method),
-        ("--landmarks", int, None, "(default: 2000)"),
+        ("--landmarks", int, None, landmarks),
     )
 
 
@@ -214,7 +213,6 @@ def _make_hierarchy(arguments: argparse.Namespace) -> None:
         hierarchy,
         labels,
         n_components=arguments.components,
-        method=arguments.method,
         n_landmarks=arguments.landmarks,
         progress=True,
     )

@@ -23,7 +23,7 @@ from zslearn.datasets._signature_files import (
     read_signature_table,
     save_signature_table,
 )
-from zslearn.datasets._synthetic import GeneratingModel, make_zero_shot
+from zslearn.datasets._synthetic import make_zero_shot
 from zslearn.datasets._tables import SampleTable, load_table, read_sample_table
 from zslearn.datasets._xlsa17 import XLSA17, Benchmark, load_xlsa17
 
@@ -38,7 +38,6 @@ __all__ = [
     "ClassSplit",
     "FeatureBlocks",
     "FolderReport",
-    "GeneratingModel",
     "SampleTable",
     "ZeroShotDataset",
     "check_data",

@@ -1,4 +1,4 @@
-"""Arrays and tables of numbers in files: NumPy's, Parquet and Zarr, whole or some rows at a time.
+"""Arrays and tables of numbers in files: NumPy's, Parquet, Arrow and Zarr, whole or by rows.
 
 The libraries of these formats read them. Here their sizes are compared with a limit first, Python
 objects and codecs that run code are refused, and errors name the file.
@@ -7,9 +7,9 @@ objects and codecs that run code are refused, and errors name the file.
 from __future__ import annotations
 
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,9 +28,6 @@ FEATURES = ("X", "features")
 LABELS = ("y", "labels")
 
 
-# ------------------------------------------------------------------------------- NumPy's files
-
-
 def read_array(path: Path) -> NDArray[Any]:
     """Read an array from a NumPy file: ``.npy`` is mapped, ``.npz`` is read."""
     if path.suffix not in (".npy", ".npz"):
@@ -39,9 +36,7 @@ def read_array(path: Path) -> NDArray[Any]:
         array = read_member(path, FEATURES)
         assert array is not None
         return array
-    regular_size(path)
-    with open(path, "rb") as file:
-        shape, order, dtype = read_header(file, path)
+    with _open_npy(path) as (file, shape, order, dtype):
         return np.memmap(path, dtype=dtype, mode="r", shape=shape, order=order, offset=file.tell())
 
 
@@ -71,33 +66,34 @@ def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
         return array
 
 
-def read_header(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], Any, np.dtype[Any]]:
-    """Shape, order and dtype of the array that fills an open file ``.npy``; stops behind them."""
-    size = os.fstat(file.fileno()).st_size
-    with reading(path, "the array"):
-        version = npy.read_magic(file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, is_fortran, dtype = read(file)
-        n_bytes = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject:
-            raise ValueError("it holds Python objects, which are never loaded")
-        if not dtype.itemsize or min(shape, default=0) < 0 or n_bytes != size - file.tell():
-            raise ValueError(
-                f"shape {shape} and dtype {dtype} need {n_bytes} bytes, and there are "
-                f"{size - file.tell()}"
-            )
-    return tuple(map(int, shape)), "F" if is_fortran else "C", dtype
+@contextmanager
+def _open_npy(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], Any, np.dtype[Any]]]:
+    """Open a file ``.npy`` behind its header, which gives shape, order and dtype."""
+    size = regular_size(path)
+    with open(path, "rb") as file:
+        with reading(path, "the array"):
+            version = npy.read_magic(file)
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, is_fortran, dtype = read(file)
+            n_bytes = math.prod(shape) * dtype.itemsize
+            if dtype.hasobject:
+                raise ValueError("it holds Python objects, which are never loaded")
+            if not dtype.itemsize or min(shape, default=0) < 0 or n_bytes != size - file.tell():
+                raise ValueError(
+                    f"shape {shape} and dtype {dtype} need {n_bytes} bytes, and there are "
+                    f"{size - file.tell()}"
+                )
+        yield file, tuple(map(int, shape)), "F" if is_fortran else "C", dtype
 
-
-# ------------------------------------------------------------------------------------- Parquet
 
 #: What a value takes in pyarrow and pandas together, in bytes, at least.
 _VALUE_BYTES = 32
 
 
-def open_parquet(path: Path, budget: Budget) -> Any:
+def open_parquet(path: Path) -> Any:
     """Open a Parquet file whose rows do not take too much memory, by what it declares."""
     parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
+    budget = Budget(path)
     with reading(path, "the table"):
         source = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
         metadata = source.metadata
@@ -113,8 +109,7 @@ def open_parquet(path: Path, budget: Budget) -> Any:
 
 def read_parquet(path: Path) -> pd.DataFrame:
     """Read a table from a Parquet file, as long as its batches stay within the limit."""
-    budget = Budget(path)
-    source = open_parquet(path, budget)
+    source, budget = open_parquet(path), Budget(path)
     budget.check(_VALUE_BYTES * source.metadata.num_rows * source.metadata.num_columns)
     arrow = import_optional("pyarrow", f"Reading {path.name}")
     batches = []
@@ -123,9 +118,6 @@ def read_parquet(path: Path) -> pd.DataFrame:
             budget.take(2 * batch.nbytes)  # in pyarrow, then in pandas
             batches.append(batch)
         return arrow.Table.from_batches(batches, source.schema_arrow).to_pandas()
-
-
-# ---------------------------------------------------------------------------------------- Zarr
 
 
 def is_zarr(path: Path) -> bool:
@@ -149,7 +141,7 @@ def open_zarr_array(path: Path) -> Any:
     return array
 
 
-# --------------------------------------------------------------------- files read row by row
+# ------------------------------------------------------------------ files read row by row
 
 #: Rows, and their labels where the file has any.
 RowsAndLabels = tuple[NDArray[Any], NDArray[Any] | None]
@@ -162,6 +154,8 @@ class RowFile(ABC):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     has_labels: bool = False
+    #: What tells the file from itself after a change.
+    state: tuple[int, ...] = ()
 
     @abstractmethod
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
@@ -169,7 +163,12 @@ class RowFile(ABC):
 
     def identity(self) -> list[Any]:
         """What tells this file from another, or from itself after a change."""
-        return [self.name, *self.shape, self.dtype.str]
+        return [self.name, *self.shape, self.dtype.str, *self.state]
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """Size of a file, and when it was written."""
+    return regular_size(path), path.stat().st_mtime_ns
 
 
 class ArrayRows(RowFile):
@@ -189,11 +188,8 @@ class NpyRows(RowFile):
     """Rows of a file ``.npy``; not mapped: a map of a file that is cut off ends the process."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, str(path)
-        regular_size(path)
-        with open(path, "rb") as file:
-            self._state = _state(file)
-            self.shape, order, self.dtype = read_header(file, path)
+        self.path, self.name, self.state = path, str(path), _state(path)
+        with _open_npy(path) as (file, self.shape, order, self.dtype):
             self._offset = file.tell()
         if order == "F" and len(self.shape) > 1 and min(self.shape) > 1:
             raise ValueError(
@@ -204,32 +200,17 @@ class NpyRows(RowFile):
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
         """Read rows; the file must stay as it was when it was opened."""
         n_rows, width = self.shape[0], self.shape[1:]
-        row_bytes = math.prod(width) * self.dtype.itemsize
-        with open(self.path, "rb") as file:
-            for first in range(start, n_rows, length):
-                if _state(file) != self._state:
-                    raise ValueError(
-                        f"{self.path}: the file changed while it was being read, before row "
-                        f"{first} of {n_rows}. Write it to the end first, then open it again."
-                    )
-                rows = np.empty((min(length, n_rows - first), *width), dtype=self.dtype)
-                file.seek(self._offset + first * row_bytes)
-                if file.readinto(rows.reshape(-1).view(np.uint8).data) != rows.nbytes:
-                    raise ValueError(
-                        f"{self.path}: the file ends before row {first + len(rows)} of {n_rows}; "
-                        "it was cut off while it was being read."
-                    )
-                yield rows, None
-
-    def identity(self) -> list[Any]:
-        """Also the size of the file and when it was written."""
-        return [*super().identity(), *self._state]
-
-
-def _state(file: Any) -> tuple[int, int]:
-    """Size of an open file, and when it was written."""
-    status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns
+        size = math.prod(width)
+        for first in range(start, n_rows, length):
+            count = min(length, n_rows - first)
+            offset = self._offset + first * size * self.dtype.itemsize
+            rows = np.fromfile(self.path, self.dtype, count * size, offset=offset)
+            if rows.size != count * size or _state(self.path) != self.state:
+                raise ValueError(
+                    f"{self.path}: the file changed while it was being read, before row "
+                    f"{first + count} of {n_rows}. Write it to the end first, then open it again."
+                )
+            yield rows.reshape(count, *width), None
 
 
 class ZarrRows(RowFile):
@@ -249,37 +230,149 @@ class ZarrRows(RowFile):
             )
         self._array = open_zarr_array(path / features if is_group else path)
         self.shape, self.dtype = tuple(self._array.shape), np.dtype(self._array.dtype)
-        self._labels = None
-        if is_group and is_zarr(path / label):
-            self._labels = open_zarr_array(path / label)
-            if tuple(self._labels.shape) != self.shape[:1]:
-                raise ValueError(
-                    f"{path}: {label!r} has shape {tuple(self._labels.shape)}, and there are "
-                    f"{self.shape[0]} rows of features."
-                )
-        self.has_labels = self._labels is not None
-        self._n_chunks = int(self._array.nchunks_initialized)
+        self.has_labels = is_group and is_zarr(path / label)
+        self._labels = open_zarr_array(path / label) if self.has_labels else None
+        if self._labels is not None and tuple(self._labels.shape) != self.shape[:1]:
+            raise ValueError(
+                f"{path}: {label!r} has shape {tuple(self._labels.shape)}, and there are "
+                f"{self.shape[0]} rows of features."
+            )
+        self.state = (int(self._array.nchunks_initialized),)
 
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
         """Read whole chunks where they are not larger than a block."""
         chunk = max(1, int(self._array.chunks[0]))
-        if length > chunk:
-            length -= length % chunk
+        step = length - length % chunk if length > chunk else length
         first = start
         while first < self.shape[0]:
             # Back to the beginning of a chunk after a start in the middle.
-            last = min(first + length - first % min(length, chunk), self.shape[0])
-            labels = None if self._labels is None else self._slice(self._labels, first, last)
-            yield self._slice(self._array, first, last), labels
+            last = min(first + step - first % min(step, chunk), self.shape[0])
+            with reading(self.name, f"rows {first} to {last - 1}"):
+                rows = np.asarray(self._array[first:last])
+                labels = None if self._labels is None else np.asarray(self._labels[first:last])
+            yield rows, labels
             first = last
         # A chunk that is not there reads as zeros.
-        if int(self._array.nchunks_initialized) != self._n_chunks:
+        if int(self._array.nchunks_initialized) != self.state[0]:
             raise ValueError(f"{self.name}: chunks came or went while the array was being read.")
 
-    def _slice(self, array: Any, first: int, last: int) -> Any:
-        with reading(self.name, f"rows {first} to {last - 1}"):
-            return np.asarray(array[first:last])
 
-    def identity(self) -> list[Any]:
-        """Also how many chunks there are."""
-        return [*super().identity(), self._n_chunks]
+class TableRows(RowFile):
+    """Rows of a Parquet file, or of ``.arrow`` or ``.feather`` in Arrow's format.
+
+    `features` is a column of vectors; where there is none, every column of numbers but `label`,
+    which may be absent, is a feature.
+    """
+
+    def __init__(self, path: Path, features: str, label: str) -> None:
+        self.path, self.name, self.state, self._label = path, str(path), _state(path), label
+        if path.suffix == ".parquet":
+            self._file = open_parquet(path)
+            schema, metadata = self._file.schema_arrow, self._file.metadata
+            sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        else:
+            arrow = import_optional("pyarrow", f"Reading {path.name}")
+            with reading(path, "the table"):
+                # Not mapped: a map of a file that is cut off would end the process.
+                self._file = arrow.ipc.open_file(arrow.OSFile(str(path)))
+                schema = self._file.schema
+                sizes = [len(self._file.get_batch(i)) for i in range(self._file.num_record_batches)]
+        self._sizes = sizes
+        self.has_labels = label in schema.names
+        self._is_vector = features in schema.names
+        self._columns = [features] if self._is_vector else _number_columns(schema, label, path)
+        types = [schema.field(name).type for name in self._columns]
+        width = len(types)
+        if self._is_vector:
+            try:
+                types = [types[0].value_type]
+                self.dtype = np.dtype(types[0].to_pandas_dtype())
+            except (AttributeError, TypeError, NotImplementedError):
+                raise ValueError(
+                    f"{path}: column {features!r} holds {types[0]}, not lists of numbers."
+                ) from None
+            width = next((rows.shape[1] for rows, _ in self._read(0, 1)), 0)
+        else:
+            self.dtype = np.result_type(*[kind.to_pandas_dtype() for kind in types])
+        self.shape = sum(sizes), width
+
+    def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
+        """Read batches of the table, cut to at most `length` rows."""
+        at = start
+        for rows, labels in self._read(start, length):
+            at += len(rows)
+            yield rows, labels
+        if at != self.shape[0]:
+            raise ValueError(
+                f"{self.path}: {at} rows came of the {self.shape[0]} that the file announces; it "
+                "is damaged."
+            )
+
+    def _read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
+        before = 0
+        for number, size in enumerate(self._sizes):
+            skip = max(0, start - before)
+            before += size
+            if skip >= size:
+                continue
+            with reading(self.path, "the rows"):
+                if _state(self.path) != self.state:
+                    raise ValueError("the file changed after it was opened")
+                for batch in self._batches(number, length):
+                    for first in range(min(skip, len(batch)), len(batch), length):
+                        part = batch.slice(first, length)
+                        yield self._features(part), self._labels(part)
+                    skip = max(0, skip - len(batch))
+
+    def _batches(self, number: int, length: int) -> Iterator[Any]:
+        """Batches of a group of rows."""
+        columns = [*self._columns, *([self._label] if self.has_labels else [])]
+        if self.path.suffix == ".parquet":
+            yield from self._file.iter_batches(length, row_groups=[number], columns=columns)
+        else:
+            yield self._file.get_batch(number).select(columns)
+
+    def _features(self, batch: Any) -> NDArray[Any]:
+        if not self._is_vector:
+            columns = [_plain(batch.column(name)) for name in self._columns]
+            return np.stack(columns, axis=1).astype(self.dtype, copy=False)
+        vectors = batch.column(self._columns[0])
+        if vectors.null_count:
+            raise ValueError(f"{vectors.null_count} have no features")
+        flat = _plain(vectors.flatten())
+        is_ragged = len(flat) % len(batch) != 0
+        if not hasattr(vectors.type, "list_size"):
+            is_ragged = len(set(np.diff(np.asarray(vectors.offsets)).tolist())) > 1
+        if is_ragged:
+            raise ValueError(f"vectors in {self._columns[0]!r} differ in length")
+        return flat.reshape(len(batch), -1).astype(self.dtype, copy=False)
+
+    def _labels(self, batch: Any) -> NDArray[Any] | None:
+        if not self.has_labels:
+            return None
+        column = batch.column(self._label)
+        if column.null_count:
+            raise ValueError(f"{column.null_count} rows of a block have no label")
+        if hasattr(column, "dictionary_decode"):
+            column = column.dictionary_decode()
+        values = column.to_numpy(zero_copy_only=False)
+        return values.astype(str) if values.dtype.kind == "O" else values
+
+
+def _number_columns(schema: Any, label: str, path: Path) -> list[str]:
+    """Columns that are features, in the order of the table; all but the label must be numbers."""
+    types = import_optional("pyarrow.types", f"Reading {path.name}")
+    kinds = {name: schema.field(name).type for name in schema.names if name != label}
+    other = [n for n, t in kinds.items() if not (types.is_floating(t) or types.is_integer(t))]
+    if other or not kinds:
+        raise ValueError(
+            f"{path}: these columns are not numbers: {name_some(other)}. Name the column of "
+            "vectors with features=…, and that of the labels with label=…"
+        )
+    return list(kinds)
+
+
+def _plain(column: Any) -> NDArray[Any]:
+    """Numbers of a column; what is missing is NaN."""
+    values = column.to_numpy(zero_copy_only=False)
+    return values.astype(np.float64) if values.dtype.kind == "O" else values

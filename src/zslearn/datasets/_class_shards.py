@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from zslearn.datasets._array_files import (
     ArrayRows,
     NpyRows,
     RowFile,
+    RowsAndLabels,
     is_zarr,
     open_parquet,
     open_zarr_array,
@@ -36,54 +38,24 @@ _LABEL_COLUMNS = ("wnid", "class", "label")
 _DATA_SET = "features"
 
 
-class _NpyFiles:
-    """A file ``<class>.npy`` per class; the base of the other layouts.
-
-    A layout knows the names of its shards, the shape and dtype of each, and reads rows of one.
-    """
-
-    suffix = ".npy"
+class _HDF5Rows(RowFile):
+    """Rows of an HDF5 file with one array, or one that is called "features"."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self.name = path, str(path)
+        with self._data() as data:
+            check_hdf5_size(data, _DATA_SET, Budget(path))
+            self.shape, self.dtype = tuple(data.shape), data.dtype
 
-    def names(self) -> list[str]:
-        return sorted(path.stem for path in self._path.glob(f"*{self.suffix}"))
-
-    def where(self, name: str) -> str:
-        return str(self._path / f"{name}{self.suffix}")
-
-    def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
-        rows = self._open(name)
-        return rows.shape, rows.dtype
-
-    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        with reading(self.where(name)):
-            return next(self._open(name).read(start, stop - start))[0]
-
-    def _open(self, name: str) -> RowFile:
-        return NpyRows(Path(self.where(name)))
-
-
-class _HDF5Files(_NpyFiles):
-    """A file ``<class>.h5`` per class, with one array, or one that is called "features"."""
-
-    suffix = ".h5"
-
-    def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
-        budget = Budget(Path(self.where(name)))
-        with self._data(name) as data:
-            check_hdf5_size(data, _DATA_SET, budget)
-            return tuple(data.shape), data.dtype
-
-    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        with self._data(name) as data:
-            return np.asarray(data[start:stop])
+    def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
+        with self._data() as data:
+            for first in range(start, self.shape[0], length):
+                yield np.asarray(data[first : first + length]), None
 
     @contextmanager
-    def _data(self, name: str) -> Iterator[Any]:
+    def _data(self) -> Iterator[Any]:
         h5py = import_optional("h5py", "Reading .h5 shards")
-        with reading(self.where(name)), h5py.File(self.where(name), "r") as file:
+        with reading(self.name), h5py.File(self._path, "r") as file:
             # A link to another file is not followed.
             hard = [n for n in file if isinstance(file.get(n, getlink=True), h5py.HardLink)]
             arrays = [n for n in hard if isinstance(file[n], h5py.Dataset)]
@@ -93,98 +65,98 @@ class _HDF5Files(_NpyFiles):
             yield file[chosen[0]]
 
 
-class _ZarrStore(_NpyFiles):
-    """One Zarr group with an array per class."""
+class _ParquetRows(RowFile):
+    """Some rows of a Parquet file, whose groups of rows begin at `starts`."""
 
-    def names(self) -> list[str]:
-        return sorted(folder.name for folder in self._path.iterdir() if folder.is_dir())
+    def __init__(
+        self, name: str, file: Any, features: list[str], starts: NDArray[np.int64], rows: range
+    ) -> None:
+        self.name, self._file, self._features, self._starts = name, file, features, starts
+        self._begin, self.shape = rows.start, (len(rows), len(features))
+        types = {str(file.schema_arrow.field(name).type) for name in features}
+        kinds = {"halffloat": "f2", "float": "f4", "double": "f8"}
+        is_float = types <= kinds.keys()
+        self.dtype = np.result_type(*(kinds[t] for t in types)) if is_float else np.dtype(object)
 
-    def where(self, name: str) -> str:
-        return f"{self._path}, array {name}"
+    def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
+        for at in range(start, self.shape[0], length):
+            begin = self._begin + at
+            end = self._begin + min(at + length, self.shape[0])
+            first = int(np.searchsorted(self._starts, begin, side="right")) - 1
+            last = int(np.searchsorted(self._starts, end, side="left"))
+            table = self._file.read_row_groups(list(range(first, last)), columns=self._features)
+            part = table.slice(begin - int(self._starts[first]), end - begin)
+            yield np.column_stack([part.column(n).to_numpy() for n in self._features]), None
 
-    def _open(self, name: str) -> RowFile:
-        return ArrayRows(open_zarr_array(self._path / name))
+
+#: Names of shards, and what opens each.
+_Shards = dict[str, Callable[[], RowFile]]
 
 
-class _ParquetStore(_NpyFiles):
+def _parquet_shards(path: Path) -> _Shards:
     """One Parquet file: a column of classes, whose rows stand together, and one per feature."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = open_parquet(path, Budget(path))
-        columns = list(self._file.schema_arrow.names)
-        labels = [name for name in _LABEL_COLUMNS if name in columns]
-        if len(labels) != 1:
-            raise ValueError(
-                f"{path}: one column must hold the class of each row and be called 'wnid', "
-                f"'class' or 'label'; there are {name_some(columns)}."
-            )
-        self._features = [name for name in columns if name != labels[0]]
-        groups = range(self._file.num_row_groups)
-        sizes = [self._file.metadata.row_group(i).num_rows for i in groups]
-        self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        with reading(str(path)):
-            self._ranges = self._find_ranges(labels[0])
-
-    def _find_ranges(self, label: str) -> dict[str, tuple[int, int]]:
-        """First row of each class, and the row behind its last."""
-        values = self._file.read(columns=[label]).column(0).to_pandas().to_numpy(dtype=object)
+    file = open_parquet(path)
+    columns = list(file.schema_arrow.names)
+    labels = [name for name in _LABEL_COLUMNS if name in columns]
+    if len(labels) != 1:
+        raise ValueError(
+            f"{path}: one column must hold the class of each row and be called 'wnid', "
+            f"'class' or 'label'; there are {name_some(columns)}."
+        )
+    features = [name for name in columns if name != labels[0]]
+    with reading(str(path)):
+        values = file.read(columns=labels).column(0).to_pandas().to_numpy(dtype=object)
         begins = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()][: len(values)]
         names = [str(values[begin]) for begin in begins]
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(
-                f"the rows of {twice[0]!r} do not stand together; sort the table by {label!r}"
+                f"the rows of {twice[0]!r} do not stand together; sort the table by {labels[0]!r}"
             )
-        return dict(zip(names, pairwise([*begins, len(values)]), strict=True))
-
-    def names(self) -> list[str]:
-        return sorted(self._ranges)
-
-    def where(self, name: str) -> str:
-        return f"{self._path}, class {name}"
-
-    def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
-        begin, end = self._ranges[name]
-        types = {str(self._file.schema_arrow.field(n).type) for n in self._features}
-        kinds = {"halffloat": "f2", "float": "f4", "double": "f8"}
-        dtype = np.result_type(*(kinds[t] for t in types)) if types <= kinds.keys() else object
-        return (end - begin, len(self._features)), np.dtype(dtype)
-
-    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        begin, end = self._ranges[name]
-        start, stop = begin + start, min(begin + stop, end)
-        first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        last = int(np.searchsorted(self._starts, stop, side="left"))
-        with reading(self.where(name)):
-            table = self._file.read_row_groups(list(range(first, last)), columns=self._features)
-            part = table.slice(start - int(self._starts[first]), stop - start)
-            return np.column_stack([part.column(n).to_numpy() for n in self._features])
+    sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    return {
+        name: partial(_ParquetRows, f"{path}, class {name}", file, features, starts, range(*ends))
+        for name, ends in zip(names, pairwise([*begins, len(values)]), strict=True)
+    }
 
 
-def _find_layout(path: Path) -> _NpyFiles:
-    """How the shards in a folder, or in a store, are kept."""
+def _zarr_shards(path: Path) -> _Shards:
+    """One Zarr group with an array per class."""
+    import_optional("zarr", "Reading a Zarr store")
+    return {
+        folder.name: lambda folder=folder: ArrayRows(open_zarr_array(folder), str(folder))
+        for folder in path.iterdir()
+        if folder.is_dir()
+    }
+
+
+def _find_shards(path: Path) -> _Shards:
+    """The shards in a folder, or in a store."""
     if not path.exists():
         raise FileNotFoundError(f"There is no folder or store {path}.")
     if path.is_file():
         if path.suffix == ".parquet":
-            return _ParquetStore(path)
+            return _parquet_shards(path)
         raise ValueError(f"{path}: give a folder of shards, a Zarr group or a .parquet file.")
     if path.suffix == ".zarr" or is_zarr(path):
-        import_optional("zarr", "Reading a Zarr store")
-        return _ZarrStore(path)
-    found = [kind for kind in (_NpyFiles, _HDF5Files) if kind(path).names()]
+        return _zarr_shards(path)
+    found = {
+        f"*{suffix}": {file.stem: partial(kind, file) for file in path.glob(f"*{suffix}")}
+        for suffix, kind in ((".npy", NpyRows), (".h5", _HDF5Rows))
+    }
+    found = {form: shards for form, shards in found.items() if shards}
     stores = sorted([*path.glob("*.zarr"), *path.glob("*.parquet")])
     if len(found) + len(stores) > 1:
-        names = [*(f"*{kind.suffix}" for kind in found), *(store.name for store in stores)]
+        names = [*found, *(store.name for store in stores)]
         raise ValueError(f"{path} holds shards in several forms: {', '.join(names)}. Keep one.")
-    if found:
-        return found[0](path)
     if stores:
-        return _find_layout(stores[0])
-    raise ValueError(
-        f"{path} holds no features: expected files <wnid>.npy or <wnid>.h5, one folder .zarr with "
-        "an array per wnid, or one .parquet file with a column 'wnid'."
-    )
+        return _find_shards(stores[0])
+    if not found:
+        raise ValueError(
+            f"{path} holds no features: expected files <wnid>.npy or <wnid>.h5, one folder .zarr "
+            "with an array per wnid, or one .parquet file with a column 'wnid'."
+        )
+    return next(iter(found.values()))
 
 
 class ClassShards:
@@ -234,52 +206,43 @@ class ClassShards:
         self, folder: str | os.PathLike[str], *, known: Container[str] | None = None
     ) -> None:
         self.path = Path(folder)
-        self._layout = _find_layout(self.path)
         self.skipped: dict[str, str] = {}
-        widths: dict[str, int] = {}
-        counts: dict[str, int] = {}
-        for name in self._layout.names():
+        self._files: dict[str, RowFile] = {}
+        for name, open_shard in sorted(_find_shards(self.path).items()):
             if known is not None and name not in known:
                 self.skipped[name] = "unknown to the hierarchy"
                 continue
-            shape, dtype = self._layout.shape(name)
-            if 0 in shape:
+            file = open_shard()
+            if 0 in file.shape:
                 self.skipped[name] = "without rows"
                 continue
-            if len(shape) != 2 or np.dtype(dtype).kind != "f":
+            if len(file.shape) != 2 or file.dtype.kind != "f":
                 raise ValueError(
-                    f"{self._layout.where(name)}: expected floating-point numbers with one row per "
-                    f"image; it has shape {shape} and dtype {dtype}."
+                    f"{file.name}: expected floating-point numbers with one row per image; it has "
+                    f"shape {file.shape} and dtype {file.dtype}."
                 )
-            counts[name], widths[name] = int(shape[0]), int(shape[1])
-        if not counts:
+            self._files[name] = file
+        if not self._files:
             raise ValueError(f"{self.path} has no shard with rows of a known class.")
-        self._refuse_other_widths(widths)
-        self.classes = sorted(counts)
-        self.counts = pd.Series(counts, name="rows", dtype=np.int64).sort_index()
-        self.n_features = next(iter(widths.values()))
-        self._name_skipped()
-
-    def _refuse_other_widths(self, widths: dict[str, int]) -> None:
-        usual = Counter(widths.values()).most_common(1)[0][0]
-        other = [name for name, width in widths.items() if width != usual]
-        if other:
-            first = other[0]
+        widths = {name: file.shape[1] for name, file in self._files.items()}
+        self.n_features = Counter(widths.values()).most_common(1)[0][0]
+        if other := [name for name, width in widths.items() if width != self.n_features]:
             raise ValueError(
-                f"{self._layout.where(first)} has {widths[first]} columns, and "
-                f"{len(widths) - len(other)} of {len(widths)} shards have {usual}"
+                f"{self._files[other[0]].name} has {widths[other[0]]} columns, and "
+                f"{len(widths) - len(other)} of {len(widths)} shards have {self.n_features}"
                 + (f"; so it is with {name_some(other[1:])}" if len(other) > 1 else "")
                 + ". Shards of one store must come from one network."
             )
-
-    def _name_skipped(self) -> None:
+        self.classes = list(self._files)
+        counts = [file.shape[0] for file in self._files.values()]
+        self.counts = pd.Series(counts, index=self.classes, name="rows", dtype=np.int64)
         for why in dict.fromkeys(self.skipped.values()):
             names = [name for name, reason in self.skipped.items() if reason == why]
             plural = "s" if len(names) > 1 else ""
             warn_user(f"{self.path}: {len(names)} shard{plural} {why}: {name_some(names)}.")
 
     def __contains__(self, label: object) -> bool:
-        return label in self.counts.index
+        return label in self._files
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -305,7 +268,8 @@ class ClassShards:
         stop = end if stop is None else min(stop, end)
         if start >= stop:
             return np.empty((0, self.n_features), dtype=np.float32)
-        part = self._layout.read(label, start, stop)
+        with reading(self._files[label].name):
+            part, _ = next(self._files[label].read(start, stop - start))
         return part.astype(np.promote_types(part.dtype, np.float32), copy=False)
 
     def blocks(
@@ -330,17 +294,15 @@ class ClassShards:
         length = block_length(8 * self.n_features) if n_rows is None else n_rows
         parts: list[NDArray[Any]] = []
         names: list[str] = []
-        held = 0
         for label in self.classes if labels is None else labels:
             at, end = 0, int(self.counts[label]) if label in self else 0
             while at < end:
-                part = self.rows(label, at, at + length - held)
-                parts.append(part)
-                names += [label] * len(part)
-                at, held = at + len(part), held + len(part)
-                if held >= length:
+                parts.append(self.rows(label, at, at + length - len(names)))
+                names += [label] * len(parts[-1])
+                at += len(parts[-1])
+                if len(names) >= length:
                     yield np.concatenate(parts), np.asarray(names)
-                    parts, names, held = [], [], 0
+                    parts, names = [], []
         if parts:
             yield np.concatenate(parts), np.asarray(names)
 
@@ -367,13 +329,12 @@ class ClassShards:
         """
         parts, names = [], []
         for label in labels:
-            count = int(self.counts[label]) if label in self else 0
-            if not count:
+            if label not in self:
                 continue
             rows = self.rows(label)
-            if n_per_class is not None and n_per_class < count:
-                chosen = np.sort(_draw(label, random_state).permutation(count)[:n_per_class])
-                rows = rows[chosen]
+            if n_per_class is not None and n_per_class < len(rows):
+                chosen = _draw(label, random_state).permutation(len(rows))[:n_per_class]
+                rows = rows[np.sort(chosen)]
             parts.append(rows)
             names += [label] * len(rows)
         if not parts:
@@ -454,10 +415,9 @@ def load_imagenet(
     features: str = "own",
     random_state: int = 0,
 ) -> ZeroShotDataset:
-    """Load ImageNet's features from one's own shards, one per class, without reading them.
+    """Load ImageNet's features from your own shards, one per class, without reading them.
 
-    ImageNet's images cannot be had without asking for them; this reads features that were computed
-    elsewhere. `X_train` and its like read the rows of their part: for ImageNet whole, use
+    `X_train` and its like read the rows of their part: for ImageNet whole, use
     :class:`ClassShards`, which goes through them in blocks, or ``zslearn bench imagenet``.
 
     Parameters
@@ -495,8 +455,20 @@ def load_imagenet(
         seen = [label for label in imagenet_classes("1k") if label in shards]
     else:
         seen = list(seen_classes)
-    _refuse_missing(shards, signatures, seen)
+    if (empty := [label for label in seen if label not in shards]) or not seen:
+        why = [f"{name} ({shards.skipped[name]})" for name in empty if name in shards.skipped]
+        raise ValueError(
+            f"{shards.path} has no rows of {len(empty)} of {len(seen)} seen classes: "
+            f"{name_some(empty)}." + (f" Skipped: {name_some(why)}." if why else "")
+        )
     described = set(signatures.index)
+    if undescribed := [label for label in seen if label not in described]:
+        raise ValueError(
+            f"signatures lack {len(undescribed)} of {len(seen)} seen classes: "
+            f"{name_some(undescribed)}."
+        )
+    if not 0 <= test_seen < 1:
+        raise ValueError(f"test_seen must be at least 0 and below 1; got {test_seen!r}.")
     bare = [label for label in shards.classes if label not in described]
     if bare:
         warn_user(
@@ -506,8 +478,23 @@ def load_imagenet(
     seen_set = set(seen)
     unseen = [label for label in shards.classes if label in described and label not in seen_set]
     labels = [*seen, *unseen]
-    split = _split(shards, seen, unseen, test_seen, random_state)
     counts = shards.counts.loc[labels].to_numpy()
+    # Rows of seen classes, of which a share is kept for testing, then those of unseen ones.
+    ends = np.cumsum(counts)
+    train, kept = [], []
+    for label, count, end in zip(seen, counts, ends, strict=False):
+        order = end - count + _draw(label, random_state).permutation(count)
+        cut = int(test_seen * count)
+        kept.append(np.sort(order[:cut]))
+        train.append(np.sort(order[cut:]))
+    split = ClassSplit(
+        train=np.concatenate(train),
+        test_seen=np.concatenate(kept),
+        test_unseen=np.arange(ends[len(seen) - 1], ends[-1]),
+        seen_classes=seen,
+        unseen_classes=unseen,
+        version="imagenet",
+    )
     return ZeroShotDataset(
         X=ShardedRows(shards, labels),
         y=np.repeat(np.asarray(labels), counts),
@@ -516,47 +503,4 @@ def load_imagenet(
         split="ss",
         name="ImageNet",
         features=features,
-    )
-
-
-def _refuse_missing(shards: ClassShards, signatures: pd.DataFrame, seen: list[str]) -> None:
-    empty = [label for label in seen if label not in shards]
-    if empty or not seen:
-        why = [f"{name} ({shards.skipped[name]})" for name in empty if name in shards.skipped]
-        raise ValueError(
-            f"{shards.path} has no rows of {len(empty)} of {len(seen)} seen classes: "
-            f"{name_some(empty)}." + (f" Skipped: {name_some(why)}." if why else "")
-        )
-    undescribed = [label for label in seen if label not in signatures.index]
-    if undescribed:
-        raise ValueError(
-            f"signatures lack {len(undescribed)} of {len(seen)} seen classes: "
-            f"{name_some(undescribed)}."
-        )
-
-
-def _split(
-    shards: ClassShards, seen: list[str], unseen: list[str], share: float, seed: int
-) -> ClassSplit:
-    """Rows of seen classes, of which a share is kept for testing, then those of unseen ones."""
-    if not 0 <= share < 1:
-        raise ValueError(f"test_seen must be at least 0 and below 1; got {share!r}.")
-    train: list[NDArray[np.intp]] = []
-    kept: list[NDArray[np.intp]] = []
-    at = 0
-    for label in seen:
-        count = int(shards.counts[label])
-        order = at + _draw(label, seed).permutation(count)
-        cut = int(share * count)
-        kept.append(np.sort(order[:cut]))
-        train.append(np.sort(order[cut:]))
-        at += count
-    n_unseen = int(shards.counts.loc[unseen].sum())
-    return ClassSplit(
-        train=np.concatenate(train),
-        test_seen=np.concatenate(kept),
-        test_unseen=np.arange(at, at + n_unseen),
-        seen_classes=seen,
-        unseen_classes=unseen,
-        version="imagenet",
     )

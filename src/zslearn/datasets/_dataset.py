@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -27,19 +27,16 @@ PARTS = ("train", "test_seen", "test_unseen")
 class ClassSplit:
     """Which samples train, which test, and which classes are seen.
 
-    The arrays are copied and made read-only. They are checked against the data when a
-    :class:`ZeroShotDataset` is made of them.
+    The arrays are copied and read-only; a :class:`ZeroShotDataset` checks them against its data.
 
     Parameters
     ----------
     train : array-like of int
         Indices of the training samples, from 0. All of seen classes.
     test_seen : array-like of int
-        Indices of the test samples of seen classes. Empty for a split that is only meant for the
-        conventional setting.
+        Indices of the test samples of seen classes; empty for the conventional setting alone.
     test_unseen : array-like of int
-        Indices of the test samples of unseen classes. Empty where there are none, and nothing is
-        measured.
+        Indices of the test samples of unseen classes, if any.
     seen_classes : array-like
         Labels of the classes with training samples.
     unseen_classes : array-like
@@ -92,39 +89,47 @@ def name_classes(labels: list[Hashable]) -> str:
     return f"{len(labels)} classes ({name_some(labels)})"
 
 
-def check_split(
+def _check_split(
     split: ClassSplit,
     codes: NDArray[np.intp],
     labels: list[Hashable],
     described: set[Hashable],
     where: str,
 ) -> None:
-    """Refuse a split that leaks or does not fit the data."""
+    """Refuse a split that leaks or does not fit the samples, of which `codes` index `labels`."""
     for part in PARTS:
-        indices = getattr(split, part)
-        if part == "train" or indices.size:
-            _check_indices(indices, len(codes), f"{where}, part {part}")
-    _check_disjoint(split, where)
-    _check_class_lists(split, described, where)
-    _check_classes_of_parts(split, codes, labels, where)
-
-
-def _check_classes_of_parts(
-    split: ClassSplit, codes: NDArray[np.intp], labels: list[Hashable], where: str
-) -> None:
-    """Refuse samples in a part that their class does not belong to, and seen classes without."""
-    listed = {
-        "seen": set(split.seen_classes.tolist()),
-        "unseen": set(split.unseen_classes.tolist()),
-    }
-    trained: set[Hashable] = set()
+        if part == "train" or getattr(split, part).size:
+            _check_indices(getattr(split, part), len(codes), f"{where}, part {part}")
+    for first, second in combinations(PARTS, 2):
+        shared = np.intersect1d(getattr(split, first), getattr(split, second))
+        if shared.size:
+            raise ValueError(
+                f"{where}: parts {first} and {second} share {shared.size} samples "
+                f"({name_some(shared)}); keep each sample in one part."
+            )
+    seen, unseen = split.seen_classes.tolist(), split.unseen_classes.tolist()
+    for field, names in (("seen_classes", seen), ("unseen_classes", unseen)):
+        if repeated := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(
+                f"{where}: {field} lists {name_classes(repeated)} more than once; keep each once."
+            )
+    listed = {"seen": set(seen), "unseen": set(unseen)}
+    if both := [label for label in seen if label in listed["unseen"]]:
+        raise ValueError(
+            f"{where}: {name_classes(both)} listed both as seen and as unseen; "
+            "keep each class in one list."
+        )
+    if unknown := [label for label in seen + unseen if label not in described]:
+        raise ValueError(
+            f"{where}: {name_classes(unknown)} listed without a signature; "
+            "give signatures a row for each."
+        )
     to_unseen = "move these samples to test_unseen, or list the class as seen"
     for part, own, other, advice in (
         ("train", "seen", "unseen", to_unseen),
         ("test_seen", "seen", "unseen", to_unseen),
         ("test_unseen", "unseen", "seen", "move these samples to test_seen"),
     ):
-        # In the order in which the classes occur in y.
         present = [labels[code] for code in np.unique(codes[getattr(split, part)])]
         if leaked := [label for label in present if label in listed[other]]:
             raise ValueError(
@@ -136,9 +141,8 @@ def _check_classes_of_parts(
                 f"{where}: part {part} holds samples of {name_classes(stray)} not listed in "
                 f"{own}_classes; list the class, or leave its samples out."
             )
-        if part == "train":
-            trained = set(present)
-    if untrained := [label for label in split.seen_classes.tolist() if label not in trained]:
+    trained = {labels[code] for code in np.unique(codes[split.train])}
+    if untrained := [label for label in seen if label not in trained]:
         raise ValueError(
             f"{where}: {name_classes(untrained)} listed as seen without any training sample; "
             "give the class training samples, or list it as unseen."
@@ -171,44 +175,10 @@ def _check_indices(indices: NDArray[Any], n_samples: int, where: str) -> None:
             f"{n_samples} samples they must lie in 0 … {n_samples - 1}."
         )
     values, counts = np.unique(indices, return_counts=True)
-    if values.size != indices.size:
-        repeated = values[counts > 1]
+    if (repeated := values[counts > 1]).size:
         raise ValueError(
             f"{where}: {repeated.size} indices occur more than once ({name_some(repeated)}); "
             "keep each once."
-        )
-
-
-def _check_disjoint(split: ClassSplit, where: str) -> None:
-    """Refuse parts that share samples."""
-    for first, second in combinations(PARTS, 2):
-        shared = np.intersect1d(getattr(split, first), getattr(split, second))
-        if shared.size:
-            raise ValueError(
-                f"{where}: parts {first} and {second} share {shared.size} samples "
-                f"({name_some(shared)}); keep each sample in one part."
-            )
-
-
-def _check_class_lists(split: ClassSplit, described: set[Hashable], where: str) -> None:
-    """Refuse class lists that overlap, repeat a class or name one without a signature."""
-    seen, unseen = split.seen_classes.tolist(), split.unseen_classes.tolist()
-    for field, labels in (("seen_classes", seen), ("unseen_classes", unseen)):
-        if len(set(labels)) != len(labels):
-            repeated = [label for label, count in Counter(labels).items() if count > 1]
-            raise ValueError(
-                f"{where}: {field} lists {name_classes(repeated)} more than once; keep each once."
-            )
-    unseen_set = set(unseen)
-    if both := [label for label in seen if label in unseen_set]:
-        raise ValueError(
-            f"{where}: {name_classes(both)} listed both as seen and as unseen; "
-            "keep each class in one list."
-        )
-    if unknown := [label for label in seen + unseen if label not in described]:
-        raise ValueError(
-            f"{where}: {name_classes(unknown)} listed without a signature; "
-            "give signatures a row for each."
         )
 
 
@@ -216,20 +186,18 @@ def _check_class_lists(split: ClassSplit, described: set[Hashable], where: str) 
 class ZeroShotDataset:
     """Samples, labels, class signatures, and splits into seen and unseen classes.
 
-    Every split is checked when the data set is made; one that leaks is refused. `X` is neither
-    copied nor read then, so that it may be a memory map. ``X_train`` and its like index the
-    data each time they are asked for: keep the result if it is needed twice.
+    A split that leaks is refused. `X` is neither copied nor read, so that it may be a memory map;
+    ``X_train`` and its like index it each time: keep the result if you need it twice.
 
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Image features: a NumPy array or memory map, as every loader gives it. An array of another
-        library is kept as it is if integers index its rows; type hints speak of NumPy's.
+        Image features: a NumPy array, a memory map, or an array of another library whose rows
+        integers index.
     y : array-like of shape (n_samples,)
         Class labels.
     signatures : DataFrame of shape (n_classes, n_attributes) or MultiSignatures
-        One row per described class; the index holds the labels as they stand in `y`. Several views
-        of a class are DataFrames in MultiSignatures.
+        One row per described class; the index holds the labels as they stand in `y`.
     splits : mapping of str to ClassSplit
         The splits by name.
     split : str
@@ -241,8 +209,7 @@ class ZeroShotDataset:
     images : array of shape (n_samples, height, width) or None, default=None
         The images themselves, where the data set has them.
     feature_names : array-like of str of shape (n_features,) or None, default=None
-        Names of the columns of `X`; by default those of a DataFrame. :meth:`features_from` finds
-        them in another table.
+        Names of the columns of `X`; by default those of a DataFrame.
     semantic : str, default=""
         Name of the kind of signatures, where there are several to choose from.
 
@@ -377,20 +344,19 @@ class ZeroShotDataset:
         Parameters
         ----------
         classes : sequence of labels
-            What is kept of the unseen classes of the active split; others are passed over.
+            The classes to keep; those that are not unseen in the active split are passed over.
         name : str
             What the classes are called: the split becomes "ns, only NAME".
 
         Returns
         -------
         ZeroShotDataset
-            With this split alone; seen classes and training samples are the same. The unseen
-            classes that were left out have no signatures.
+            With this split alone; the other unseen classes have no signatures.
 
         Raises
         ------
         ValueError
-            Fewer than two of the unseen classes are kept.
+            Fewer than two classes are left.
 
         Examples
         --------
@@ -406,8 +372,7 @@ class ZeroShotDataset:
                 f"{self.name}, split {self.split!r}: {len(unseen)} of the unseen classes are of "
                 f"{name}; at least two are needed to choose among."
             )
-        kept = {*split.seen_classes.tolist(), *unseen}
-        tested = [self.y[row] in kept for row in split.test_unseen]
+        kept = [*split.seen_classes.tolist(), *unseen]
         signatures = self.signatures
         if isinstance(signatures, MultiSignatures):
             views = {n: view[view.index.isin(kept)] for n, view in signatures.views.items()}
@@ -417,7 +382,7 @@ class ZeroShotDataset:
         part = ClassSplit(
             split.train,
             split.test_seen,
-            split.test_unseen[np.asarray(tested, dtype=bool)],
+            split.test_unseen[pd.Index(self.y[split.test_unseen]).isin(unseen)],
             split.seen_classes,
             unseen,
             f"{split.version}, only {name}",
@@ -425,7 +390,7 @@ class ZeroShotDataset:
         only = f"{self.split}, only {name}"
         return self._changed(split=only, splits={only: part}, signatures=signatures)
 
-    def with_features(self, X: ArrayLike | Array, features: str) -> ZeroShotDataset:
+    def with_features(self, X: Any, features: str) -> ZeroShotDataset:
         """Return the same samples with other features, such as their principal components.
 
         Parameters
@@ -447,33 +412,20 @@ class ZeroShotDataset:
         >>> data.with_features(data.X[:, :5], "the first five").X_train.shape[1]
         5
         """
-        return ZeroShotDataset(
-            X,
-            self.y,
-            self.signatures,
-            self.splits,
-            self.split,
-            self.name,
-            features,
-            images=self.images,
-            semantic=self.semantic,
-        )
+        return replace(self, X=X, features=features, feature_names=None)
 
     def features_from(self, table: Any) -> NDArray[Any]:
         """Take the features of further samples from a table, by the names of its columns.
 
-        What comes back has the columns of ``X_train``, in their order, so that a model fitted on
-        ``X_train`` takes it without a warning. Other columns are passed over.
-
         Parameters
         ----------
         table : DataFrame
-            Of pandas or polars, with one row per sample.
+            Of pandas or polars, with one row per sample. Other columns are passed over.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            The features.
+            The columns of ``X_train``, in their order, as a model fitted on it takes them.
 
         Raises
         ------
@@ -600,7 +552,7 @@ class ZeroShotDataset:
         described = _check_signatures(self.signatures, self.name)
         codes, labels = self._encode_labels(described)
         for name, split in self.splits.items():
-            check_split(split, codes, labels, described, f"{self.name}, split {name!r}")
+            _check_split(split, codes, labels, described, f"{self.name}, split {name!r}")
 
     def _check_split_name(self, split: str) -> None:
         if split not in self.splits:

@@ -13,178 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import Block, RowsInBlocks, block_length, read_ahead
-from zslearn._utils._files import regular_size
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some
-from zslearn._utils._optional import import_optional
-from zslearn._utils._reading import Budget, reading
 from zslearn.datasets._array_files import (
     ArrayRows,
     NpyRows,
     RowFile,
-    RowsAndLabels,
+    TableRows,
     ZarrRows,
     is_zarr,
-    open_parquet,
 )
-
-
-class TableRows(RowFile):
-    """Rows of a Parquet file, or of ``.arrow`` or ``.feather`` in Arrow's format.
-
-    `features` is a column of vectors; where there is none, every column of numbers but `label`,
-    which may be absent, is a feature.
-    """
-
-    def __init__(self, path: Path, features: str, label: str) -> None:
-        self.path, self.name, self._label = path, str(path), label
-        self._state = regular_size(path), path.stat().st_mtime_ns
-        self._table = _ParquetFile(path) if path.suffix == ".parquet" else _ArrowFile(path)
-        schema = self._table.schema
-        self.has_labels = label in schema.names
-        self._is_vector = features in schema.names
-        self._columns = [features] if self._is_vector else _numbers(schema, label, path)
-        self.shape = self._table.n_rows, self._width()
-
-    def _width(self) -> int:
-        """Number of features; of a column of vectors it is that of the first."""
-        types = [self._table.schema.field(name).type for name in self._columns]
-        if not self._is_vector:
-            self.dtype = np.result_type(*[kind.to_pandas_dtype() for kind in types])
-            return len(types)
-        try:
-            self.dtype = np.dtype(types[0].value_type.to_pandas_dtype())
-        except (AttributeError, TypeError, NotImplementedError):
-            raise ValueError(
-                f"{self.path}: column {self._columns[0]!r} holds {types[0]}, not lists of numbers."
-            ) from None
-        if hasattr(types[0], "list_size"):
-            return int(types[0].list_size)
-        for rows, _ in self.read(0, 1):
-            return rows.shape[1]
-        return 0
-
-    def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
-        """Read batches of the table, cut to at most `length` rows."""
-        wanted = [*self._columns, *([self._label] if self.has_labels else [])]
-        at = 0
-        for batch in self._batches(start, length, wanted):
-            at += len(batch)
-            features = self._features(batch, start + at)
-            labels = self._labels(batch.column(self._label)) if self.has_labels else None
-            yield features, labels
-        if start + at != self._table.n_rows:
-            raise ValueError(
-                f"{self.path}: {start + at} rows came of the {self._table.n_rows} that the file "
-                "announces; it is damaged."
-            )
-
-    def _batches(self, start: int, length: int, columns: list[str]) -> Iterator[Any]:
-        with reading(self.path, "the rows"):
-            status = self.path.stat()
-            if (status.st_size, status.st_mtime_ns) != self._state:
-                raise ValueError("the file changed after it was opened")
-            for batch in self._table.batches(start, length, columns):
-                for first in range(0, len(batch), length):
-                    yield batch.slice(first, length)
-
-    def _features(self, batch: Any, stop: int) -> NDArray[Any]:
-        if not self._is_vector:
-            columns = [_plain(batch.column(name)) for name in self._columns]
-            return np.stack(columns, axis=1).astype(self.dtype, copy=False)
-        vectors = batch.column(self._columns[0])
-        where = f"{self.path}: among the rows before {stop},"
-        if vectors.null_count:
-            raise ValueError(f"{where} {vectors.null_count} have no features.")
-        flat = _plain(vectors.flatten())
-        if not len(batch) or len(flat) % len(batch):
-            raise ValueError(f"{where} vectors in {self._columns[0]!r} differ in length.")
-        if not hasattr(vectors.type, "list_size"):
-            lengths = np.diff(np.asarray(vectors.offsets))
-            if (lengths != lengths[0]).any():
-                raise ValueError(f"{where} vectors in {self._columns[0]!r} differ in length.")
-        return flat.reshape(len(batch), -1).astype(self.dtype, copy=False)
-
-    def _labels(self, column: Any) -> NDArray[Any]:
-        if column.null_count:
-            raise ValueError(f"{self.path}: {column.null_count} rows of a block have no label.")
-        if hasattr(column, "dictionary_decode"):
-            column = column.dictionary_decode()
-        values = column.to_numpy(zero_copy_only=False)
-        return values.astype(str) if values.dtype.kind == "O" else values
-
-    def identity(self) -> list[Any]:
-        """Also the size of the file and when it was written."""
-        return [*super().identity(), *self._state]
-
-
-class _ParquetFile:
-    """Batches of a Parquet file; groups of rows before the first that is wanted are passed over."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = open_parquet(path, Budget(path))
-        self.schema = self._file.schema_arrow
-        self.n_rows = self._file.metadata.num_rows
-
-    def batches(self, start: int, length: int, columns: list[str]) -> Iterator[Any]:
-        sizes = [
-            self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)
-        ]
-        first, skip = 0, start
-        while first < len(sizes) and sizes[first] <= skip:
-            skip -= sizes[first]
-            first += 1
-        wanted = list(range(first, len(sizes)))
-        for batch in self._file.iter_batches(length, row_groups=wanted, columns=columns):
-            if skip < len(batch):
-                yield batch.slice(skip)
-            skip = max(0, skip - len(batch))
-
-
-class _ArrowFile:
-    """Batches of a file in Arrow's own format."""
-
-    def __init__(self, path: Path) -> None:
-        arrow = _pyarrow("pyarrow", path)
-        with reading(path, "the table"):
-            # Not mapped: a map of a file that is cut off would end the process.
-            self._reader = _pyarrow("pyarrow.ipc", path).open_file(arrow.OSFile(str(path)))
-            self.schema = self._reader.schema
-            sizes = [len(self._reader.get_batch(i)) for i in range(self._reader.num_record_batches)]
-        self._sizes, self.n_rows = sizes, sum(sizes)
-
-    def batches(self, start: int, length: int, columns: list[str]) -> Iterator[Any]:
-        before = 0
-        for number, size in enumerate(self._sizes):
-            if before + size > start:
-                batch = self._reader.get_batch(number).select(columns)
-                yield batch.slice(max(0, start - before))
-            before += size
-
-
-def _pyarrow(module: str, path: Path) -> Any:
-    return import_optional(module, f"Reading {path.name}")
-
-
-def _numbers(schema: Any, label: str, path: Path) -> list[str]:
-    """Columns that are features, in the order of the table; all but the label must be numbers."""
-    names = [name for name in schema.names if name != label]
-    types = _pyarrow("pyarrow.types", path)
-    kinds = {name: schema.field(name).type for name in names}
-    other = [n for n, t in kinds.items() if not (types.is_floating(t) or types.is_integer(t))]
-    if other or not names:
-        raise ValueError(
-            f"{path}: these columns are not numbers: {name_some(other)}. Name the column of "
-            "vectors with features=…, and that of the labels with label=…"
-        )
-    return names
-
-
-def _plain(column: Any) -> NDArray[Any]:
-    """Numbers of a column; what is missing is NaN."""
-    values = column.to_numpy(zero_copy_only=False)
-    return values.astype(np.float64) if values.dtype.kind == "O" else values
-
 
 _TABLES = (".parquet", ".arrow", ".feather")
 _ENDINGS = (".npy", *_TABLES)
@@ -195,9 +33,9 @@ PathLike = str | os.PathLike[str]
 class FeatureBlocks(RowsInBlocks):
     """Rows of features that are read from disk a block at a time.
 
-    It stands in the place of `X`: `fit` and `partial_fit` of methods that learn from class
-    statistics or Gram matrices, and what every estimator predicts. The next block is read by a
-    thread while one is computed with. :ref:`cluster` has examples.
+    Every estimator predicts from it, and methods that learn from class statistics or Gram matrices
+    take it for `X` of `fit` and `partial_fit`. A thread reads the next block while one is computed
+    with. :ref:`cluster` has examples.
 
     Parameters
     ----------
@@ -352,21 +190,14 @@ class FeatureBlocks(RowsInBlocks):
                 at += len(rows)
 
     def _check(self, rows: NDArray[Any], file: RowFile, first: int) -> None:
-        """Refuse rows of another width, and numbers that are not finite."""
-        if rows.ndim != 2 or rows.shape[1] != self.shape[1]:
-            raise ValueError(
-                f"{file.name}: rows from {first} on have {rows.shape[-1]} features, the first "
-                f"shard has {self.shape[1]}."
-            )
-        if self.allow_nan or rows.dtype.kind != "f":
+        """Refuse numbers that are not finite."""
+        if self.allow_nan or rows.dtype.kind != "f" or (finite := np.isfinite(rows)).all():
             return
-        finite = np.isfinite(rows)
-        if not finite.all():
-            row = first + int(np.flatnonzero(~finite.all(axis=1))[0])
-            raise ValueError(
-                f"{file.name}: row {row} holds NaN or infinity. Repair the file, or pass such "
-                "numbers on with allow_nan=True."
-            )
+        row = first + int(np.flatnonzero(~finite.all(axis=1))[0])
+        raise ValueError(
+            f"{file.name}: row {row} holds NaN or infinity. Repair the file, or pass such "
+            "numbers on with allow_nan=True."
+        )
 
 
 def _label_files(labels: Any) -> list[RowFile]:

@@ -35,52 +35,35 @@ from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 # Dalal and Triggs, "Histograms of Oriented Gradients for Human Detection", CVPR 2005: unsigned
 # orientations shared between the two nearest of nine bins, cells of 4 × 4 pixels, blocks of 2 × 2
 # cells one cell apart, each block to unit ℓ2 norm, clipped at 0.2, and to unit norm again.
-N_BINS = 9
-CELL = 4  # pixels
-CLIP = 0.2
+_N_BINS = 9
+_CELL = 4  # pixels
+_CLIP = 0.2
 # Added to the squared norms, so that a block with hardly any gradient stays near zero.
-FLAT_BLOCK = 100.0
-FLAT_CLIPPED = 1e-4
+_FLAT_BLOCK, _FLAT_CLIPPED = 100.0, 1e-4
 _LEVELS = 511  # a difference of grey levels lies in −255 … 255
 # For each pixel: the grey level, two differences and the gradient; its slot, bin and two weights.
 _PIXEL_BYTES = 4 * 4 + 4 * 8
 
 
-def gradient_histogram(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Describe images by histograms of their gradients."""
-    n_images, height, width = images.shape
-    if height % CELL or width % CELL or min(height, width) < 2 * CELL:
-        raise ValueError(
-            f"images are {height} × {width} pixels; both sides must be multiples of {CELL}, "
-            f"at least {2 * CELL}."
-        )
-    n_features = (height // CELL - 1) * (width // CELL - 1) * 4 * N_BINS
-    features = np.empty((n_images, n_features), dtype=np.float32)
-    for rows in row_blocks(n_images, _PIXEL_BYTES * height * width):
-        features[rows] = _normalized_blocks(_cell_histograms(images[rows]))
-    return features
-
-
 @lru_cache(maxsize=1)
 def _gradient_table() -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
-    """Return bin and weights for each of the 511 × 511 gradients that grey levels can give.
+    """Bin and weights of each gradient, at ``_LEVELS * (down + 255) + (across + 255)``.
 
-    A gradient of magnitude m between the bins b and b + 1 adds part of m to both. The table gives
-    b and the two parts, at ``_LEVELS * (down + 255) + (across + 255)``.
+    A gradient of magnitude m between the bins b and b + 1 adds part of m to both: b, two parts.
     """
     levels = np.arange(-255.0, 256.0)
     down, across = levels[:, None], levels[None, :]
     magnitude = np.hypot(across, down)
-    position = np.arctan2(down, across) * (N_BINS / np.pi) % N_BINS
+    position = np.arctan2(down, across) * (_N_BINS / np.pi) % _N_BINS
     lower = np.floor(position)
     upper_part = magnitude * (position - lower)
-    # Rounding can take the position up to N_BINS itself, which is bin 0.
-    lower_bin = lower.astype(np.intp) % N_BINS
+    # Rounding can take the position up to _N_BINS itself, which is bin 0.
+    lower_bin = lower.astype(np.intp) % _N_BINS
     return lower_bin.ravel(), (magnitude - upper_part).ravel(), upper_part.ravel()
 
 
-def _cell_histograms(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Sum gradient magnitudes by cell and orientation: (n, rows, columns, bins)."""
+def _gradient_histograms(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Histograms of oriented gradients, one row per image."""
     n_images, height, width = images.shape
     grey = images.astype(np.int32)
     # Central differences; the outermost pixels have none across the border.
@@ -90,25 +73,22 @@ def _cell_histograms(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     gradient = _LEVELS * (down + 255) + (across + 255)
     lower_bin, lower_part, upper_part = _gradient_table()
 
-    shape = (n_images, height // CELL, width // CELL, N_BINS)
-    cell = np.arange(height)[:, None] // CELL * shape[2] + np.arange(width) // CELL
+    shape = (n_images, height // _CELL, width // _CELL, _N_BINS)
+    cell = np.arange(height)[:, None] // _CELL * shape[2] + np.arange(width) // _CELL
     image = np.arange(n_images)[:, None, None] * (shape[1] * shape[2])
-    slot = ((image + cell) * N_BINS + lower_bin[gradient]).ravel()
+    slot = ((image + cell) * _N_BINS + lower_bin[gradient]).ravel()
     size = math.prod(shape)
     lower = np.bincount(slot, lower_part[gradient].ravel(), minlength=size).reshape(shape)
     upper = np.bincount(slot, upper_part[gradient].ravel(), minlength=size).reshape(shape)
-    return (lower + np.roll(upper, 1, axis=-1)).astype(np.float32)
+    cells = (lower + np.roll(upper, 1, axis=-1)).astype(np.float32)
 
-
-def _normalized_blocks(cells: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Normalise each block of 2 × 2 cells; flatten to one row per image."""
     blocks = np.concatenate(
         [cells[:, :-1, :-1], cells[:, :-1, 1:], cells[:, 1:, :-1], cells[:, 1:, 1:]], axis=-1
     )
-    blocks /= np.sqrt(np.square(blocks).sum(axis=-1, keepdims=True) + np.float32(FLAT_BLOCK))
-    np.minimum(blocks, np.float32(CLIP), out=blocks)
-    blocks /= np.sqrt(np.square(blocks).sum(axis=-1, keepdims=True) + np.float32(FLAT_CLIPPED))
-    return blocks.reshape(len(blocks), -1)
+    blocks /= np.sqrt(np.square(blocks).sum(axis=-1, keepdims=True) + np.float32(_FLAT_BLOCK))
+    np.minimum(blocks, np.float32(_CLIP), out=blocks)
+    blocks /= np.sqrt(np.square(blocks).sum(axis=-1, keepdims=True) + np.float32(_FLAT_CLIPPED))
+    return blocks.reshape(n_images, -1)
 
 
 # Raise it whenever an image, a feature, a signature or a split changes.
@@ -133,10 +113,10 @@ SIDE = 32  # pixels
 OVERSAMPLING = 2  # so that a shift by half a pixel shows
 
 # How the variants of a glyph differ.
-SIZES = (16.0, 20.0)  # pixels per em
-ROTATION = 10.0  # degrees, either way
-SHIFT = 2.0  # pixels, either way
-NOISE = 24.0  # standard deviation, in grey levels of 255
+_SIZES = (16.0, 20.0)  # pixels per em
+_ROTATION = 10.0  # degrees, either way
+_SHIFT = 2.0  # pixels, either way
+_NOISE = 24.0  # standard deviation, in grey levels of 255
 
 N_UNSEEN = 50
 N_HELD_OUT_FACES = 3  # of each seen class: 9 of its 48 images, 19 %
@@ -159,17 +139,14 @@ def load_glyphs(
     """Load the glyphs data set: letters with marks, described by letter, mark and case.
 
     There are 225 classes: the Latin letters, plain and with one combining mark, that sixteen
-    DejaVu and STIX faces contain. A class is labelled by its character. Each face gives three
-    images of 32 × 32 pixels, which differ in size, rotation, position and noise: 48 images per
-    class, 10,800 in all, one class after the other. The features are histograms of oriented
-    gradients. The signature of a class states three facts: which of 26 letters, which of 14
-    marks or none, lower or upper case. So its 43 columns hold three ones in each row.
+    DejaVu and STIX faces contain, labelled by their characters. Each face gives three images of
+    32 × 32 pixels, which differ in size, rotation, position and noise: 48 images per class. The
+    features are histograms of oriented gradients. The 43 columns of the signatures state three
+    facts: which of 26 letters, which of 14 marks or none, lower or upper case.
 
-    A split has 175 seen classes and 50 unseen ones. The plain letters are always seen; the
-    unseen classes are composed of a letter and a mark that both occur in seen classes, and no
-    mark loses more than half of its letters. Of each seen class all images of three faces,
-    chosen at random for this class, are test images: the three images of one face are near
-    copies, and must not be on both sides.
+    A split has 175 seen classes and 50 unseen ones, composed of a letter and a mark that both occur
+    in seen classes. Of each seen class all images of three faces are test images, since the three
+    images of one face are near copies.
 
     Parameters
     ----------
@@ -189,10 +166,8 @@ def load_glyphs(
 
     Notes
     -----
-    The images are rendered at the first call and kept in one file of 11 MB, whose name holds the
-    version of the data set and of the renderer. The features are computed at each call. Another
-    version of FreeType may render some pixels differently; the classes, signatures and splits
-    stay the same.
+    The images are rendered at the first call and kept in one file of 11 MB. Another version of
+    FreeType may render some pixels differently; the classes, signatures and splits stay the same.
 
     Examples
     --------
@@ -234,8 +209,12 @@ def load_glyphs(
                 "folder that can be written by data_home, or by the environment variable "
                 "ZSLEARN_CACHE."
             )
+    features = [
+        _gradient_histograms(images[rows])
+        for rows in row_blocks(len(images), _PIXEL_BYTES * SIDE**2)
+    ]
     return ZeroShotDataset(
-        X=gradient_histogram(images),
+        X=np.concatenate(features),
         y=np.repeat(np.array(list(CLASSES)), len(FACES) * N_VARIANTS),
         signatures=_signatures(),
         splits=_splits(),
@@ -252,12 +231,6 @@ def _parts(character: str) -> tuple[str, str]:
     return decomposed[0], decomposed[1:]
 
 
-def _mark_name(mark: str) -> str:
-    if not mark:
-        return "none"
-    return unicodedata.name(mark).removeprefix("COMBINING ").removesuffix(" ACCENT").lower()
-
-
 def _signatures() -> pd.DataFrame:
     """Describe each class by letter, mark and case, one column for each value.
 
@@ -265,11 +238,13 @@ def _signatures() -> pd.DataFrame:
     and the distance of two classes counts the facts in which they differ.
     """
     parts = [_parts(character) for character in CLASSES]
-    letters = string.ascii_lowercase
-    marks = sorted({mark for _, mark in parts})
+    names = {
+        mark: unicodedata.name(mark).removeprefix("COMBINING ").removesuffix(" ACCENT").lower()
+        for mark in sorted({mark for _, mark in parts} - {""})
+    }
     facts = {
-        **{f"letter {x}": [letter.lower() == x for letter, _ in parts] for x in letters},
-        **{f"mark {_mark_name(x)}": [mark == x for _, mark in parts] for x in marks},
+        **{f"letter {x}": [y.lower() == x for y, _ in parts] for x in string.ascii_lowercase},
+        **{f"mark {n}": [mark == x for _, mark in parts] for x, n in {"": "none", **names}.items()},
         "lower case": [letter.islower() for letter, _ in parts],
         "upper case": [letter.isupper() for letter, _ in parts],
     }
@@ -338,19 +313,12 @@ def _splits() -> dict[str, ClassSplit]:
     return splits
 
 
-@lru_cache(maxsize=4)
-def _fonts_digest(fonts: Path) -> str:
-    digest = hashlib.sha256()
-    for face in FACES:
-        digest.update((fonts / face).read_bytes())
-    return digest.hexdigest()
-
-
 def _cache_name(matplotlib: Any, ft2font: Any, fonts: Path) -> str:
     """Name the cache file by all that decides the pixels."""
+    digest = hashlib.sha256(b"".join((fonts / face).read_bytes() for face in FACES)).hexdigest()
     return (
         f"{VERSION}_matplotlib-{matplotlib.__version__}_freetype-{ft2font.__freetype_version__}"
-        f"_fonts-{_fonts_digest(fonts)[:8]}.npz"
+        f"_fonts-{digest[:8]}.npz"
     )
 
 
@@ -384,7 +352,7 @@ def _render(ft2font: Any, fonts: Path, *, progress: bool = False) -> NDArray[np.
                 axis=(2, 4), dtype=np.float32
             )
             noise = _generator(_NOISE_SEED, position).standard_normal(clean.shape, dtype=np.float32)
-            clean += np.float32(NOISE) * noise
+            clean += np.float32(_NOISE) * noise
             pixels = np.rint(clean).clip(0, 255).astype(np.uint8)
             images[:, position] = pixels.reshape(n_classes, N_VARIANTS, SIDE, SIDE)
             advance(1)
@@ -397,29 +365,23 @@ def _draw_face(ft2font: Any, font: Any, draws: NDArray[np.float64]) -> NDArray[n
     The ink is centred, then shifted: like a cut-out of a found letter, its place in the image does
     not tell where the base line was.
     """
-    # Before 3.10 the flags are plain integers of the module. Without hinting the outlines keep
-    # their shape at every angle and size.
-    if hasattr(ft2font, "LoadFlags"):
-        no_hinting = ft2font.LoadFlags.NO_HINTING
-    else:
-        no_hinting = ft2font.LOAD_NO_HINTING
+    # Without hinting the outlines keep their shape. Before 3.10 the flags are the module's own.
+    flags = getattr(ft2font, "LoadFlags", None)
+    no_hinting = ft2font.LOAD_NO_HINTING if flags is None else flags.NO_HINTING
     side = SIDE * OVERSAMPLING
     canvas = np.zeros((len(draws), side, side), dtype=np.uint8)
-    sizes = OVERSAMPLING * (SIZES[0] + (SIZES[1] - SIZES[0]) * draws[:, 0])
-    angles = ROTATION * (2 * draws[:, 1] - 1)
-    shifts = OVERSAMPLING * SHIFT * (2 * draws[:, 2:] - 1)
+    sizes = OVERSAMPLING * (_SIZES[0] + (_SIZES[1] - _SIZES[0]) * draws[:, 0])
+    angles = _ROTATION * (2 * draws[:, 1] - 1)
+    shifts = OVERSAMPLING * _SHIFT * (2 * draws[:, 2:] - 1)
     for row, (size, angle, shift) in enumerate(zip(sizes, angles, shifts, strict=True)):
         font.set_size(size, 72)  # at 72 dots per inch a point is a pixel
         font.set_text(CLASSES[row // N_VARIANTS], angle, flags=no_hinting)
         font.draw_glyphs_to_bitmap()
         drawn = np.asarray(font.get_image())
-        ink_rows = np.flatnonzero(drawn.any(axis=1))
-        ink_columns = np.flatnonzero(drawn.any(axis=0))
+        ink_rows, ink_columns = (np.flatnonzero(drawn.any(axis=axis)) for axis in (1, 0))
         ink = drawn[ink_rows[0] : ink_rows[-1] + 1, ink_columns[0] : ink_columns[-1] + 1]
-        height, width = ink.shape
-        top = round((side - height) / 2 + shift[0])
-        left = round((side - width) / 2 + shift[1])
         # Keep the ink inside the image.
-        top, left = min(max(top, 0), side - height), min(max(left, 0), side - width)
-        canvas[row, top : top + height, left : left + width] = ink
+        room = side - np.array(ink.shape)
+        top, left = np.clip(np.round(room / 2 + shift).astype(int), 0, room)
+        canvas[row, top : top + ink.shape[0], left : left + ink.shape[1]] = ink
     return canvas

@@ -37,10 +37,7 @@ def imagenet_classes(
     *,
     wordnet: WordNet | None = None,
 ) -> list[str]:
-    """List ImageNet's classes by wnid.
-
-    The lists are text files of the package timm, which is not imported; or, where it is not
-    installed, files in the folder ``imagenet`` of ``ZSLEARN_DATA``.
+    """List ImageNet's classes by wnid, from text files of the package timm or your own.
 
     Parameters
     ----------
@@ -50,7 +47,8 @@ def imagenet_classes(
         a seen class; or a text file with one wnid per line.
     folder : path or None, default=None
         A folder with timm's files ``imagenet_synsets.txt`` and ``imagenet22k_synsets.txt``, or
-        with ``seen.txt`` and ``all-unseen.txt``, one wnid per line.
+        with ``seen.txt`` and ``all-unseen.txt``, one wnid per line. None: the package timm, which
+        is not imported, else the folder ``imagenet`` of ``ZSLEARN_DATA``.
     wordnet : WordNet or None, default=None
         WordNet 3.0, for the hop sets; None looks for it.
 
@@ -78,8 +76,9 @@ def imagenet_classes(
     """
     if found := re.fullmatch(r"([2-9])-hop", str(which)):
         seen, unseen = imagenet_classes("1k", folder), imagenet_classes("unseen", folder)
-        tree = _imagenet_tree(wordnet if wordnet is not None else WordNet(), [*seen, *unseen])
-        return _near_classes(tree, seen, unseen, int(found[1]) - 1, one_link_away=[_ANIMAL])
+        return _near_classes(
+            WordNet() if wordnet is None else wordnet, seen, unseen, int(found[1]) - 1
+        )
     if which in _SIZES:
         return _listed(str(which), folder)
     path = Path(which)
@@ -96,7 +95,13 @@ def imagenet_classes(
 
 def _listed(which: str, folder: str | os.PathLike[str] | None) -> list[str]:
     """A list of known length, as it stands in a file or made of two others."""
-    places = _places(folder)
+    if folder is not None:
+        start = Path(folder).expanduser()
+        places = [start, start / "timm" / "data" / "_info", start / "imagenet"]
+    else:
+        spec = importlib.util.find_spec("timm")  # without importing it
+        found = (spec.submodule_search_locations or []) if spec else []
+        places = [*(Path(place) / "data" / "_info" for place in found), data_home() / "imagenet"]
     lists: dict[str, list[str]] = {}
     for name, files in _FILES.items():
         paths = [place / file for place in places for file in files if (place / file).is_file()]
@@ -123,46 +128,27 @@ def _listed(which: str, folder: str | os.PathLike[str] | None) -> list[str]:
     )
 
 
-def _places(folder: str | os.PathLike[str] | None) -> list[Path]:
-    """Folders that may hold the lists, the first preferred."""
-    if folder is not None:
-        start = Path(folder).expanduser()
-        return [start, start / "timm" / "data" / "_info", start / "imagenet"]
-    # Finds the package without importing it.
-    spec = importlib.util.find_spec("timm")
-    found = (spec.submodule_search_locations or []) if spec else []
-    return [*(Path(place) / "data" / "_info" for place in found), data_home() / "imagenet"]
+def _near_classes(
+    wordnet: WordNet, seen: list[str], candidates: list[str], n_links: int
+) -> list[str]:
+    """The candidates within some links of a seen class, followed both ways.
 
-
-def _imagenet_tree(wordnet: WordNet, classes: list[str]) -> ClassGraph:
-    """ImageNet's own structure, with the node "misc" over all classes outside its main branches."""
+    ImageNet's own structure has the node "misc" over all classes outside its main branches, and a
+    link from a seen class to the animals that WordNet lacks.
+    """
+    classes = [*seen, *candidates]
     graph = imagenet_graph(wordnet, classes)
     inside = imagenet_branches(wordnet)
     misc = [graph.position[wnid] for wnid in classes if wnid not in inside]
     links = np.column_stack([misc, np.full(len(misc), len(graph))]).astype(np.intp)
-    return ClassGraph([*graph.nodes, "misc"], np.vstack([graph.edges, links]))
-
-
-def _near_classes(
-    graph: ClassGraph,
-    seen: Iterable[Any],
-    candidates: list[Any],
-    n_links: int,
-    *,
-    one_link_away: Iterable[Any] = (),
-) -> list[Any]:
-    """The candidates within some links of a seen class, followed both ways.
-
-    `one_link_away` are nodes known to be so near, though the graph lacks the link.
-    """
+    graph = ClassGraph([*graph.nodes, "misc"], np.vstack([graph.edges, links]))
     both = graph.adjacency()
     both = both + both.T
     distance = np.full(len(graph), -1)
-    later = graph.find(one_link_away, "one_link_away")
     level = np.unique(graph.find(seen, "seen"))
     for n in range(n_links + 1):
         if n == 1:
-            level = np.union1d(level, later)
+            level = np.union1d(level, graph.find([_ANIMAL], "the animals"))
         level = level[distance[level] < 0]
         distance[level] = n
         level = np.unique(both[level].indices)
@@ -177,10 +163,7 @@ def populated_classes(
     which: Literal["most", "least"] = "most",
     classes: Iterable[Any] | None = None,
 ) -> list[Any]:
-    """List the classes with the most images, or with the fewest.
-
-    The paper tests on the 500, 1,000 and 5,000 most and least populated unseen classes of ImageNet.
-    ImageNet's counts are not in any package: they come from whoever has the images.
+    """List the classes with the most images, or with the fewest, as the paper tests on.
 
     Parameters
     ----------
@@ -190,8 +173,7 @@ def populated_classes(
     n_classes : int
         How many classes to list.
     which : {"most", "least"}, default="most"
-        Those with the most images, or with the fewest. Classes without any image are left out:
-        nothing could be tested on them.
+        Those with the most images, or with the fewest; classes without images are left out.
     classes : iterable or None, default=None
         The classes to choose among, for example the unseen ones; None: all that are counted.
 

@@ -14,7 +14,7 @@ from zslearn._utils._files import replacing
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain
 from zslearn._utils._reading import limit_reading, read_csv, read_json, read_lines, separator_hint
 from zslearn.datasets._tables import is_whole, read_signatures, read_table
-from zslearn.signatures._taxonomy import filled_ranks
+from zslearn.signatures import filled_ranks
 
 
 def read_signature_table(

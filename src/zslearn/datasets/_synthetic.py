@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -16,156 +16,56 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._messages import name_some
 from zslearn._utils._validation import checks_arguments
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.metrics import per_class_accuracy
 
 
 @dataclass(frozen=True, eq=False)
-class GeneratingModel:
-    """The parameters that :func:`make_zero_shot` drew, and Bayes' rule under them.
+class _Truth:
+    """Bayes' rule under mixtures, in equal parts, of normal distributions of each class.
 
-    A class is a mixture, in equal parts, of normal distributions with independent features.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-        Every class, seen and unseen.
-    means : ndarray of shape (n_classes, n_modes, n_features)
-        Where the samples of a class and mode scatter round.
-    scales : ndarray of shape (n_classes, n_features)
-        Standard deviation of each feature within a class and mode.
-
-    Examples
-    --------
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data, truth = make_zero_shot(noise=0.5, return_truth=True, random_state=0)
-    >>> round(truth.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes), 2)
-    0.66
+    `means` has shape (n_classes, n_modes, n_features), `scales` (n_classes, n_features).
     """
 
     classes: NDArray[Any]
     means: NDArray[np.float64]
     scales: NDArray[np.float64]
 
-    def log_density(self, X: ArrayLike, *, classes: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Logarithm of the density of each sample under each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        classes : array-like of labels, optional
-            The candidates; by default every class.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Up to a constant that all classes share; columns follow `classes`.
-        """
+    def log_density(self, X: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
+        """Log-densities of shape (n_samples, n_classes), up to a constant of all classes."""
         X = np.asarray(X, dtype=np.float64)
-        columns = self._positions(classes)
-        result = np.empty((len(X), len(columns)))
-        n_modes, n_features = self.means.shape[1:]
-        for rows in row_blocks(len(X), X.itemsize * n_modes * n_features):
-            for column, position in enumerate(columns):
-                scale = np.maximum(self.scales[position], np.finfo(float).tiny ** 0.25)
-                deviation = X[rows, None, :] - self.means[position][None]
-                deviation /= scale
-                np.square(deviation, out=deviation)
-                by_mode = -0.5 * np.sum(deviation, axis=2)
-                log_scale = np.sum(np.log(scale))
-                result[rows, column] = scipy.special.logsumexp(by_mode, axis=1) - log_scale
-        return result
+        positions = pd.Index(self.classes).get_indexer(pd.Index(np.asarray(classes)))
+        densities = np.empty((len(X), len(positions)))
+        for column, position in enumerate(positions):
+            scale = np.maximum(self.scales[position], np.finfo(float).tiny ** 0.25)
+            by_mode = [
+                -0.5 * np.sum(((X - mean) / scale) ** 2, axis=1) for mean in self.means[position]
+            ]
+            densities[:, column] = scipy.special.logsumexp(by_mode, axis=0) - np.log(scale).sum()
+        return densities
 
-    def predict(self, X: ArrayLike, *, classes: ArrayLike | None = None) -> NDArray[Any]:
-        """Name the class under which a sample is densest.
-
-        Parameters
-        ----------
-        X, classes
-            See :meth:`log_density`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels.
-        """
-        densest = self.log_density(X, classes=classes).argmax(axis=1)
-        return self.classes[self._positions(classes)[densest]]
-
-    def score(self, X: ArrayLike, y: ArrayLike, *, classes: ArrayLike | None = None) -> float:
-        """Per-class accuracy of Bayes' rule, which no method passes but by luck.
-
-        Parameters
-        ----------
-        X, classes
-            See :meth:`log_density`.
-        y : array-like of shape (n_samples,)
-            True labels.
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
-        """
-        return per_class_accuracy(np.asarray(y), self.predict(X, classes=classes))
-
-    def _positions(self, classes: ArrayLike | None) -> NDArray[np.intp]:
-        if classes is None:
-            return np.arange(len(self.classes))
-        where = {label: i for i, label in enumerate(self.classes.tolist())}
-        labels = np.asarray(classes).tolist()
-        unknown = [label for label in labels if label not in where]
-        if unknown:
-            raise ValueError(f"There are no such classes: {name_some(unknown)}.")
-        return np.asarray([where[label] for label in labels], dtype=np.intp)
+    def score(self, X: ArrayLike, y: ArrayLike, *, classes: ArrayLike) -> float:
+        """Per-class accuracy of Bayes' rule among some classes."""
+        densest = self.log_density(X, classes).argmax(axis=1)
+        return per_class_accuracy(np.asarray(y), np.asarray(classes)[densest])
 
 
 # Raise it whenever the same parameters give other data.
 VERSION = "make_zero_shot-1"
 
 
-class _Options(TypedDict, total=False):
-    """Parameters of :func:`make_zero_shot` that do not decide what it returns."""
-
-    n_features: int
-    n_attributes: int
-    samples_per_class: int
-    imbalance: float
-    noise: float
-    nonlinearity: float
-    signature_kind: Literal["normal", "binary", "mixture", "tree"]
-    scatter: Literal["equal", "attributes"]
-    n_modes: int
-    test_seen_share: float
-    labels: Literal["str", "int"]
-    dtype: DTypeLike
-    random_state: int | np.random.RandomState | None
+@overload
+def make_zero_shot(
+    n_seen: int = ..., n_unseen: int = ..., *, return_truth: Literal[True], **options: Any
+) -> tuple[ZeroShotDataset, _Truth]: ...
 
 
 @overload
-def make_zero_shot(
-    n_seen: int = ...,
-    n_unseen: int = ...,
-    *,
-    return_truth: Literal[False] = ...,
-    **options: Unpack[_Options],
-) -> ZeroShotDataset: ...
+def make_zero_shot(n_seen: int = ..., n_unseen: int = ..., **options: Any) -> ZeroShotDataset: ...
 
 
-@overload
-def make_zero_shot(
-    n_seen: int = ...,
-    n_unseen: int = ...,
-    *,
-    return_truth: Literal[True],
-    **options: Unpack[_Options],
-) -> tuple[ZeroShotDataset, GeneratingModel]: ...
-
-
-@checks_arguments(
+@checks_arguments(  # type: ignore[misc]
     {
         **{
             name: [Interval(Integral, 1, None, closed="left")]
@@ -202,7 +102,7 @@ def make_zero_shot(
     dtype: DTypeLike = np.float64,
     return_truth: bool = False,
     random_state: int | np.random.RandomState | None = None,
-) -> ZeroShotDataset | tuple[ZeroShotDataset, GeneratingModel]:
+) -> ZeroShotDataset | tuple[ZeroShotDataset, _Truth]:
     r"""Generate a zero-shot problem with a smooth map from attributes to features.
 
     The mean of the samples of a class with signature :math:`a` is
@@ -212,14 +112,10 @@ def make_zero_shot(
 
     Parameters
     ----------
-    n_seen : int, default=20
-        Number of seen classes.
-    n_unseen : int, default=5
-        Number of unseen classes.
-    n_features : int, default=64
-        Number of features of a sample.
-    n_attributes : int, default=16
-        Number of attributes in a signature.
+    n_seen, n_unseen : int, default=20 and 5
+        Numbers of seen and unseen classes.
+    n_features, n_attributes : int, default=64 and 16
+        Numbers of features of a sample and of attributes in a signature.
     samples_per_class : int, default=30
         Number of samples of the largest class, at least 2.
     imbalance : float in [0, 1), default=0.0
@@ -228,20 +124,16 @@ def make_zero_shot(
         class one.
     noise : float, default=0.2
         Standard deviation of the samples of a class in any one direction, in units of the root mean
-        square distance of two class means. So two classes overlap as much for any `n_features`: the
-        border between them lies ``1 / (2 * noise)`` standard deviations from their means.
+        square distance of two class means; classes overlap as much for any `n_features`.
     nonlinearity : float in [0, 1], default=0.5
         0 gives a linear map, 1 a purely non-linear one.
     signature_kind : {"normal", "binary", "mixture", "tree"}, default="normal"
-        How signatures are drawn: from a standard normal distribution; as fair coins, 0 or 1, so
-        that two classes may be the same where attributes are few; from a standard normal
-        distribution for the seen classes, as a convex combination of three of these for an unseen
-        class; or by steps down a binary tree whose leaves are the classes, so that siblings are
-        similar.
+        How signatures are drawn: from a standard normal distribution; as fair coins; from a
+        standard normal distribution for the seen classes and as convex combinations of three of
+        these for the unseen ones; or by steps down a binary tree whose leaves are the classes.
     scatter : {"equal", "attributes"}, default="equal"
         Whether the samples scatter with one standard deviation in all classes and features, or
-        the logarithm of a feature's standard deviation is a linear function of the signature, of
-        standard deviation 0.5 over the classes.
+        its logarithm is a linear function of the signature, of deviation 0.5 over the classes.
     n_modes : int, default=1
         Number of maps :math:`f`. Each sample follows one of them at random.
     test_seen_share : float in (0, 1), default=0.2
@@ -252,7 +144,7 @@ def make_zero_shot(
     dtype : {float64, float32}, default=float64
         Type of the features.
     return_truth : bool, default=False
-        Whether the generating parameters are returned too.
+        Whether Bayes' rule under the generating distributions is returned too.
     random_state : int, RandomState instance or None, default=None
         Seed. Data sets that differ in `noise` only share everything else.
 
@@ -260,8 +152,9 @@ def make_zero_shot(
     -------
     ZeroShotDataset
         With one split, "ns". Its version names the parameters that are not the default.
-    GeneratingModel
-        Only with `return_truth`: what the samples were drawn from.
+    truth : object
+        Only with `return_truth`: ``truth.score(X, y, classes=...)`` is the per-class accuracy of
+        Bayes' rule, which no method can expect to pass.
 
     Examples
     --------
@@ -278,12 +171,17 @@ def make_zero_shot(
     rng = np.random.Generator(np.random.PCG64(seed))
 
     n_classes = n_seen + n_unseen
-    names = _class_names(n_classes, labels)
+    width = len(str(n_classes - 1))
+    names: NDArray[Any] = np.arange(n_classes)
+    if labels == "str":
+        names = np.array([f"class {number:0{width}d}" for number in range(n_classes)])
     is_seen = rng.permutation(n_classes) < n_seen
     signatures = _signatures(signature_kind, is_seen, n_attributes, rng)
     means = _class_means(signatures, n_features, nonlinearity, rng)[:, None]
 
-    counts = _class_counts(samples_per_class, imbalance, is_seen, rng)
+    shares = (1 - imbalance) ** np.linspace(0, 1, n_classes)
+    counts = np.rint(samples_per_class * rng.permutation(shares)).astype(np.intp)
+    counts = np.maximum(counts, np.where(is_seen, 2, 1))
     codes = rng.permutation(np.repeat(np.arange(n_classes), counts))
     n_test = np.clip(np.rint(test_seen_share * counts).astype(int), 1, counts - 1)
     # The samples are in random order already: the first ones of each class may be the test samples.
@@ -295,7 +193,17 @@ def make_zero_shot(
     ]
     means = np.concatenate([means, *further], axis=1)
     modes = rng.integers(n_modes, size=len(codes)) if n_modes > 1 else np.zeros_like(codes)
-    scales = _scales(scatter, signatures, n_features, noise, rng)
+    # The root mean square distance of two class means, as their mean variance is one.
+    scales = np.full((n_classes, n_features), noise * np.sqrt(2 * n_features))
+    if scatter == "attributes":
+        weights = rng.standard_normal((n_attributes, n_features))
+        scales *= np.exp(0.5 * _unit_variance(signatures @ weights))
+    X = np.empty((len(codes), n_features), dtype=dtype)
+    rng.standard_normal(dtype=dtype.type, out=X)  # type: ignore[arg-type]
+    # A row of the samples, and one of the scales or of the means.
+    for rows in row_blocks(len(codes), 2 * n_features * dtype.itemsize):
+        X[rows] *= scales.astype(dtype)[codes[rows]]
+        X[rows] += means.astype(dtype)[codes[rows], modes[rows]]
 
     seen_sample = is_seen[codes]
     split = ClassSplit(
@@ -307,7 +215,7 @@ def make_zero_shot(
         version=f"{version}/ns",
     )
     data = ZeroShotDataset(
-        X=_samples(means, scales, codes, modes, dtype, rng),
+        X=X,
         y=names[codes],
         signatures=pd.DataFrame(
             signatures,
@@ -319,7 +227,7 @@ def make_zero_shot(
         name="make_zero_shot",
         features="synthetic",
     )
-    return (data, GeneratingModel(names, means, scales)) if return_truth else data
+    return (data, _Truth(names, means, scales)) if return_truth else data
 
 
 def _version(parameters: Mapping[str, Any]) -> str:
@@ -335,22 +243,6 @@ def _version(parameters: Mapping[str, Any]) -> str:
         elif name == "random_state" or (name != "return_truth" and value != defaults[name].default):
             changed.append(f"{name}={value}")
     return f"{VERSION}({', '.join(changed)})"
-
-
-def _class_names(n_classes: int, labels: str) -> NDArray[Any]:
-    if labels == "int":
-        return np.arange(n_classes)
-    width = len(str(n_classes - 1))
-    return np.array([f"class {number:0{width}d}" for number in range(n_classes)])
-
-
-def _class_counts(
-    samples_per_class: int, imbalance: float, is_seen: NDArray[np.bool_], rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Let the class sizes fall geometrically, in random order."""
-    shares = (1 - imbalance) ** np.linspace(0, 1, len(is_seen))
-    counts = np.rint(samples_per_class * rng.permutation(shares)).astype(np.intp)
-    return np.maximum(counts, np.where(is_seen, 2, 1))
 
 
 def _unit_variance(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -385,7 +277,15 @@ def _signatures(
     if kind == "binary":
         return rng.integers(2, size=(n_classes, n_attributes)).astype(np.float64)
     if kind == "tree":
-        return _down_a_tree(n_classes, n_attributes, rng)
+        # A normal step for each edge, which shrinks to half from level to level. The leaves are in
+        # random order, so that seen and unseen classes are siblings.
+        depth = max(1, int(np.ceil(np.log2(n_classes))))
+        leaf = rng.permutation(2**depth)[:n_classes]
+        total = np.zeros((n_classes, n_attributes))
+        for level in range(1, depth + 1):
+            steps = rng.standard_normal((2**level, n_attributes)) * 2.0 ** (1 - level)
+            total += steps[leaf >> (depth - level)]
+        return total
     signatures = rng.standard_normal((n_classes, n_attributes))
     if kind == "mixture":
         seen = np.flatnonzero(is_seen)
@@ -393,56 +293,3 @@ def _signatures(
             parents = rng.choice(seen, size=min(3, len(seen)), replace=False)
             signatures[position] = rng.dirichlet(np.ones(len(parents))) @ signatures[parents]
     return signatures
-
-
-def _down_a_tree(
-    n_classes: int, n_attributes: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Sum a normal step for each edge of a binary tree; steps shrink to half from level to level.
-
-    The leaves are in random order, so that seen and unseen classes are siblings.
-    """
-    depth = max(1, int(np.ceil(np.log2(n_classes))))
-    leaf = rng.permutation(2**depth)[:n_classes]
-    total = np.zeros((n_classes, n_attributes))
-    for level in range(1, depth + 1):
-        steps = rng.standard_normal((2**level, n_attributes)) * 2.0 ** (1 - level)
-        total += steps[leaf >> (depth - level)]
-    return total
-
-
-def _scales(
-    scatter: str,
-    signatures: NDArray[np.float64],
-    n_features: int,
-    noise: float,
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    """Standard deviations of each class and feature."""
-    # The root mean square distance of two class means, as their mean variance is one.
-    distance = np.sqrt(2 * n_features)
-    scales = np.full((len(signatures), n_features), noise * distance)
-    if scatter == "attributes":
-        weights = rng.standard_normal((signatures.shape[1], n_features))
-        scales *= np.exp(0.5 * _unit_variance(signatures @ weights))
-    return scales
-
-
-def _samples(
-    means: NDArray[np.float64],
-    scales: NDArray[np.float64],
-    codes: NDArray[np.intp],
-    modes: NDArray[np.intp],
-    dtype: np.dtype[Any],
-    rng: np.random.Generator,
-) -> NDArray[Any]:
-    """Scatter the samples round the means of their classes, in place and block by block."""
-    n_features = means.shape[-1]
-    X = np.empty((len(codes), n_features), dtype=dtype)
-    rng.standard_normal(dtype=dtype.type, out=X)
-    means, scales = means.astype(dtype), scales.astype(dtype)
-    # A row of the samples, and one of the scales or of the means.
-    for rows in row_blocks(len(codes), 2 * n_features * dtype.itemsize):
-        X[rows] *= scales[codes[rows]]
-        X[rows] += means[codes[rows], modes[rows]]
-    return X

@@ -24,7 +24,7 @@ from zslearn._utils._messages import did_you_mean, name_some
 from zslearn._utils._reading import data_home, limit_reading, read_json
 from zslearn.datasets._authors import AUTHORS, authors_file, read_hold_outs
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
-from zslearn.datasets._fetch import unproved
+from zslearn.datasets._fetch import unverified_mark
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
     SPLIT_FILE,
@@ -377,7 +377,7 @@ def read_split(
         test_unseen=parts["test_unseen"],
         seen_classes=labels[seen - 1],
         unseen_classes=labels[unseen - 1],
-        version=f"xlsa17/{label}/{parts_checksum(parts)[:8]}{unproved(*sources)}",
+        version=f"xlsa17/{label}/{parts_checksum(parts)[:8]}{unverified_mark(*sources)}",
     )
 
 

@@ -1,48 +1,40 @@
 """Fitted methods measured: on a data set in both settings, or on images read block by block.
 
-Also predictions of many images that are written as they are found (:func:`write_top_k`). What was
-stopped, even by force, goes on where it was.
+Also predictions of many images that are written as they are found (:func:`write_top_k`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import softmax
 
-from zslearn._scoring._blocks import check_k
-from zslearn._scoring._probabilities import softmax
-from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Floats, to_numpy
-from zslearn._utils._blocks import Block, RowsInBlocks
+from zslearn._utils._blocks import RowsInBlocks
 from zslearn._utils._files import Checkpoint, locked, replacing
 from zslearn._utils._fit_cache import fingerprint, source_digest
-from zslearn._utils._messages import plain, warn_user
+from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
-from zslearn.base._pipeline import fitted_as_zero_shot
-from zslearn.base._predictor import _score_dtype, count_block, top_labels
-from zslearn.base._streams import is_dask, stream_samples
-from zslearn.calibration._stacking import CalibratedStacking
+from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import FeatureBlocks, ZeroShotDataset
 from zslearn.metrics import (
     HitCounts,
     ausuc,
     best_harmonic_mean,
     expected_calibration_error,
-    flat_hit_at_k,
     generalized_accuracy,
     harmonic_mean,
     per_class_accuracy,
-    per_sample_accuracy,
 )
+from zslearn.model_selection import fitted_as_zero_shot
 
 #: So many other classes a record names beside a class.
 _MOST_CONFUSED = 3
@@ -56,47 +48,26 @@ _WIDTH = 80
 
 
 def conventional_metrics(
-    model: Any, data: ZeroShotDataset, ks: Sequence[int] = _KS
+    model: Any, data: ZeroShotDataset, ks: Sequence[int] = _KS, *, hits_per_class: bool = False
 ) -> dict[str, float]:
     """Measure a fitted method on images of unseen classes, chosen among these."""
-    return ranked_metrics(data.y_test_unseen, rank_unseen(model, data, ks), ks)
-
-
-def rank_unseen(model: Any, data: ZeroShotDataset, ks: Sequence[int] = _KS) -> NDArray[Any]:
-    """The best classes of images of unseen classes, chosen among these."""
     classes = data.unseen_classes
-    k = max((at for at in ks if at <= len(classes)), default=1)
-    return top_labels(model, data.X_test_unseen, k, classes)
-
-
-def ranked_metrics(
-    y_true: NDArray[Any], top: NDArray[Any], ks: Sequence[int] = _KS
-) -> dict[str, float]:
-    """Accuracies of the best class, and F@K of so many as were ranked."""
-    found = {
-        "per_class_accuracy": float(per_class_accuracy(y_true, top[:, 0])),
-        "per_sample_accuracy": float(per_sample_accuracy(y_true, top[:, 0])),
-    }
-    hits = (at for at in ks if 1 < at <= top.shape[1])
-    return found | {f"flat_hit_at_{at}": float(flat_hit_at_k(y_true, top, at)) for at in hits}
-
-
-def per_class_hits(
-    y_true: NDArray[Any], top: NDArray[Any], ks: Sequence[int] = _KS
-) -> dict[str, float]:
-    """The same hits as F@K, per class."""
-    found = {}
-    for at in (at for at in ks if 1 < at <= top.shape[1]):
-        is_hit = (top[:, :at] == y_true[:, None]).any(axis=1)
-        right = np.where(is_hit, y_true, top[:, 0])
-        found[f"per_class_hit_at_{at}"] = float(per_class_accuracy(y_true, right))
+    ks = [at for at in ks if at <= len(classes)]
+    hits = model.count_hits(
+        data.X_test_unseen, data.y_test_unseen, k=max(ks, default=1), classes=classes
+    )
+    found = hits.measure(ks)
+    del found["n_samples"]
+    if hits_per_class:
+        shares = (hits.hits.cumsum(axis=1) / hits.n_samples[:, None]).mean(axis=0)
+        found |= {f"per_class_hit_at_{at}": float(shares[at - 1]) for at in ks}
     return found
 
 
 def generalized_metrics(model: Any, data: ZeroShotDataset) -> dict[str, float]:
     """Measure what a fitted method predicts of all test images, among all classes."""
     seen, unseen = (
-        float(per_class_accuracy(y_true, top_labels(model, X, 1)[:, 0]))
+        model.count_hits(X, y_true).per_class_accuracy()
         for X, y_true in (
             (data.X_test_seen, data.y_test_seen),
             (data.X_test_unseen, data.y_test_unseen),
@@ -123,7 +94,7 @@ class GeneralizedScores:
         X = np.concatenate([data.X_test_seen, data.X_test_unseen])
         y_true = np.concatenate([data.y_test_seen, data.y_test_unseen])
         scores = to_numpy(model.decision_function(X, classes=model.classes_))
-        return cls(y_true, scores, model.classes_, model.seen_classes_)
+        return cls(y_true, scores, model.classes_, data.seen_classes)
 
     def predict(self, bias: float) -> NDArray[Any]:
         """The labels at a calibration factor; on a tie with it the unseen class wins."""
@@ -142,32 +113,26 @@ class GeneralizedScores:
     def measure(self, bias: float) -> dict[str, float]:
         """Measure the generalized setting, without calibration and at a factor."""
         problem = self.problem()
-        seen, unseen = generalized_accuracy(**problem)
-        calibrated_seen, calibrated_unseen = generalized_accuracy(**problem, bias=bias)
-        return {
-            "seen": float(seen),
-            "unseen": float(unseen),
-            "harmonic": float(harmonic_mean(seen, unseen)),
-            "calibrated_seen": float(calibrated_seen),
-            "calibrated_unseen": float(calibrated_unseen),
-            "calibrated_harmonic": float(harmonic_mean(calibrated_seen, calibrated_unseen)),
-            "ausuc": float(ausuc(**problem)),
-            "harmonic_best": float(best_harmonic_mean(**problem)[0]),
-        }
+        found: dict[str, float] = {}
+        for prefix, factor in (("", 0.0), ("calibrated_", bias)):
+            seen, unseen = map(float, generalized_accuracy(**problem, bias=factor))
+            found |= {f"{prefix}seen": seen, f"{prefix}unseen": unseen}
+            found[f"{prefix}harmonic"] = float(harmonic_mean(seen, unseen))
+        best = float(best_harmonic_mean(**problem)[0])
+        return found | {"ausuc": float(ausuc(**problem)), "harmonic_best": best}
 
     def calibration_errors(self, bias: float, temperature: float) -> dict[str, float]:
-        """Measure how honest the probabilities at a factor and a temperature are."""
+        """Measure the calibration of probabilities at a factor and a temperature."""
         is_seen = np.isin(self.classes, self.seen_classes)
         of_unseen = ~np.isin(self.y_true, self.seen_classes)
-        chances = softmax(self.scores - bias * is_seen, temperature)
-        among_unseen = softmax(self.scores[of_unseen][:, ~is_seen], temperature)
-        unseen = self.classes[~is_seen]
+        of_all = softmax((self.scores - bias * is_seen) / temperature, axis=1)
+        among_unseen = softmax(self.scores[of_unseen][:, ~is_seen] / temperature, axis=1)
         return {
             "expected_calibration_error": expected_calibration_error(
-                self.y_true, chances, classes=self.classes
+                self.y_true, of_all, classes=self.classes
             ),
             "unseen_expected_calibration_error": expected_calibration_error(
-                self.y_true[of_unseen], among_unseen, classes=unseen
+                self.y_true[of_unseen], among_unseen, classes=self.classes[~is_seen]
             ),
         }
 
@@ -216,17 +181,12 @@ class Evaluation:
     metrics : dict of str to float
         On a data set: "per_class_accuracy", "per_sample_accuracy" and "flat_hit_at_<k>" among the
         unseen classes; "seen", "unseen", "harmonic", "ausuc" and "harmonic_best" among all; and
-        "calibrated_seen", "calibrated_unseen", "calibrated_harmonic", "expected_calibration_error"
-        and "unseen_expected_calibration_error" at the calibration factor. On streamed images:
-        "n_samples", "per_class_accuracy", "per_sample_accuracy", "flat_hit_at_<k>"; where all
-        classes are candidates and there are images of both kinds also "seen", "unseen" and
-        "harmonic". Where a model rejects images
-        (:class:`~zslearn.calibration.NoneOfThese`), that is its first guess; "ausuc",
-        "harmonic_best" and what is calibrated are of its scores.
-    bias : float or None
-        Calibration factor, found on the training data; None where the model was fitted before.
-    seconds : float or None
-        Time to fit the method once; None where it was fitted before.
+        where a calibration factor was found "calibrated_seen", "calibrated_unseen",
+        "calibrated_harmonic", "expected_calibration_error" and "unseen_expected_calibration_error".
+        On streamed images: those of :meth:`~zslearn.metrics.HitCounts.measure`. Where a model
+        rejects images, that is its first guess.
+    bias, seconds : float or None
+        Calibration factor, and the time to fit the method once; None where it was fitted before.
     model : zero-shot estimator
         The fitted one.
     generalized : GeneralizedScores or None
@@ -244,36 +204,30 @@ class Evaluation:
     dataset: str = ""
 
     def __repr__(self) -> str:
-        on = f" on {self.dataset}" if self.dataset else ""
         found = {name: f"{value:.3f}" for name, value in self.metrics.items()}
-        hits = {name.removeprefix("flat_hit_at_"): name for name in found if "flat_hit" in name}
-        of = "images, chosen among the candidates"
+        among = "images, chosen among the candidates"
         lines = [
-            f"<Evaluation of {self.method}{on}>",
-            f"  {of if self.generalized is None else 'unseen classes, chosen among these'}",
+            f"<Evaluation of {self.method}{f' on {self.dataset}' if self.dataset else ''}>",
+            f"  {among if self.generalized is None else 'unseen classes, chosen among these'}",
             f"    accuracy        {found['per_class_accuracy']} per class, "
             f"{found['per_sample_accuracy']} per sample",
         ]
+        hits = [f"{n.rpartition('_')[2]}: {text}" for n, text in found.items() if "flat_hit" in n]
         if hits:
-            shares = ", ".join(f"{k}: {found[name]}" for k, name in hits.items())
-            lines.append(f"    among the best  {shares}")
+            lines.append(f"    among the best  {', '.join(hits)}")
         if "harmonic" in found:
             calibrated = "  calibrated" if self.bias is not None else ""
             lines.append(f"  all classes       without calibration{calibrated}")
-            for name, title in (
-                ("seen", "seen"),
-                ("unseen", "unseen"),
-                ("harmonic", "harmonic mean"),
-            ):
+            for name in ("seen", "unseen", "harmonic"):
+                title = "harmonic mean" if name == "harmonic" else name
                 line = f"    {title:<15} {found[name]:<20} {found.get(f'calibrated_{name}', '')}"
                 lines.append(line.rstrip())
         if "ausuc" in found:
             lines.append(f"    AUSUC           {found['ausuc']}")
-        if "expected_calibration_error" in found:
-            lines.append(f"    ECE             {'':<20} {found['expected_calibration_error']}")
         if self.bias is not None:
+            lines.append(f"    ECE             {'':<20} {found['expected_calibration_error']}")
             lines.append(f"  calibration factor {self.bias:.4g}; fitted in {self.seconds:.2g} s")
-        # A long name of one's own is cut, never a number.
+        # A long name is cut, never a number.
         return "\n".join(
             line if len(line) <= _WIDTH else f"{line[: _WIDTH - 2]}…>" for line in lines
         )
@@ -348,8 +302,10 @@ def evaluate(
     title = _name_of(model) if name is None else name
     if not isinstance(data, ZeroShotDataset):
         model = fitted_as_zero_shot(model)
-        counted = _count(model, data, y, classes, k, checkpoint, progress)
-        return Evaluation(title, counted, None, None, model, None)
+        ks = [at for at in k if at <= len(model.classes_ if classes is None else classes)]
+        counts = _count(model, data, y, classes, max(ks, default=1), checkpoint, progress)
+        metrics = counts.measure(ks, model.seen_classes_ if classes is None else None)
+        return Evaluation(title, metrics, None, None, model, None)
     of = f"{data.name}, split {data.split}"
     stacked = None
     if not hasattr(model, "class_scorer_"):
@@ -375,7 +331,7 @@ def _name_of(estimator: Any) -> str:
     return name if inner is None else f"{name} ({_name_of(inner)})"
 
 
-# Hits of images that never lie in memory together.
+# Images that never lie in memory together: their hits, and predictions in files.
 
 
 def _count(
@@ -383,52 +339,50 @@ def _count(
     X: Any,
     y: Any,
     classes: Any,
-    k: Sequence[int],
+    k: int,
     checkpoint: str | os.PathLike[str] | None,
     progress: bool,
-) -> dict[str, float]:
-    """Accuracies of streamed images; what was counted before is not counted again."""
-    is_iterable = isinstance(X, Iterable) and not hasattr(X, "shape") and y is None
-    X = X if is_iterable or is_dask(X) else _as_blocks(X)
-    scorer, candidates = _scorer(model, None if is_iterable else X, classes)
-    ks = [at for at in k if at <= len(candidates)]
-    shared = model, max(ks, default=1), None if classes is None else candidates
-    counts: HitCounts | None = None
-    if checkpoint is not None and not isinstance(X, RowsInBlocks):
+) -> HitCounts:
+    """Hits of streamed images; what was counted before is not counted again."""
+    is_pairs = isinstance(X, Iterable) and not hasattr(X, "shape") and y is None
+    is_dask = hasattr(X, "dask")
+    if checkpoint is not None and (is_pairs or is_dask):
         raise ValueError("checkpoint= is for features on disk, which have an order.")
-    if is_dask(X):
-        counts = stream_samples(X, y, None).reduce(count_block, shared)
-    elif is_iterable:
+    counts: HitCounts | None = None
+    if is_dask:
+        counts = model.count_hits(X, y, k=k, classes=classes)
+    elif is_pairs:
         for rows, labels in X:
-            counts = _added(counts, count_block(0, rows, to_numpy(labels), None, shared))
+            found = model.count_hits(rows, labels, k=k, classes=classes)
+            counts = found if counts is None else counts + found
     else:
-        labels = None if y is None else to_numpy(y)
-        if labels is not None and len(labels) != len(X):
-            raise ValueError(f"X has {len(X)} rows and y has {len(labels)} labels.")
-        if labels is None and not X.has_labels:
+        X, y = _as_blocks(X), None if y is None else to_numpy(y)
+        if y is not None and len(y) != len(X):
+            raise ValueError(f"X has {len(X)} rows and y has {len(y)} labels.")
+        if y is None and not X.has_labels:
             raise ValueError("X has no labels: give y, or labels= where the files are opened.")
-        rejects = getattr(model, "threshold_", None), getattr(model, "statistic", None)
-        key = "" if checkpoint is None else _key(scorer, X, candidates, k, labels, rejects)
+        key = "" if checkpoint is None else _key(model, X, classes, k, y)
         kept = Checkpoint(None if checkpoint is None else Path(checkpoint), key)
-        first, before = kept.read() or (0, None)
-        # Rows and their counts are replaced together, whatever interrupts.
-        done = first, None if before is None else HitCounts.from_dict(before)
-        with closing(
-            _saved(X, first, kept, lambda: (done[0], done[1] and done[1].as_dict()), progress)
-        ) as blocks:
-            for start, rows, own in blocks:
-                true = own if labels is None else labels[start : start + len(rows)]
-                found = count_block(start, rows, true, None, shared)
-                done = start + len(rows), _added(done[1], found)
-        counts = done[1]
+        n_done, before = kept.read() or (0, None)
+        counts = None if before is None else HitCounts.from_dict(before)
+        with closing(X.blocks(n_done)) as blocks, progress_bar(progress, len(X), "rows") as advance:
+            advance(n_done)
+            try:
+                for start, rows, own in blocks:
+                    labels = own if y is None else y[start : start + len(rows)]
+                    found = model.count_hits(rows, labels, k=k, classes=classes)
+                    # Both at once, whatever interrupts.
+                    counts, n_done = found if counts is None else counts + found, start + len(rows)
+                    advance(len(rows))
+                    if kept.is_due():
+                        kept.write((n_done, counts.as_dict()))
+            finally:
+                # Also after Ctrl-C: what is finished is not lost.
+                if counts is not None:
+                    kept.write((n_done, counts.as_dict()))
     if counts is None:
         raise ValueError("There are no images to measure: the features have no rows.")
-    model._check_true_labels(counts.classes, scorer, classes)
-    return counts.measure(ks, model.seen_classes_ if classes is None else None)
-
-
-def _added(counts: HitCounts | None, found: HitCounts | None) -> HitCounts | None:
-    return found if counts is None else counts if found is None else counts + found
+    return counts
 
 
 def _as_blocks(X: Any) -> RowsInBlocks:
@@ -437,106 +391,17 @@ def _as_blocks(X: Any) -> RowsInBlocks:
     return FeatureBlocks(X if hasattr(X, "dtype") else np.asarray(X), allow_nan=True)
 
 
-def _scorer(model: Any, X: Any, classes: Any) -> tuple[ClassScorer, NDArray[Any]]:
-    """The scorer of a fitted model, and the labels of the candidates in its order."""
-    scorer: ClassScorer = model.class_scorer_
-    if X is not None:
-        model._check_stream(X)
-    if classes is None:
-        return scorer, scorer.labels
-    return scorer, scorer.labels[np.sort(find_classes(classes, scorer.labels))]
-
-
-def _key(scorer: ClassScorer, X: Any, candidates: NDArray[Any], *others: Any) -> str:
-    """What predictions depend on: the model, by what it does to a few rows, and the files."""
+def _key(model: Any, X: Any, classes: Any, *others: Any) -> str:
+    """What predictions depend on: the files, and the model by its scores of a few random rows."""
+    candidates = model.classes_ if classes is None else np.asarray(to_numpy(classes))
     probe = np.random.default_rng(0).standard_normal((3, X.shape[1]))
-    embedded = np.asarray(to_numpy(scorer.embedding(probe)), dtype=np.float64)
+    scores = np.asarray(to_numpy(model.decision_function(probe, classes=candidates)), dtype=float)
     # Another number of threads may change the last digits.
-    scale = float(np.abs(embedded).max()) or 1.0
+    scores = np.round(scores / (np.abs(scores).max() or 1.0), 6)
+    rejects = getattr(model, "threshold_", None), getattr(model, "statistic", None)
     return fingerprint(
-        source_digest(), X.fingerprint(), X.shape, candidates, np.round(embedded / scale, 6),
-        scorer.labels, to_numpy(scorer.parameters), scorer.score, scorer.bias, scorer.precedence,
-        *others,
-    )  # fmt: skip
-
-
-def _saved(
-    X: Any, start: int, checkpoint: Checkpoint, done: Callable[[], Any], progress: bool
-) -> Generator[Block, None, None]:
-    """Blocks from a row on; what is done is made to last now and then, and at the end."""
-    with progress_bar(progress, len(X), "rows") as advance:
-        advance(start)
-        try:
-            for block in X.blocks(start):
-                yield block
-                advance(len(block.rows))
-                if checkpoint.is_due():
-                    checkpoint.write(done())
-        finally:
-            # Also after Ctrl-C: what is finished is not lost.
-            checkpoint.write(done())
-
-
-# Predictions of many images in files.
-
-
-class Predictions(NamedTuple):
-    """The best classes of many images: positions in `classes`, best first, and their scores."""
-
-    indices: NDArray[np.int32]
-    scores: NDArray[Any]
-    classes: NDArray[Any]
-
-    def labels(self, rows: Any = slice(None)) -> NDArray[Any]:
-        """Labels of some rows, by default of all."""
-        return self.classes[self.indices[rows]]
-
-
-def read_top_k(folder: str | os.PathLike[str]) -> Predictions:
-    """Read what :func:`write_top_k` wrote to the end.
-
-    Parameters
-    ----------
-    folder : path
-        Where it was written.
-
-    Returns
-    -------
-    Predictions
-        As memory maps.
-
-    Raises
-    ------
-    FileNotFoundError
-        It was not finished; :func:`write_top_k` goes on with it.
-    ValueError
-        The files are damaged.
-    """
-    folder = Path(folder)
-    if not (folder / "scores.npy").is_file():
-        raise FileNotFoundError(
-            f"{folder} holds no finished predictions; write_top_k with the same arguments finishes "
-            "what was begun."
-        )
-    damaged = f"{plain(folder)}: the predictions are damaged; write_top_k makes them anew."
-    try:
-        indices = np.load(folder / "indices.npy", mmap_mode="r", allow_pickle=False)
-        scores = np.load(folder / "scores.npy", mmap_mode="r", allow_pickle=False)
-        classes = np.load(folder / "classes.npy", allow_pickle=False)
-    # The parser of NumPy's headers raises errors of many kinds.
-    except Exception as error:
-        raise ValueError(damaged) from error
-    is_sound = (
-        indices.dtype == np.int32
-        and indices.ndim == 2
-        and scores.shape == indices.shape
-        and scores.dtype.kind == "f"
-        and classes.ndim == 1
-        and (not indices.size or (indices.min() >= 0 and indices.max() < len(classes)))
+        source_digest(), X.fingerprint(), X.shape, candidates, scores, rejects, *others
     )
-    if not is_sound:
-        raise ValueError(damaged)
-    return Predictions(indices, scores, classes)
 
 
 def write_top_k(
@@ -548,11 +413,14 @@ def write_top_k(
     classes: Any = None,
     resume: bool = True,
     progress: bool = False,
-) -> Predictions:
-    """Name the best classes of many images, and write them to files as they are found.
+) -> Path:
+    """Name the best classes of many images, and write them to Parquet files as they are found.
 
-    Memory holds one block of rows and its predictions. What was stopped, even by force, goes on
-    where it was; files get their names when they are whole. :ref:`cluster` has an example.
+    Memory holds one block of rows and its predictions. Each block is a file
+    ``part-<first row>.parquet`` with the columns ``label_1``, ``score_1``, ``label_2``, …, best
+    first; ``pandas.read_parquet(folder)`` reads all in the order of the rows. Files are written
+    whole, so that what was stopped, even by force, goes on where it was. Needs pyarrow.
+    :ref:`cluster` has an example.
 
     Parameters
     ----------
@@ -561,7 +429,7 @@ def write_top_k(
     X : FeatureBlocks, or array of shape (n_samples, n_features)
         Features: on disk, or an array that is sliced by rows.
     folder : path
-        Where ``indices.npy``, ``scores.npy`` and ``classes.npy`` are written; it is made.
+        Where files are written; it is made.
     k : int, default=5
         How many classes.
     classes : array-like of labels, optional
@@ -573,115 +441,60 @@ def write_top_k(
 
     Returns
     -------
-    Predictions
-        What was written.
+    Path
+        The folder.
 
     See Also
     --------
-    read_top_k : Read them again.
     evaluate : Accuracies alone.
     """
-    if is_dask(X):
+    if hasattr(X, "dask"):
         raise TypeError(
             "write_top_k reads files in their order. Of a dask array predict_top_k is lazy: write "
             "what it gives with to_zarr or to_npy_stack."
         )
-    X = _as_blocks(X)
-    scorer, candidates = _scorer(fitted_as_zero_shot(model), X, classes)
-    check_k(k, len(candidates))
-    folder = Path(folder)
+    arrow = import_optional("pyarrow", "Writing predictions")
+    parquet = import_optional("pyarrow.parquet", "Writing predictions")
+    X, model, folder = _as_blocks(X), fitted_as_zero_shot(model), Path(folder)
+    # Refuses another width, unknown classes and an impossible k before anything is written.
+    model.predict_top_k(np.zeros((1, X.shape[1])), k, classes=classes)
+    key = _key(model, X, classes, k)
     folder.mkdir(parents=True, exist_ok=True)
-    checkpoint = Checkpoint(folder / "state.json", _key(scorer, X, candidates, k))
-    n_done = (checkpoint.read() or 0) if resume else 0
-    if n_done == len(X) and (folder / "scores.npy").is_file():
-        try:
-            return read_top_k(folder)
-        except ValueError as error:
-            warn_user(f"{error} They are computed again.")
-            n_done = 0
-    (folder / "scores.npy").unlink(missing_ok=True)
-    with ExitStack() as stack:
-        stack.enter_context(locked(folder / "scores.npy"))
-        indices, scores = (
-            stack.enter_context(GrowingArray(folder / f"{name}.npy", (len(X), k), kind))
-            for name, kind in (("indices", np.int32), ("scores", _score_dtype(scorer, X)))
-        )
-        n_done = min(n_done, indices.n_rows(), scores.n_rows())
-        for file in (indices, scores):
-            file.begin(n_done)
-
-        def done() -> int:
-            # What the checkpoint names is on the disk before it.
-            indices.sync()
-            scores.sync()
-            return n_done
-
-        with closing(_saved(X, n_done, checkpoint, done, progress)) as blocks:
+    with locked(folder / "predictions"), progress_bar(progress, len(X), "rows") as advance:
+        n_done = 0
+        for path in sorted(folder.glob("part-*.parquet")):
+            n_rows = _rows_of(parquet, path, f"{key} {n_done}") if resume else None
+            if n_rows is None:
+                path.unlink()
+            else:
+                n_done += n_rows
+        advance(n_done)
+        with closing(X.blocks(n_done)) as blocks:
             for start, rows, _ in blocks:
-                labels, values = scorer.top_k(rows, k, candidates)
-                indices.append(np.searchsorted(candidates, labels))
-                scores.append(to_numpy(values))
-                n_done = start + len(rows)
-        with replacing(folder / "classes.npy") as temporary:
-            text = candidates.astype(str) if candidates.dtype.kind == "O" else candidates
-            np.save(temporary, text, allow_pickle=False)
-        indices.finish()
-        # The last: where it has its name, all have theirs.
-        scores.finish()
-    return read_top_k(folder)
+                labels, scores = model.predict_top_k(rows, k, classes=classes)
+                scores = to_numpy(scores)
+                columns = {}
+                for rank in range(k):
+                    columns[f"label_{rank + 1}"] = labels[:, rank]
+                    columns[f"score_{rank + 1}"] = scores[:, rank]
+                table = arrow.Table.from_pandas(pd.DataFrame(columns))
+                about = {**table.schema.metadata, _KEY: f"{key} {start}"}
+                with replacing(folder / f"part-{start:012}.parquet") as temporary:
+                    parquet.write_table(table.replace_schema_metadata(about), temporary)
+                advance(len(rows))
+    return folder
 
 
-class GrowingArray:
-    """A file ``.npy`` of a known shape that is written from the first row to the last.
+#: What predictions depend on and their first row, among the metadata of a file.
+_KEY = b"zslearn"
 
-    Until it is whole it lies beside its name, with the ending ``.part``.
-    """
 
-    def __init__(self, path: Path, shape: tuple[int, int], dtype: Any) -> None:
-        self.path, self.dtype = path, np.dtype(dtype)
-        self._part = path.with_name(f"{path.name}.part")
-        header = BytesIO()
-        described = {"shape": shape, "fortran_order": False, "descr": self.dtype.str}
-        npy.write_array_header_1_0(header, described)
-        self._header = header.getvalue()
-        self._row_bytes = shape[1] * self.dtype.itemsize
-        self._size = len(self._header) + shape[0] * self._row_bytes
-        self._part.touch()
-        self._file = open(self._part, "r+b")  # noqa: SIM115 (closed by __exit__)
-
-    def n_rows(self) -> int:
-        """Whole rows of this array that are there already."""
-        self._file.seek(0)
-        if self._file.read(len(self._header)) != self._header:
-            return 0
-        return (self._file.seek(0, os.SEEK_END) - len(self._header)) // self._row_bytes
-
-    def begin(self, n_done: int) -> None:
-        """Keep some rows and cut off what follows them."""
-        self._file.seek(0)
-        self._file.write(self._header)
-        self._file.truncate(len(self._header) + n_done * self._row_bytes)
-        self._file.seek(0, os.SEEK_END)
-
-    def append(self, rows: NDArray[Any]) -> None:
-        """Write the next rows."""
-        self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).tobytes())
-
-    def sync(self) -> None:
-        """Make what was written last."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def finish(self) -> None:
-        """Give the whole array its name."""
-        self.sync()
-        if self._file.tell() != self._size:
-            raise ValueError(f"{self._part}: not all rows were written.")
-        self._file.close()
-        os.replace(self._part, self.path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
+def _rows_of(parquet: Any, path: Path, key: str) -> int | None:
+    """The number of rows of a file of predictions; None where it is damaged or of another run."""
+    try:
+        about = parquet.read_metadata(path)
+    # ArrowInvalid is a ValueError.
+    except (ValueError, OSError):
+        return None
+    found = (about.metadata or {}).get(_KEY)
+    return int(about.num_rows) if found == key.encode() else None

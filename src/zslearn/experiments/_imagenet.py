@@ -17,12 +17,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import unit_rows
 from zslearn._utils._fit_cache import fingerprint, source_digest
-from zslearn._utils._folds import ClassKFold
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._progress import Say
+from zslearn.base import ClassScorer
 from zslearn.datasets import (
     ClassShards,
     imagenet_classes,
@@ -33,10 +32,8 @@ from zslearn.experiments._records import is_record, write_record
 from zslearn.experiments.analyses._classes import signature_rows
 from zslearn.experiments.analyses._exemplars import compare_distances, n_neighbours
 from zslearn.metrics import HitCounts, hierarchical_precision_at_k
-from zslearn.model_selection import TuningOptions, find_method
-from zslearn.model_selection._tuning import tune_with_views
-from zslearn.networks._adgpm import DGP, SGCN
-from zslearn.networks._gcnz import GCNZ
+from zslearn.model_selection import ClassKFold, TuningOptions, find_method
+from zslearn.networks import DGP, GCNZ, SGCN
 from zslearn.signatures import ClassGraph, MultiSignatures, WordNet, class_graph
 
 FLAT_KS = (1, 2, 5, 10, 20)
@@ -229,18 +226,13 @@ class ImageNetBench:
         Name of the features.
     per_class : int or None, default=100
         Most rows of a seen class that are learned from.
-    grid : str, default="fast"
-        Which grid of each method is searched.
-    n_folds : int, default=5
-        Folds of the class-wise cross-validation.
-    seed : int, default=0
-        Decides rows, folds and halves.
+    grid, n_folds, seed
+        Which grid of each method is searched, in how many folds; `seed` decides rows, folds and
+        halves.
     settings : mapping, optional
         Method → hyper-parameters that are set before tuning, such as the epochs of a network.
-    n_jobs : int, optional
-        Folds at the same time.
-    say : callable
-        Called with a line of text before each step.
+    n_jobs, say
+        As of :func:`run_benchmark`.
     """
 
     shards: ClassShards
@@ -430,7 +422,7 @@ class ImageNetBench:
             n_jobs=self.n_jobs,
             also=self._also(),
         )
-        return tune_with_views(method.tune, estimator, part, options, _WEIGHTS)
+        return method.search(part, options, estimator, weights=_WEIGHTS)
 
     def _also(self) -> dict[str, Sequence[float]]:
         """What is searched beside the grids of the methods."""

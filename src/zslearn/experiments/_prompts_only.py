@@ -6,11 +6,9 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
-from zslearn.base._classifier import ZeroShotClassifier
-from zslearn.base._training import Training
+from zslearn.base import Training, ZeroShotClassifier
 
 
 @inherit_docs
@@ -42,7 +40,7 @@ class PromptsOnly(ZeroShotClassifier):
     ['owl']
     """
 
-    score_function: ScoreFunction = "cosine"
+    score_function = "cosine"
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {"paper": {}, "fast": {}}
 

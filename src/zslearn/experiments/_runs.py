@@ -12,7 +12,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from numbers import Integral
 from pathlib import Path
@@ -24,7 +23,6 @@ import pandas as pd
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
@@ -33,15 +31,13 @@ from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import each_warning_once, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
 from zslearn._utils._progress import Say, progress_bar
-from zslearn.datasets import ClassSplit, ZeroShotDataset
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
     by_class,
     compact_curve,
+    conventional_metrics,
     generalized_metrics,
-    per_class_hits,
-    rank_unseen,
-    ranked_metrics,
 )
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._names import RANK_ACCURACY
@@ -55,10 +51,20 @@ from zslearn.experiments._records import (
 )
 from zslearn.experiments._summary import is_class_split
 from zslearn.metrics import rank_accuracy, seen_unseen_curve
-from zslearn.model_selection import GRIDS, Method, TuningOptions, find_method, named_grid
-from zslearn.model_selection._search import ZeroShotSearchCV
-from zslearn.model_selection._tuning import tune_adapting, tune_at_once, tune_with_views
-from zslearn.signatures import MultiSignatures, classes_below, filled_ranks, taxonomy_hierarchy
+from zslearn.model_selection import (
+    GRIDS,
+    Method,
+    TuningOptions,
+    ZeroShotSearchCV,
+    find_method,
+    named_grid,
+)
+from zslearn.signatures import (
+    MultiSignatures,
+    classes_below,
+    filled_ranks,
+    taxonomy_hierarchy,
+)
 
 #: Values of the weight of a single image that are searched where there are a few of a class.
 FEW_SHOT_WEIGHTS = (0.5, 0.2, 1.0)
@@ -74,8 +80,8 @@ _RUNS_PER_PROCESS = 2
 class Run:
     """One method on one split, in one setting, with one seed.
 
-    `label` says which, as far as the runs of one call differ; `data_key` is a digest of the data;
-    `shared` is the folder of what several runs have in common; `ranks` are those of the classes.
+    `label` distinguishes the runs of one call; `data_key` is a digest of the data; `shared` is the
+    folder of what several runs have in common; `ranks` are those of the classes.
     """
 
     data: ZeroShotDataset
@@ -127,20 +133,24 @@ class Run:
         estimator = self.method.make()
         if self.protocol.unlabelled is not None and not hasattr(estimator, "adapt"):
             raise ValueError(f"{self.method.name} has no adapt: it cannot use unlabelled images.")
-        if self.method.tune is tune_at_once:
+        if self.method.tune is Method.tune:  # its own grid, at once
             named_grid(estimator, self.grid)
         if self.method.check is not None:
             self.method.check(self.data)
 
     def origin(self, command: str | None) -> dict[str, Any]:
         """What a record says of the run before its results."""
+        named = {"shots": self.protocol.shots, "unlabelled": self.protocol.unlabelled}
+        given = {name: value for name, value in named.items() if value is not None}
+        variant = ";".join(f"{name}={value}" for name, value in given.items())
         return {
             **data_origin(self.data),
             **({"semantic": self.data.semantic} if self.data.semantic else {}),
             "method": self.method.name,
             "setting": self.setting,
             "protocol": self.protocol.name,
-            **images_origin(self.protocol, self.seed),
+            **({"variant": variant, **given} if given else {}),
+            **({"draw": self.seed} if "shots" in given else {}),
             "seed": self.seed,
             "grid": self.grid,
             **({} if command is None else {"command": command}),
@@ -148,30 +158,136 @@ class Run:
 
     def write(self, command: str | None, n_jobs: int | None, progress: bool) -> str | None:
         """Tune and measure, and write the record; the reason where it failed."""
-        options = TuningOptions(
-            setting=self.setting,
-            grid=self.grid,
-            cv=self.protocol.folds(self.setting, len(self.data.seen_classes), self.seed),
-            checkpoint=self.parts,
-            shared=self.shared,
-            n_jobs=n_jobs,
-            progress=progress,
-            rescale_bias=self.protocol.rescale_bias,
-            also={"few_shot_weight": FEW_SHOT_WEIGHTS} if self.protocol.shots else {},
-        )
 
         def compute() -> dict[str, Any]:
             # First: a key that cannot be made costs nothing then.
             key = self.key()
-            estimator = self.protocol.make(self.method, self.seed)
-            images = partial(with_images, protocol=self.protocol, seed=self.seed)
-            method = self.method
-            if self.protocol.unlabelled is not None:
-                method = replace(method, tune=partial(tune_adapting, method.tune))
-            results = tune_and_measure(method, estimator, self.data, options, images, self.ranks)
-            return results | {"key": key}
+            return self.results(n_jobs, progress) | {"key": key}
 
         return write_computed(self.path, self.origin(command), compute)
+
+    def results(self, n_jobs: int | None, progress: bool) -> dict[str, Any]:
+        """Tune the method on the training part and measure it on the test parts."""
+        start, data, protocol = time.perf_counter(), self.data, self.protocol
+        options = TuningOptions(
+            setting=self.setting,
+            grid=self.grid,
+            cv=protocol.folds(self.setting, len(data.seen_classes), self.seed),
+            checkpoint=self.parts,
+            shared=self.shared,
+            n_jobs=n_jobs,
+            progress=progress,
+            rescale_bias=protocol.rescale_bias,
+            also={"few_shot_weight": FEW_SHOT_WEIGHTS} if protocol.shots else {},
+        )
+        search = self.method.search(data, options, protocol.make(self.method, self.seed))
+        if protocol.shots:
+            search, data = _with_drawn(search, data, protocol.shots, self.seed)
+        model, adaptation = search.estimator_, {}
+        if protocol.unlabelled is not None:
+            model = _adapted(model, data, protocol.unlabelled)
+            adaptation = {"adaptation": _adaptation(model, search)}
+        tuned = time.perf_counter()
+        if self.setting == "zsl":
+            results = _conventional(model, data, self.ranks)
+        else:
+            results = _generalized(model, data, search.bias_)
+        # What Gaussian EXEM finds by itself.
+        own = {name: getattr(model, f"{name}_", None) for name in ("temperature", "unseen_odds")}
+        results["metrics"] |= {name: value for name, value in own.items() if value is not None}
+        times = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
+        if search.n_read_fits_:
+            # Seconds that another method's search had taken for fits that this one read.
+            times["reused"] = search.reused_time_
+        return {
+            "hyper_parameters": _plain(search.best_params_),
+            "edges": dict(getattr(search, "edges_", {})),
+            **adaptation,
+            **results,
+            "cross_validation": _cross_validation(search),
+            "times": times,
+            "shared_fits": search.n_read_fits_,
+        }
+
+
+def _with_drawn(
+    search: ZeroShotSearchCV, data: ZeroShotDataset, shots: int, seed: int
+) -> tuple[ZeroShotSearchCV, ZeroShotDataset]:
+    """The chosen setting fitted with labelled images of unseen classes, and the data left."""
+    signatures = data.signatures
+    if "weights" in search.best_params_ and isinstance(signatures, MultiSignatures):
+        signatures = signatures.with_weights(search.best_params_["weights"])
+    drawn, left = draw_unseen(data, shots, seed)
+    rows = np.concatenate([data.active_split.train, drawn])
+    return search.refit(data.X[rows], data.y[rows], signatures=signatures), left
+
+
+def _adapted(model: Any, data: ZeroShotDataset, unlabelled: str) -> Any:
+    """The model adapted to the test images, of the unseen classes ("zsl") or of all ("gzsl")."""
+    if unlabelled == "zsl":
+        return model.adapt(data.X_test_unseen, classes=data.unseen_classes)
+    return model.adapt(np.concatenate([data.X_test_seen, data.X_test_unseen]), classes=None)
+
+
+def _adaptation(model: Any, search: ZeroShotSearchCV) -> dict[str, Any]:
+    """What a record says of an adaptation."""
+    found = getattr(model, "adaptation_", None)
+    named = {name: getattr(found, name, None) for name in _ADAPTATION}
+    weights = search.cv_results_.get("param_unlabelled_weight")
+    if weights is not None:
+        # The best scores of classes left out without their images and with them.
+        mean = next(v for name, v in search.cv_results_.items() if name.startswith("mean_test_"))
+        named["score_before"] = float(np.nanmax(mean[weights == 0]))
+        named["score_after"] = float(np.nanmax(mean[weights != 0]))
+    return _plain({name: v for name, v in named.items() if v is not None and v == v})
+
+
+def _conventional(model: Any, data: ZeroShotDataset, ranks: pd.DataFrame | None) -> dict[str, Any]:
+    """Measure a model that was tuned for the conventional setting."""
+    y, classes = data.y_test_unseen, data.unseen_classes
+    predicted = model.predict(data.X_test_unseen, classes=classes)
+    metrics = conventional_metrics(model, data, hits_per_class=True)
+    if ranks is not None:
+        right = rank_accuracy(y, predicted, ranks)[:-1].dropna()
+        metrics |= {f"{RANK_ACCURACY}{rank}": float(share) for rank, share in right.items()}
+    if len(data.y_test_seen) and not untested_classes(data):
+        # The harmonic mean without calibration is of methods tuned for this setting.
+        metrics |= generalized_metrics(model, data)
+    return {"metrics": metrics, **by_class(y, predicted, classes)}
+
+
+def _generalized(model: Any, data: ZeroShotDataset, bias: float) -> dict[str, Any]:
+    """Measure a model that was tuned for the generalized setting."""
+    scores = GeneralizedScores.of(model, data)
+    return {
+        "metrics": scores.measure(bias),
+        "calibration_factor": bias,
+        **by_class(scores.y_true, scores.predict(bias), model.classes_),
+        "unseen_classes": [str(label) for label in data.unseen_classes.tolist()],
+        "curve": compact_curve(*seen_unseen_curve(**scores.problem())),
+    }
+
+
+def _cross_validation(search: ZeroShotSearchCV) -> dict[str, Any]:
+    """The whole grid: settings and what each gave in each fold."""
+    results: dict[str, Any] = dict(search.cv_results_)
+    settings = [_plain(setting) for setting in results.pop("params")]
+    # The columns "param_…" repeat what "params" says; times would make every record differ.
+    columns = {
+        name: values.tolist()
+        for name, values in results.items()
+        if not name.startswith("param_") and not name.endswith("_time")
+    }
+    return {"params": settings, **columns}
+
+
+def _plain(setting: dict[str, Any]) -> dict[str, Any]:
+    """Hyper-parameters as JSON can hold them."""
+    values = {n: v.item() if isinstance(v, np.generic) else v for n, v in setting.items()}
+    return {
+        name: value if value is None or isinstance(value, (str, bool, int, float)) else repr(value)
+        for name, value in values.items()
+    }
 
 
 def data_origin(data: ZeroShotDataset) -> dict[str, Any]:
@@ -185,21 +301,11 @@ def data_origin(data: ZeroShotDataset) -> dict[str, Any]:
     }
 
 
-def images_origin(protocol: Protocol, seed: int) -> dict[str, Any]:
-    """The fields of a record that say which images of unseen classes a method was given."""
-    named = {"shots": protocol.shots, "unlabelled": protocol.unlabelled}
-    given = {name: value for name, value in named.items() if value is not None}
-    if not given:
-        return {}
-    variant = ";".join(f"{name}={value}" for name, value in given.items())
-    return {"variant": variant, **given, **({"draw": seed} if "shots" in given else {})}
-
-
 def split_slug(data: ZeroShotDataset) -> list[str]:
     """Parts of a file name that tell the data.
 
     A split other than "ns" can be made in several ways, from published or random lists of classes
-    and with any hold-out: a digest of its version tells them apart.
+    and with any hold-out: a digest of its version distinguishes them.
     """
     made = "" if data.split == "ns" else f"-{fingerprint(data.version)[:6]}"
     return [data.name, data.split + made, data.features]
@@ -208,12 +314,12 @@ def split_slug(data: ZeroShotDataset) -> list[str]:
 # Which runs there are.
 
 
-def chosen_splits(data: ZeroShotDataset, splits: str | Sequence[str] | None) -> list[str]:
+def _chosen_splits(data: ZeroShotDataset, splits: str | Sequence[str] | None) -> list[str]:
     """Names of splits, each once; "ss" may stand for every class split."""
     words = [data.split] if splits is None else [splits] if isinstance(splits, str) else splits
+    class_splits = [name for name in data.splits if is_class_split(name)]
     chosen: list[str] = []
     for word in words:
-        class_splits = [name for name in data.splits if is_class_split(name)]
         chosen += class_splits if word == "ss" and word not in data.splits else [word]
     if not chosen:
         raise ValueError(f"{data.name} has no class splits; it has {', '.join(data.splits)}.")
@@ -286,14 +392,8 @@ def draw_unseen(
             f"{data.name}, split {data.split!r}: these unseen classes have too few test images to "
             f"draw {number} of each and test on others: {name_some(few)}."
         )
-    rest = ClassSplit(
-        train=split.train,
-        test_seen=split.test_seen,
-        test_unseen=np.concatenate(left),
-        seen_classes=split.seen_classes,
-        unseen_classes=split.unseen_classes,
-        version=f"{split.version}, without {number} of each unseen class of seed {seed}",
-    )
+    version = f"{split.version}, without {number} of each unseen class of seed {seed}"
+    rest = replace(split, test_unseen=np.concatenate(left), version=version)
     return np.concatenate(drawn), data.with_splits({data.split: rest})
 
 
@@ -320,192 +420,54 @@ def _protocol_of(
     return authors_protocol(data, authors, hold_out="gzsl" in settings)
 
 
-def plan_runs(
+def _plan_runs(
     parts: Sequence[ZeroShotDataset],
+    protocols: Sequence[Protocol],
     named: dict[str, Method],
     settings: Sequence[str],
     seeds: Sequence[int],
     out: Path,
-    protocol: str | Protocol,
-    grid: str | None,
-    n_splits: int | None,
-    authors: str | os.PathLike[str] | None,
-    shots: Sequence[int] | None = None,
-    unlabelled: Any = None,
-    ranks: pd.DataFrame | None = None,
+    grid: str,
+    shots: Sequence[int] | None,
+    unlabelled: Any,
+    ranks: pd.DataFrame | None,
 ) -> Iterator[Run]:
     """Every run, in the order in which they are computed."""
-    if isinstance(protocol, Protocol) and protocol.is_for_one_split and len(parts) > 1:
-        names = name_some([part.split for part in parts])
-        raise ValueError(
-            f"The class_order and the rows held_out of the protocol {protocol.name!r} are those of "
-            f"one split, but there are several: {names}. Run each split with its own Protocol."
-        )
-    protocols = [_protocol_of(protocol, part, settings, n_splits, authors) for part in parts]
-    chosen_grid = grid or protocols[0].grid
-    if chosen_grid not in GRIDS:
-        raise ValueError(f"There is no grid named {chosen_grid!r}; there are: {', '.join(GRIDS)}.")
     # The data themselves are the same for every split, and large.
     whole = fingerprint(to_numpy(parts[0].X), parts[0].y)
-    for part, of_part in zip(parts, protocols, strict=True):
+    for (part, protocol), seed in product(zip(parts, protocols, strict=True), seeds):
         split = part.active_split
         rows = split.train, split.test_seen, split.test_unseen
         data_key = fingerprint(whole, part.signatures, *rows)
-        for seed in seeds:
-            # Not that of another run into the same folder, which may end before this one. The
-            # settings of this run share theirs.
-            of_run = list(named), list(settings), chosen_grid, seed, shots, unlabelled
-            shared = fingerprint(data_key, *of_run, of_part.definition("zsl"))
-            where = [part.split] if len(parts) > 1 else []
-            where += [f"seed {seed}"] if len(seeds) > 1 else []
-            numbers: Sequence[int | None] = shots or [None]
-            for setting, k, name in product(settings, numbers, named):
-                images = [] if k is None else [f"{k} shots"]
-                images += [f"unlabelled {unlabelled}"] if unlabelled else []
-                given = replace(
-                    of_part,
-                    name=", ".join([of_part.name, *images]),
-                    shots=of_part.shots if k is None else k,
-                    unlabelled=unlabelled or of_part.unlabelled,
-                )
-                yield Run(
-                    data=part,
-                    name=name,
-                    method=named[name],
-                    setting=setting,
-                    seed=seed,
-                    grid=chosen_grid,
-                    protocol=given if images else of_part,
-                    out=out,
-                    shared=out / f".parts-shared-{shared[:12]}",
-                    label=", ".join([name, setting, *images, *where]),
-                    data_key=data_key,
-                    ranks=ranks,
-                )
-
-
-# What one run computes.
-
-
-def with_images(
-    search: ZeroShotSearchCV, data: ZeroShotDataset, protocol: Protocol, seed: int
-) -> tuple[ZeroShotDataset, dict[str, Any]]:
-    """Give the chosen method images of unseen classes, as a protocol says.
-
-    The data set that is left to test on, and what a record says of the images.
-    """
-    results: dict[str, Any] = {}
-    unlabelled = protocol.unlabelled
-    if protocol.shots:
-        signatures = data.signatures
-        if "weights" in search.best_params_ and isinstance(signatures, MultiSignatures):
-            signatures = signatures.with_weights(search.best_params_["weights"])
-        drawn, data = draw_unseen(data, protocol.shots, seed)
-        rows = np.concatenate([data.active_split.train, drawn])
-        X = data.X[rows]
-        search.estimator_ = clone(search.estimator_).fit(X, data.y[rows], signatures=signatures)
-        search._calibrate(X)
-    if unlabelled is not None:
-        seen = [data.X_test_seen] if unlabelled == "gzsl" else []
-        classes = None if unlabelled == "gzsl" else data.unseen_classes
-        pile = np.concatenate([*seen, data.X_test_unseen])
-        search.estimator_ = search.estimator_.adapt(pile, classes=classes)
-        found = getattr(search.estimator_, "adaptation_", None)
-        named = {name: getattr(found, name, None) for name in _ADAPTATION}
-        named |= _scores_of_weights(search)
-        known = {name: v for name, v in named.items() if v is not None and v == v}
-        results["adaptation"] = _plain(known)
-    return data, results
-
-
-def _scores_of_weights(search: ZeroShotSearchCV) -> dict[str, float]:
-    """Scores of classes left out at the chosen setting, without their images and with them."""
-    weights = search.cv_results_.get("param_unlabelled_weight")
-    if weights is None:
-        return {}
-    mean = next(v for name, v in search.cv_results_.items() if name.startswith("mean_test_"))
-    parts = mean[weights == 0], mean[weights != 0]
-    best = [float(np.nanmax(part)) for part in parts]
-    return dict(zip(("score_before", "score_after"), best, strict=True))
-
-
-def tune_and_measure(
-    method: Method,
-    estimator: Any,
-    data: ZeroShotDataset,
-    options: TuningOptions,
-    images: Callable[..., tuple[ZeroShotDataset, dict[str, Any]]] | None = None,
-    ranks: pd.DataFrame | None = None,
-) -> dict[str, Any]:
-    """Tune a method on the training part and measure it on the test parts, as a record says it.
-
-    `images` gives the method what a protocol adds to training (:func:`with_images`).
-    """
-    start = time.perf_counter()
-    search = tune_with_views(method.tune, estimator, data, options)
-    data, given = (data, {}) if images is None else images(search, data)
-    tuned = time.perf_counter()
-    model = search.estimator_
-    results: dict[str, Any] = {
-        "hyper_parameters": _plain(search.best_params_),
-        "edges": dict(getattr(search, "edges_", {})),
-        **given,
-    }
-    if options.setting == "zsl":
-        top = rank_unseen(model, data)
-        results["metrics"] = ranked_metrics(data.y_test_unseen, top)
-        results["metrics"] |= per_class_hits(data.y_test_unseen, top)
-        if ranks is not None:
-            right = rank_accuracy(data.y_test_unseen, top[:, 0], ranks)[:-1].dropna()
-            named = {f"{RANK_ACCURACY}{rank}": float(share) for rank, share in right.items()}
-            results["metrics"] |= named
-        if len(data.y_test_seen) and not untested_classes(data):
-            # The harmonic mean without calibration is of methods tuned for this setting.
-            results["metrics"] |= generalized_metrics(model, data)
-        results |= by_class(data.y_test_unseen, top[:, 0], data.unseen_classes)
-    else:
-        # Classes of which a few images were given are not among the seen ones.
-        generalized = replace(GeneralizedScores.of(model, data), seen_classes=data.seen_classes)
-        results["metrics"] = generalized.measure(search.bias_)
-        results["calibration_factor"] = search.bias_
-        calibrated = generalized.predict(search.bias_)
-        results |= by_class(generalized.y_true, calibrated, model.classes_)
-        results["unseen_classes"] = [str(label) for label in data.unseen_classes.tolist()]
-        results["curve"] = compact_curve(*seen_unseen_curve(**generalized.problem()))
-    # What Gaussian EXEM finds by itself.
-    own = {name: getattr(model, f"{name}_", None) for name in ("temperature", "unseen_odds")}
-    results["metrics"] |= {name: value for name, value in own.items() if value is not None}
-    results["cross_validation"] = _cross_validation(search)
-    results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
-    # What the search of another method had computed, and the seconds that it took there.
-    results["shared_fits"] = search.n_read_fits_
-    if search.n_read_fits_:
-        results["times"]["reused"] = search.reused_time_
-    return results
-
-
-def _cross_validation(search: ZeroShotSearchCV) -> dict[str, Any]:
-    """The whole grid: settings and what each gave in each fold."""
-    results: dict[str, Any] = dict(search.cv_results_)
-    settings = [_plain(setting) for setting in results.pop("params")]
-    # The columns "param_…" say once more what "params" says; times would make every record differ.
-    columns = {
-        name: values.tolist()
-        for name, values in results.items()
-        if not name.startswith("param_") and not name.endswith("_time")
-    }
-    return {"params": settings, **columns}
-
-
-def _plain(setting: dict[str, Any]) -> dict[str, Any]:
-    """Hyper-parameters as JSON can hold them."""
-    plain: dict[str, Any] = {}
-    for name, value in setting.items():
-        if isinstance(value, np.generic):
-            value = value.item()
-        is_plain = value is None or isinstance(value, (str, bool, int, float))
-        plain[name] = value if is_plain else repr(value)
-    return plain
+        # Not that of another run into the same folder, which may end before this one.
+        of_run = list(named), list(settings), grid, seed, shots, unlabelled
+        shared = fingerprint(data_key, *of_run, protocol.definition("zsl"))
+        where = [part.split] if len(parts) > 1 else []
+        where += [f"seed {seed}"] if len(seeds) > 1 else []
+        numbers: Sequence[int | None] = shots or [None]
+        for setting, k, name in product(settings, numbers, named):
+            images = [] if k is None else [f"{k} shots"]
+            images += [f"unlabelled {unlabelled}"] if unlabelled else []
+            given = replace(
+                protocol,
+                name=", ".join([protocol.name, *images]),
+                shots=protocol.shots if k is None else k,
+                unlabelled=unlabelled or protocol.unlabelled,
+            )
+            yield Run(
+                data=part,
+                name=name,
+                method=named[name],
+                setting=setting,
+                seed=seed,
+                grid=grid,
+                protocol=given if images else protocol,
+                out=out,
+                shared=out / f".parts-shared-{shared[:12]}",
+                label=", ".join([name, setting, *images, *where]),
+                data_key=data_key,
+                ranks=ranks,
+            )
 
 
 # Runs in parallel, each in a process of its own.
@@ -519,7 +481,7 @@ def n_parallel_runs(n_runs: int, n_jobs: int | None) -> int:
     return n_processes if n_runs >= _RUNS_PER_PROCESS * n_processes else 1
 
 
-def run_parallel(
+def _run_parallel(
     runs: Sequence[Run], command: str | None, n_processes: int, begin: Callable[[Run], None]
 ) -> Iterator[tuple[Run, str | None]]:
     """Compute runs in processes, each of which goes on with the next run when it is done."""
@@ -557,6 +519,26 @@ def _run_in_process(
     return number, reason, messages
 
 
+def _compute_all(
+    runs: Sequence[Run], n_jobs: int | None, progress: bool, command: str | None, say: Say
+) -> Iterator[tuple[Run, str | None]]:
+    """Compute runs: each as it ends, with the reason where it failed."""
+    left = list(runs)
+
+    def begin(run: Run) -> None:
+        say(f"{run.label}: tuning")
+
+    if (n_processes := n_parallel_runs(len(runs), n_jobs)) > 1:
+        with progress_bar(progress, len(runs), "runs") as advance:
+            for run, reason in _run_parallel(runs, command, n_processes, begin):
+                left.remove(run)
+                yield run, reason
+                advance(1)
+    for run in left:
+        begin(run)
+        yield run, run.write(command, n_jobs, progress)
+
+
 def run_benchmark(
     data: ZeroShotDataset,
     methods: str | Sequence[str],
@@ -582,31 +564,28 @@ def run_benchmark(
     """Tune, fit and measure methods on a data set, and write one record for each.
 
     Every method is tuned by leaving out seen classes of the training part, fitted on all of that
-    part, and then measured on the test parts: once for each split, seed and setting. A record is
-    written when it is finished, whole or not at all. A finished one is not computed again, and
-    inside an unfinished one the search goes on where it was stopped. A record that is damaged, or
-    that was changed after it was written, is computed again with a warning.
+    part, and then measured on the test parts: once for each split, seed and setting. A finished
+    record is not computed again, and inside an unfinished one the search goes on where it was
+    stopped. A damaged record is computed again with a warning.
 
-    A method that fails does not end the run: a record that says why takes the place of its record,
-    the others go on, and a `FitFailedWarning` at the end names what failed. The next run with
-    `resume` tries it again. What is known beforehand to fail is said before anything is tuned.
-    Where a search ended on the edge of its grid, "edges" in its record says so.
+    A method that fails does not end the run: its record gives the reason, the others go on, and a
+    `FitFailedWarning` at the end names what failed. The next run with `resume` tries it again.
 
     Parameters
     ----------
     data : ZeroShotDataset
         The data set, with its active split.
     methods : str or sequence of str
-        Names in `METHODS`, or of methods of one's own; see :func:`find_method`.
+        Names as :func:`~zslearn.model_selection.find_method` takes them.
     out : str or path
         Folder of the records; it is made.
     settings : sequence of {"zsl", "gzsl"}
         Conventional, generalized, or both. Each is tuned for itself.
     splits : str or sequence of str, optional
-        Names of splits of the data set; by default its active one. "ss" is all of "ss-1", "ss-2",
-        … where there is no split of that name.
+        Splits of the data set; by default its active one. "ss" is all of "ss-1", "ss-2", … where
+        there is no split of that name.
     seeds : int or sequence of int
-        Each decides the folds, and what a method leaves to chance.
+        Each decides the folds, and is the random state of the method.
     protocol : {"default", "authors"} or Protocol
         How methods are tuned; see :class:`Protocol` and :func:`authors_protocol`.
     grid : {"fast", "paper", "paper-googlenet", "quick"}, optional
@@ -618,19 +597,18 @@ def run_benchmark(
         Folder of the authors' files, for the protocol "authors".
     shots : int or sequence of int, optional
         So many labelled test images of each unseen class are added to training, one run for each
-        number; the others are tested. The seed draws them, and a larger number holds every
-        smaller one. Methods are tuned by leaving out seen classes and giving as many of their
-        images back. The protocol's name in the records says so: they mix with no others.
+        number; the others are tested. The seed draws them, and a larger number holds every smaller
+        one. As many images of left-out classes are given back in tuning. The protocol's name in the
+        records includes the number.
     unlabelled : {"zsl", "gzsl"}, optional
         Give the test images of the unseen classes, or of all classes, without their labels to the
-        method's `adapt`: the transductive protocol. The protocol's name says so, too, and
-        "adaptation" in the record what came of it.
+        method's `adapt`: the transductive protocol. It is named in the records, too.
     taxonomy : DataFrame, optional
         Ranks of classes, as :func:`~zslearn.signatures.taxonomy_signatures` takes them: records of
-        the conventional setting also say how often the right taxon is named at each rank.
+        the conventional setting also have the accuracy at each rank.
     subset : str or sequence of str, optional
         Taxa of `taxonomy`: only the unseen classes below these are tested and chosen among, beside
-        the seen ones in the generalized setting. The name of the split says so.
+        the seen ones in the generalized setting. The name of the split includes them.
     resume : bool
         Whether what is finished is kept.
     n_jobs : int, optional
@@ -639,7 +617,7 @@ def run_benchmark(
     progress : bool
         Whether searches draw a bar.
     command : str, optional
-        What a person would type to run the same again; records keep it for the report.
+        The command that makes the same records; they keep it for the report.
     say : callable
         Called with a line of text before each run, and after one that failed.
 
@@ -667,32 +645,31 @@ def run_benchmark(
             f"Unknown settings: {name_some(unknown)}. There are: {', '.join(SETTINGS)}."
         )
     seeds = chosen_numbers(seeds)
+    numbers = None if shots is None else chosen_numbers(shots, "shots")
     named: dict[str, Method] = {}
     for name in [methods] if isinstance(methods, str) else methods:
         method = find_method(name)
         # Two spellings are one method; classes of two modules may share their name.
         named[name if ":" in name else method.name] = method
-    parts = [data.with_split(name) for name in chosen_splits(data, splits)]
-    ranks = None if taxonomy is None else filled_ranks(taxonomy)
-    if subset is not None:
-        if ranks is None:
-            raise ValueError("subset names taxa: give the taxonomy that they are of.")
-        taxa = [subset] if isinstance(subset, str) else list(subset)
-        chosen = classes_below(taxonomy_hierarchy(ranks), taxa, classes=ranks.index)
-        parts = [part.with_unseen(chosen, " and ".join(map(str, taxa))) for part in parts]
-    if ranks is not None:
-        unseen = dict.fromkeys(label for part in parts for label in part.unseen_classes.tolist())
-        if missing := [label for label in unseen if label not in ranks.index]:
-            raise ValueError(f"The taxonomy has no row of {name_some(missing)}.")
-    numbers = None if shots is None else chosen_numbers(shots, "shots")
+    parts = [data.with_split(name) for name in _chosen_splits(data, splits)]
+    parts, ranks = _with_taxonomy(parts, taxonomy, subset)
     for part in parts:
         check_measurable(part, settings, max(numbers or [0]))
-    runs = list(
-        plan_runs(
-            parts, named, settings, seeds, Path(out), protocol, grid, n_splits, authors,
-            numbers, unlabelled, ranks,
+    if isinstance(protocol, Protocol) and protocol.is_for_one_split and len(parts) > 1:
+        raise ValueError(
+            f"The class_order and the rows held_out of the protocol {protocol.name!r} are those of "
+            f"one split, but there are several: {name_some([part.split for part in parts])}. Run "
+            "each split with its own Protocol."
         )
-    )  # fmt: skip
+    protocols = [_protocol_of(protocol, part, settings, n_splits, authors) for part in parts]
+    grid = grid or protocols[0].grid
+    if grid not in GRIDS:
+        raise ValueError(f"There is no grid named {grid!r}; there are: {', '.join(GRIDS)}.")
+    runs = list(
+        _plan_runs(
+            parts, protocols, named, settings, seeds, Path(out), grid, numbers, unlabelled, ranks
+        )
+    )
     for run in runs:
         refuse_unwritable(run.path)
     if not resume:
@@ -736,21 +713,22 @@ def run_benchmark(
     return [run.path for run in runs]
 
 
-def _compute_all(
-    runs: Sequence[Run], n_jobs: int | None, progress: bool, command: str | None, say: Say
-) -> Iterator[tuple[Run, str | None]]:
-    """Compute runs: each as it ends, with the reason where it failed."""
-    left = list(runs)
-
-    def begin(run: Run) -> None:
-        say(f"{run.label}: tuning")
-
-    if (n_processes := n_parallel_runs(len(runs), n_jobs)) > 1:
-        with progress_bar(progress, len(runs), "runs") as advance:
-            for run, reason in run_parallel(runs, command, n_processes, begin):
-                left.remove(run)
-                yield run, reason
-                advance(1)
-    for run in left:
-        begin(run)
-        yield run, run.write(command, n_jobs, progress)
+def _with_taxonomy(
+    parts: list[ZeroShotDataset],
+    taxonomy: pd.DataFrame | None,
+    subset: str | Sequence[str] | None,
+) -> tuple[list[ZeroShotDataset], pd.DataFrame | None]:
+    """The data with the unseen classes below some taxa, and the ranks of all classes."""
+    if taxonomy is None:
+        if subset is not None:
+            raise ValueError("subset names taxa: give the taxonomy that they are of.")
+        return parts, None
+    ranks = filled_ranks(taxonomy)
+    if subset is not None:
+        taxa = [subset] if isinstance(subset, str) else list(subset)
+        chosen = classes_below(taxonomy_hierarchy(ranks), taxa, classes=ranks.index)
+        parts = [part.with_unseen(chosen, " and ".join(map(str, taxa))) for part in parts]
+    unseen = dict.fromkeys(label for part in parts for label in part.unseen_classes.tolist())
+    if missing := [label for label in unseen if label not in ranks.index]:
+        raise ValueError(f"The taxonomy has no row of {name_some(missing)}.")
+    return parts, ranks

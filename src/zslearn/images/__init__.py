@@ -1,44 +1,86 @@
-"""Pictures → features → answers: a person's own images and classes.
+"""Images and tables of a user → features → answers.
 
-`load_backbone` and `extract_features` turn pictures into features; `read_class_table` reads
-signatures, `read_class_texts` and `describe_in_text` make them of texts; `fit_images` fits a method
-and `prediction_table` names the classes of images. Model files keep how their features were made.
+`load_backbone` and `extract_features` turn images into features; `read_samples` reads these and
+tables as :class:`Samples`; `read_class_table` reads signatures, `read_class_texts` and
+`describe_in_text` make them from texts; `fit_samples` fits a method, and `prediction_table` names
+the classes of samples. Model files keep how their features were made: `features_for_model` and
+`describe_for_model` do the same for further samples and classes.
 """
 
-from zslearn.images._backbones import Backbone, Preprocessing, load_backbone
-from zslearn.images._decoding import ImageList, UnreadableImageError, list_images, read_image
+from zslearn.images._backbones import BACKBONES, Backbone, Preprocessing, load_backbone
+from zslearn.images._decoding import (
+    ImageList,
+    UnreadableImageError,
+    decode_image,
+    decoding_bytes,
+    list_images,
+    open_image,
+    read_image,
+)
 from zslearn.images._describing import (
     Description,
     describe_in_text,
-    features_for_model,
     read_class_table,
     read_class_texts,
     text_features,
 )
-from zslearn.images._features import ImageFeatures, extract_features, load_features
-from zslearn.images._fitting import add_classes_to_file, fit_images, save_image_model
-from zslearn.images._predicting import PromptClassifier, prediction_table
+from zslearn.images._features import extract_features, read_samples
+from zslearn.images._fitting import fit_samples, fitted_method
+from zslearn.images._model_files import (
+    adapt_file,
+    add_classes_to_file,
+    add_examples_to_file,
+    backbone_for_model,
+    check_can_learn,
+    describe_for_model,
+    encoder_for_model,
+    features_for_model,
+    save_fitted,
+)
+from zslearn.images._predicting import (
+    PromptClassifier,
+    RankedClasses,
+    explain_predictions,
+    prediction_table,
+    rank_classes,
+)
+from zslearn.images._samples import Samples, load_features
 
 __all__ = [
+    "BACKBONES",
     "Backbone",
     "Description",
-    "ImageFeatures",
     "ImageList",
     "Preprocessing",
     "PromptClassifier",
+    "RankedClasses",
+    "Samples",
     "UnreadableImageError",
+    "adapt_file",
     "add_classes_to_file",
+    "add_examples_to_file",
+    "backbone_for_model",
+    "check_can_learn",
+    "decode_image",
+    "decoding_bytes",
+    "describe_for_model",
     "describe_in_text",
+    "encoder_for_model",
+    "explain_predictions",
     "extract_features",
     "features_for_model",
-    "fit_images",
+    "fit_samples",
+    "fitted_method",
     "list_images",
     "load_backbone",
     "load_features",
+    "open_image",
     "prediction_table",
+    "rank_classes",
     "read_class_table",
     "read_class_texts",
     "read_image",
-    "save_image_model",
+    "read_samples",
+    "save_fitted",
     "text_features",
 ]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -394,6 +395,28 @@ def _put_or_digest(module: Any, path: Path | None, name: str) -> str:
     tensors, digest = read_weights(path)
     put_weights(module, tensors, name, path)
     return digest
+
+
+#: Names by which timm and open_clip know networks themselves.
+_KNOWN_THERE = re.compile(r"timm:[\w.-]+|open_clip:[\w.-]+(/[\w-]+)?", re.ASCII)
+
+
+def refuse_foreign_backbone(name: str, where: str) -> None:
+    """Refuse a network that a file names and that would be fetched from a hub or a folder.
+
+    Files of models and features are passed on: they must not decide what is downloaded or read.
+    """
+    package, separator, rest = name.partition(":")
+    if not separator:
+        return
+    tag = rest.partition("/")[2]
+    if _KNOWN_THERE.fullmatch(name) is None or (tag and Path(tag).exists()):
+        raise ValueError(
+            f"{where} names the network {plain(name, 100)}, which {plain(package, 20)} would "
+            "fetch from a hub or a folder. If you trust it, name it yourself: make features by "
+            "zslearn features extract IMAGES --backbone …, and give these; for texts name the "
+            "encoder 'backbone'."
+        )
 
 
 #: Networks that need no file of weights, with the side of their input.

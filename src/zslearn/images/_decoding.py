@@ -1,8 +1,7 @@
-"""Lists of images, from folders, tables or paths; and image files decoded within safe limits."""
+"""Lists of images from folders, tables or paths; image files decoded within safe limits."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import math
 import os
@@ -37,18 +36,18 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class ImageList:
-    """Images by their paths, with labels and boxes where there are any.
+    """Images by their paths, with labels and bounding boxes where there are any.
 
     Parameters
     ----------
     files : tuple of Path
-        Where each image lies.
+        The image files.
     names : tuple of str
-        What each is called: its path within the folder, or as the table writes it.
+        Name of each image: its path within the folder, or as the table writes it.
     labels : ndarray of str of shape (n_images,) or None
-        The class of each, where it is known.
+        The class of each.
     boxes : tuple of (float, float, float, float) or None
-        The part of each image to look at: left, top, width, height, in pixels.
+        The part of each image to use: left, top, width and height, in pixels.
     """
 
     files: tuple[Path, ...]
@@ -72,18 +71,12 @@ class ImageList:
         Parameters
         ----------
         path : path
-            A file of comma-separated values with the columns path, x, y, width and height; paths
-            are written as `names` are.
+            A file ``.csv`` with the columns path (written as in `names`), x, y, width and height.
 
         Returns
         -------
         ImageList
-            With `boxes`.
-
-        Raises
-        ------
-        ValueError
-            A box is no box, or an image has none.
+            With `boxes`; a ValueError names images without a valid one.
         """
         found = _read_boxes(Path(path))
         if missing := [name for name in self.names if name not in found]:
@@ -101,22 +94,20 @@ def list_images(images: Any, labels: Any = None) -> ImageList:
     Parameters
     ----------
     images : path or sequence of paths
-        A folder with one folder per class, or with images alone, which then have no labels; a file
-        of comma-separated values with a column "path" and, where labels are known, a column
-        "label" (paths are relative to its folder); or the paths themselves.
+        A folder with one folder per class, or with unlabelled images alone; a file ``.csv`` with a
+        column "path" (relative to its folder) and optionally a column "label"; or image files.
     labels : sequence of str, optional
-        The class of each image, where `images` are paths.
+        The class of each image, where `images` are files.
 
     Returns
     -------
     ImageList
-        Images of a folder are sorted by class and name. Whether a file can be read as an image is
-        found when it is read.
+        Images of a folder are sorted by class and name. Files are not opened yet.
 
     Raises
     ------
     ValueError
-        There are no images, an image is named twice, or some have a label and others have not.
+        There are no images, an image is listed twice, or only some have a label.
     OSError
         The folder or the table cannot be read.
 
@@ -153,6 +144,7 @@ def list_images(images: Any, labels: Any = None) -> ImageList:
 
 
 def _from_paths(paths: Sequence[Any], labels: Any) -> ImageList:
+    """Images of a list of files."""
     files = tuple(Path(path) for path in paths)
     if not files:
         raise ValueError("There are no images: the list of paths is empty.")
@@ -257,7 +249,7 @@ def _read_boxes(path: Path) -> dict[str, Box]:
     return boxes
 
 
-#: Formats that are decoded. Others that Pillow knows call outside programs, or are no pictures.
+#: Formats that are decoded. Others that Pillow reads call external programs, or are no pictures.
 _FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 #: Larger images are refused before they are decoded, as are larger files.
 MAX_PIXELS = 100_000_000
@@ -265,7 +257,7 @@ MAX_BYTES = 512 * 2**20
 
 
 class UnreadableImageError(ValueError):
-    """A file cannot be used as an image: its text says why."""
+    """A file cannot be used as an image; the message gives the reason."""
 
 
 def read_image(
@@ -274,20 +266,16 @@ def read_image(
     box: Box | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Image:
-    """Read an image as a person sees it: upright, in red, green and blue.
-
-    The orientation that a camera noted is honoured; transparent parts become white; grey, indexed
-    and printers' colours become red, green and blue; of an animation the first picture is taken.
+    """Read an image upright and in RGB: :func:`open_image`, then :func:`decode_image`.
 
     Parameters
     ----------
     source : path or bytes
-        A file, or what it holds: BMP, GIF, JPEG, JPEG 2000, PNG, PPM, TIFF or WebP.
+        A file or its content: BMP, GIF, JPEG, JPEG 2000, PNG, PPM, TIFF or WebP.
     box : (float, float, float, float), optional
-        Left, top, width and height of the part to take, in pixels of the upright image. What lies
-        outside of the image is left out.
+        Left, top, width and height of the part to take, in pixels of the upright image.
     max_pixels : int, default=100000000
-        Images that claim more are refused before they are decoded.
+        Larger images are refused before they are decoded.
 
     Returns
     -------
@@ -297,8 +285,8 @@ def read_image(
     Raises
     ------
     UnreadableImageError
-        It cannot be read, is no image of these kinds, is damaged, too large or made of too many
-        parts, or the box lies outside of it.
+        The file cannot be read, is of another kind, damaged, too large or in too many parts, or
+        the box lies outside of the image.
 
     Examples
     --------
@@ -311,8 +299,7 @@ def read_image(
     >>> image.mode, image.size
     ('RGB', (6, 6))
     """
-    data = source if isinstance(source, bytes) else read_bytes(Path(source))
-    return decode(data, box, max_pixels)
+    return decode_image(open_image(source, max_pixels=max_pixels), box)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -329,19 +316,9 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
-def digest(data: bytes) -> str:
-    """What tells two image files apart: 32 hexadecimal digits."""
-    return hashlib.sha256(data).hexdigest()[:32]
-
-
-def decode(data: bytes, box: Box | None = None, max_pixels: int = MAX_PIXELS) -> Image:
-    """The image that some bytes hold; see :func:`read_image`."""
-    return as_seen(open_image(data, max_pixels), box)
-
-
 @contextmanager
 def _one_error() -> Iterator[None]:
-    """Turn errors of every kind, which decoders of damaged files raise, into one."""
+    """Turn the errors of all kinds that decoders of damaged files raise into one."""
     try:
         yield
     except (UnreadableImageError, MemoryError):
@@ -354,11 +331,26 @@ def _one_error() -> Iterator[None]:
 
 
 @_one_error()
-def open_image(data: bytes, max_pixels: int) -> Image:
-    """An image whose pixels are not decoded yet; one that costs too much is refused."""
+def open_image(source: str | os.PathLike[str] | bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
+    """Open an image without decoding its pixels; one that would cost too much is refused.
+
+    Parameters
+    ----------
+    source : path or bytes
+        A file or its content.
+    max_pixels : int, default=100000000
+        Larger images are refused.
+
+    Returns
+    -------
+    PIL.Image.Image
+        For :func:`decoding_bytes` and :func:`decode_image`; an UnreadableImageError where the file
+        is none.
+    """
     import_optional("PIL", "Reading images")
     from PIL import Image
 
+    data = source if isinstance(source, bytes) else read_bytes(Path(source))
     if not data:
         raise UnreadableImageError("the file is empty")
     if data.startswith(b"\xff\xd8\xff"):
@@ -377,12 +369,12 @@ def open_image(data: bytes, max_pixels: int) -> Image:
     return image
 
 
-#: Reads of a file, of which Pillow makes one or more for each part; images have some thousands.
+#: Pillow reads a file once or more per part; real images have some thousands of parts.
 _MAX_READS = 200_000
 
 
 class _Counted(io.BytesIO):
-    """Bytes that are not read in very many parts, however many they are made of."""
+    """Bytes that refuse to be read in very many parts."""
 
     n_reads = 0
 
@@ -393,10 +385,10 @@ class _Counted(io.BytesIO):
         return super().read(size)
 
 
-#: Scans of a JPEG, each of which passes over the whole image: usual programs write up to 18. And
-#: segments, such as metadata in parts.
+#: Scans of a JPEG, each of which passes over the whole image (usual programs write up to 18), and
+#: segments, such as metadata.
 _MAX_SCANS, _MAX_SEGMENTS = 64, 10_000
-#: A marker of JPEG, where no segment is: others are part of the coded data.
+#: A JPEG marker outside of a segment; other values are part of the coded data.
 _MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
 
 
@@ -405,7 +397,7 @@ def _check_scans(data: bytes) -> None:
     n_scans = n_segments = 0
     place = 2
     while (found := _MARKER.search(data, place)) and found[1] != b"\xd9":
-        # A segment says its length first; what stands in it, such as a preview, is no marker.
+        # A segment begins with its length; its content, such as a preview, holds no markers.
         place = found.end() + int.from_bytes(data[found.end() : found.end() + 2])
         n_segments += 1
         n_scans += found[1] == b"\xda"
@@ -415,48 +407,70 @@ def _check_scans(data: bytes) -> None:
             )
 
 
-#: Bytes of every sample that a decoder keeps beside the image: coefficients, planes, strips.
+#: Bytes per sample that a decoder keeps beside the image: coefficients, planes, strips.
 _KEPT = {"JPEG": 2, "JPEG2000": 6, "MPO": 2, "TIFF": 2, "WEBP": 4}
 
 
-def needed_bytes(image: Image) -> int:
-    """The memory that decoding and converting an image takes at most."""
-    # Pillow has up to four bytes for a pixel, once as in the file and once upright or in colour.
+def decoding_bytes(image: Image) -> int:
+    """The memory that :func:`decode_image` takes at most, in bytes.
+
+    Parameters
+    ----------
+    image : PIL.Image.Image
+        From :func:`open_image`.
+
+    Returns
+    -------
+    int
+        An upper bound.
+    """
+    # Pillow takes up to four bytes per pixel, once as in the file and once upright or in RGB.
     each = 8 + len(image.getbands()) * _KEPT.get(image.format or "", 0)
     return image.width * image.height * each
 
 
 @_one_error()
-def as_seen(image: Image, box: Box | None = None) -> Image:
-    """Decode an image: upright, in red, green and blue, and cut to a box."""
-    from PIL import ImageOps
+def decode_image(image: Image, box: Box | None = None) -> Image:
+    """Decode an image: upright, in RGB, and cut to a box.
+
+    The camera's orientation is applied; transparent parts become white; 16-bit grey keeps its
+    shades; of an animation the first picture is taken.
+
+    Parameters
+    ----------
+    image : PIL.Image.Image
+        From :func:`open_image`.
+    box : (float, float, float, float), optional
+        Left, top, width and height of the part to take, in pixels of the upright image.
+
+    Returns
+    -------
+    PIL.Image.Image
+        In mode "RGB"; an UnreadableImageError where it is damaged.
+    """
+    from PIL import Image, ImageOps
 
     image.load()
     ImageOps.exif_transpose(image, in_place=True)
-    return _cropped(_as_rgb(image), box)
+    if image.mode == "F":
+        raise UnreadableImageError("its pixels are fractions, of which nobody knows the range")
+    if image.mode != "RGB":
+        # In bands: the copies in between take memory for no more.
+        whole = Image.new("RGB", image.size)
+        step = max(1, _BAND // image.width)
+        for top in range(0, image.height, step):
+            band = image.crop((0, top, image.width, min(top + step, image.height)))
+            whole.paste(_band_as_rgb(band), (0, top))
+        image = whole
+    return image if box is None else _cropped(image, box)
 
 
-#: Pixels that are converted at a time: copies in between take memory for no more.
+#: Pixels that are converted at a time.
 _BAND = 1 << 20
 
 
-def _as_rgb(image: Image) -> Image:
-    """An image of any mode in red, green and blue."""
-    from PIL import Image
-
-    if image.mode == "RGB":
-        return image
-    if image.mode == "F":
-        raise UnreadableImageError("its pixels are fractions, of which nobody knows the range")
-    whole = Image.new("RGB", image.size)
-    step = max(1, _BAND // image.width)
-    for top in range(0, image.height, step):
-        band = image.crop((0, top, image.width, min(top + step, image.height)))
-        whole.paste(_band_as_rgb(band), (0, top))
-    return whole
-
-
 def _band_as_rgb(image: Image) -> Image:
+    """Part of an image of any other mode in RGB."""
     from PIL import Image
 
     if image.mode.startswith("I"):
@@ -472,9 +486,8 @@ def _band_as_rgb(image: Image) -> Image:
     return image.convert("RGB")
 
 
-def _cropped(image: Image, box: Box | None) -> Image:
-    if box is None:
-        return image
+def _cropped(image: Image, box: Box) -> Image:
+    """The part of an image within a box."""
     x, y, width, height = box
     left, top = max(0, round(x)), max(0, round(y))
     right, bottom = min(image.width, round(x + width)), min(image.height, round(y + height))
@@ -487,7 +500,7 @@ def _cropped(image: Image, box: Box | None) -> Image:
 
 @contextmanager
 def quiet_decoding() -> Iterator[None]:
-    """Leave out Pillow's warnings of large or odd files, which this module judges itself."""
+    """Ignore Pillow's warnings of large or odd files, which this module judges itself."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
         warnings.filterwarnings("ignore", message="Image size .* exceeds limit")

@@ -1,4 +1,4 @@
-"""Answers for images: the best classes of each, and why."""
+"""Answers for samples: the best classes of each, with probabilities and reasons."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._scoring._embedding import EmbeddedRows, Embedding
-from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
-from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.base import ClassScorer, Embedding, ZeroShotPredictor
 from zslearn.inspection import Explanation, TrainingPictures, explain
-from zslearn.persistence._model_files import ModelFile
+from zslearn.persistence import ModelFile
 
-#: What stands beside a class: there were images of it, or it is known by its description alone.
+#: How a class is known: by training samples, or by its description alone.
 SEEN, DESCRIBED = "seen", "described only"
 
 
 def prediction_table(
     model: Any,
     X: NDArray[Any],
-    images: Sequence[str],
+    names: Sequence[str],
     *,
+    row_noun: str = "image",
     classes: Sequence[Any] | None = None,
     top: int = 2,
     prior: Mapping[Any, float] | None = None,
 ) -> pd.DataFrame:
-    """Name the best classes of each image.
+    """Name the best classes of each sample.
 
     Parameters
     ----------
     model : zero-shot estimator
         Fitted.
-    X : array of shape (n_images, n_features)
-        Image features.
-    images : sequence of str
-        What each image is called.
+    X : array of shape (n_samples, n_features)
+        Features.
+    names : sequence of str
+        Name of each sample.
+    row_noun : str, default="image"
+        Title of the column of names.
     classes : sequence of labels, optional
         The candidates; by default every described class.
     top : int, default=2
-        How many classes per image; at least the runner-up is given, where there are two.
+        Classes per sample; at least the runner-up is given, where there are two candidates.
     prior : mapping of label to float, optional
-        Odds of classes before the images are looked at; 1 for those that are not named.
+        Prior odds of classes; 1 for those that are not named.
 
     Returns
     -------
     DataFrame
-        One row per image: "image", "class", "known_by" ("seen", or "described only" for a class
-        without training images) and "probability", which is NaN where the model has none; the same
-        for the second best as "runner_up", "runner_up_known_by", "runner_up_probability"; and for
-        further ones as "class_3", "known_by_3", "probability_3", …. Where the model can tell
-        images of none of the candidates (:class:`~zslearn.calibration.NoneOfThese`), the column
-        "none_of_these" says it, and "class" is the nearest class all the same. Where it names ranks
-        (:class:`~zslearn.calibration.RankPredictor`), "surely" is the deepest node that is sure,
-        and "surely_probability" its probability, without `prior`.
+        One row per sample: its name, "class", "known_by" ("seen", or "described only" for a class
+        without training samples) and "probability", NaN where the model has none; the same for the
+        second best as "runner_up", "runner_up_known_by", "runner_up_probability"; for further ones
+        as "class_3", "known_by_3", "probability_3", …. A
+        :class:`~zslearn.calibration.NoneOfThese` adds "none_of_these" ("class" is the nearest class
+        all the same), a :class:`~zslearn.calibration.RankPredictor` the deepest node that is sure
+        as "surely" and its "surely_probability", which ignores `prior`.
 
     Examples
     --------
@@ -72,27 +72,38 @@ def prediction_table(
     """
     ranked = rank_classes(model, X, classes=classes, top=max(top, 2), prior=prior)
     seen = set(model.seen_classes_.tolist())
-    columns: dict[str, Any] = {"image": list(images)}
+    columns: dict[str, Any] = {row_noun: list(names)}
     if ranked.is_none is not None:
         columns["none_of_these"] = ranked.is_none
     if hasattr(model, "predict_rank"):
         surely = model.predict_rank(X, classes=classes)
         columns |= {"surely": surely.nodes, "surely_probability": surely.probabilities}
     for rank, labels in enumerate(ranked.labels.T.tolist()):
-        columns[_column("class", rank)] = labels
-        columns[_column("known_by", rank)] = [SEEN if c in seen else DESCRIBED for c in labels]
-        columns[_column("probability", rank)] = ranked.probabilities[:, rank]
+        known = [SEEN if label in seen else DESCRIBED for label in labels]
+        values = {"class": labels, "known_by": known, "probability": ranked.probabilities[:, rank]}
+        if rank == 1:
+            values = {f"runner_up_{what}": column for what, column in values.items()}
+            values = {"runner_up": values.pop("runner_up_class"), **values}
+        elif rank > 1:
+            values = {f"{what}_{rank + 1}": column for what, column in values.items()}
+        columns |= values
     return pd.DataFrame(columns)
 
 
 class RankedClasses(NamedTuple):
-    """The best classes of each image, best first: tables of shape (n_images, k)."""
+    """The best classes of each sample, best first.
+
+    Attributes
+    ----------
+    labels, scores, probabilities : ndarray of shape (n_samples, k)
+        Probabilities are NaN where the model has none.
+    is_none : ndarray of bool of shape (n_samples,) or None
+        Whether a sample is of none of the candidates, where the model can tell.
+    """
 
     labels: NDArray[Any]
     scores: NDArray[Any]
-    # NaN where the model has none.
     probabilities: NDArray[Any]
-    # Whether an image is of none of the candidates, where the model can tell.
     is_none: NDArray[np.bool_] | None
 
 
@@ -104,36 +115,62 @@ def rank_classes(
     top: int = 5,
     prior: Mapping[Any, float] | None = None,
 ) -> RankedClasses:
-    """The best classes of each image, among some or all; fewer where there are not so many."""
-    labels = candidate_classes(model, classes)
-    k = min(top, len(labels))
+    """Rank the classes of each sample, with scores, probabilities and rejections.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    X : array of shape (n_samples, n_features)
+        Features.
+    classes, top, prior
+        See :func:`prediction_table`; of fewer candidates than `top` all are ranked.
+
+    Returns
+    -------
+    RankedClasses
+        What the model says of each sample.
+    """
+    labels = model.classes_ if classes is None else np.asarray(list(dict.fromkeys(classes)))
     # Models of other authors need not know of a prior.
-    weighed = {} if prior is None else {"prior": prior}
-    best, scores, chances, none = [], [], [], []
+    options = {"classes": labels} | ({} if prior is None else {"prior": prior})
+    column = {label: i for i, label in enumerate(labels.tolist())}
+    ranked = []
     for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
-        # Scores, probabilities and rejections need the same embedding of the images.
-        block = EmbeddedRows(X[rows]) if isinstance(model, ZeroShotPredictor) else X[rows]
-        found, values = model.predict_top_k(block, k, classes=labels, **weighed)
-        best.append(found)
-        scores.append(to_numpy(values))
-        chances.append(_probabilities(model, block, labels, found, weighed))
+        best, scores = model.predict_top_k(X[rows], min(top, len(labels)), **options)
+        chances = np.full(best.shape, np.nan)
+        if hasattr(model, "predict_proba"):
+            places = np.array([[column[label] for label in row] for row in best.tolist()])
+            of_all = to_numpy(model.predict_proba(X[rows], **options))
+            chances = np.take_along_axis(of_all, places.astype(np.intp), axis=1)
+        parts = [best, to_numpy(scores), chances]
         if hasattr(model, "is_none"):
-            none.append(model.is_none(block, classes=labels))
-    return RankedClasses(
-        np.concatenate(best),
-        np.concatenate(scores),
-        np.concatenate(chances),
-        np.concatenate(none) if none else None,
-    )
+            parts.append(model.is_none(X[rows], classes=labels))
+        ranked.append(parts)
+    whole = [np.concatenate(parts) for parts in zip(*ranked, strict=True)]
+    return RankedClasses(whole[0], whole[1], whole[2], whole[3] if len(whole) > 3 else None)
 
 
 def explain_predictions(
     file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None
 ) -> list[Explanation]:
-    """Say why images are predicted as they are, with the training pictures that a file knows."""
-    training = _training_pictures(file)
-    candidates = candidate_classes(file.model, classes)
-    return explain(file.model, X, classes=candidates, training=training)
+    """Explain predictions of a model file, with the nearest training images that it knows.
+
+    Parameters
+    ----------
+    file : ModelFile
+        As :func:`~zslearn.persistence.read_model` gives it.
+    X : array of shape (n_samples, n_features)
+        Features.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+
+    Returns
+    -------
+    list of Explanation
+        See :func:`zslearn.inspection.explain`.
+    """
+    return explain(file.model, X, classes=classes, training=_training_pictures(file))
 
 
 def _training_pictures(file: ModelFile) -> TrainingPictures | None:
@@ -154,51 +191,20 @@ def _training_pictures(file: ModelFile) -> TrainingPictures | None:
     return TrainingPictures(known, np.asarray(labels), names) if is_whole and names else None
 
 
-def candidate_classes(model: Any, classes: Sequence[Any] | None = None) -> NDArray[Any]:
-    """Labels to choose among, each once; classes that the model does not describe are refused."""
-    known = model.classes_
-    return known if classes is None else known[find_classes(list(dict.fromkeys(classes)), known)]
-
-
-def _probabilities(
-    model: Any,
-    X: NDArray[Any] | EmbeddedRows,
-    labels: NDArray[Any],
-    best: NDArray[Any],
-    weighed: Mapping[str, Any],
-) -> NDArray[Any]:
-    """Probabilities of the named classes, NaN where the model has none."""
-    if not hasattr(model, "predict_proba"):
-        return np.full(best.shape, np.nan)
-    chances = to_numpy(model.predict_proba(X, classes=labels, **weighed))
-    column = {label: i for i, label in enumerate(labels.tolist())}
-    at = np.array([[column[label] for label in row] for row in best.tolist()], dtype=np.intp)
-    return np.take_along_axis(chances, at, axis=1)
-
-
-def _column(what: str, rank: int) -> str:
-    if rank == 0:
-        return what
-    if rank == 1:
-        return "runner_up" if what == "class" else f"runner_up_{what}"
-    return f"{what}_{rank + 1}"
-
-
 class PromptClassifier(ZeroShotPredictor):
-    """Name the class whose text is nearest to the picture; nothing is learned.
+    """Name the class whose text is nearest to the image; nothing is learned.
 
-    The baseline for models that know pictures and text: what their text side gives without a
-    single labelled image. It predicts as a fitted estimator does.
+    The baseline for models that know images and text, without a single labelled image. It predicts
+    as a fitted estimator does.
 
     Parameters
     ----------
     signatures : DataFrame of shape (n_classes, n_features) or (n_texts, n_features)
-        Vectors of the classes in the space of the features, as :func:`text_features` gives them.
-        With several rows per class (`pool=None` there) the score of a class is the mean of the
-        cosines with its texts.
+        Vectors of the classes in the space of the features, from :func:`text_features`. With
+        several rows per class (`pool=None` there) the score of a class is the mean of its cosines.
     temperature : float, default=0.01
-        What cosines are divided by to become logarithms of probabilities; 0.01 is what such models
-        are trained to.
+        Cosines are divided by it to become logarithms of probabilities; such models are trained
+        to 0.01.
 
     Attributes
     ----------
@@ -229,13 +235,14 @@ class PromptClassifier(ZeroShotPredictor):
 
     @property
     def class_scorer_(self) -> ClassScorer:
-        """Cosines of pictures and texts; of several texts of a class their mean."""
+        """Cosines of images and texts; of several texts of a class their mean."""
         unit = unit_rows(self.signatures.to_numpy(dtype=np.float64))
         labels = self.signatures.index.get_level_values(0)
         texts = pd.DataFrame(unit, index=labels).groupby(level=0).mean()
-        classes = texts.index.to_numpy()
         embedding = Embedding(unit_rows)
-        return ClassScorer(classes, texts.to_numpy(), embedding, temperature=self.temperature)
+        return ClassScorer(
+            texts.index.to_numpy(), texts.to_numpy(), embedding, temperature=self.temperature
+        )
 
     def _checked_scorer(self) -> ClassScorer:
         return self.class_scorer_

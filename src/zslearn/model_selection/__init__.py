@@ -6,7 +6,7 @@ private.
 """
 
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
-from zslearn.base._pipeline import ZeroShotPipeline
+from zslearn.base._meta import ZeroShotPipeline, fitted_as_zero_shot
 from zslearn.model_selection._cluster import on_cluster
 from zslearn.model_selection._methods import (
     LEADING_METHODS,
@@ -40,6 +40,7 @@ __all__ = [
     "best_of",
     "default_methods",
     "find_method",
+    "fitted_as_zero_shot",
     "named_grid",
     "on_cluster",
     "read_landscape",

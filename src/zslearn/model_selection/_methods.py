@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -10,43 +10,54 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from zslearn._utils._messages import did_you_mean, squeeze_name
-from zslearn.baselines._ale import ALE
-from zslearn.baselines._bidilel import BiDiLEL
-from zslearn.baselines._cca import CCA
-from zslearn.baselines._cmt import CMT
-from zslearn.baselines._cmt_star import CMTStar
-from zslearn.baselines._conse import ConSE
-from zslearn.baselines._costa import COSTA
-from zslearn.baselines._dap import DAP
-from zslearn.baselines._devise import DeViSE
-from zslearn.baselines._eszsl import ESZSL
-from zslearn.baselines._gda import GDA
-from zslearn.baselines._gfzsl import GFZSL
-from zslearn.baselines._hat import HAT
-from zslearn.baselines._iap import IAP
-from zslearn.baselines._latem import LatEm
-from zslearn.baselines._sae import SAE
-from zslearn.baselines._sje import SJE
-from zslearn.baselines._sse import SSE
-from zslearn.baselines._tip_adapter import TipAdapter
+from zslearn.baselines import (
+    ALE,
+    CCA,
+    CMT,
+    COSTA,
+    DAP,
+    ESZSL,
+    GDA,
+    GFZSL,
+    HAT,
+    IAP,
+    SAE,
+    SJE,
+    SSE,
+    BiDiLEL,
+    CMTStar,
+    ConSE,
+    DeViSE,
+    LatEm,
+    TipAdapter,
+)
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._tuning import (
     Tune,
+    TuningOptions,
+    tune_adapting,
     tune_at_once,
     tune_generator,
     tune_in_two_steps,
     tune_on_exemplars,
     tune_on_means,
     tune_whitened,
+    tune_with_views,
     tune_without,
 )
-from zslearn.networks._adgpm import DGP, SGCN
-from zslearn.networks._adversarial import VAEGANGenerator, WGANGenerator
-from zslearn.networks._cada_vae import CADAVAE
-from zslearn.networks._class_norm import ClassNorm
-from zslearn.networks._gcnz import GCNZ
-from zslearn.networks._generation import GaussianGenerator, GeneratedFeatures
-from zslearn.signatures._binary import binary_kind, refuse_mixed_signatures
+from zslearn.networks import (
+    CADAVAE,
+    DGP,
+    GCNZ,
+    SGCN,
+    ClassNorm,
+    GaussianGenerator,
+    GeneratedFeatures,
+    VAEGANGenerator,
+    WGANGenerator,
+)
+from zslearn.signatures._attributes import binary_kind, refuse_mixed_signatures
 from zslearn.signatures._views import MultiSignatures
 from zslearn.synthesis._exem import EXEM
 from zslearn.synthesis._gaussian import GaussianEXEM
@@ -105,6 +116,41 @@ class Method:
             if (last := name.rpartition("__")[-1]) in values
         }
         return estimator.set_params(**given)
+
+    def search(
+        self,
+        data: Any,
+        options: TuningOptions,
+        estimator: Any = None,
+        *,
+        weights: Sequence[tuple[float, ...]] | None = None,
+    ) -> ZeroShotSearchCV:
+        """Tune the method on the training part of a data set.
+
+        Where folds give unlabelled images, their weight is tuned too; where classes have several
+        kinds of signatures, the weights of these.
+
+        Parameters
+        ----------
+        data : ZeroShotDataset
+            Or an object with its `X_train`, `y_train`, `signatures` and `with_signatures`.
+        options : TuningOptions
+            What is searched, in which folds.
+        estimator : zero-shot estimator, optional
+            What is tuned; by default what `make` gives.
+        weights : sequence of tuple, optional
+            Weights of several kinds of signatures to try; by default those of a lattice.
+
+        Returns
+        -------
+        ZeroShotSearchCV
+            Fitted.
+        """
+        tune = self.tune
+        if getattr(options.cv, "unlabelled", None) is not None:
+            tune = partial(tune_adapting, tune)
+        estimator = self.make() if estimator is None else estimator
+        return tune_with_views(tune, estimator, data, options, weights)
 
     def definition(self) -> list[Any]:
         """What a result depends on: the hyper-parameters and grids, those of an inner method too.

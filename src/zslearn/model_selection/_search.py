@@ -11,7 +11,6 @@ import itertools
 import logging
 import math
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,8 @@ from typing import Any, ClassVar, Literal, Self
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -40,11 +41,10 @@ from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import checks_parameters, is_share
-from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._variants import with_setting
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn._utils._validation import is_share
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline, as_zero_shot
+from zslearn.base._predictor import with_setting
 from zslearn.calibration._folds import (
     FEWEST_CLASSES,
     Fold,
@@ -139,13 +139,30 @@ class FoldTask:
         failures: dict[int, str] = {}
         generalized = "bias" in self.names
         images = FoldImages(self.X, self.y, self.table.labels, self.fold, generalized=generalized)
+        queue = [left] if left else []
         try:
             with warnings.catch_warnings(), FitCache(self.memory) as kept_fits:
-                # Said again when the chosen setting is fitted on all of the data; that another one
-                # does not converge is what a search finds out.
+                # Reported when the chosen setting is fitted on all of the data; a search finds out
+                # by itself which settings do not converge.
                 warnings.simplefilter("ignore", InputWarning)
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                self._fit_or_halve(left, images, advance, done, failures)
+                while queue:
+                    wanted = queue.pop(0)
+                    try:
+                        self._fit_and_score(wanted, images, advance, done)
+                    except Exception as error:
+                        if self.raise_errors:
+                            raise
+                        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                        rest = [i for i in wanted if i not in done]
+                        same = sum(other == reason for other in failures.values())
+                        if len(wanted) == 1 or (not done and same >= _SAME_FAILURES):
+                            failures.update(dict.fromkeys(rest, reason))
+                            advance(len(rest))
+                        else:
+                            # Halves of the settings, so that the others go on sharing their work.
+                            middle = -(-len(rest) // 2)
+                            queue[:0] = [half for half in (rest[:middle], rest[middle:]) if half]
         finally:
             # Also after Ctrl-C: what is finished is not lost.
             if left:
@@ -209,35 +226,6 @@ class FoldTask:
         unfinished = {paths[i] for i in left}
         return [i for i, path in enumerate(paths) if path in unfinished]
 
-    def _fit_or_halve(
-        self,
-        wanted: list[int],
-        images: FoldImages,
-        advance: Advance,
-        done: dict[int, dict[str, float]],
-        failures: dict[int, str],
-    ) -> None:
-        """Fit some settings together; where one fails, halves of them, down to the one.
-
-        So the others go on sharing their work.
-        """
-        try:
-            self._fit_and_score(wanted, images, advance, done)
-        except Exception as error:
-            if self.raise_errors:
-                raise
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            left = [i for i in wanted if i not in done]
-            same = sum(other == reason for other in failures.values())
-            hopeless = not done and same >= _SAME_FAILURES
-            if len(wanted) == 1 or hopeless:
-                failures.update(dict.fromkeys(left, reason))
-                advance(len(left))
-            else:
-                middle = -(-len(left) // 2)
-                for half in (left[:middle], left[middle:]):
-                    self._fit_or_halve(half, images, advance, done, failures)
-
     def _fit_and_score(
         self,
         left: list[int],
@@ -250,8 +238,6 @@ class FoldTask:
         The time of a fit is that since the model before was scored. What settings share is in the
         time of the first that needs it.
         """
-        if not left:
-            return
         train = self.fold.train
         options: dict[str, Any] = {}
         if self.weights is not None:
@@ -363,15 +349,7 @@ def _log_choice(search: Any, seconds: float) -> None:
 
 
 def _log(line: str, level: int, printed: bool) -> None:
-    """Log a line; print it, where wanted, unless a handler of the logger writes to the terminal."""
     _logger.log(level, line)
-    terminal = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
-    logger: logging.Logger | None = _logger if _logger.isEnabledFor(level) else None
-    while logger is not None:
-        for handler in logger.handlers:
-            if getattr(handler, "stream", None) in terminal and level >= handler.level:
-                printed = False
-        logger = logger.parent if logger.propagate else None
     if printed:
         print(line)
 
@@ -459,8 +437,7 @@ def _collect(
         table |= {f"mean_{label}": mean, f"std_{label}": values.std(axis=0)}
         if is_score:
             # 1 for the best; equals share the smallest rank, and NaN is last.
-            losses = np.where(np.isnan(mean), np.inf, -mean)
-            ranks = 1 + np.searchsorted(np.sort(losses), losses)
+            ranks = rankdata(np.nan_to_num(-mean, nan=np.inf), method="min")
             table[f"rank_{label}"] = ranks.astype(np.int32)
     return table
 
@@ -712,8 +689,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     verbose : int, default=0
         As in scikit-learn: 1 shows the bar and says what was chosen; 2 also prints what each
         setting scored and how long it took. The logger "zslearn" has the first at level INFO and
-        the second at DEBUG, whatever this is; a line that a handler of this logger writes to the
-        terminal is not printed once more.
+        the second at DEBUG, whatever this is.
     error_score : "raise" or float, default=nan
         What a setting scores in a fold where fitting or scoring it fails. A warning names the
         setting, the fold and the reason, and the setting is not chosen if this is NaN. "raise" ends
@@ -856,40 +832,48 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         """The fitted method, under scikit-learn's name for it."""
         return self.estimator_
 
-    @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Search, then fit the method on all of the training data.
 
-        Without signatures no class can be left out and still be described: the first setting is
-        taken. Weights count in training; images that validate all count the same, as in
-        scikit-learn.
-
-        Returns
-        -------
-        self
-            The fitted search, which predicts by the chosen method. After an error it is as it was.
+        Without signatures no class can be held out and still be described: the first setting is
+        taken. Weights count in training; validation images all count the same, as in scikit-learn.
         """
-        with self._anew() as fresh:
-            X, y = fresh._check_training(X, y)
-            X, y, weights = weighted_samples(X, y, sample_weight)
-            start = time.perf_counter()
-            fresh._choose(X, y, signatures, weights)
-            chosen = time.perf_counter()
-            best = with_setting(as_zero_shot(self.estimator), fresh.best_params_)
-            with FitCache(self.memory) as kept, warnings.catch_warnings():
-                for name in fresh.best_params_:
-                    # Whoever lists values to try knows them: "n_components=500 is more than …".
-                    start_of_it = rf"{name.rpartition('__')[2]}="
-                    warnings.filterwarnings("ignore", start_of_it, InputWarning)
-                fresh.estimator_ = fit_weighted(best, X, y, signatures, weights)
-            fresh.n_read_fits_ += kept.n_read
-            fresh.reused_time_ += kept.seconds
-            fresh.refit_time_ = time.perf_counter() - chosen
-            fresh._calibrate(X)
+        start = time.perf_counter()
+        self._choose(X, y, signatures, weights)
+        chosen = time.perf_counter()
+        best = with_setting(as_zero_shot(self.estimator), self.best_params_)
+        with FitCache(self.memory) as kept, warnings.catch_warnings():
+            for name in self.best_params_:
+                # Whoever lists values to try knows them: "n_components=500 is more than …".
+                start_of_it = rf"{name.rpartition('__')[2]}="
+                warnings.filterwarnings("ignore", start_of_it, InputWarning)
+            self.estimator_ = fit_weighted(best, X, y, signatures, weights)
+        self.n_read_fits_ += kept.n_read
+        self.reused_time_ += kept.seconds
+        self.refit_time_ = time.perf_counter() - chosen
+        self._calibrate(X)
         _log_choice(self, chosen - start)
         if not isinstance(self.grid, str):
             _warn_of_edges(self.best_params_, self.edges_)
-        return self
+
+    def refit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Fit the chosen setting on other samples, such as training images with a few more.
+
+        Parameters
+        ----------
+        X, y, signatures
+            As of `fit`.
+
+        Returns
+        -------
+        ZeroShotSearchCV
+            Another search with the same choices; factor and temperature of the folds are brought to
+            the scale of the scores of the new model.
+        """
+        other = self._copy()
+        other.estimator_ = clone(self.estimator_).fit(X, y, signatures=signatures)
+        other._calibrate(X)
+        return other._settled()
 
     def _calibrate(self, X: Any) -> None:
         """Factor and temperature of the folds, brought to the scale of the final scores."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods
 
+from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._validation import checks_parameters
-from zslearn.base._pipeline import as_zero_shot, grouped_settings, prefixed_grids
-from zslearn.base._predictor import ZeroShotMetaClassifier
-from zslearn.base._variants import with_setting
-from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.base._meta import (
+    ZeroShotMetaClassifier,
+    as_zero_shot,
+    grouped_settings,
+    prefixed_grids,
+)
+from zslearn.base._predictor import with_setting
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._views import MultiSignatures
 
@@ -86,15 +90,9 @@ class WeightedViews(ZeroShotMetaClassifier):
         self.weights = weights
         self.gamma_factors = gamma_factors
 
-    @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the method on the views under these weights."""
-        with self._anew() as fresh:
-            X, y = fresh._check_training(X, y)
-            X, y, weights = weighted_samples(X, y, sample_weight)
-            inner = as_zero_shot(self.estimator)
-            fresh.estimator_ = fit_weighted(inner, X, y, self._weigh(signatures), weights)
-        return self
+        super()._learn(X, y, self._weigh(signatures), weights)
 
     def fit_grid(
         self,
@@ -135,7 +133,7 @@ class WeightedViews(ZeroShotMetaClassifier):
             if hasattr(self, name):
                 setattr(model, name, getattr(self, name))
         model.estimator_ = method
-        return model
+        return model._settled()
 
     def _weigh(self, signatures: Any) -> Any:
         """The signatures under the weights of this estimator."""

@@ -5,12 +5,11 @@ draw features of unseen classes, from which a classifier learns; Class-Norm make
 attributes. Networks need the extra ``torch``; how they are trained is in ``_torch_training.py``.
 """
 
-from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._adversarial import VAEGANGenerator, WGANGenerator
 from zslearn.networks._cada_vae import CADAVAE
 from zslearn.networks._class_norm import ClassNorm
-from zslearn.networks._gcnz import GCNZ
 from zslearn.networks._generation import GaussianGenerator, GeneratedFeatures
+from zslearn.networks._graph_methods import DGP, GCNZ, SGCN
 
 __all__ = [
     "CADAVAE",

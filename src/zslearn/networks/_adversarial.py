@@ -32,6 +32,7 @@ not see.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, Self
@@ -62,6 +63,8 @@ from zslearn.networks._torch_training import (
     training_threads,
 )
 
+# λ of the gradient penalty.
+_GRADIENT_PENALTY = 10.0
 # Slope of the hidden layers on the negative side.
 _SLOPE = 0.2
 # Standard deviation of the first weights; intercepts begin at zero.
@@ -78,9 +81,8 @@ _JUDGE_TOL = 1e-3
 
 
 class Sizes(NamedTuple):
-    """Widths of the layers."""
+    """Widths of the layers; the noise is as wide as a signature."""
 
-    n_noise: int
     n_attributes: int
     hidden: int
     n_features: int
@@ -117,8 +119,7 @@ def normal_layer(rng: np.random.Generator, n_in: int, n_out: int) -> list[NDArra
 
 def generator_weights(rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
     """First weights of a generator: two layers, of which the first takes noise and signature."""
-    n_in = sizes.n_noise + sizes.n_attributes
-    hidden = normal_layer(rng, n_in, sizes.hidden)
+    hidden = normal_layer(rng, 2 * sizes.n_attributes, sizes.hidden)
     return [*hidden, *normal_layer(rng, sizes.hidden, sizes.n_features)]
 
 
@@ -151,7 +152,6 @@ def critic_loss(
     fake: Tensor,
     share: Tensor,
     signatures: Tensor,
-    gradient_penalty: float,
 ) -> Tensor:
     """What a critic minimises."""
     import torch
@@ -166,7 +166,7 @@ def critic_loss(
     slopes = (hidden[2 * n_rows :].detach() > 0).to(hidden.dtype) * (1 - _SLOPE) + _SLOPE
     gradients = (slopes * last[:, 0]) @ of_features.T
     penalty = ((gradients.norm(dim=1) - 1) ** 2).mean()
-    return scores[n_rows:].mean() - scores[:n_rows].mean() + gradient_penalty * penalty
+    return scores[n_rows:].mean() - scores[:n_rows].mean() + _GRADIENT_PENALTY * penalty
 
 
 def adam(torch: ModuleType, groups: list[dict[str, Any]], learning_rate: float) -> Any:
@@ -190,19 +190,14 @@ def adam(torch: ModuleType, groups: list[dict[str, Any]], learning_rate: float) 
 class AdversarialGenerator(BaseEstimator):
     """Base of generators that are trained against a critic.
 
-    A subclass has the hyper-parameters below besides its own, and says what is trained with the
-    generator, what its loss is, and how outputs become scaled features. Training is in single
-    precision. The noise is drawn on the device: a generator meets some hundred million numbers, for
-    which it would wait if NumPy drew them.
+    A subclass says what is trained with the generator, what its loss is, and how outputs become
+    scaled features. Training is in single precision. Noise is drawn on the device: a generator
+    meets some hundred million numbers, which NumPy would draw too slowly.
 
     Parameters
     ----------
     hidden_size : int, default=4096
         Hidden units of each network.
-    n_noise : int, optional
-        Width of the noise; by default that of a signature.
-    gradient_penalty : float, default=10.0
-        λ, how much the critic's slope must be one.
     n_critic : int, default=5
         Steps of the critic for one of the generator.
     batch_size : int, default=64
@@ -231,24 +226,32 @@ class AdversarialGenerator(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
-        "n_noise": [Interval(Integral, 1, None, closed="left"), None],
-        "gradient_penalty": [Interval(Real, 0, None, closed="left")],
         "n_critic": [Interval(Integral, 1, None, closed="left")],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
     }
 
-    hidden_size: int
-    n_noise: int | None
-    gradient_penalty: float
-    n_critic: int
-    n_epochs: int
-    batch_size: int
-    learning_rate: float
-    device: str | None
-    verbose: int
-    random_state: Any
+    def __init__(
+        self,
+        hidden_size: int = 4096,
+        *,
+        n_epochs: int,
+        n_critic: int = 5,
+        batch_size: int = 64,
+        learning_rate: float = 1e-4,
+        device: str | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.n_epochs = n_epochs
+        self.n_critic = n_critic
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
 
     def _first_encoder(self, rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
         """First weights of an encoder that is trained with the generator; by default none."""
@@ -262,10 +265,9 @@ class AdversarialGenerator(BaseEstimator):
         """Outputs of the last layer as scaled features; works in NumPy and torch."""
         raise NotImplementedError
 
-    @checks_parameters()
     def fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> Self:
         """Learn from features of the seen classes."""
-        self._stages(X, y, signatures, [self])
+        vars(self).update(vars(self.fit_stages(X, y, signatures, [self.n_epochs])[0]))
         return self
 
     @checks_parameters()
@@ -273,13 +275,7 @@ class AdversarialGenerator(BaseEstimator):
         self, X: Array, y: NDArray[np.intp], signatures: Floats, n_epochs: Sequence[int]
     ) -> list[Self]:
         """Learn as :meth:`fit` does, for several numbers of epochs, in one run."""
-        copies = [clone(self).set_params(n_epochs=n) for n in n_epochs]
-        return self._stages(X, y, signatures, copies)
-
-    def _stages(
-        self, X: Array, y: NDArray[np.intp], signatures: Floats, models: Sequence[Self]
-    ) -> list[Self]:
-        """Train one network, and give each model its state after the model's epochs."""
+        models = [clone(self).set_params(n_epochs=n) for n in n_epochs]
         torch = need_torch(type(self).__name__)
         place = training_device(X, self.device)
         if not compat.is_torch_array(X):
@@ -292,17 +288,14 @@ class AdversarialGenerator(BaseEstimator):
         for epoch, weights in enumerate(run, start=1):
             for model in models:
                 if model.n_epochs == epoch:
-                    model._take(learned(weights), *learned([lowest, width]))
-        return list(models)
-
-    def _take(self, weights: list[NDArray[Any]], lowest: NDArray[Any], width: NDArray[Any]) -> None:
-        """Take over a trained network, unless it is none."""
-        if not all(np.isfinite(array).all() for array in weights):
+                    model.weights_ = learned(weights)
+                    model.lowest_, model.width_ = learned([lowest, width])
+        if not all(np.isfinite(array).all() for model in models for array in model.weights_):
             raise ValueError(
                 f"{type(self).__name__} diverged: its weights are not finite. Lower "
                 f"learning_rate={self.learning_rate}."
             )
-        self.weights_, self.lowest_, self.width_ = weights, lowest, width
+        return models
 
     def _train(
         self,
@@ -314,7 +307,7 @@ class AdversarialGenerator(BaseEstimator):
     ) -> Iterator[list[Tensor]]:
         """Train on scaled features; the generator's weights after each epoch."""
         n_attributes = signatures.shape[1]
-        sizes = Sizes(self.n_noise or n_attributes, n_attributes, self.hidden_size, int(X.shape[1]))
+        sizes = Sizes(n_attributes, self.hidden_size, int(X.shape[1]))
         rng, seed = generator(self.random_state)
         weights = trainable(generator_weights(rng, sizes), X)
         encoder = trainable(self._first_encoder(rng, sizes), X)
@@ -325,8 +318,8 @@ class AdversarialGenerator(BaseEstimator):
         optimizer = adam(torch, groups, self.learning_rate)
         critic_optimizer = adam(torch, [{"params": critic}], self.learning_rate)
         loss_of = self._loss_on(X, y)
-        draw = _Draws(torch, X, torch.as_tensor(y, device=X.device), tensor(signatures, X), seed)
-        size, shape = self.batch_size, (self.batch_size, sizes.n_noise)
+        draw = _Draws(X, torch.as_tensor(y, device=X.device), tensor(signatures, X), seed)
+        size, shape = self.batch_size, (self.batch_size, n_attributes)
 
         def step() -> None:
             for _ in range(self.n_critic):
@@ -335,14 +328,14 @@ class AdversarialGenerator(BaseEstimator):
                     fake = generated(weights, draw.normal(shape), batch.signatures)
                     fake = self._squash(fake)
                 args = batch.X, fake, draw.uniform((size, 1)), batch.signatures
-                _descend(critic_optimizer, critic_loss(critic, *args, self.gradient_penalty))
+                _descend(critic_optimizer, critic_loss(critic, *args))
             # The critic's last batch serves the generator, too.
             loss = loss_of(weights, encoder, critic, batch, lambda: draw.normal(shape))
             _descend(optimizer, loss)
 
         work = size * sizes.hidden * (sizes.n_features + n_attributes)
         with training_threads(work):
-            repeat = Repeated(torch, step, draw.source) if X.is_cuda else step
+            repeat = Repeated(step, draw.source) if X.is_cuda else step
             for _ in epochs(n_epochs, self.verbose, type(self).__name__):
                 for _ in range(-(-len(X) // size)):
                     repeat()
@@ -353,11 +346,11 @@ class AdversarialGenerator(BaseEstimator):
         check_is_fitted(self)
         first, intercept, last, last_intercept = self.weights_
         described = np.asarray(unit_rows(signatures), dtype=np.float32)
-        n_noise = len(first) - described.shape[1]
-        if n_noise < 1:
+        n_noise = described.shape[1]
+        if len(first) != 2 * n_noise:
             raise ValueError(
-                f"Signatures of {described.shape[1]} attributes are too wide for a generator with "
-                f"{len(first)} inputs, which takes noise before them: give those of its training."
+                f"The generator learned from signatures of {len(first) // 2} attributes; got "
+                f"{n_noise}."
             )
         noise = check_random_state(random_state).normal(size=(n_samples, n_noise))
         by_noise = noise.astype(np.float32) @ first[:n_noise]
@@ -373,70 +366,62 @@ class AdversarialGenerator(BaseEstimator):
 class _Draws:
     """Random batches and noise, drawn on the device of the rows."""
 
-    def __init__(
-        self, torch: ModuleType, X: Tensor, y: Tensor, signatures: Tensor, seed: int
-    ) -> None:
-        self.torch, self.X, self.y, self.signatures = torch, X, y, signatures
+    def __init__(self, X: Tensor, y: Tensor, signatures: Tensor, seed: int) -> None:
+        import torch
+
+        self.X, self.y, self.signatures = X, y, signatures
         self.source = torch.Generator(device=X.device).manual_seed(seed)
-        self.options = {"generator": self.source, "device": X.device}
+        options = {"generator": self.source, "device": X.device}
+        self.integers = partial(torch.randint, **options)
+        #: Standard normal numbers, and numbers between 0 and 1, of a shape.
+        self.normal, self.uniform = partial(torch.randn, **options), partial(torch.rand, **options)
 
     def batch(self, size: int) -> Batch:
         """Samples at random, with replacement."""
-        rows = self.torch.randint(len(self.X), (size,), **self.options)
+        rows = self.integers(len(self.X), (size,))
         y = self.y[rows]
         return Batch(self.X[rows], y, self.signatures[y])
-
-    def normal(self, shape: tuple[int, int]) -> Tensor:
-        """Standard normal numbers."""
-        return self.torch.randn(shape, **self.options)
-
-    def uniform(self, shape: tuple[int, int]) -> Tensor:
-        """Numbers between 0 and 1."""
-        return self.torch.rand(shape, **self.options)
 
 
 class Repeated:
     """A step of training that a GPU records once and then repeats by itself.
 
     The step is many small operations; starting each from Python takes longer than computing it.
-    The first steps run as usual, since what is recorded must have run before. `step` reads
-    nothing but tensors that stay where they are, and random numbers from `source`.
+    `step` reads nothing but tensors that stay where they are, and random numbers from `source`.
     """
 
-    #: Steps that run as usual.
+    #: Steps that run as usual: what is recorded must have run before.
     n_first = 3
     #: Whether steps are recorded at all.
     records = True
 
-    def __init__(self, torch: ModuleType, step: Callable[[], None], source: Any) -> None:
-        self.torch, self.step, self.source = torch, step, source
+    def __init__(self, step: Callable[[], None], source: Any) -> None:
+        self.step, self.source = step, source
         self.n_done = 0
         self.graph: Any = None
 
     def __call__(self) -> None:
         """Do one step."""
+        from torch import cuda
+
         self.n_done += 1
         if not self.records:
             self.step()
             return
         if self.n_done <= self.n_first:
-            self._aside(self.step)
+            # On a stream of its own, as recording demands of what ran before.
+            aside = cuda.Stream()
+            aside.wait_stream(cuda.current_stream())
+            with cuda.stream(aside):
+                self.step()
+            cuda.current_stream().wait_stream(aside)
             return
         if self.graph is None:
-            self.graph = self.torch.cuda.CUDAGraph()
+            self.graph = cuda.CUDAGraph()
             self.graph.register_generator_state(self.source)
-            with self.torch.cuda.graph(self.graph):
+            with cuda.graph(self.graph):
                 self.step()
         self.graph.replay()
-
-    def _aside(self, step: Callable[[], None]) -> None:
-        """Run on a stream of its own, as recording demands of what ran before."""
-        cuda = self.torch.cuda
-        aside = cuda.Stream()
-        aside.wait_stream(cuda.current_stream())
-        with cuda.stream(aside):
-            step()
-        cuda.current_stream().wait_stream(aside)
 
 
 def _descend(optimizer: Any, loss: Tensor) -> None:
@@ -502,8 +487,6 @@ class WGANGenerator(AdversarialGenerator):
         self,
         hidden_size: int = 4096,
         *,
-        n_noise: int | None = None,
-        gradient_penalty: float = 10.0,
         n_critic: int = 5,
         classification: float = 0.01,
         n_epochs: int = 56,
@@ -513,17 +496,17 @@ class WGANGenerator(AdversarialGenerator):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.hidden_size = hidden_size
-        self.n_noise = n_noise
-        self.gradient_penalty = gradient_penalty
-        self.n_critic = n_critic
+        super().__init__(
+            hidden_size,
+            n_epochs=n_epochs,
+            n_critic=n_critic,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            device=device,
+            verbose=verbose,
+            random_state=random_state,
+        )
         self.classification = classification
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _squash(self, x: Array) -> Array:
         return x.clip(min=0)
@@ -602,8 +585,6 @@ class VAEGANGenerator(AdversarialGenerator):
         self,
         hidden_size: int = 4096,
         *,
-        n_noise: int | None = None,
-        gradient_penalty: float = 10.0,
         n_critic: int = 5,
         adversarial: float = 10.0,
         n_epochs: int = 300,
@@ -613,17 +594,17 @@ class VAEGANGenerator(AdversarialGenerator):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.hidden_size = hidden_size
-        self.n_noise = n_noise
-        self.gradient_penalty = gradient_penalty
-        self.n_critic = n_critic
+        super().__init__(
+            hidden_size,
+            n_epochs=n_epochs,
+            n_critic=n_critic,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            device=device,
+            verbose=verbose,
+            random_state=random_state,
+        )
         self.adversarial = adversarial
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _first_encoder(self, rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
         return encoder_weights(rng, sizes)
@@ -640,7 +621,7 @@ class VAEGANGenerator(AdversarialGenerator):
 
 def encoder_weights(rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
     """First weights of an encoder: two hidden layers, then means and log variances."""
-    wide, narrow, n_noise = sizes.hidden, 2 * sizes.n_noise, sizes.n_noise
+    wide, n_noise, narrow = sizes.hidden, sizes.n_attributes, 2 * sizes.n_attributes
     return [
         *normal_layer(rng, sizes.n_features + sizes.n_attributes, wide),
         *normal_layer(rng, wide, narrow),

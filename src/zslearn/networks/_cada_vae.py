@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
@@ -113,10 +113,9 @@ def decode(weights: Sequence[Array], latents: Array) -> Array:
 
 
 def draw(gaussians: Gaussians, noise: Array) -> Array:
-    """Latents of Gaussians."""
+    """Latents of Gaussians: one number for all dimensions, times σ²."""
     xp = compat.array_namespace(gaussians.mean)
-    power = 1.0 if noise.shape[1] == 1 else 0.5
-    return gaussians.mean + xp.exp(power * gaussians.log_variance) * noise
+    return gaussians.mean + xp.exp(gaussians.log_variance) * noise
 
 
 def divergence(gaussians: Gaussians) -> Tensor:
@@ -252,9 +251,6 @@ class CADAVAE(ScheduledMethod):
         those of a seen class, the more often unseen classes are named.
     alpha : float, default=5e-4
         Weight of the softmax's ℓ2 penalty; see :func:`~zslearn.solvers.softmax_path`.
-    noise : {"shared", "independent"}, default="shared"
-        How latents are drawn: "independent" has a number for each dimension, times σ, as the paper
-        says; "shared" has one for all dimensions, times σ², as the authors' program does it.
 
     Attributes
     ----------
@@ -290,6 +286,9 @@ class CADAVAE(ScheduledMethod):
       program scales them by their own.
     - An epoch goes through all samples; the program draws every batch anew.
 
+    As in the program, a latent is drawn with one number for all dimensions, times σ²; the paper has
+    a number for each dimension, times σ.
+
     Signatures have unit norm, as in the program's data.
 
     References
@@ -321,7 +320,6 @@ class CADAVAE(ScheduledMethod):
         "n_seen_latents": [Interval(Integral, 1, None, closed="left")],
         "n_unseen_latents": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "noise": [StrOptions({"shared", "independent"})],
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
@@ -351,7 +349,6 @@ class CADAVAE(ScheduledMethod):
         n_seen_latents: int = 200,
         n_unseen_latents: int = 400,
         alpha: float = 5e-4,
-        noise: str = "shared",
         device: str | None = None,
         verbose: int = 0,
         random_state: int | np.random.RandomState | None = 0,
@@ -371,7 +368,6 @@ class CADAVAE(ScheduledMethod):
         self.n_seen_latents = n_seen_latents
         self.n_unseen_latents = n_unseen_latents
         self.alpha = alpha
-        self.noise = noise
         self.device = device
         self.verbose = verbose
         self.random_state = random_state
@@ -414,7 +410,7 @@ class CADAVAE(ScheduledMethod):
                 at = self._loss_weights(epoch, rows.n_features)
                 losses = []
                 for X, y in rows.batches(self.batch_size, rng):
-                    drawn = rng.standard_normal((2, len(X), self._noise_width))
+                    drawn = rng.standard_normal((2, len(X), 1))
                     noise = networks.tensor(drawn, rows.like)
                     optimizer.zero_grad()
                     value = loss(weights, X, signatures[y], (noise[0], noise[1]), at)
@@ -427,10 +423,6 @@ class CADAVAE(ScheduledMethod):
     def _rows_per_class(self) -> int:
         """Latents that are drawn to describe a class."""
         return int(self.n_unseen_latents)
-
-    @property
-    def _noise_width(self) -> int:
-        return 1 if self.noise == "shared" else self.latent_size
 
     def _loss_weights(self, epoch: int, n_features: int) -> LossWeights:
         """β, γ and δ in an epoch."""
@@ -453,7 +445,7 @@ class CADAVAE(ScheduledMethod):
         for position in range(training.n_seen):
             members = rng.permutation(np.flatnonzero(training.y == position))
             members = np.resize(members, self.n_seen_latents)  # again from the first
-            noise = rng.standard_normal((len(members), self._noise_width))
+            noise = rng.standard_normal((len(members), 1))
             chosen = Gaussians(*(part[members] for part in gaussians))
             latents.append(draw(chosen, noise.astype(chosen.mean.dtype)))
         self.seen_latents_ = np.stack(latents)
@@ -500,8 +492,7 @@ class CADAVAE(ScheduledMethod):
         gaussians = encode(self.signature_encoder_, inputs)
         # The same for every class, so that one more class leaves the latents of others.
         rng = np.random.default_rng([self.latent_seed_, 1])
-        width = 1 if self.noise == "shared" else gaussians.mean.shape[1]
-        noise = rng.standard_normal((int(self.n_unseen_latents), width)).astype(inputs.dtype)
+        noise = rng.standard_normal((int(self.n_unseen_latents), 1)).astype(inputs.dtype)
         positions = np.full(len(signatures), -1)
         if labels is not None:
             seen = np.isin(labels, self.seen_classes_)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from zslearn._utils._array import Array, Floats, unit_rows
 from zslearn._utils._docstrings import inherit_docs
@@ -108,13 +108,6 @@ class ClassNorm(ScheduledMethod):
         Samples of a step. All seen classes are in every step.
     max_iter : int, default=50
         Epochs.
-    rectify : bool or "auto", default="auto"
-        Whether prototypes pass through a ReLU, as in the original, whose features have none below
-        zero. "auto": where that holds of the training features.
-    seen_factor : float, default=1.0
-        What the scores of seen classes are multiplied by. The authors take 1 for CUB and 0.95
-        elsewhere, which favours the unseen classes in the generalized setting.
-        :class:`~zslearn.calibration.CalibratedStacking` finds such a bias by cross-validation.
 
     Attributes
     ----------
@@ -123,7 +116,8 @@ class ClassNorm(ScheduledMethod):
     moments_ : list of tuple
         Running mean and variance of the units of the second layer, before and after its ReLU.
     rectify_ : bool
-        Whether prototypes pass through a ReLU.
+        Whether prototypes pass through a ReLU, as in the original, whose features have none below
+        zero: where that holds of the training features.
 
     See Also
     --------
@@ -136,8 +130,9 @@ class ClassNorm(ScheduledMethod):
     in the authors' program (github.com/universome/class-norm). So a class that is described besides
     changes no other.
 
-    Scores are cosines: the features are brought to unit norm whatever `feature_norm` says, and
-    parameters are prototypes of unit norm, times `seen_factor` for seen classes.
+    Scores are cosines: features are normalised to unit length whatever `feature_norm` says. The
+    authors multiply the scores of seen classes by 1 for CUB and by 0.95 elsewhere;
+    :class:`~zslearn.calibration.CalibratedStacking` finds such a bias by cross-validation.
 
     References
     ----------
@@ -156,15 +151,12 @@ class ClassNorm(ScheduledMethod):
     """
 
     embedding_attributes = ()
-    _untrained: ClassVar[tuple[str, ...]] = ("seen_factor",)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ScheduledMethod._parameter_constraints,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
         "logit_scale": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "rectify": ["boolean", StrOptions({"auto"})],
-        "seen_factor": [Interval(Real, 0, None, closed="neither")],
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
@@ -192,8 +184,6 @@ class ClassNorm(ScheduledMethod):
         batch_size: int = 256,
         max_iter: int = 50,
         stop_after: int | None = None,
-        rectify: bool | Literal["auto"] = "auto",
-        seen_factor: float = 1.0,
         device: str | None = None,
         verbose: int = 0,
         random_state: int | np.random.RandomState | None = 0,
@@ -207,8 +197,6 @@ class ClassNorm(ScheduledMethod):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.stop_after = stop_after
-        self.rectify = rectify
-        self.seen_factor = seen_factor
         self.device = device
         self.verbose = verbose
         self.random_state = random_state
@@ -233,7 +221,7 @@ class ClassNorm(ScheduledMethod):
 
         rng, _ = networks.generator(self.random_state)
         xp = compat.array_namespace(training.X)
-        rectify = bool(xp.all(training.X >= 0)) if self.rectify == "auto" else self.rectify
+        rectify = bool(xp.all(training.X >= 0))
         rows = DeviceRows(self.embed(training.X), training.y, self.device)
         signatures = networks.tensor(_of_root_norm(training.signatures), rows.like)
         weights = networks.trainable(self._first_weights(rng, training), rows.like)
@@ -267,14 +255,10 @@ class ClassNorm(ScheduledMethod):
         return X if self.feature_norm == "l2" else unit_rows(X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make prototypes of unit norm, those of seen classes times `seen_factor`."""
+        """Make prototypes of unit norm."""
         running = [Moments(*(np.asarray(part, np.float64) for part in m)) for m in self.moments_]
         made, _ = prototypes(self.weights_, _of_root_norm(signatures), self.rectify_, running)
-        parameters: Floats = unit_rows(made)
-        if labels is not None and self.seen_factor != 1:
-            seen = np.isin(labels, self.seen_classes_)
-            parameters = parameters * np.where(seen, self.seen_factor, 1.0)[:, None]
-        return parameters
+        return unit_rows(made)
 
 
 def _of_root_norm(signatures: Floats) -> Floats:

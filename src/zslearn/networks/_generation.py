@@ -17,35 +17,28 @@ its mean variance.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn._scoring._classes import ScoreFunction
-from zslearn._scoring._scorer import ClassScorer
 from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import class_means, deviation_blocks, mean_square_distance
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 from zslearn.networks._torch_training import with_intercept
 from zslearn.signatures._kernels import rbf_similarity
-from zslearn.signatures._table import SignatureTable
 
 
 # Defaults: by leaving out seen classes of CUB, `gamma` and `alpha` with the nearest mean; any
@@ -134,11 +127,6 @@ class GaussianGenerator(BaseEstimator):
             Position of each sample's class in `signatures`.
         signatures : ndarray of shape (n_seen, n_attributes)
             One row per class.
-
-        Returns
-        -------
-        self
-            The fitted generator.
         """
         y = np.asarray(y)
         means = class_means(X, y, len(signatures))
@@ -159,39 +147,16 @@ class GaussianGenerator(BaseEstimator):
         return self
 
     def predict(self, signatures: Floats) -> Floats:
-        """Means of classes.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            One row per class.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_features)
-            One row per class.
-        """
+        """Means of classes, of shape (n_classes, n_features)."""
         check_is_fitted(self)
         kernel = rbf_similarity(signatures, self.signatures_, gamma=self.gamma)
         return self.mean_ + kernel @ self.coef_
 
     def sample(self, signatures: Floats, n_samples: int, random_state: Any = None) -> Floats:
-        """Draw features of classes.
+        """Draw features of classes, of shape (n_classes, n_samples, n_features).
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            One row per class.
-        n_samples : int
-            How many per class.
-        random_state : int, RandomState or None, default=None
-            Decides the noise. All classes share it, so that the features of a class do not depend
-            on which others are asked for.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_samples, n_features)
-            Features.
+        All classes share the noise, so that the features of a class do not depend on which others
+        are asked for.
         """
         means = self.predict(signatures)
         noise = check_random_state(random_state).normal(size=(n_samples, len(self.mean_)))
@@ -209,7 +174,6 @@ class GaussianGenerator(BaseEstimator):
     X_=Saved("n_samples", "n_features"),
     y_=Saved("n_samples", kind="int", least=0, into="n_seen"),
     seed_=Saved(kind="int", least=0),
-    estimator_=Saved(kind=BaseEstimator, optional=True),
 )
 class GeneratedFeatures(ZeroShotClassifier):
     """Generate features for the unseen classes, then train a classifier on all classes.
@@ -223,10 +187,9 @@ class GeneratedFeatures(ZeroShotClassifier):
         What generates features: :class:`GaussianGenerator` by default, :class:`WGANGenerator`
         (f-CLSWGAN), :class:`VAEGANGenerator` (f-VAEGAN-D2), or any object with
         `fit(X, y, signatures)` and `sample(signatures, n_samples, random_state)`.
-    estimator : "mean", linear classifier or zero-shot method, optional
+    estimator : "mean" or classifier, optional
         What learns from the features: by default a softmax regression; "mean" for the nearest class
-        mean; a classifier of scikit-learn with `coef_` and `intercept_`; or a zero-shot method, for
-        which every described class is then a seen one.
+        mean; or a classifier of scikit-learn with `coef_` and `intercept_`.
     n_generated : int, default=300
         Features drawn for each unseen class.
     alpha : float, default=1e-4
@@ -249,9 +212,7 @@ class GeneratedFeatures(ZeroShotClassifier):
     y_ : ndarray of shape (n_samples,)
         Position of each row's class in `seen_classes_`.
     seed_ : int
-        What the noise is drawn from.
-    estimator_ : zero-shot method
-        With a zero-shot method only: fitted on the features of all described classes.
+        Seed of the noise.
 
     Notes
     -----
@@ -301,8 +262,6 @@ class GeneratedFeatures(ZeroShotClassifier):
         "fast": {"alpha": [1e-5, 1e-4, 1e-3]},
     }
 
-    _described: Any
-
     def __init__(
         self,
         generator: Any = None,
@@ -326,8 +285,6 @@ class GeneratedFeatures(ZeroShotClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    # Learning.
-
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """A generator serves every variant that has it and its seed; a run, all its epochs."""
@@ -348,17 +305,12 @@ class GeneratedFeatures(ZeroShotClassifier):
         return int(self.n_generated)
 
     def generate(self, signatures: Floats) -> Array:
-        """Draw features of classes.
+        """Draw prepared features of classes, `n_generated` each, class by class.
 
         Parameters
         ----------
         signatures : ndarray of shape (n_classes, n_attributes)
             Normalised signatures, as :meth:`synthesize` takes them.
-
-        Returns
-        -------
-        array of shape (n_classes * n_generated, n_features)
-            Prepared features, class by class, in the library and on the device of `X_`.
         """
         drawn = self.generator_.sample(signatures, int(self.n_generated), random_state=self.seed_)
         rows = move_like(drawn.reshape(-1, drawn.shape[-1]), self.X_)
@@ -383,107 +335,52 @@ class GeneratedFeatures(ZeroShotClassifier):
         both = xp.concat([rows, generated], axis=0)
         return both, np.concatenate([y, np.repeat(unseen, self.n_generated)])
 
-    # _fit, embed and synthesize.
-
     def embed(self, X: Array) -> Array:
-        """Put a 1 behind each row, for the intercepts; a zero-shot method embeds by itself."""
-        if self._learns_a_method():
-            return self.estimator_.class_scorer_.embedding(X)
+        """Rows with a 1 behind, for the intercepts."""
         return with_intercept(X)
 
-    def synthesize(
-        self,
-        signatures: Floats,
-        labels: NDArray[Any] | None = None,
-        *,
-        fitted: list[Any] | None = None,
-    ) -> Array:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Generate features of the unseen classes, and train the classifier over all classes given.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
-        labels : ndarray of shape (n_classes,), optional
-            Names of the classes, by which seen ones are known; without, all count as unseen.
-        fitted : list, optional
-            Of a zero-shot method as `estimator`: the fitted one is appended to it. Its parameters
-            mean nothing without it.
-
-        Returns
-        -------
-        array of shape (n_classes, n_features + 1)
-            Coefficients and intercept of each class, or the parameters of a zero-shot method.
+        Without `labels` all count as unseen.
         """
-        if self._learns_a_method() and fitted is None:
-            name = type(self).__name__
-            raise TypeError(
-                f"{name}(estimator={type(self.estimator).__name__}(…)) is fitted anew whenever a "
-                f"class is described, and cannot be inside another method: wrap that method "
-                f"instead, {name}(estimator=…)."
-            )
         X, y = self._samples(signatures, labels)
-        n_classes = len(signatures)
+        n_classes, xp = len(signatures), compat.array_namespace(X)
         if self.estimator is None:
-            return softmax_rows(
-                X, y, n_classes, alpha=self.alpha, tol=self.tol, balanced=self.balanced
+            weights = (1.0 / np.bincount(y))[y] if self.balanced else None
+            alphas = [self.alpha * (mean_square_distance(X) or 1.0)]
+            (found,) = softmax_path(
+                X, y, n_classes, alphas=alphas, tol=self.tol, sample_weight=weights
             )
-        if isinstance(self.estimator, str):
-            return mean_rows(X, y, n_classes)
-        if fitted is None:
-            return move_like(linear_rows(self.estimator, X, y, n_classes), X)
-        names = np.arange(n_classes) if labels is None else labels
-        table = pd.DataFrame(signatures, index=names.tolist())
-        fitted.append(clone(self.estimator).fit(X, names[y], signatures=table))
-        return fitted[0].class_scorer_.parameters
-
-    def _learns_a_method(self) -> bool:
-        return isinstance(self.estimator, ZeroShotClassifier)
-
-    # A zero-shot method embeds anew whenever it is fitted: it is described with the classes.
-
-    def _describe(self, table: SignatureTable, described: Any = None) -> None:
-        if not self._learns_a_method():
-            super()._describe(table, described)
-            return
-        if described is None:
-            described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
-            table.warn_equal_signatures(described)
-        fitted: list[Any] = []
-        self.synthesize(described, table.labels, fitted=fitted)
-        self._described = _DescribedByMethod(table, fitted[0])
-
-    @property
-    def estimator_(self) -> ZeroShotClassifier:
-        """The zero-shot method, fitted on the features of all classes described at this moment."""
-        if not self._learns_a_method():
-            raise AttributeError("estimator_ is there with a zero-shot method as estimator only.")
-        return self._described.estimator
-
-    @property
-    def class_scorer_(self) -> ClassScorer:
-        """What predictions work on, as classes are described at this moment."""
-        if not self._learns_a_method():
-            return super().class_scorer_
-        scorer = self.estimator_.class_scorer_
-        return replace(scorer, embedding=scorer.embedding.after(self.feature_norm))
-
-    @property
-    def score_function(self) -> ScoreFunction:  # type: ignore[override]
-        """The inner product, or the score of the zero-shot method."""
-        return self.class_scorer_.score if self._learns_a_method() else "dot"
+            coef, intercept = found.coef, found.intercept
+        elif isinstance(self.estimator, str):
+            # The nearest class mean: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖².
+            coef = class_means(X, y, n_classes)
+            intercept = -0.5 * xp.sum(coef * coef, axis=1)
+        else:
+            found = clone(self.estimator).fit(to_numpy(X), y)
+            coef, intercept = (move_like(part, X) for part in _linear_part(found, n_classes))
+        return xp.concat([coef, intercept[:, None]], axis=1)
 
 
-@saved_part
-@saves(
-    table=Saved(kind=SignatureTable),
-    estimator=Saved(kind=ZeroShotClassifier),
-)
-class _DescribedByMethod(NamedTuple):
-    """Classes and the method that learned from their features, replaced together."""
-
-    table: SignatureTable
-    estimator: ZeroShotClassifier
+def _linear_part(fitted: Any, n_classes: int) -> tuple[Floats, Floats]:
+    """Coefficients and intercepts of a linear classifier of scikit-learn, one row per class."""
+    if not hasattr(fitted, "coef_"):
+        raise TypeError(
+            f"estimator={type(fitted).__name__}(…) has no coef_ after fit. Take a linear "
+            "classifier, such as LogisticRegression."
+        )
+    coef = np.atleast_2d(np.asarray(fitted.coef_, dtype=np.float64))
+    intercept = np.ravel(np.asarray(getattr(fitted, "intercept_", 0.0), dtype=np.float64))
+    if n_classes == 2 and len(coef) == 1:
+        # scikit-learn has one row for two classes, positive for the second.
+        coef, intercept = np.concatenate([-coef, coef]), np.concatenate([-intercept, intercept])
+    if len(coef) != n_classes:
+        raise TypeError(
+            f"estimator={type(fitted).__name__}(…) has {len(coef)} rows of coefficients for "
+            f"{n_classes} classes. Take one that has a row per class."
+        )
+    return coef, np.array(np.broadcast_to(intercept, (n_classes,)))
 
 
 def _same_runs(variants: Sequence[GeneratedFeatures]) -> list[list[list[GeneratedFeatures]]]:
@@ -501,64 +398,11 @@ def _same_runs(variants: Sequence[GeneratedFeatures]) -> list[list[list[Generate
 
 def _fit_generators(generators: Sequence[Any], seed: int, training: Training) -> list[Any]:
     """Copies of generators that differ in the number of epochs, fitted in one run."""
-    first = _seeded(generators[0], seed)
+    first = GaussianGenerator() if generators[0] is None else clone(generators[0])
+    if "random_state" in first.get_params(deep=False) and first.random_state is None:
+        first.set_params(random_state=seed)
     samples = training.X, training.y, training.signatures
     if len(generators) == 1:
         return [first.fit(*samples)]
     fitted: list[Any] = first.fit_stages(*samples, [each.n_epochs for each in generators])
     return fitted
-
-
-def _seeded(generator: Any, seed: int) -> Any:
-    """A copy of the generator, which takes the seed where it has none."""
-    copy = GaussianGenerator() if generator is None else clone(generator)
-    if "random_state" in copy.get_params(deep=False) and copy.random_state is None:
-        copy.set_params(random_state=seed)
-    return copy
-
-
-# Classifiers that learn from features, real or generated: coefficients and an intercept per class.
-
-
-def softmax_rows(
-    X: Array, y: NDArray[np.intp], n_classes: int, *, alpha: float, tol: float, balanced: bool
-) -> Array:
-    """Softmax regression; see :func:`zslearn.solvers.softmax_path`."""
-    unit = mean_square_distance(X) or 1.0
-    weights = (1.0 / np.bincount(y))[y] if balanced else None
-    (result,) = softmax_path(X, y, n_classes, alphas=[alpha * unit], tol=tol, sample_weight=weights)
-    return _with_intercepts(result.coef, result.intercept)
-
-
-def mean_rows(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
-    """Nearest class mean, as a linear classifier: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖²."""
-    means = class_means(X, y, n_classes)
-    xp = compat.array_namespace(means)
-    return _with_intercepts(means, -0.5 * xp.sum(means * means, axis=1))
-
-
-def linear_rows(estimator: Any, X: Array, y: NDArray[np.intp], n_classes: int) -> Floats:
-    """Coefficients of a linear classifier with scikit-learn's methods."""
-    fitted = clone(estimator).fit(to_numpy(X), y)
-    if not hasattr(fitted, "coef_"):
-        raise TypeError(
-            f"estimator={type(estimator).__name__}(…) has no coef_ after fit. Take a linear "
-            "classifier, such as LogisticRegression, or a zero-shot method."
-        )
-    coef = np.atleast_2d(np.asarray(fitted.coef_, dtype=np.float64))
-    intercept = np.ravel(np.asarray(getattr(fitted, "intercept_", 0.0), dtype=np.float64))
-    if n_classes == 2 and len(coef) == 1:
-        # scikit-learn has one row for two classes, positive for the second.
-        coef, intercept = np.concatenate([-coef, coef]), np.concatenate([-intercept, intercept])
-    if len(coef) != n_classes:
-        raise TypeError(
-            f"estimator={type(estimator).__name__}(…) has {len(coef)} rows of coefficients for "
-            f"{n_classes} classes. Take one that has a row per class."
-        )
-    return _with_intercepts(coef, np.broadcast_to(intercept, (n_classes,)))
-
-
-def _with_intercepts(coef: Array, intercept: Array) -> Array:
-    """Coefficients with the intercepts behind them."""
-    xp = compat.array_namespace(coef)
-    return xp.concat([coef, move_like(intercept, coef)[:, None]], axis=1)

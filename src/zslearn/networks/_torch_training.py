@@ -28,9 +28,8 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, group_by_path
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params_except
 
 #: A tensor of torch, which may not be installed.
 Tensor = Any
@@ -51,12 +50,12 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 
 def need_torch(name: str) -> ModuleType:
-    """Torch, or an error that names the extra which brings it."""
+    """Torch, or an error that names the extra to install."""
     return import_optional("torch", name)
 
 
 def training_device(X: Array, device: str | None) -> Any:
-    """Where a network is trained: beside the rows where they are a tensor, else as was said."""
+    """The device of the rows where they are a tensor, else the given or the default one."""
     import torch
 
     if compat.is_torch_array(X):
@@ -94,24 +93,15 @@ class DeviceRows:
         self.like = torch.empty(0, dtype=X.dtype, device=place)
         self.n_samples, self.n_features = (int(n) for n in X.shape)
 
-    def take(self, rows: NDArray[np.intp]) -> tuple[Tensor, Tensor]:
-        """Some rows and their classes, on the device."""
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        """One epoch: rows and their classes on the device, every row once, in random order."""
         import torch
 
-        chosen = torch.from_numpy(rows)
-        X = self._X[chosen.to(self._X.device)].to(self.like.device)
-        return X, self._y[chosen.to(self._y.device)]
-
-    def batches(
-        self, size: int, rng: np.random.Generator, *, drop_last: bool = False
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """One epoch: every row once, in random order."""
-        order = rng.permutation(self.n_samples)
+        order = torch.from_numpy(rng.permutation(self.n_samples))
         for start in range(0, self.n_samples, size):
             rows = order[start : start + size]
-            if drop_last and start > 0 and len(rows) < size:
-                return
-            yield self.take(rows)
+            X = self._X[rows.to(self._X.device)].to(self.like.device)
+            yield X, self._y[rows.to(self._y.device)]
 
 
 def epochs(n_epochs: int, verbose: int, what: str) -> Iterator[int]:
@@ -139,7 +129,7 @@ def uniform_layer(
 
 
 def trainable(arrays: Sequence[NDArray[Any]], like: Tensor) -> list[Tensor]:
-    """Arrays as tensors that an optimiser may change, in the dtype and on the device of another."""
+    """Arrays as tensors with gradients, in the dtype and on the device of another."""
     return [tensor(array, like).requires_grad_() for array in arrays]
 
 
@@ -165,7 +155,7 @@ def relu(x: Array, slope: float = 0.0) -> Array:
 
 @contextmanager
 def training_threads(work: int) -> Iterator[None]:
-    """One thread of torch where a step is so small that a second costs more than it saves."""
+    """Use one thread of torch where a step is so small that a second costs more than it saves."""
     import torch
 
     before = torch.get_num_threads()
@@ -190,8 +180,8 @@ class NetworkMethod(ZeroShotClassifier):
     Parameters
     ----------
     device : {"cpu", "cuda"} or None, default=None
-        Where the network is trained. None is a GPU where torch finds one, else the CPU. A tensor of
-        torch is trained with where it lies, whatever this says. A fitted method is on no device.
+        Where the network is trained; None is a GPU where torch finds one, else the CPU. For tensors
+        of torch, their own device. A fitted method is on no device.
     verbose : int, default=0
         Above 0, a bar shows how many epochs are done.
     random_state : int, RandomState instance or None, default=0
@@ -234,8 +224,8 @@ class ScheduledMethod(NetworkMethod):
     max_iter : int
         Epochs.
     stop_after : int, optional
-        End after so many epochs of the `max_iter` that training is planned for. A search over it
-        costs one run per fold: the run goes on, and its state at each count is scored.
+        Epochs of the `max_iter` that training is planned for after which it ends. A search over it
+        costs one run per fold.
     """
 
     #: Hyper-parameters on which the network does not depend.
@@ -261,16 +251,13 @@ class ScheduledMethod(NetworkMethod):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """One run serves all variants that differ in where it stops, or in what follows it."""
         need_torch(cls.__name__)
-        for group in group_by_params_except(variants, *cls._untrained, "stop_after", "verbose"):
-            # Without a seed every fit is a run of its own.
-            seeded = isinstance(group[0].random_state, Integral)
-            for models in [group] if seeded else [[model] for model in group]:
-                stops = [min(m.max_iter, m.stop_after or m.max_iter) for m in models]
-                states = models[0]._train(training, stops)
-                for model, stop in zip(models, stops, strict=True):
-                    model.__dict__.update(states[stop])
-                    model._complete(training)
-                    yield model
+        for models in group_by_path(variants, *cls._untrained, "stop_after", "verbose"):
+            stops = [min(m.max_iter, m.stop_after or m.max_iter) for m in models]
+            states = models[0]._train(training, stops)
+            for model, stop in zip(models, stops, strict=True):
+                vars(model).update(states[stop])
+                model._complete(training)
+                yield model
 
     def _train(self, training: Training, stops: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Fitted attributes after each of some counts of epochs, in one run."""

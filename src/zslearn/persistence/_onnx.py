@@ -20,7 +20,7 @@ from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._files import replacing
 from zslearn._utils._optional import import_optional
 from zslearn._version import __version__
-from zslearn.base._pipeline import fitted_as_zero_shot
+from zslearn.base._meta import fitted_as_zero_shot
 from zslearn.calibration._none_of_these import NoneOfThese
 
 # Protocol buffers end at two gibibytes.

@@ -8,17 +8,25 @@ Public functions make them of attributes, texts, word vectors, hierarchies and W
 from zslearn.signatures._attributes import (
     attribute_report,
     attribute_signatures,
+    binarize_signatures,
     scale_signatures,
 )
-from zslearn.signatures._binary import binarize_signatures
 from zslearn.signatures._class_graph import (
     ClassGraph,
     class_graph,
     cluster_hierarchy,
     imagenet_graph,
 )
-from zslearn.signatures._descriptions import description_report, random_descriptions
-from zslearn.signatures._hierarchy import hierarchy_distances, hierarchy_signatures
+from zslearn.signatures._encoders import ENCODER_NAMES, encoder_name
+from zslearn.signatures._hierarchy import (
+    classes_below,
+    classes_by_node,
+    filled_ranks,
+    hierarchy_distances,
+    hierarchy_signatures,
+    taxonomy_hierarchy,
+    taxonomy_signatures,
+)
 from zslearn.signatures._kernels import (
     combine_signatures,
     median_distance,
@@ -26,16 +34,13 @@ from zslearn.signatures._kernels import (
     normalized_similarity,
     rbf_similarity,
 )
-from zslearn.signatures._sentences import SentenceKinds
 from zslearn.signatures._table import SignatureTable
-from zslearn.signatures._taxonomy import (
-    classes_below,
-    classes_by_node,
-    filled_ranks,
-    taxonomy_hierarchy,
-    taxonomy_signatures,
+from zslearn.signatures._text import (
+    SentenceKinds,
+    description_report,
+    encode_text,
+    text_signatures,
 )
-from zslearn.signatures._text import ENCODER_NAMES, encode_text, encoder_name, text_signatures
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 from zslearn.signatures._wordnet import WordNet
 from zslearn.signatures._words import read_word_vectors, train_word_vectors, word_signatures
@@ -66,7 +71,6 @@ __all__ = [
     "median_distance",
     "normalize_signatures",
     "normalized_similarity",
-    "random_descriptions",
     "rbf_similarity",
     "read_word_vectors",
     "scale_signatures",

@@ -1,13 +1,14 @@
-"""Signatures from attributes that people have listed: what a table of them holds."""
+"""Signatures from attributes: what a table of them holds, their units, and binary ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._columns import (
     SCALING,
@@ -18,7 +19,8 @@ from zslearn._utils._columns import (
     refuse_text,
 )
 from zslearn._utils._messages import name_some, plain, warn_user
-from zslearn.signatures._table import with_scaling
+from zslearn.signatures._table import as_frame, with_scaling
+from zslearn.signatures._views import MultiSignatures
 
 Missing = Literal["error", "mean", "drop"]
 
@@ -56,7 +58,7 @@ def attribute_report(table: pd.DataFrame) -> _AttributeReport:
     Parameters
     ----------
     table : DataFrame
-        One row per class, in numbers; the index holds the labels.
+        As of :func:`attribute_signatures`.
 
     Returns
     -------
@@ -109,26 +111,15 @@ def attribute_signatures(
         Whether columns with one value are left out. They say nothing of a class, but count for the
         norm of its signature. Where they are kept, a warning names them.
     signature_scaling : {"standard", "range"} or None, default=None
-        How columns in different units, such as yes and no beside kilograms, are brought to one:
-        each has mean 0 and deviation 1 over the seen classes, or goes from 0 to 1 there. None
-        leaves them.
+        How columns in different units, such as yes and no beside kilograms, are scaled: to mean 0
+        and deviation 1 over the seen classes, or from 0 to 1 there. None leaves them.
 
     Returns
     -------
     DataFrame
-        The attributes as numbers, without missing values. They stay in their units, and so do
-        those of classes that are described later: ``attrs["signature_scaling"]`` says what a method
-        does with them when it is fitted.
-
-    Raises
-    ------
-    ValueError
-        Values are missing, infinite or no numbers, a class is there twice, or nothing is left.
-
-    See Also
-    --------
-    attribute_report : What is in the table.
-    binarize_signatures : Binary attributes from continuous ones.
+        The attributes as numbers, without missing values. They stay in their units:
+        ``attrs["signature_scaling"]`` says what a method does with them, and with those of classes
+        that are described later, once it is fitted.
 
     Examples
     --------
@@ -234,3 +225,149 @@ def _numbers(table: Any) -> pd.DataFrame:
             label = table.index[int(np.isinf(column).argmax())]
             raise ValueError(f"The attribute {name!r} of {name_some([label])} is infinite.")
     return numbers
+
+
+# Binary signatures.
+
+BinaryKind = Literal["zero-one", "signs"]
+
+# Two numbers of a row that differ by less than this share of the largest are one value; so are two
+# numbers of a column, beside its mean.
+_SAME = 1e-9
+
+
+def binarize_signatures(
+    signatures: Any, *, threshold: Literal["mean"] | float | ArrayLike = "mean", classes: Any = None
+) -> Any:
+    """Say of each class which attributes it has: 1 above a threshold, 0 elsewhere.
+
+    Parameters
+    ----------
+    signatures : DataFrame, mapping, array of shape (n_classes, n_attributes) or MultiSignatures
+        One row per class; a polars frame has the labels in its column "class". What is 0 and 1
+        already comes back as it is. Of several views each is treated by itself.
+    threshold : "mean", float or array-like of shape (n_attributes,), default="mean"
+        "mean" is the mean of each attribute over `classes`; or one number for all attributes, or
+        one a piece, by name where it is a Series and the attributes have names. An attribute counts
+        as present where it is strictly above, by more than rounding for "mean".
+    classes : array-like of labels, optional
+        The classes that the mean is taken over, by label; by position in an array. Name the seen
+        classes here, so that the description of an unseen class changes no other. By default all.
+
+    Returns
+    -------
+    DataFrame, ndarray or MultiSignatures
+        0 and 1 of type int8, as an array where `signatures` is one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.signatures import binarize_signatures
+    >>> strength = pd.DataFrame(
+    ...     {"stripes": [80, 5, 10], "tail": [60, 70, 0]}, index=["zebra", "dog", "seal"]
+    ... )
+    >>> binarize_signatures(strength)
+           stripes  tail
+    zebra        1     1
+    dog          0     1
+    seal         0     0
+    """
+    if isinstance(signatures, MultiSignatures):
+        views = {
+            name: binarize_signatures(view, threshold=threshold, classes=classes)
+            for name, view in signatures.views.items()
+        }
+        return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
+    positions = None if isinstance(signatures, Mapping) else np.arange(len(signatures))
+    frame, columns = as_frame(signatures, positions, "signatures")
+    rows = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    if 0 in rows.shape:
+        raise ValueError(f"signatures must have one row per class; got shape {rows.shape}.")
+    if not np.isfinite(rows).all():
+        raise ValueError("signatures contain NaN or infinity. Fill in the missing values first.")
+    if isinstance(threshold, str) and threshold != "mean":
+        raise ValueError(f'threshold must be "mean", a number or an array; got {threshold!r}.')
+    chosen = rows if classes is None else rows[_positions(classes, frame.index)]
+    if isinstance(threshold, str):
+        is_binary = np.isin(rows, (0, 1)).all()
+        binary = rows if is_binary else rows > mean_levels(chosen)
+    else:
+        if isinstance(threshold, pd.Series) and columns is not None:
+            threshold = _by_name(threshold, frame.columns)
+        levels = np.asarray(threshold, dtype=np.float64)
+        if levels.shape not in {(), (rows.shape[1],)} or not np.isfinite(levels).all():
+            raise ValueError(
+                f"threshold must be one finite number, or one for each of the {rows.shape[1]} "
+                f"attributes; got {'a number' if not levels.shape else levels.shape}."
+            )
+        binary = rows > levels
+    found = pd.DataFrame(binary.astype(np.int8), frame.index, frame.columns)
+    return found if columns is not None or isinstance(signatures, Mapping) else found.to_numpy()
+
+
+def _by_name(threshold: pd.Series, names: pd.Index) -> NDArray[Any]:
+    """Thresholds in the order of the attributes."""
+    unknown = [name for name in names if name not in threshold.index]
+    if unknown or len(threshold) != len(names) or not threshold.index.is_unique:
+        has = f"it lacks {name_some(unknown)}" if unknown else f"it has {len(threshold)} entries"
+        raise ValueError(f"threshold must name each of the {len(names)} attributes once; {has}.")
+    return threshold.loc[list(names)].to_numpy()
+
+
+def _positions(classes: Any, labels: pd.Index) -> NDArray[np.intp]:
+    """Rows of the classes that a mean is taken over."""
+    where = {label: i for i, label in enumerate(labels)}
+    wanted = np.asarray(classes).tolist()
+    unknown = [label for label in wanted if label not in where]
+    if unknown:
+        raise ValueError(f"classes names what signatures do not describe: {name_some(unknown)}.")
+    if not wanted:
+        raise ValueError("classes is empty: name at least one, or leave it out.")
+    return np.asarray([where[label] for label in wanted], dtype=np.intp)
+
+
+def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_]:
+    """Which rows are binary, whatever positive number each was divided by."""
+    size = np.abs(rows)
+    top = size.max(axis=1, keepdims=True)
+    full = np.abs(size - top) <= _SAME * top
+    if kind == "signs":
+        return full.all(axis=1) & (top[:, 0] > 0)
+    return (full & (rows >= 0) | (size <= _SAME * top)).all(axis=1)
+
+
+def without_noise(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Binary rows with 0 for what :func:`binary_rows` counts as 0."""
+    size = np.abs(rows)
+    return np.where(size <= _SAME * size.max(axis=1, keepdims=True), 0.0, rows)
+
+
+def mean_levels(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Means of the columns, raised so far that rounding lifts no equal value above them."""
+    return rows.mean(axis=0) + _SAME * np.abs(rows).max(axis=0)
+
+
+def binary_kind(rows: NDArray[np.float64]) -> BinaryKind | None:
+    """How all rows are binary, or None where they are not; see :func:`binary_rows`."""
+    for kind in get_args(BinaryKind):
+        if binary_rows(rows, kind).all():
+            return kind
+    return None
+
+
+def refuse_mixed_signatures(
+    signatures: NDArray[np.float64], kind: BinaryKind | None, labels: NDArray[Any], method: str
+) -> None:
+    """Refuse classes that are not binary where the seen classes are.
+
+    Beside binary classes any strength above 0 would count as having the attribute.
+    """
+    if kind is None:
+        return
+    mixed = ~binary_rows(signatures, kind)
+    if mixed.any():
+        raise ValueError(
+            "The seen classes have binary signatures, but these classes do not: "
+            f"{name_some(labels[mixed].tolist())}. {method} needs all of them binary, or none: "
+            "make them so with zslearn.signatures.binarize_signatures."
+        )

@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.cluster.hierarchy import cut_tree, linkage
 from sklearn.utils.validation import check_array
 
 from zslearn._utils._array import unit_rows
+from zslearn._utils._columns import is_missing
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some
 from zslearn.signatures._wordnet import WordNet
@@ -28,11 +30,7 @@ _FORMS = (
 
 @saved_part
 class ClassTree:
-    """A forest of classes: every node has one parent, or none.
-
-    Children that are class labels are leaves or inner nodes; a parent may have any name. A child
-    whose parent is None or NaN is a root.
-    """
+    """A forest of classes: every node has one parent, or none; a missing parent marks a root."""
 
     def __init__(self, pairs: Any) -> None:
         self.parents: dict[Hashable, Hashable] = {}
@@ -40,7 +38,7 @@ class ClassTree:
         torn: list[Hashable] = []
         for child, parent in read_pairs(pairs):
             self._nodes.add(child)
-            if _is_missing(parent):
+            if is_missing(parent):
                 continue
             self._nodes.add(parent)
             if self.parents.setdefault(child, parent) != parent:
@@ -98,8 +96,7 @@ def cluster_hierarchy(
 ) -> pd.DataFrame:
     """Build a class hierarchy by agglomerative clustering of signatures (Ward's criterion).
 
-    Below the root, level l of L has about S^(l/L) clusters of the S classes, so that nodes of all
-    levels have about as many children.
+    Level l of L has about S^(l/L) clusters of the S classes: all nodes have about as many children.
 
     Parameters
     ----------
@@ -157,8 +154,6 @@ def cluster_hierarchy(
 
 def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.intp]]:
     """Nested clusters of classes, from the root down."""
-    from scipy.cluster.hierarchy import cut_tree, linkage
-
     n_classes = len(rows)
     levels = [np.zeros(n_classes, dtype=np.intp)]
     if n_classes < 3:
@@ -173,7 +168,7 @@ def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.
     return levels
 
 
-def read_pairs(pairs: Any) -> Iterable[tuple[Hashable, Hashable]]:
+def read_pairs(pairs: Any) -> list[tuple[Hashable, Hashable]]:
     """Child–parent pairs, whatever they came as."""
     if isinstance(pairs, pd.DataFrame):
         if {"child", "parent"} <= set(pairs.columns):
@@ -183,35 +178,32 @@ def read_pairs(pairs: Any) -> Iterable[tuple[Hashable, Hashable]]:
                 f"The hierarchy is a DataFrame of the columns {name_some(pairs.columns)}: name "
                 "two of them 'child' and 'parent'."
             )
-        pairs = list(pairs.itertuples(index=False, name=None))
+        pairs = pairs.itertuples(index=False, name=None)
     elif isinstance(pairs, Mapping):
-        pairs = list(pairs.items())
+        pairs = pairs.items()
     elif isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise ValueError(f"The hierarchy must be {_FORMS}; got {pairs!r}.")
     return [_pair(pair) for pair in pairs]
 
 
 def _pair(pair: Any) -> tuple[Hashable, Hashable]:
-    items = None if isinstance(pair, str) or not isinstance(pair, Iterable) else list(pair)
-    if items is None or len(items) != 2:
+    """The labels of a child and of its parent."""
+    items = [] if isinstance(pair, str) or not isinstance(pair, Iterable) else list(pair)
+    if len(items) != 2:
         raise ValueError(f"The hierarchy must be {_FORMS}; {pair!r} is not a pair.")
     child, parent = (item.item() if isinstance(item, np.generic) else item for item in items)
-    if not isinstance(child, Hashable) or not isinstance(parent, Hashable) or _is_missing(child):
+    if not isinstance(child, Hashable) or not isinstance(parent, Hashable) or is_missing(child):
         raise ValueError(f"The pair {pair!r} of the hierarchy does not name two classes.")
     return child, parent
 
 
-def _is_missing(node: Any) -> bool:
-    return node is None or node is pd.NA or (isinstance(node, float) and np.isnan(node))
-
-
 #: Roots of ImageNet's main branches: plant, geological formation, natural object, sport, artifact,
-#: fungus, person, animal. Classes outside them are in a ninth branch, "misc".
+#: fungus, person, animal. Other classes are in a ninth branch, "misc".
 IMAGENET_BRANCHES = (
     "n00017222", "n09287968", "n00019128", "n00523513", "n00021939", "n12992868", "n00007846",
     "n00015388",
 )  # fmt: skip
-#: So many links below the root of a branch ImageNet's own structure ends.
+#: Links below the root of a branch where ImageNet's own structure ends.
 _IMAGENET_DEPTH = 11
 
 
@@ -269,8 +261,7 @@ class ClassGraph:
         Parameters
         ----------
         tree : ClassTree, mapping, DataFrame or iterable of pairs
-            Child–parent pairs, as :class:`~zslearn.baselines.HAT` takes them; a node may have
-            several parents. A child whose parent is None or NaN is a node without parent.
+            Child–parent pairs; a node may have several parents, and None or NaN is no parent.
 
         Returns
         -------
@@ -282,7 +273,7 @@ class ClassGraph:
         edges: dict[tuple[int, int], None] = {}
         for child, parent in pairs:
             i = position.setdefault(child, len(position))
-            if not _is_missing(parent):
+            if not is_missing(parent):
                 edges[i, position.setdefault(parent, len(position))] = None
         if not position:
             raise ValueError("The hierarchy is empty: give child–parent pairs.")
@@ -320,13 +311,11 @@ class ClassGraph:
         sparse array of shape (n_nodes, n_nodes)
             1 at (child, parent), else 0.
         """
-        ones = np.ones(len(self.edges), dtype=np.float64)
-        shape = (len(self.nodes), len(self.nodes))
         # SciPy's functions on graphs take no wider indices before version 1.14.
-        child, parent = self.edges.T.astype(np.int32)
-        links = sparse.csr_array((ones, (child, parent)), shape=shape)
-        links.data[:] = 1.0  # a link that is named twice is one link
-        return links
+        child, parent = np.unique(self.edges, axis=0).T.astype(np.int32)
+        return sparse.csr_array(
+            (np.ones(len(child)), (child, parent)), shape=(len(self.nodes), len(self.nodes))
+        )
 
     def pairs(self) -> list[tuple[Any, Any]]:
         """The links as (child, parent) pairs of nodes.
@@ -360,9 +349,7 @@ class ClassGraph:
             inside[level] = True
             above = np.unique(links[level].indices).astype(np.intp)
             level = above[~inside[above]]
-        inside[first] = False
-        order = np.append(first, np.flatnonzero(inside))
-        inside[first] = True
+        order = np.append(first, np.setdiff1d(np.flatnonzero(inside), first))
         place = np.full(len(self.nodes), -1, dtype=np.intp)
         place[order] = np.arange(len(order))
         kept = inside[self.edges].all(axis=1)
@@ -406,11 +393,10 @@ def class_graph(wordnet: WordNet, wnids: Iterable[str], *, instances: bool = Tru
 def imagenet_graph(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
     """The graph of ImageNet's own structure, on which graph methods propagate.
 
-    Its nodes are all hyponyms of the roots of ImageNet's eight main branches, down to eleven links
-    below the root, where ImageNet's published structure ends; the classes that are elsewhere in
-    WordNet ("misc"), with all their hyponyms; and the classes themselves. Links are hypernyms
-    between such nodes, without those of instances. For the 21,841 classes there are 32,324 nodes
-    and 32,544 links.
+    Its nodes are the classes; all hyponyms of the roots of ImageNet's eight main branches, down to
+    eleven links below the root, where ImageNet's published structure ends; and all hyponyms of
+    the classes that are elsewhere in WordNet ("misc"). Links are hypernyms between such nodes,
+    without those of instances: 32,324 nodes and 32,544 links for the 21,841 classes.
 
     Parameters
     ----------
@@ -431,7 +417,7 @@ def imagenet_graph(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
     first = list(dict.fromkeys(wordnet.check(wnids)))
     branches = imagenet_branches(wordnet)
     inside = {wnid for wnid, depth in branches.items() if depth <= _IMAGENET_DEPTH}
-    misc = below(wordnet, [wnid for wnid in first if wnid not in branches])
+    misc = _below(wordnet, [wnid for wnid in first if wnid not in branches])
     inside.update(misc.keys() - branches.keys())
     inside.update(first)
     return _induced(wordnet, first, inside, instances=False)
@@ -439,18 +425,18 @@ def imagenet_graph(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
 
 def imagenet_branches(wordnet: WordNet) -> dict[str, int]:
     """Nouns in ImageNet's eight main branches, with the number of links below the root."""
-    return below(wordnet, wordnet.check(IMAGENET_BRANCHES))
+    return _below(wordnet, wordnet.check(IMAGENET_BRANCHES))
 
 
-def below(wordnet: WordNet, roots: Iterable[str]) -> dict[str, int]:
+def _below(wordnet: WordNet, roots: Iterable[str]) -> dict[str, int]:
     """Nouns and all their hyponyms, with the number of links below the nearest of the roots."""
     depth = dict.fromkeys(roots, 0)
-    level = list(depth)
-    while level:
-        next_depth = depth[level[0]] + 1
-        found = (child for wnid in level for child in wordnet.children(wnid, instances=False))
-        level = [child for child in dict.fromkeys(found) if child not in depth]
-        depth.update(dict.fromkeys(level, next_depth))
+    queue = list(depth)
+    for wnid in queue:
+        for child in wordnet.children(wnid, instances=False):
+            if child not in depth:
+                depth[child] = depth[wnid] + 1
+                queue.append(child)
     return depth
 
 
@@ -472,22 +458,15 @@ def ancestor_pairs(graph: ClassGraph) -> NDArray[np.intp]:
 
     A node is an ancestor of itself at distance 0. Sorted by distance, then by node and ancestor.
     """
-    links = graph.adjacency()
-    n_nodes = len(graph)
-    reached = sparse.eye_array(n_nodes, format="csr")
-    seen = reached
-    pairs = []
-    distance = 0
+    links = graph.adjacency().astype(bool)
+    reached = seen = sparse.eye_array(len(graph), dtype=bool, format="csr")
+    pairs = [np.empty((0, 3), dtype=np.intp)]
     while reached.nnz:
-        node, ancestor = reached.tocoo().coords
+        node, ancestor = reached.nonzero()
         order = np.lexsort((ancestor, node))
-        pairs.append(np.column_stack([node[order], ancestor[order], np.full(len(node), distance)]))
-        reached = reached @ links
-        reached.data[:] = 1.0
+        distance = np.full(len(node), len(pairs) - 1)
+        pairs.append(np.column_stack([node[order], ancestor[order], distance]))
         # Pairs that were met at a shorter distance stay there.
-        reached = reached - reached.multiply(seen)
-        reached.eliminate_zeros()
-        reached = sparse.csr_array(reached)
+        reached = (reached @ links) > seen
         seen = seen + reached
-        distance += 1
-    return np.vstack(pairs).astype(np.intp) if pairs else np.empty((0, 3), dtype=np.intp)
+    return np.vstack(pairs).astype(np.intp)

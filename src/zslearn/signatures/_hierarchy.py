@@ -1,24 +1,23 @@
-r"""Signatures from a class hierarchy: "hie", multidimensional scaling of distances in the tree.
+r"""Signatures from hierarchies: "hie", scaled distances in a tree, and ranks of a taxonomy.
 
 Classical scaling (Torgerson) takes the squared distances :math:`D^{(2)}` of n classes into
 
 .. math:: B = -\tfrac12 J D^{(2)} J, \qquad J = I - \tfrac1n 1 1^T, \qquad B = U \Lambda U^T,
 
 and the rows of :math:`U_+ \Lambda_+^{1/2}`, of the largest positive eigenvalues, are the vectors of
-the classes. Where there are too many classes for this, it is done with some of them, the landmarks,
-and any class is placed by its squared distances :math:`\delta` to these (de Silva and Tenenbaum):
+the classes. Of too many classes, some are scaled, the landmarks, and any class is placed by its
+squared distances :math:`\delta` to these (de Silva and Tenenbaum), with :math:`\bar\delta` the mean
+of the columns of the landmarks' :math:`D^{(2)}`; landmarks themselves stay where scaling put them:
 
-.. math:: x = -\tfrac12 \Lambda_+^{-1/2} U_+^T (\delta - \bar\delta),
-
-where :math:`\bar\delta` is the mean of the columns of the landmarks' :math:`D^{(2)}`. A landmark is
-placed where scaling put it: this is Nyström's extension of the eigenvectors.
+.. math:: x = -\tfrac12 \Lambda_+^{-1/2} U_+^T (\delta - \bar\delta).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Hashable, Iterable
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,18 +26,17 @@ from scipy.linalg import eigh
 from scipy.sparse.csgraph import dijkstra
 from sklearn.utils import check_random_state
 
-from zslearn._utils._messages import name_some
+from zslearn._utils._messages import did_you_mean, name_some
 from zslearn._utils._progress import progress_bar
-from zslearn.signatures._class_graph import ClassGraph, class_graph
-from zslearn.signatures._text import column_names
+from zslearn.signatures._class_graph import ClassGraph, ClassTree, class_graph, read_pairs
+from zslearn.signatures._views import MultiSignatures, class_frame
 from zslearn.signatures._wordnet import WordNet
 
-Method = Literal["auto", "exact", "landmark"]
-#: Of more classes than this, "auto" takes landmarks.
+#: Of more classes than this, landmarks are scaled.
 _EXACT_CLASSES = 3000
 _COMPONENTS = 500
 _LANDMARKS = 2000
-#: Sources of one search, so that a block of distances stays small.
+#: Rows of a block of distances.
 _SOURCES = 128
 #: Eigenvalues below this share of the largest are noise.
 _NOISE = 1e-10
@@ -51,28 +49,23 @@ def hierarchy_distances(
     *,
     progress: bool = False,
 ) -> NDArray[np.float32]:
-    """Links on the shortest way between classes, up and down the hierarchy.
+    """Count the links on the shortest way between classes, up and down the hierarchy.
 
     Parameters
     ----------
     graph : ClassGraph
-        The hierarchy.
+        The hierarchy; classes that it does not link are an error.
     labels : iterable
         Classes.
     others : iterable or None, default=None
         Classes to which the ways lead; None: the same classes.
     progress : bool, default=False
-        Whether to show how far it is.
+        Whether to show a progress bar.
 
     Returns
     -------
     ndarray of shape (n_labels, n_others)
         Numbers of links.
-
-    Raises
-    ------
-    ValueError
-        A class is not in the hierarchy, or nothing leads from one to another.
 
     Examples
     --------
@@ -85,9 +78,8 @@ def hierarchy_distances(
            [4., 4., 0.]], dtype=float32)
     """
     listed = list(labels)
-    sources = graph.find(listed)
     to = list(others) if others is not None else listed
-    targets = graph.find(to, "others")
+    sources, targets = graph.find(listed), graph.find(to, "others")
     links = graph.adjacency()
     found = np.empty((len(sources), len(targets)), dtype=np.float32)
     with progress_bar(progress, len(sources), "classes") as advance:
@@ -111,49 +103,36 @@ def hierarchy_signatures(
     labels: Iterable[Any],
     *,
     n_components: int | None = None,
-    method: Method = "auto",
     n_landmarks: int | None = None,
     random_state: int | np.random.RandomState | None = 0,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """Make signatures of classes from their places in a hierarchy.
+    """Make signatures of classes from their places in a hierarchy, the paper's "hie".
 
-    Distances are the links on the shortest way between two classes; multidimensional scaling takes
-    them into vectors whose Euclidean distances agree with these. They are the paper's "hie".
+    Multidimensional scaling takes the numbers of links between classes into vectors whose
+    Euclidean distances agree with them.
 
     Parameters
     ----------
     hierarchy : ClassGraph, WordNet, or child–parent pairs
-        The hierarchy: a graph, WordNet (then the classes with all their ancestors), or pairs as
-        :class:`~zslearn.baselines.HAT` takes them.
+        The hierarchy; of WordNet, the classes with all their ancestors.
     labels : iterable
         The classes; wnids for WordNet.
     n_components : int or None, default=None
         Width of the vectors. None: 500, or as many as there are positive eigenvalues.
-    method : {"auto", "exact", "landmark"}, default="auto"
-        "exact" scales all distances: time grows with the cube of the number of classes, memory
-        with the square. "landmark" scales those of some classes and places the others by their
-        distances to these. "auto" is exact up to 3,000 classes.
     n_landmarks : int or None, default=None
-        How many landmarks. None: 2,000, but no more than classes.
+        How many classes are scaled; the others are placed by their distances to these. The time
+        grows with the cube of this number, memory with its square. None: all up to 3,000 classes,
+        else 2,000.
     random_state : int, RandomState or None, default=0
         Seed of the choice of landmarks.
     progress : bool, default=False
-        Whether to show how far it is.
+        Whether to show a progress bar.
 
     Returns
     -------
     DataFrame
         One row per class; the index holds the labels.
-
-    Raises
-    ------
-    ValueError
-        A class is not in the hierarchy, or nothing leads from one class to another.
-
-    See Also
-    --------
-    hierarchy_distances : The distances alone.
 
     References
     ----------
@@ -167,15 +146,26 @@ def hierarchy_signatures(
     >>> tree = {"cat": "mammal", "dog": "mammal", "owl": "bird", "mammal": "animal",
     ...         "bird": "animal"}
     >>> signatures = hierarchy_signatures(tree, ["cat", "dog", "owl"])
-    >>> signatures.shape
-    (3, 2)
     >>> cdist(signatures, signatures).round(6)
     array([[0., 2., 4.],
            [2., 0., 4.],
            [4., 4., 0.]])
     """
     listed = [labels] if isinstance(labels, str) else list(labels)
-    _check(listed, n_components, n_landmarks, method)
+    n_classes = len(listed)
+    if n_classes < 2:
+        raise ValueError(f"labels holds {n_classes} classes; distances need at least two.")
+    twice = [label for label, count in Counter(listed).items() if count > 1]
+    if twice:
+        raise ValueError(f"labels names {name_some(twice)} more than once.")
+    for name, value, least in (("n_components", n_components, 1), ("n_landmarks", n_landmarks, 2)):
+        if value is not None and not (isinstance(value, (int, np.integer)) and value >= least):
+            raise ValueError(f"{name}={value!r} must be an integer of at least {least}, or None.")
+    if n_components is not None and n_components >= n_classes:
+        raise ValueError(
+            f"n_components={n_components} is too many: {n_classes} classes have at most "
+            f"{n_classes - 1} dimensions."
+        )
     if isinstance(hierarchy, WordNet):
         graph = class_graph(hierarchy, listed)
     elif isinstance(hierarchy, ClassGraph):
@@ -184,51 +174,24 @@ def hierarchy_signatures(
         graph = ClassGraph.from_tree(hierarchy)
     graph.find(listed)
     width = n_components or _COMPONENTS
-    is_exact = method == "exact" or (method == "auto" and len(listed) <= _EXACT_CLASSES)
-    if is_exact:
-        chosen = np.arange(len(listed))
-    else:
-        size = min(len(listed), n_landmarks or max(_LANDMARKS, 2 * width))
-        chosen = np.sort(check_random_state(random_state).permutation(len(listed))[:size])
-    landmarks = [listed[i] for i in chosen]
+    if n_landmarks is None:
+        n_landmarks = n_classes if n_classes <= _EXACT_CLASSES else max(_LANDMARKS, 2 * width)
+    chosen = np.arange(n_classes)
+    if n_landmarks < n_classes:
+        chosen = np.sort(check_random_state(random_state).permutation(n_classes)[:n_landmarks])
     # One column per class, so that the distances of a class are together.
-    distances = hierarchy_distances(graph, landmarks, listed, progress=progress)
-    vectors = _scale(distances, chosen, width, is_exact)
+    distances = hierarchy_distances(graph, [listed[i] for i in chosen], listed, progress=progress)
+    vectors = _scale(distances, chosen, width)
     if n_components is not None and vectors.shape[1] < n_components:
         raise ValueError(
             f"n_components={n_components} is too many: the distances of {len(chosen)} classes have "
             f"{vectors.shape[1]} positive eigenvalues."
         )
-    index = pd.Index(listed, name="class", tupleize_cols=False)
-    return pd.DataFrame(vectors, index=index, columns=column_names("hie", vectors.shape[1]))
-
-
-def _check(
-    labels: list[Any], n_components: int | None, n_landmarks: int | None, method: str
-) -> None:
-    """Refuse labels and sizes that cannot be scaled."""
-    n_classes = len(labels)
-    if n_classes < 2:
-        raise ValueError(f"labels holds {n_classes} classes; distances need at least two.")
-    twice = [label for label, count in Counter(labels).items() if count > 1]
-    if twice:
-        raise ValueError(f"labels names {name_some(twice)} more than once.")
-    if method not in ("auto", "exact", "landmark"):
-        raise ValueError(f"method={method!r}; there are 'auto', 'exact' and 'landmark'.")
-    for name, value in (("n_components", n_components), ("n_landmarks", n_landmarks)):
-        if value is not None and not (isinstance(value, (int, np.integer)) and value >= 1):
-            raise ValueError(f"{name}={value!r} must be a whole number of at least 1, or None.")
-    if n_components is not None and n_components >= n_classes:
-        raise ValueError(
-            f"n_components={n_components} is too many: {n_classes} classes have at most "
-            f"{n_classes - 1} dimensions."
-        )
-    if n_landmarks == 1:
-        raise ValueError("n_landmarks=1 is too few: distances need at least two.")
+    return class_frame(vectors, listed, "hie")
 
 
 def _scale(
-    distances: NDArray[np.float32], chosen: NDArray[np.intp], width: int, is_exact: bool
+    distances: NDArray[np.float32], chosen: NDArray[np.intp], width: int
 ) -> NDArray[np.float64]:
     """Vectors of all classes from the distances between `chosen` ones and all of them."""
     squares = np.square(distances[:, chosen].astype(np.float64))
@@ -249,11 +212,230 @@ def _scale(
     size = np.abs(vectors)
     largest = (size > (1 - 1e-6) * size.max(axis=0)).argmax(axis=0)
     vectors = vectors * np.sign(vectors[largest, np.arange(len(values))])
-    if is_exact:
+    if n == distances.shape[1]:
         return vectors * np.sqrt(values)
     placing = -0.5 * vectors / np.sqrt(values)
     found = np.empty((distances.shape[1], len(values)))
     for start in range(0, distances.shape[1], 1024):
         some = np.square(distances[:, start : start + 1024].astype(np.float64))
         found[start : start + 1024] = (some - mean[:, None]).T @ placing
+    return found
+
+
+# A taxonomy as a table of ranks.
+
+
+def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
+    """Fill the gaps of a table of ranks with what its other rows say.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As of :func:`taxonomy_hierarchy`. A class or rank that is there twice, a class without any
+        rank and a taxon in two others are errors.
+
+    Returns
+    -------
+    DataFrame
+        The same table; a rank that no other row tells is None.
+    """
+    if not isinstance(table, pd.DataFrame) or not table.shape[1] or not len(table):
+        raise ValueError(
+            "A taxonomy is a DataFrame with one row per class and one column per rank, from the "
+            "highest rank to the lowest; the index holds the labels."
+        )
+    for axis, repeated in (("row of", table.index), ("column", table.columns)):
+        if repeated.has_duplicates:
+            twice = repeated[repeated.duplicated()].unique()
+            raise ValueError(f"The taxonomy has more than one {axis} {name_some(twice)}.")
+    stripped = table.map(lambda taxon: taxon.strip() if isinstance(taxon, str) else taxon)
+    filled = stripped.astype(object).where(stripped.notna() & (stripped != ""), None)
+    for low in reversed(range(1, filled.shape[1])):
+        for high in reversed(range(low)):
+            _fill_from_below(filled, low, high)
+    nothing = filled.isna().all(axis=1)
+    if nothing.any():
+        raise ValueError(f"The taxonomy says nothing of {name_some(filled.index[nothing])}.")
+    return filled
+
+
+def _fill_from_below(table: pd.DataFrame, low: int, high: int) -> None:
+    """Fill a rank in from other classes of the same lower taxon; refuse one taxon in two others."""
+    known = table.iloc[:, [low, high]].dropna().drop_duplicates()
+    torn = known[known.iloc[:, 0].duplicated(keep=False)]
+    if len(torn):
+        taxon = torn.iloc[0, 0]
+        above = torn[torn.iloc[:, 0] == taxon].iloc[:, 1]
+        raise ValueError(
+            f"The {table.columns[low]} {name_some([taxon])} is in more than one "
+            f"{table.columns[high]}: {name_some(above)}. Mend the table."
+        )
+    above_of: dict[Any, Any] = dict(known.itertuples(index=False))
+    higher = table.iloc[:, high]
+    filled = higher.where(higher.notna(), table.iloc[:, low].map(above_of))
+    table.isetitem(high, filled.to_numpy())
+
+
+def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
+    """Make child–parent pairs of a table of ranks.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per class, one column per rank, from the highest to the lowest (order, family,
+        genus); the index holds the labels. Ranks may be missing: what another class of the same
+        lower taxon says is filled in, else the rank is skipped. A taxon in two others, or below
+        itself, is an error.
+
+    Returns
+    -------
+    DataFrame
+        Child–parent pairs, in columns of these names, for
+        :class:`~zslearn.calibration.RankPredictor` and for the hierarchical metrics. The highest
+        taxa have no parent. A class that is the only member of a taxon of its own name, without
+        ranks above, has a row without a parent.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.signatures import taxonomy_hierarchy
+    >>> ranks = pd.DataFrame({"family": ["Laridae", None], "genus": ["Larus", "Larus"]},
+    ...                      index=["Herring Gull", "Ring-billed Gull"])
+    >>> taxonomy_hierarchy(ranks)
+                  child   parent
+    0             Larus  Laridae
+    1      Herring Gull    Larus
+    2  Ring-billed Gull    Larus
+    """
+    filled = filled_ranks(table)
+    paths = [
+        # A name that two ranks share, as of a genus and its subgenus, is one node.
+        [name for name, _ in groupby([*(taxon for taxon in ranks if pd.notna(taxon)), label])]
+        for label, *ranks in filled.itertuples()
+    ]
+    pairs: dict[tuple[Hashable, Hashable], None] = {}
+    for depth in range(1, filled.shape[1] + 1):
+        pairs |= {(path[depth], path[depth - 1]): None for path in paths if depth < len(path)}
+    if pairs:
+        ClassTree(list(pairs))
+    # A class that is its only taxon, of which nothing else is, would otherwise be in no pair.
+    linked = {node for pair in pairs for node in pair}
+    pairs |= {(path[0], None): None for path in paths if path[0] not in linked}
+    return pd.DataFrame(list(pairs), columns=["child", "parent"])
+
+
+def taxonomy_signatures(
+    table: pd.DataFrame, *, like: MultiSignatures | None = None
+) -> MultiSignatures:
+    """Make signatures of a table of ranks: one view per rank, with one column per taxon.
+
+    As views, ranks have weights: equal ones, those of
+    :class:`~zslearn.model_selection.WeightedViews`, or those that
+    ``GaussianEXEM(gamma="learned")`` learns. Put other views beside them by their `views`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As of :func:`taxonomy_hierarchy`. In a rank that stays missing the row is zero.
+    like : MultiSignatures or None, default=None
+        Signatures that a model was fitted with: columns are its own, so that classes can be added
+        to it, and taxa that it does not have are as missing.
+
+    Returns
+    -------
+    MultiSignatures
+        One view per rank, named as its column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.signatures import MultiSignatures, taxonomy_signatures
+    >>> ranks = pd.DataFrame({"family": ["Laridae", "Laridae", "Alcidae"],
+    ...                       "genus": ["Larus", "Rissa", "Aethia"]},
+    ...                      index=["Herring Gull", "Kittiwake", "Crested Auklet"])
+    >>> taxonomy_signatures(ranks)
+    MultiSignatures(family × 0.5, genus × 0.5)
+    """
+    filled = filled_ranks(table)
+    taxonomy_hierarchy(filled)  # refuses taxa below themselves
+    unknown = [] if like is None else [rank for rank in filled.columns if rank not in like.views]
+    if like is not None and unknown:
+        raise ValueError(
+            f"The signatures given as like= have no view {name_some(unknown)}; they have "
+            f"{name_some(like.views)}."
+        )
+    views = {}
+    for rank in filled.columns:
+        taxa = (
+            pd.Index(filled[rank].dropna().unique()) if like is None else like.views[rank].columns
+        )
+        rows = filled[rank].to_numpy()[:, None] == taxa.to_numpy()
+        views[rank] = pd.DataFrame(rows.astype(np.float64), index=filled.index, columns=taxa)
+    return MultiSignatures({rank: view for rank, view in views.items() if view.shape[1]})
+
+
+def classes_below(
+    hierarchy: Any,
+    taxa: Hashable | Iterable[Hashable],
+    *,
+    classes: Iterable[Hashable] | None = None,
+) -> list[Any]:
+    """List the classes below some nodes of a hierarchy, as candidates of a prediction.
+
+    Parameters
+    ----------
+    hierarchy : DataFrame, mapping or list of pairs
+        Child–parent pairs, as :func:`taxonomy_hierarchy` gives them.
+    taxa : str or iterable
+        Names of nodes: "Passeriformes", or several genera. A class is below itself.
+    classes : iterable of labels, optional
+        Which nodes are classes, such as the index of the table of ranks; by default those without
+        children. Pairs alone do not tell that a taxon is also a class.
+
+    Returns
+    -------
+    list
+        Classes at or below the named nodes, in the order of the pairs.
+
+    Examples
+    --------
+    >>> from zslearn.signatures import classes_below
+    >>> pairs = [("Herring Gull", "Laridae"), ("Kittiwake", "Laridae"), ("Auk", "Alcidae")]
+    >>> classes_below(pairs, "Laridae")
+    ['Herring Gull', 'Kittiwake']
+    """
+    of_node = classes_by_node(hierarchy, classes)
+    wanted = [taxa] if isinstance(taxa, str) or not isinstance(taxa, Iterable) else list(taxa)
+    for taxon in wanted:
+        if taxon not in of_node:
+            near = did_you_mean(taxon, of_node)
+            raise ValueError(f"The hierarchy has no {name_some([taxon])}.{near}")
+    chosen = {label for taxon in wanted for label in of_node[taxon]}
+    return [node for node in of_node if node in chosen]
+
+
+def classes_by_node(
+    hierarchy: Any, classes: Iterable[Hashable] | None = None
+) -> dict[Hashable, list[Hashable]]:
+    """List the classes at or below each node of a hierarchy.
+
+    Parameters
+    ----------
+    hierarchy, classes
+        As of :func:`classes_below`.
+
+    Returns
+    -------
+    dict of node to list
+        Nodes in the order of the pairs, each with its classes.
+    """
+    pairs = read_pairs(hierarchy)
+    tree = ClassTree(pairs)
+    nodes = dict.fromkeys([child for child, _ in pairs]) | dict.fromkeys(tree.parents.values())
+    leaves = set(nodes).difference(tree.parents.values())
+    are_classes = leaves if classes is None else set(classes)
+    found: dict[Hashable, list[Hashable]] = {node: [] for node in nodes}
+    for node in nodes:
+        for above in [node, *tree.ancestors(node)] if node in are_classes else []:
+            found[above].append(node)
     return found

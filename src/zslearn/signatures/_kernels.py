@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
 import array_api_compat as compat
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 
 from zslearn._utils._array import Array, floating, unit_rows
 from zslearn._utils._messages import name_some, warn_user
-from zslearn.signatures._views import SignatureViews, _convex
+from zslearn.signatures._views import SignatureViews, convex_weights
 
 # Normalising signatures: unit rows, then units of the median distance.
 
@@ -36,20 +36,15 @@ def normalize_signatures(
         One row per class.
     norm : {"l2", "l1", "zscore", "l2-zscore", "l1-zscore"} or None, default="l2"
         What is done to the rows before scaling. "zscore" standardises each column (sample standard
-        deviation); the two-part names do the one, then the other. A zero row or a constant column
-        stays zero.
+        deviation); the two-part names do the one, then the other. Zero rows and constant columns
+        stay zero.
     scale : float, optional
-        What to divide by. By default the median of the distances between the rows,
-        see :func:`median_distance`.
+        What to divide by; by default :func:`median_distance`.
 
     Returns
     -------
     ndarray of shape (n_classes, n_attributes)
         The normalised signatures, float64.
-
-    See Also
-    --------
-    median_distance : The default scale.
 
     Examples
     --------
@@ -81,9 +76,8 @@ def normalize_signatures(
 def median_distance(signatures: ArrayLike) -> float:
     """Median of the strictly positive Euclidean distances between rows.
 
-    A row's distance to itself never counts, nor does the distance between two rows that are equal
-    but for rounding (a 10⁻¹² of the longest row). Memory is bounded: many rows are counted into a
-    histogram first, and only the distances of the bins around the middle are sorted.
+    Distances up to a 10⁻¹² of the longest row are rounding errors between equal rows and do not
+    count. Memory is bounded for any number of rows.
 
     Parameters
     ----------
@@ -102,51 +96,38 @@ def median_distance(signatures: ArrayLike) -> float:
     3.0
     """
     rows = check_array(signatures, dtype=np.float64, input_name="signatures")
-    if len(rows) <= _DENSE_CLASSES:
-        distances = pdist(rows)
-        distances = distances[distances > _noise(rows)]
-        return float(np.median(distances)) if distances.size else 1.0
-    return _median_of_blocks(rows)
+    noise = 1e-12 * float(np.sqrt((rows**2).sum(axis=1).max()))
+    if len(rows) > _DENSE_CLASSES:
+        return _median_of_blocks(rows, noise)
+    distances = pdist(rows)
+    distances = distances[distances > noise]
+    return float(np.median(distances)) if distances.size else 1.0
 
 
-def _noise(rows: NDArray[np.float64]) -> float:
-    """Below this a distance is rounding error."""
-    return 1e-12 * float(np.sqrt((rows**2).sum(axis=1).max()))
-
-
-def _median_of_blocks(rows: NDArray[np.float64], block: int = 1024) -> float:
+def _median_of_blocks(rows: NDArray[np.float64], noise: float, block: int = 1024) -> float:
     """Median distance in two passes over blocks of rows: count into bins, then sort the middle."""
 
-    def blocks() -> list[slice]:
-        return [slice(start, start + block) for start in range(0, len(rows), block)]
+    def blocks() -> Iterator[NDArray[np.float64]]:
+        for start in range(0, len(rows), block):
+            # Row i meets rows j > i only.
+            distances = cdist(rows[start : start + block], rows[start:])
+            distances = distances[np.triu(np.ones(distances.shape, dtype=bool), k=1)]
+            yield distances[distances > noise]
 
-    def counted(part: slice) -> NDArray[np.float64]:
-        # Row i meets rows j > i only.
-        distances = cdist(rows[part], rows[part.start :])
-        distances = distances[np.triu(np.ones(distances.shape, dtype=bool), k=1)]
-        return distances[distances > noise]
-
-    noise = _noise(rows)
     # No distance exceeds twice the largest distance to the mean.
     top = 2 * np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).max())
-    if top == 0:
-        return 1.0
-    counts = np.zeros(_BINS, dtype=np.int64)
-    for part in blocks():
-        counts += np.histogram(counted(part), bins=_BINS, range=(0.0, top))[0]
+    edges = np.linspace(0.0, top, _BINS + 1)
+    counts = sum(np.histogram(distances, _BINS, (0.0, top))[0] for distances in blocks())
     upto = np.cumsum(counts)
     total = int(upto[-1])
     if total == 0:
         return 1.0
     ranks = ((total - 1) // 2, total // 2)  # the middle one, or the middle two
     first, last = (int(np.searchsorted(upto, rank, side="right")) for rank in ranks)
-    edges = np.histogram_bin_edges([], bins=_BINS, range=(0.0, top))
     # One more bin on either side, against a rounding of the edges.
     low, high = edges[max(first - 1, 0)], edges[min(last + 2, _BINS)]
-    below = 0
-    middle = []
-    for part in blocks():
-        distances = counted(part)
+    below, middle = 0, []
+    for distances in blocks():
         below += int((distances < low).sum())
         middle.append(distances[(distances >= low) & (distances <= high)])
     ordered = np.sort(np.concatenate(middle))
@@ -163,8 +144,7 @@ def combine_signatures(
 
     Each table is normalised by itself, over all classes that are kept, and multiplied by the
     square root of its weight, so that inner products are the convex combination of those of the
-    sources. This is what a method that needs vectors makes of :class:`MultiSignatures`; a method
-    that combines kernels, as the paper's do, is better given these.
+    sources. Methods that combine kernels are better given :class:`MultiSignatures`.
 
     Parameters
     ----------
@@ -178,10 +158,6 @@ def combine_signatures(
     -------
     DataFrame
         One row per class that all tables describe, in the order of the first.
-
-    See Also
-    --------
-    MultiSignatures : Keeps the sources apart.
 
     Examples
     --------
@@ -197,7 +173,7 @@ def combine_signatures(
     listed = list(tables)
     if not listed:
         raise ValueError("There is no table to combine.")
-    shares = tuple(_convex(weights, [str(i) for i in range(len(listed))]).values())
+    shares = tuple(convex_weights(weights, [str(i) for i in range(len(listed))]).values())
     for number, table in enumerate(listed, 1):
         if not table.index.is_unique:
             twice = table.index[table.index.duplicated()].unique()
@@ -207,9 +183,9 @@ def combine_signatures(
         common = common[common.isin(table.index)]
     if not len(common):
         raise ValueError("The tables have no class in common.")
-    every = dict.fromkeys(label for table in listed for label in table.index)
-    if len(every) > len(common):
-        lost = [label for label in every if label not in common]
+    every = pd.Index(dict.fromkeys(label for table in listed for label in table.index))
+    lost = every[~every.isin(common)].tolist()
+    if lost:
         warn_user(
             f"{len(lost)} of {len(every)} classes are not in every table and are left out: "
             f"{name_some(lost)}."
@@ -233,7 +209,7 @@ def squared_distances(a: Any, b: Any = None) -> Array:
 
     In the namespace and on the device of `a`; float64 for NumPy, else of the dtype of `a`.
     """
-    same = b is None or b is a
+    is_same = b is None or b is a
     b = a if b is None else b
     xp = compat.array_namespace(a, b)
     if compat.is_numpy_namespace(xp):
@@ -250,7 +226,7 @@ def squared_distances(a: Any, b: Any = None) -> Array:
         - 2 * a @ xp.matrix_transpose(b)
     )
     squares = xp.where(squares > 0, squares, xp.zeros_like(squares))
-    if same:
+    if is_same:
         eye = xp.eye(squares.shape[0], dtype=squares.dtype, device=compat.device(squares))
         squares = squares * (1 - eye)
     return squares
@@ -259,7 +235,7 @@ def squared_distances(a: Any, b: Any = None) -> Array:
 def rbf_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
     r"""RBF kernel between signatures, :math:`\exp(-\gamma \|a - b\|^2)`.
 
-    For signatures of several views the kernels are combined convexly,
+    Kernels of several views are combined convexly,
     :math:`\sum_v w_v \exp(-\gamma \|a_v - b_v\|^2)`; of two classes by the views that both have,
     at weights that are divided by their sum, and 0 where there are none.
 
@@ -285,23 +261,18 @@ def rbf_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
     array([[1.   , 0.368],
            [0.368, 1.   ]])
     """
-    _check_gamma(gamma)
-    if isinstance(a, SignatureViews):
-        pairs = _paired(a, b)
-        parts = [weight * rbf_similarity(*views, gamma=gamma) for weight, *views in pairs]
-        xp = compat.array_namespace(*parts)
+    if not isinstance(a, SignatureViews):
+        squares = _scaled_squares(a, b, gamma)
+        return compat.array_namespace(squares).exp(-squares)
+    total = shared = 0
+    for weight, *views in _paired(a, b):
+        similarity = rbf_similarity(*views, gamma=gamma)
+        xp = compat.array_namespace(similarity)
         # The distance of a row of NaN, of a class that lacks the view, is NaN.
-        there = [~xp.isnan(part) for part in parts]
-        if all(bool(xp.all(shared)) for shared in there):
-            return sum(parts[1:], start=parts[0])
-        known = [xp.where(t, p, xp.zeros_like(p)) for p, t in zip(parts, there, strict=True)]
-        shares = [
-            pair[0] * xp.astype(t, known[0].dtype) for pair, t in zip(pairs, there, strict=True)
-        ]
-        total = sum(shares[1:], start=shares[0])
-        return sum(known[1:], start=known[0]) / xp.where(total > 0, total, xp.ones_like(total))
-    squares = squared_distances(a, b)
-    return compat.array_namespace(squares).exp(-gamma * squares)
+        is_shared = ~xp.isnan(similarity)
+        total = total + weight * xp.where(is_shared, similarity, xp.zeros_like(similarity))
+        shared = shared + weight * xp.astype(is_shared, similarity.dtype)
+    return total / xp.where(shared > 0, shared, xp.ones_like(shared))
 
 
 def normalized_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
@@ -310,8 +281,7 @@ def normalized_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array
     .. math:: s_{cr} = \frac{\exp\{-d(a_c, b_r)\}}{\sum_r \exp\{-d(a_c, b_r)\}},
               \quad d(a, b) = \gamma \|a - b\|^2
 
-    The largest exponent of a row is taken out first, so that a row does not vanish however large
-    `gamma` is. Kernels of several views are combined before the rows are normalised.
+    No row vanishes, however large `gamma` is. Kernels of several views are combined first.
 
     Parameters
     ----------
@@ -331,33 +301,28 @@ def normalized_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array
     array([[1., 0.],
            [0., 1.]])
     """
-    _check_gamma(gamma)
     if isinstance(a, SignatureViews):
-        exponents = [
-            np.log(weight) - gamma * squared_distances(a_view, b_view)
-            for weight, a_view, b_view in _paired(a, b)
-            if weight > 0
-        ]
+        weighted = [(weight, *views) for weight, *views in _paired(a, b) if weight > 0]
+        found = [np.log(weight) - _scaled_squares(*views, gamma) for weight, *views in weighted]
     else:
-        exponents = [-gamma * squared_distances(a, b)]
-    xp = compat.array_namespace(exponents[0])
-    largest = exponents[0]
-    for exponent in exponents[1:]:
-        largest = xp.maximum(largest, exponent)
-    largest = xp.max(largest, axis=1, keepdims=True)
-    parts = [xp.exp(exponent - largest) for exponent in exponents]
-    total = sum(parts[1:], start=parts[0])
+        found = [-_scaled_squares(a, b, gamma)]
+    xp = compat.array_namespace(found[0])
+    exponents = xp.stack(found)
+    exponents = exponents - xp.max(exponents, axis=(0, 2), keepdims=True)
+    total = xp.sum(xp.exp(exponents), axis=0)
     return total / xp.sum(total, axis=1, keepdims=True)
 
 
+def _scaled_squares(a: Any, b: Any, gamma: float) -> Array:
+    """The exponent of a kernel."""
+    if not (np.isfinite(gamma) and gamma > 0):
+        raise ValueError(f"gamma must be a positive number; got {gamma!r}.")
+    return gamma * squared_distances(a, b)
+
+
 def _paired(a: SignatureViews, b: SignatureViews | None) -> list[tuple[float, Array, Array]]:
-    if b is None:
-        b = a
+    """Weights of views with the arrays of both sides."""
+    b = a if b is None else b
     if not isinstance(b, SignatureViews) or len(a.arrays) != len(b.arrays):
         raise ValueError("Both sides must have the same views.")
     return list(zip(a.weights, a.arrays, b.arrays, strict=True))
-
-
-def _check_gamma(gamma: float) -> None:
-    if not (np.isfinite(gamma) and gamma > 0):
-        raise ValueError(f"gamma must be a positive number; got {gamma!r}.")

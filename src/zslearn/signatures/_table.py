@@ -1,7 +1,7 @@
 """What a user gives as signatures, as one labelled table in the order of its labels.
 
 Labels and rows are read from a DataFrame of pandas or polars, a mapping or an array, and checked
-once; from then on the table goes from step to step.
+once.
 """
 
 from __future__ import annotations
@@ -64,55 +64,51 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
             f"{where} has a missing label, {items[missing]!r} at position {missing}: name the "
             "class, or leave the row out."
         )
-    kinds = {bool if isinstance(v, bool) else type(v) for v in items}
+    kinds = {type(value) for value in items}
     if kinds <= {str}:
         return np.asarray(items, dtype=str)
-    if kinds in ({bool}, {int}, {float}, {int, float}):
-        numbers = np.asarray(items)
-        # Integers that no dtype holds become objects, or floats that may be equal.
-        if numbers.dtype.kind == "O" or (kinds == {int} and numbers.dtype.kind == "f"):
-            raise ValueError(
-                f"The class labels of {where} are integers beyond 64 bits, or too far apart for "
-                f"one type of them, such as {max(items, key=abs)}: write them as strings."
-            )
-        return numbers
-    names = sorted(kind.__name__ for kind in kinds)
-    raise ValueError(
-        f"The class labels of {where} must be all strings, all numbers or all booleans; "
-        f"found {', '.join(names)}."
-    )
+    if kinds not in ({bool}, {int}, {float}, {int, float}):
+        raise ValueError(
+            f"The class labels of {where} must be all strings, all numbers or all booleans; "
+            f"found {', '.join(sorted(kind.__name__ for kind in kinds))}."
+        )
+    numbers = np.asarray(items)
+    # Integers that no dtype holds become objects, or floats that may be equal.
+    if numbers.dtype.kind == "O" or (kinds == {int} and numbers.dtype.kind == "f"):
+        raise ValueError(
+            f"The class labels of {where} are integers beyond 64 bits, or too far apart for "
+            f"one type of them, such as {max(items, key=abs)}: write them as strings."
+        )
+    return numbers
 
 
 def _plain_label(value: Any) -> Any:
-    """A label as Python has it: scalars of array libraries and members of enums are unwrapped."""
+    """A label as Python has it: scalars of array libraries, members of enums and subclasses."""
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         value = value.item()
     if isinstance(value, Enum) and isinstance(value, (str, int, float)):
         value = value.value
-    # np.str_ and other subclasses count as what they are made of.
     plain = next((kind for kind in (str, bool, int, float) if isinstance(value, kind)), None)
     return value if plain is None else plain(value)
 
 
 def sample_labels(y: Any) -> NDArray[Any]:
-    """Labels of samples, one each, as an array of one kind.
-
-    Lists are read item by item: NumPy would turn a missing label or a number among strings into
-    text.
-    """
-    if not isinstance(y, (list, tuple)):
-        if isinstance(y, (str, bytes, Mapping, Set)) or not hasattr(y, "__len__"):
-            raise ValueError(
-                "y must hold one label per sample, in their order: give a list, an array or a "
-                f"Series; got {'None' if y is None else f'a {type(y).__name__}'}."
-            )
-        y = to_numpy(y)
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
-        if y.ndim != 1:
-            raise ValueError(f"y must hold one label per sample; got shape {y.shape}.")
-    elif y and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in y):
-        y = [row[0] for row in y]
+    """Labels of samples, one each, as an array of one kind."""
+    if isinstance(y, (list, tuple)):
+        # Item by item: NumPy would turn a missing label or a number among strings into text.
+        if y and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in y):
+            y = [row[0] for row in y]
+        return label_array(y, "y")
+    if isinstance(y, (str, bytes, Mapping, Set)) or not hasattr(y, "__len__"):
+        raise ValueError(
+            "y must hold one label per sample, in their order: give a list, an array or a "
+            f"Series; got {'None' if y is None else f'a {type(y).__name__}'}."
+        )
+    y = to_numpy(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ValueError(f"y must hold one label per sample; got shape {y.shape}.")
     return label_array(y, "y")
 
 
@@ -195,15 +191,14 @@ def as_frame(
     if array.ndim != 2:
         raise ValueError(f"{where} must have one row per class; got an array of {array.ndim} axes.")
     if len(array) != len(seen):
-        if array.shape[1] == len(seen):
-            raise ValueError(
-                f"{where} looks transposed: it has {len(array)} rows and {len(seen)} columns, and "
-                f"y has samples of {len(seen)} classes; give signatures.T."
-            )
+        is_transposed = array.shape[1] == len(seen)
         raise ValueError(
-            f"{where} is an array of {len(array)} rows, but y has samples of {len(seen)} classes. "
-            "Rows of an array follow np.unique(y); to describe classes without samples give a "
-            "DataFrame whose index holds the labels."
+            f"{where} looks transposed: it has {len(array)} rows and {len(seen)} columns, and "
+            f"y has samples of {len(seen)} classes; give signatures.T."
+            if is_transposed
+            else f"{where} is an array of {len(array)} rows, but y has samples of {len(seen)} "
+            "classes. Rows of an array follow np.unique(y); to describe classes without samples "
+            "give a DataFrame whose index holds the labels."
         )
     try:
         return pd.DataFrame(np.array(array, dtype=np.float64), index=seen), None
@@ -217,10 +212,9 @@ def _mapping_as_frame(
     """A mapping label → Series, whose attributes may come in any order, or label → vector."""
     if not signatures:
         raise ValueError(f"{where} is empty: describe at least the classes in y.")
-    # Objects: strings of pandas must be valid UTF-8, of which its error would say nothing useful.
-    index = pd.Index(list(signatures), dtype=object, tupleize_cols=False)
     first_label, first = next(iter(signatures.items()))
-    if all(isinstance(row, pd.Series) for row in signatures.values()):
+    columns, rows = None, list(signatures.values())
+    if all(isinstance(row, pd.Series) for row in rows):
         columns = _unique_columns(first.index, where)
         for label, row in signatures.items():
             if len(row) != len(first) or set(row.index) != set(columns):
@@ -228,53 +222,36 @@ def _mapping_as_frame(
                     f"The signature of {label!r} in {where} does not have the attributes of "
                     f"{first_label!r}: all Series must have one index."
                 )
-        rows = [row.reindex(columns).to_numpy() for row in signatures.values()]
-        return pd.DataFrame(np.stack(rows), index, first.index), columns
-    vectors: list[Floats] = []
-    for label, row in signatures.items():
-        refuse_dates(row, f"The signature of {label!r} in {where}")
-        try:
-            vectors.append(np.asarray(to_numpy(row), dtype=np.float64))
-        except (TypeError, ValueError):
-            message = f"The signature of {label!r} in {where} must hold numbers."
-            raise ValueError(message) from None
-        if vectors[-1].ndim != 1 or vectors[-1].shape != vectors[0].shape:
-            raise ValueError(
-                f"The signature of {label!r} in {where} has shape {vectors[-1].shape}, that of "
-                f"{first_label!r} {vectors[0].shape}: all must be vectors of one length."
-            )
-    return pd.DataFrame(np.stack(vectors), index), None
-
-
-def checked_rows(frame: pd.DataFrame, labels: NDArray[Any], where: str) -> Floats:
-    """Rows as a finite float64 array; errors name the column or the class."""
-    array = finite_numbers(frame, where)
-    if array.shape[1] == 0:
-        raise ValueError(f"{where} has no attributes: each class needs at least one number.")
-    zero = ~array.any(axis=1)
-    if zero.any():
-        warn_user(
-            f"The signature of {name_some(labels[zero].tolist())} in {where} is all zeros: "
-            "nothing is known of such a class."
-        )
-    return array
+        rows = [row.reindex(columns).to_numpy() for row in rows]
+    else:
+        for place, (label, row) in enumerate(signatures.items()):
+            refuse_dates(row, f"The signature of {label!r} in {where}")
+            try:
+                rows[place] = np.asarray(to_numpy(row), dtype=np.float64)
+            except (TypeError, ValueError):
+                message = f"The signature of {label!r} in {where} must hold numbers."
+                raise ValueError(message) from None
+            if rows[place].ndim != 1 or rows[place].shape != rows[0].shape:
+                raise ValueError(
+                    f"The signature of {label!r} in {where} has shape {rows[place].shape}, that of "
+                    f"{first_label!r} {rows[0].shape}: all must be vectors of one length."
+                )
+    # Objects: strings of pandas must be valid UTF-8, of which its error would say nothing useful.
+    index = pd.Index(list(signatures), dtype=object, tupleize_cols=False)
+    return pd.DataFrame(np.stack(rows), index, None if columns is None else first.index), columns
 
 
 def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
     """The numbers of a table of signatures; refuse text, and what is missing or infinite."""
     frame = numeric_columns(frame, where)
-    refuse_text(frame, where, labels_in_a_column(frame))
+    others = not_numbers(frame)
+    advice = ""
+    if others and isinstance(frame.index, pd.RangeIndex):
+        advice = f" If {others[0]!r} holds the labels, write signatures.set_index({others[0]!r})."
+    refuse_text(frame, where, advice)
     array: Floats = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     refuse_missing(frame, array, where)
     return array
-
-
-def labels_in_a_column(frame: pd.DataFrame) -> str:
-    """Advice for a table whose labels stand in a column, and whose index counts the rows."""
-    others = not_numbers(frame)
-    if not others or not isinstance(frame.index, pd.RangeIndex):
-        return ""
-    return f" If {others[0]!r} holds the labels, write signatures.set_index({others[0]!r})."
 
 
 def with_scaling(signatures: Any, scaling: str | None) -> Any:
@@ -366,11 +343,10 @@ class SignatureTable:
             table = cls.read(signatures, seen)
             table._refuse_transposed(seen.tolist())
         table = table.with_labels_like(seen, "y")
-        known = set(table.labels.tolist())
-        missing = [label for label in seen.tolist() if label not in known]
+        known, wanted = dict.fromkeys(table.labels.tolist()), dict.fromkeys(seen.tolist())
+        missing = [label for label in wanted if label not in known]
         if missing:
-            seen_labels = set(seen.tolist())
-            spare = [label for label in table.labels.tolist() if label not in seen_labels]
+            spare = [label for label in known if label not in wanted]
             near = name_near_misses(missing, spare, unknown_in="y", known_in="signatures")
             raise ValueError(
                 f"{len(missing)} of the {len(seen)} classes in y have no signature: "
@@ -458,7 +434,15 @@ class SignatureTable:
             )
         if labels.dtype.kind == "U":
             refuse_equal_labels(labels.tolist(), where)
-        array = checked_rows(frame, labels, where)
+        array = finite_numbers(frame, where)
+        if array.shape[1] == 0:
+            raise ValueError(f"{where} has no attributes: each class needs at least one number.")
+        zero = ~array.any(axis=1)
+        if zero.any():
+            warn_user(
+                f"The signature of {name_some(labels[zero].tolist())} in {where} is all zeros: "
+                "nothing is known of such a class."
+            )
         scaling = frame.attrs.get(SCALING)
         check_scaling(scaling, f"{where}.attrs[{SCALING!r}]")
         scalings = () if scaling is None else (scaling,)
@@ -466,13 +450,16 @@ class SignatureTable:
 
     @classmethod
     def _read_views(cls, signatures: MultiSignatures) -> SignatureTable:
-        tables: dict[str, SignatureTable] = {}
-        for name, view in signatures.views.items():
-            if isinstance(view, MultiSignatures):
-                raise ValueError(
-                    f"The view {name!r} is itself MultiSignatures: put its views beside the others."
-                )
-            tables[name] = cls.read(view, None, where=f"the view {name!r} of signatures")
+        nested = [n for n, view in signatures.views.items() if isinstance(view, MultiSignatures)]
+        if nested:
+            raise ValueError(
+                f"The view {nested[0]!r} is itself MultiSignatures: put its views beside the "
+                "others."
+            )
+        tables = {
+            name: cls.read(view, None, where=f"the view {name!r} of signatures")
+            for name, view in signatures.views.items()
+        }
         first_name, first = next(iter(tables.items()))
         described = set(first.labels.tolist())
         for name, table in tables.items():
@@ -490,28 +477,24 @@ class SignatureTable:
                     f"only one of them has {name_some(sorted(here ^ described))}.{near}"
                 )
         labels = np.unique(np.concatenate([table.labels for table in tables.values()]))
+        scalings = tuple((table.scalings or (None,))[0] for table in tables.values())
         return cls(
             labels,
             tuple(_spread(table.arrays[0], table.labels, labels) for table in tables.values()),
             tuple(table.columns[0] for table in tables.values()),
             tuple(tables),
-            tuple(signatures.weights[name] for name in tables),
-            tuple(signatures.gamma_factors[name] for name in tables),
-            scalings=_or_none([(table.scalings or (None,))[0] for table in tables.values()]),
+            tuple(signatures.weights.values()),
+            tuple(signatures.gamma_factors.values()),
+            scalings=scalings if any(scalings) else (),
         )
 
     def with_labels_like(self, labels: NDArray[Any], where: str) -> SignatureTable:
         """The same table with labels of the dtype of others; refuse what can never be equal."""
         return replace(self, labels=labels_like(self.labels, labels, "signatures", where))
 
-    @property
-    def lacking(self) -> NDArray[np.bool_]:
-        """Which classes lack some view: a row of NaN stands in its place."""
-        return np.any([np.isnan(array).all(axis=1) for array in self.arrays], axis=0)
-
     def refuse_lacking(self, who: str) -> None:
         """Refuse classes that lack a view, for those who need every view."""
-        lacking = self.lacking
+        lacking = np.any([np.isnan(array).all(axis=1) for array in self.arrays], axis=0)
         if lacking.any():
             raise ValueError(
                 f"{who} needs every view of each class: {name_some(self.labels[lacking].tolist())} "
@@ -581,20 +564,7 @@ class SignatureTable:
         return names
 
     def rows_by_name(self, signatures: Any, like: Any = None) -> Any:
-        """Values of further classes by attribute, as this table has attributes.
-
-        Parameters
-        ----------
-        signatures : mapping of mappings or DataFrame
-            Label → attribute → value. With `like` a DataFrame may have some of the attributes.
-        like : label, optional
-            The class whose values attributes have that are not named.
-
-        Returns
-        -------
-        DataFrame or MultiSignatures
-            One row per class, all attributes.
-        """
+        """Rows of further classes whose values are given by attribute; see :meth:`from_new`."""
         if isinstance(signatures, pd.DataFrame):
             _unique_columns(signatures.columns, "signatures")
             given = [(label, dict(row)) for label, row in signatures.iterrows()]
@@ -606,7 +576,13 @@ class SignatureTable:
                 "or a DataFrame with some of the columns."
             )
         names = self.attribute_names()
-        start = {} if like is None else dict(zip(names, self._values_of(like), strict=True))
+        start: dict[Any, float] = {}
+        if like is not None:
+            labels = self.labels.tolist()
+            if like not in labels:
+                raise ValueError(f"like={like!r} is not described.{did_you_mean(like, labels)}")
+            of_like = np.concatenate([array[labels.index(like)] for array in self.arrays])
+            start = dict(zip(names, of_like.tolist(), strict=True))
         rows = []
         for label, row in given:
             unknown = [name for name in row if name not in names]
@@ -623,17 +599,10 @@ class SignatureTable:
                     "attributes, or name a class to begin with by like=."
                 )
             rows.append([_number(values[name], name, label) for name in names])
-        labels = label_array([label for label, _ in given], "signatures")
+        described = label_array([label for label, _ in given], "signatures")
         ends = np.cumsum([array.shape[1] for array in self.arrays])[:-1]
         arrays = tuple(np.split(np.asarray(rows), ends, axis=1))
-        return replace(self, labels=labels, arrays=arrays).as_user()
-
-    def _values_of(self, label: Any) -> list[float]:
-        """The signature of a class, one view after the other."""
-        labels = self.labels.tolist()
-        if label not in labels:
-            raise ValueError(f"like={label!r} is not described.{did_you_mean(label, labels)}")
-        return [value for array in self.arrays for value in array[labels.index(label)].tolist()]
+        return replace(self, labels=described, arrays=arrays).as_user()
 
     def union(self, other: SignatureTable) -> SignatureTable:
         """Both tables in one, sorted by label."""
@@ -785,9 +754,8 @@ class SignatureTable:
             return SignatureViews(arrays, self.weights).concatenate()
         # γ g ‖a − a′‖² is the distance of rows that are multiplied by the root of g.
         roots = np.sqrt(self.gamma_factors).tolist()
-        pairs = zip(roots, arrays, strict=True)
-        arrays = tuple(array if root == 1 else root * array for root, array in pairs)
-        return SignatureViews(arrays, self.weights)
+        scaled = tuple(root * array for root, array in zip(roots, arrays, strict=True))
+        return SignatureViews(scaled, self.weights)
 
 
 def _number(value: Any, attribute: Any, label: Any) -> float:
@@ -837,11 +805,6 @@ def _nearly_equal(arrays: Sequence[Floats]) -> NDArray[np.bool_]:
 
 def _view_named(name: str) -> str:
     return f"the view {name!r} of signatures" if name else "signatures"
-
-
-def _or_none(scalings: list[str | None]) -> tuple[str | None, ...]:
-    """How views are scaled; empty where none is."""
-    return tuple(scalings) if any(scalings) else ()
 
 
 def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> list[int] | slice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,19 +73,14 @@ class MultiSignatures:
     Parameters
     ----------
     views : mapping of str to signatures
-        Each view is a DataFrame (index: class labels) or a mapping label → vector, in any order.
-        Each is normalised by itself. A class may lack some of the views:
-        :class:`~zslearn.synthesis.GaussianEXEM` then compares it with others by the views that both
-        have, at weights that are divided by their sum; other methods refuse.
+        Each a DataFrame (index: class labels) or a mapping label → vector, normalised by itself. A
+        class may lack some views: :class:`~zslearn.synthesis.GaussianEXEM` then compares it by the
+        views that both classes have, at weights divided by their sum; other methods refuse.
     weights : sequence of float or mapping of str to float, optional
         Non-negative weights of the views, divided by their sum. By default all are equal.
     gamma_factors : sequence of float or mapping of str to float, optional
         What γ of a kernel is multiplied by in each view, for methods that keep views apart; by
         default 1, one γ for all views.
-
-    See Also
-    --------
-    zslearn.signatures.rbf_similarity : The kernel that is combined.
 
     Examples
     --------
@@ -106,7 +101,7 @@ class MultiSignatures:
         if not isinstance(views, Mapping) or not views:
             raise ValueError("views must map at least one name to signatures.")
         self.views: dict[str, Any] = dict(views)
-        self.weights = _convex(weights, list(self.views))
+        self.weights = convex_weights(weights, list(self.views))
         factors = _by_view(gamma_factors, list(self.views), "gamma_factors")
         if np.any(factors <= 0):
             raise ValueError(f"gamma_factors must be positive; got {factors.tolist()}.")
@@ -115,11 +110,11 @@ class MultiSignatures:
     @property
     def index(self) -> pd.Index:
         """Labels of the classes: those of the first view, then what the others have beside."""
-        listed = [v.index if isinstance(v, pd.DataFrame) else list(v) for v in self.views.values()]
-        every = pd.Index(listed[0], tupleize_cols=False)
-        for labels in listed[1:]:
+        every = pd.Index([], dtype=object)
+        for view in self.views.values():
+            labels = list(view.index if isinstance(view, pd.DataFrame) else view)
             more = pd.Index(labels, tupleize_cols=False)
-            every = every.append(more[~more.isin(every)]) if not more.isin(every).all() else every
+            every = every.append(more[~more.isin(every)]) if len(every) else more
         return every
 
     def fingerprint_parts(self) -> list[Any]:
@@ -136,7 +131,7 @@ class MultiSignatures:
         Parameters
         ----------
         weights : sequence of float or mapping of str to float
-            Non-negative weights of the views, divided by their sum.
+            As of the class.
 
         Returns
         -------
@@ -153,7 +148,7 @@ class MultiSignatures:
         Parameters
         ----------
         gamma_factors : sequence of float or mapping of str to float
-            What γ is multiplied by in each view.
+            As of the class.
 
         Returns
         -------
@@ -163,7 +158,7 @@ class MultiSignatures:
         return MultiSignatures(self.views, self.weights, gamma_factors)
 
 
-def _convex(
+def convex_weights(
     weights: Sequence[float] | Mapping[str, float] | None, names: list[str]
 ) -> dict[str, float]:
     """Weights by name, non-negative, with sum one."""
@@ -189,3 +184,10 @@ def _by_view(
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{what} must be finite numbers; got {values.tolist()}.")
     return values
+
+
+def class_frame(vectors: Floats, labels: Iterable[Any], kind: str) -> pd.DataFrame:
+    """One row per class, with the columns "kind 0", "kind 1" and so on."""
+    index = pd.Index(list(labels), name="class", tupleize_cols=False)
+    columns = [f"{kind} {i}" for i in range(vectors.shape[1])]
+    return pd.DataFrame(vectors, index=index, columns=columns)

@@ -18,7 +18,8 @@ from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
-from zslearn.signatures._text import column_names, texts_by_class
+from zslearn.signatures._text import texts_by_class
+from zslearn.signatures._views import class_frame
 
 _KINDS = ("word2vec", "word2vec-binary", "glove", "gensim")
 #: A compressed file may unpack to this multiple of its size.
@@ -46,13 +47,6 @@ def read_word_vectors(
     gensim.models.KeyedVectors
         Vectors by word. Of a word that is there twice the first vector is kept.
 
-    Raises
-    ------
-    ValueError
-        The file is of none of these formats, damaged, or has vectors of different widths.
-    ImportError
-        gensim, of the extra `words`, is not installed.
-
     Examples
     --------
     >>> import tempfile
@@ -68,8 +62,6 @@ def read_word_vectors(
     path = Path(path)
     if kind is not None and kind not in _KINDS:
         raise ValueError(f"kind={kind!r}; there are {', '.join(map(repr, _KINDS))}.")
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {plain(path)}.")
     regular_size(path)
     gensim = import_optional("gensim", "Reading word vectors")
     try:
@@ -93,7 +85,7 @@ def read_word_vectors(
         if not found.vectors.size:
             raise ValueError("there are no numbers in it")
     except (EOFError, OSError, TypeError, ValueError, AssertionError, zlib.error) as error:
-        if isinstance(error, FileNotFoundError) or str(error).startswith(plain(path)):
+        if str(error).startswith(plain(path)):
             raise
         raise ValueError(
             f"{plain(path)}: gensim cannot read it as word vectors of kind {kind!r}: "
@@ -136,8 +128,7 @@ def _are_numbers(fields: list[bytes]) -> bool:
 def _check_size(path: Path, gensim: Any) -> None:
     """Refuse a header that announces more than the file can hold, before memory is taken for it."""
     with gensim.utils.open(str(path), "rb") as file:
-        header = file.readline(200)
-    n_words, width = (int(field) for field in header.split())
+        n_words, width = map(int, file.readline(200).split())
     largest = path.stat().st_size * (_LARGEST_MULTIPLE if path.suffix == ".gz" else 1)
     # A number takes two bytes at least, in either format.
     if not (n_words >= 1 and width >= 1 and 2 * n_words * width <= largest):
@@ -199,23 +190,12 @@ def train_word_vectors(
     n_jobs : int, default=1
         Threads.
     progress : bool, default=False
-        Whether to show how far it is, in sentences.
+        Whether to show a progress bar.
 
     Returns
     -------
     gensim.models.KeyedVectors
         The commonest word first; its method `save_word2vec_format` writes a file.
-
-    Raises
-    ------
-    ValueError
-        The corpus is too small for its vocabulary, or a file cannot be read as text.
-    ImportError
-        gensim is not installed.
-
-    See Also
-    --------
-    word_signatures : Signatures of classes from such vectors.
     """
     models = import_optional("gensim.models", "Training word vectors")
     sizes = {
@@ -229,6 +209,7 @@ def train_word_vectors(
     counts = Counter(word for sentence in sentences for word in sentence)
     if not counts:
         raise ValueError("corpus has no words.")
+    # Each pass of gensim over the sentences is counted: phrases, vocabulary, epochs.
     n_passes = (2 if phrases else 1) + n_epochs
     with progress_bar(progress, sentences.n_sentences * n_passes, "sentences") as advance:
         sentences.advance = advance
@@ -241,7 +222,7 @@ def train_word_vectors(
                 scoring=_phrase_score,
                 delimiter="_",
             )
-            # Found anew in each pass, so that none are in memory.
+            # Found again in each pass, so that none are in memory.
             terms = found.freeze()[sentences]
         model = models.Word2Vec(
             vector_size=n_dimensions,
@@ -267,10 +248,9 @@ def _phrase_score(
     min_count: float,
     corpus_word_count: float,
 ) -> float:
-    """How much oftener two words stand together than by chance, as word2phrase counts it.
+    """How much oftener than by chance two words stand together, as word2phrase counts it.
 
-    gensim passes the arguments by these names; its own score has the size of the vocabulary in the
-    place of the number of words.
+    gensim's own score has the size of the vocabulary in place of the number of words.
     """
     return (bigram_count - min_count) / worda_count / wordb_count * corpus_word_count
 
@@ -348,9 +328,8 @@ def word_signatures(
 ) -> pd.DataFrame:
     """Make signatures of classes from word vectors of their names.
 
-    The vector of a class is the mean over those of its names (synonyms) that are known. A name of
-    several words is looked up as one term, joined by "_"; where that is not known, the vectors of
-    its words are averaged. A name is tried as it is written, in lower case, and with capitals.
+    Of several names that have a vector the mean is taken. A name is looked up as it is written, in
+    lower case and with capitals.
 
     Parameters
     ----------
@@ -368,15 +347,6 @@ def word_signatures(
     -------
     DataFrame
         One row per class with a vector; a warning names the other classes.
-
-    Raises
-    ------
-    ValueError
-        No class has a vector, vectors are of different widths, or a file cannot be read.
-
-    See Also
-    --------
-    train_word_vectors : Vectors from a corpus.
 
     Examples
     --------
@@ -406,8 +376,7 @@ def word_signatures(
         of_names = [_look_up(name, vectors, phrases) for name in synonyms]
         have = [vector for vector in of_names if vector is not None]
         if have:
-            _refuse_widths(have)
-            found[label] = np.mean(have, axis=0)
+            found[label] = _mean(have)
     if not found:
         raise ValueError(
             f"None of the {len(of_class)} classes has a name in the word vectors, such as "
@@ -420,16 +389,17 @@ def word_signatures(
             f"{len(missing)} of {len(of_class)} classes have no word vector and are left out: "
             f"{name_some(missing)}."
         )
-    _refuse_widths(found.values())
-    rows = np.stack(list(found.values()))
-    index = pd.Index(list(found), name="class", tupleize_cols=False)
-    return pd.DataFrame(rows, index=index, columns=column_names("word", rows.shape[1]))
+    rows = list(found.values())
+    _mean(rows)
+    return class_frame(np.stack(rows), found, "word")
 
 
-def _refuse_widths(vectors: Iterable[NDArray[np.float64]]) -> None:
+def _mean(vectors: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The mean of vectors; those of different widths are refused."""
     shapes = sorted({vector.shape for vector in vectors})
     if len(shapes) > 1:
         raise ValueError(f"Word vectors must be of one width; there are {name_some(shapes)}.")
+    return np.mean(vectors, axis=0)
 
 
 def _look_up(name: str, vectors: Any, phrases: str) -> NDArray[np.float64] | None:
@@ -447,10 +417,7 @@ def _look_up(name: str, vectors: Any, phrases: str) -> NDArray[np.float64] | Non
     found_words = [_look_up_form(word, vectors) for word in words]
     have = [vector for vector in found_words if vector is not None]
     # Half of a name may mean something else: "polar" alone is no bear.
-    if len(have) < len(words):
-        return None
-    _refuse_widths(have)
-    return np.mean(have, axis=0)
+    return _mean(have) if len(have) == len(words) else None
 
 
 def _look_up_form(word: str, vectors: Any) -> NDArray[np.float64] | None:

@@ -23,7 +23,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._classes import ScoreFunction
@@ -32,14 +31,10 @@ from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
-from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_means
-from zslearn.base._classifier import ZeroShotClassifier
-from zslearn.base._streams import is_streamed, stream_samples
-from zslearn.base._training import Training, check_block_labels
-from zslearn.base._variants import fit_variants, group_by_params
-from zslearn.base._weights import AcceptsSampleWeight, weighted_samples
+from zslearn.base._classifier import ZeroShotClassifier, fit_variants, group_by_params
+from zslearn.base._training import Training
 from zslearn.signatures._table import SignatureTable, label_array, labels_in_order
 from zslearn.signatures._views import Signatures, SignatureViews
 from zslearn.synthesis._exemplars import (
@@ -50,6 +45,7 @@ from zslearn.synthesis._exemplars import (
     Projection,
     learn_exemplars,
 )
+from zslearn.synthesis._from_statistics import LearnsFromStatistics
 
 # Variances that are a smaller share of the mean are rounding error.
 _ROUNDING = 1e-12
@@ -91,210 +87,6 @@ class Whitening:
         return unit_rows(X @ move_like(self.matrix, X) - move_like(self.offset, X)[None, :])
 
 
-def _keeps_no_samples(model: EXEM) -> bool:
-    """Whether statistics of the samples are enough; an error says why they are not."""
-    if model.estimator is not None:
-        raise AttributeError(
-            "Statistics of samples are not enough with "
-            f"estimator={type(model.estimator).__name__}(…), which learns from the samples: call "
-            "fit with all of them, or leave estimator out."
-        )
-    if getattr(model, "whiten", None) is not None:
-        raise AttributeError(
-            f"Statistics of samples are not enough with whiten={model.whiten}, after which the "
-            "samples are brought to unit norm one by one: call fit with all of them, or leave "
-            "whiten out. GaussianEXEM whitens and learns from statistics."
-        )
-    return True
-
-
-@saves(
-    {
-        "statistics_.means": Saved("n_seen", "n_features", optional=True),
-    },
-    statistics_=Saved(kind=ClassStatistics, optional=True),
-    _table_so_far=Saved(kind=SignatureTable, optional=True),
-)
-class LearnsFromStatistics(ZeroShotClassifier):
-    """Base of what learns from statistics, all or a block at a time; it has a method `_learn`."""
-
-    estimator: Any
-    distance: str
-    n_components: int | None
-    statistics_: ClassStatistics
-
-    @available_if(_keeps_no_samples)
-    def fit_statistics(self, statistics: ClassStatistics, *, signatures: Any = None) -> Self:
-        """Learn from the statistics of samples instead of the samples.
-
-        Parameters
-        ----------
-        statistics : ClassStatistics
-            Of features prepared by this model's `feature_norm`. For distance="standardized" with a
-            projection they must have been taken with `factors=True`.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            See :meth:`fit`.
-
-        Returns
-        -------
-        self
-            The fitted method; the same as `fit` gives on the samples.
-        """
-        self._validate_params()
-        with self._anew() as fresh:
-            fresh._learn_from(statistics, signatures, None)
-        return self
-
-    @available_if(_keeps_no_samples)
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        signatures: Any = None,
-        classes: Any = None,
-        sample_weight: Any = None,
-    ) -> Self:
-        """Learn from one more batch of samples; only their statistics are kept.
-
-        The model is made anew from all batches at every call. For many batches it is cheaper to add
-        up :class:`ClassStatistics` and to call :meth:`fit_statistics` once. What `fit` learned is
-        not gone on with, as it keeps no statistics; a warning says so.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features; also a :class:`~zslearn.datasets.FeatureBlocks` or a dask array.
-        y : array-like of shape (n_samples,)
-            Class labels, of one class or more. There is a model once two classes have been seen.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; needed at the first call, later only for classes that have
-            not been described yet.
-        classes : array-like of labels, optional
-            In place of `signatures` at the first call: every class there will be, each described by
-            its own indicator.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts; see :meth:`fit`.
-
-        Returns
-        -------
-        self
-            The method. After an error it is as it was.
-        """
-        self._validate_params()
-        known = getattr(self, "statistics_", None)
-        if known is None and hasattr(self, "_described"):
-            warn_user(
-                "fit kept no statistics that a batch could be added to: the model begins anew with "
-                "this one. Begin with partial_fit to go on with it."
-            )
-        if known is not None:
-            _ = self._check_stream(X) if is_streamed(X) else self._check_features(X)
-        with self._anew() as fresh:
-            statistics = fresh._statistics_of(X, y, sample_weight)
-            names = getattr(fresh if known is None else self, "feature_names_in_", None)
-            batch = statistics.classes
-            table = self._block_table(signatures, classes, batch, first=known is None)
-            total = statistics if known is None else known + statistics
-            fresh._table_so_far = table
-            if len(total.classes) < 2:
-                fresh.statistics_ = total
-                if names is not None:
-                    fresh.feature_names_in_ = names
-            else:
-                fresh._learn_from(total, table, names)
-        return self
-
-    def _statistics_of(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:
-        """Statistics of the samples of one batch, which may itself come in blocks."""
-        factors = self.distance == "standardized" and self.n_components is not None
-        if is_streamed(X):
-            samples = stream_samples(X, y, sample_weight)
-            self.n_features_in_ = samples.shape[1]
-            options = {"feature_norm": self.feature_norm, "factors": factors}
-            found: ClassStatistics = samples.reduce(_block_statistics, options)
-            return found
-        X, labels = self._check_training(X, y)
-        X, labels, weights = weighted_samples(X, labels, sample_weight)
-        classes, codes = np.unique(label_array(labels, "y"), return_inverse=True)
-        return ClassStatistics.of_rows(
-            self._prepare(X), codes, classes, factors=factors, weights=weights
-        )
-
-    def _learn_from(
-        self, statistics: ClassStatistics, signatures: Any, names: NDArray[Any] | None
-    ) -> None:
-        """Make the model from statistics."""
-        if not np.isfinite(statistics.scatter).all():
-            raise ValueError(
-                "The sums of squares of the samples are not finite: divide the features, of all "
-                "blocks alike, by a larger number."
-            )
-        no_rows = np.empty((0, statistics.n_features)), np.empty(0, dtype=np.intp)
-        training = self._describe_training(signatures, statistics.classes, *no_rows, names)
-        self._take_training(training)
-        for _ in self._learn(training, statistics, [self]):
-            self.statistics_ = statistics
-            self._describe(training.table)
-
-    def _block_table(
-        self, signatures: Any, classes: Any, batch: NDArray[Any], *, first: bool
-    ) -> SignatureTable:
-        """All signatures so far and those given with this batch; each class of it must be there."""
-        if first:
-            if signatures is None and classes is not None:
-                every = np.unique(label_array(classes, "classes"))
-                missing = np.setdiff1d(batch, every)
-                if missing.size:
-                    raise ValueError(f"classes does not name {name_some(missing.tolist())} of y.")
-                return SignatureTable.from_user(None, every)
-            return SignatureTable.from_user(signatures, batch)
-        # Classes may have been added since the batch before.
-        table = self._signatures_so_far() if hasattr(self, "_described") else self._table_so_far
-        if signatures is not None:
-            # An array can only describe the classes of this batch.
-            table = _join_tables(table, SignatureTable.read(signatures, batch))
-        described = set(table.labels.tolist())
-        undescribed = [label for label in batch.tolist() if label not in described]
-        if undescribed:
-            raise ValueError(
-                f"No signature describes {name_some(undescribed)} of y: give it with this batch. "
-                "Nothing of the batch was taken in."
-            )
-        return table
-
-    def _signatures_so_far(self) -> SignatureTable:
-        """Signatures of every class that has one."""
-        return self._described.table
-
-
-def _block_statistics(
-    start: int, rows: Any, labels: Any, weights: Any, options: dict[str, Any]
-) -> ClassStatistics | None:
-    """Statistics of one block of a batch."""
-    if not len(rows) or (weights is not None and not weights.any()):
-        return None
-    labels = check_block_labels(labels, len(rows))
-    return ClassStatistics.from_samples(rows, labels, sample_weight=weights, **options)
-
-
-def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
-    """Earlier signatures and later ones; a class in both must have the same signature."""
-    new = new.with_labels_like(known.labels, "the batches before").aligned_with(known)
-    described = set(known.labels.tolist())
-    again = np.asarray([label in described for label in new.labels.tolist()], dtype=bool)
-    old = known.positions(new.labels[again])
-    for ours, theirs in zip(known.arrays, new.arrays, strict=True):
-        changed = (ours[old] != theirs[again]).any(axis=1)
-        if changed.any():
-            labels = new.labels[again][changed].tolist()
-            raise ValueError(
-                f"The signature of {name_some(labels)} is not the one given before: fit again to "
-                "change a signature."
-            )
-    return known.union(new.subset(np.flatnonzero(~again)))
-
-
 @inherit_docs
 @saves(
     {
@@ -311,7 +103,7 @@ def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
     _exemplars=Saved(kind=Exemplars),
     _whitening=Saved(kind=Whitening, optional=True),
 )
-class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
+class EXEM(LearnsFromStatistics):
     """Predict the exemplar of each class from its signature; compare samples with it.
 
     `EXEM()` is the paper's EXEM (1NN), `EXEM(distance="standardized")` its EXEM (1NNs), and
@@ -344,9 +136,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         this share ρ in (0, 1], and bring them to unit norm again, before all else. The method in
         `estimator` then learns from whitened features, too. Not in the paper; see
         :class:`GaussianEXEM`, which always does so.
-    nested : bool, default=False
-        Whether the exemplars of seen classes are predicted by regressors that did not see them, in
-        five folds. The paper's program does not do so. Seen classes are recognised by their label.
     tol : float, default=1e-8
         Largest violation of the optimality conditions of the ν-SVR, in units of the projected
         features. LIBSVM's 1e-3 is faster and leaves exemplars that depend on the rounding.
@@ -356,7 +145,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         Threads of the ν-SVR. By default all cores, unlike scikit-learn's one: threads change no
         digit.
     random_state : int, RandomState or None, default=0
-        Decides the folds of `nested`, and the first weights of "mlp".
+        Decides the first weights of "mlp", and the starts of "gp".
 
     Attributes
     ----------
@@ -419,7 +208,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "regressor": [StrOptions({"svr", "krr", "gp", "mlp"}), HasMethods(["fit", "predict"])],
         "estimator": [HasMethods(["fit", "predict"]), None],
         "whiten": [Interval(Real, 0, 1, closed="right"), None],
-        "nested": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
@@ -453,7 +241,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         regressor: Any = "svr",
         estimator: Any = None,
         whiten: float | None = None,
-        nested: bool = False,
         tol: float = 1e-8,
         max_iter: int = 1_000_000,
         n_jobs: int | None = None,
@@ -469,7 +256,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.regressor = regressor
         self.estimator = estimator
         self.whiten = whiten
-        self.nested = nested
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
@@ -479,11 +265,22 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
 
     # Learning.
 
-    @classmethod
-    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Statistics, projection, kernels and starts of the ν-SVR are shared; then exemplars."""
-        # The sums have no name here: `_learn` alone holds them, and frees them.
-        return cls._learn(training, training.sums, variants)
+    def _needs_samples(self) -> str | None:
+        if self.estimator is not None:
+            return (
+                f"with estimator={type(self.estimator).__name__}(…), which learns from the samples:"
+                " call fit with all of them, or leave estimator out."
+            )
+        if self.whiten is not None:
+            return (
+                f"with whiten={self.whiten}, after which the samples are normalised to unit length "
+                "one by one: call fit with all of them, or leave whiten out. GaussianEXEM whitens "
+                "and learns from statistics."
+            )
+        return None
+
+    def _needs_factors(self) -> bool:
+        return self.distance == "standardized" and self.n_components is not None
 
     @classmethod
     def _learn(
@@ -552,7 +349,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
     @property
     def learns_from_sums(self) -> bool:  # type: ignore[override]
         """Whether statistics of the samples are enough: an inner method learns from the samples."""
-        return self.estimator is None and self.whiten is None
+        return self._needs_samples() is None
 
     @property
     def describes_each_alone(self) -> bool:  # type: ignore[override]
@@ -577,7 +374,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Predict exemplars; with an inner method, make its parameters from them."""
-        exemplars = self._exemplars.predict(signatures, labels)
+        exemplars = self._exemplars.predict(signatures)
         if self.estimator is not None:
             # As the inner method sees signatures.
             (scale,) = self.estimator_.signature_scale_
@@ -605,8 +402,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
             Normalised signatures, as :meth:`synthesize` takes them; or, as a DataFrame or mapping,
             signatures as `fit` takes them, of any classes.
         labels : ndarray of shape (n_classes,), optional
-            Names of the classes, which a DataFrame or mapping has already. With `nested` the
-            exemplars of seen classes go by them.
+            Not used; the labels of a DataFrame or mapping give the order of the rows.
 
         Returns
         -------
@@ -619,7 +415,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
             table = SignatureTable.read(signatures, None).aligned_with(self._described.table)
             described = table.normalized(self.signature_scale_, keep_views=True)
             signatures = described[table.positions(labels)]
-        return to_numpy(self._exemplars.predict(signatures, labels))
+        return to_numpy(self._exemplars.predict(signatures))
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
         """Kernel to each seen class times the length of its coefficients in the regressors.
@@ -656,9 +452,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
             return exemplars
         return exemplars @ self.components_ + self.mean_
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_described")
-
 
 def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM]) -> Iterator[EXEM]:
     """Fit the inner methods of estimators whose signatures are the same exemplars."""
@@ -666,7 +459,7 @@ def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM])
     rows, labels = exemplars.of_seen(), training.classes
     # Exemplars of unseen classes count for a scale over all classes, and for nothing else.
     if any(method.signature_scale == "all" for method in inner):
-        rows = to_numpy(exemplars.predict(training.every_signature(), training.table.labels))
+        rows = to_numpy(exemplars.predict(training.every_signature()))
         seen = training.table.positions(training.classes)
         rows[seen], labels = exemplars.of_seen(), training.table.labels
     norms = {method.feature_norm for method in inner}
@@ -674,7 +467,7 @@ def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM])
         inner,
         # Features of unit length are scaled to unit length again: that needs no copy of them,
         # and a search of the inner method alone has the same rows, and shares its fits.
-        training.rows.source if training.is_prepared_by(norms) else training.X,
+        training.X_for(norms),
         training.labels,
         signatures=SignatureTable(labels, (rows,), (None,)),
         sample_weight=training.weights,

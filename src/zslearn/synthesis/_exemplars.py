@@ -19,20 +19,17 @@ from typing import TYPE_CHECKING, Any, Self
 import array_api_compat as compat
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
 from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import cached_results, caches_fits
-from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_squares
+from zslearn.base._classifier import group_by_params
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._views import Signatures, side_by_side
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
 
 #: More components than the samples have are clipped without a word only for this number.
 DEFAULT_COMPONENTS = 500
-_NESTED_FOLDS = 5
 # Rows on a device have their ν-SVRs solved there from so many settings on, down to this tolerance:
 # fewer leave the device idle, and its method takes long to come nearer to the optimum.
 _DEVICE_SETTINGS = 16
@@ -54,7 +50,7 @@ _WORTH_KEEPING = 2e7
 _MAX_BYTES = 1 << 26
 # What predicted exemplars depend on.
 _OF_EXEMPLARS = (
-    "n_components", "C", "nu", "gamma", "regressor", "nested", "tol", "max_iter", "n_jobs",
+    "n_components", "C", "nu", "gamma", "regressor", "tol", "max_iter", "n_jobs",
     "random_state",
 )  # fmt: skip
 
@@ -326,31 +322,20 @@ def _gaussian_process(gamma: float, random_state: Any) -> Any:
     },
     projection=Saved(kind=Projection),
     regressor=Saved(kind=object),
-    held_out=Saved(each=(Saved("n_seen", kind="label"), Saved("n_seen", "n_dims")), optional=True),
 )
 class Exemplars:
     """Real exemplars of the seen classes, and what predicts those of any class."""
 
     projection: Projection  # the space they lie in
     regressor: Any  # fitted, with `predict`
-    # Labels of the seen classes, and exemplars by regressors that did not see each of them.
-    held_out: tuple[NDArray[Any], Floats] | None = None
 
     def of_seen(self) -> Floats:
         """Predicted exemplars of the seen classes."""
-        if self.held_out is not None:
-            return self.held_out[1]
         return to_numpy(self.regressor.predict(self.regressor.signatures))
 
-    def predict(self, signatures: Signatures, labels: NDArray[Any] | None) -> Array:
-        """Predict exemplars; those held out go by the names of classes."""
-        exemplars = self.regressor.predict(signatures)
-        if self.held_out is not None and labels is not None:
-            rows = {label: row for row, label in enumerate(self.held_out[0].tolist())}
-            for position, label in enumerate(labels.tolist()):
-                if label in rows:
-                    exemplars[position] = self.held_out[1][rows[label]]
-        return exemplars
+    def predict(self, signatures: Signatures) -> Array:
+        """Predict exemplars."""
+        return self.regressor.predict(signatures)
 
 
 def learn_exemplars(
@@ -358,30 +343,14 @@ def learn_exemplars(
 ) -> Iterator[tuple[Exemplars, list[EXEM]]]:
     """Learn the exemplars of estimators that differ in hyper-parameters."""
     signatures = spaces.training.signatures
-    for group in group_by_params(models, "regressor", "nested", "tol", "max_iter", "n_jobs"):
-        if group[0].regressor == "svr" and not group[0].nested:
+    for group in group_by_params(models, "regressor", "tol", "max_iter", "n_jobs"):
+        if group[0].regressor == "svr":
             yield from _learn_by_paths(spaces, group)
             continue
         for same in group_by_params(group, *_OF_EXEMPLARS):
             projection = spaces.projection(same[0].n_components)
             regressor = fit_regressor(same[0], signatures, projection.exemplars)
-            held_out = None
-            if same[0].nested:
-                predicted = _predict_out_of_fold(same[0], signatures, projection.exemplars)
-                held_out = spaces.training.classes, predicted
-            yield Exemplars(projection, regressor, held_out), same
-
-
-def _predict_out_of_fold(model: EXEM, signatures: Signatures, exemplars: Floats) -> Floats:
-    """Exemplars of the seen classes, each by regressors that saw the other folds only."""
-    n_seen = len(signatures)
-    rng = check_random_state(model.random_state)
-    out = np.empty_like(exemplars)
-    for fold in class_folds(rng.permutation(n_seen), min(_NESTED_FOLDS, n_seen)):
-        others = np.setdiff1d(np.arange(n_seen), fold)
-        regressor = fit_regressor(model, signatures[others], exemplars[others])
-        out[fold] = regressor.predict(signatures[fold])
-    return out
+            yield Exemplars(projection, regressor), same
 
 
 def _learn_by_paths(

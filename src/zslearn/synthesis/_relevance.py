@@ -22,7 +22,7 @@ With :math:`q_c = r_c / P_{cc}` as the rows of Q, the gradient by the kernel is,
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -54,33 +54,24 @@ _ROUNDING = 1e-12
     axes=Saved(None, None, each=True),
     stretch=Saved(None, each=True),
 )
+@dataclass(frozen=True, eq=False)
 class RelevantKernel(SignatureKernel):
-    """RBF kernel between the seen classes, under learned weights of views and directions."""
+    """RBF kernel under learned weights of views and directions; `seen` is weighed already."""
 
-    def __init__(
-        self,
-        seen: Signatures,
-        weights: tuple[float, ...],
-        roots: tuple[float, ...],
-        axes: tuple[Floats, ...],
-        stretch: tuple[Floats, ...],
-    ) -> None:
-        self.weights, self.roots = weights, roots  # of the widths
-        self.axes, self.stretch = axes, stretch  # what is added along each axis
-        super().__init__(self._weighed(seen), 1.0)
+    weights: tuple[float, ...]
+    roots: tuple[float, ...]  # of the widths
+    axes: tuple[Floats, ...]
+    stretch: tuple[Floats, ...]  # what is added along each axis
 
     def __call__(self, signatures: Signatures) -> Floats:
         """Kernel of shape (n_classes, n_seen)."""
-        return super().__call__(self._weighed(signatures))
+        return super().__call__(self.weighed(signatures))
 
-    def _weighed(self, signatures: Signatures) -> SignatureViews:
+    def weighed(self, signatures: Signatures) -> SignatureViews:
+        """Signatures in units in which the kernel is a plain RBF kernel of width 1."""
         parts = zip(view_arrays(signatures), self.roots, self.axes, self.stretch, strict=True)
         arrays = (root * (a + ((a @ axes) * more) @ axes.T) for a, root, axes, more in parts)
         return SignatureViews(tuple(arrays), self.weights)
-
-    def __getstate__(self) -> dict[str, Any]:
-        learned = {name: getattr(self, name) for name in ("weights", "roots", "axes", "stretch")}
-        return super().__getstate__() | learned
 
 
 class _Objective:
@@ -184,9 +175,10 @@ def relevant_kernel(
     alpha, weights, widths, factors = objective.split(found.x)
     kernel = RelevantKernel(
         signatures,
+        1.0,
         tuple(weights.tolist()),
         tuple(np.sqrt(widths).tolist()),
         objective.axes,
         tuple(np.exp(t / 2) - 1 for t in factors),
     )
-    return kernel, alpha
+    return replace(kernel, seen=kernel.weighed(signatures)), alpha

@@ -41,10 +41,8 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import cached_results, caches_fits
 from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params_except
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params_except
-from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.signatures._views import Signatures, side_by_side, view_arrays, with_arrays
 from zslearn.synthesis._phantoms import (
     Descent,

@@ -22,7 +22,6 @@ from sklearn.utils._param_validation import generate_invalid_param_val, make_con
 from sklearn.utils.estimator_checks import check_estimator
 
 from zslearn import persistence
-from zslearn.base.checks._grids import fitted_alone, grid_settings, other_settings, solved
 from zslearn.base.checks._problem import (
     REPEATED,
     ROUNDING,
@@ -327,7 +326,7 @@ def check_described_by_name(estimator: Any) -> None:
     training images is refused, and the model stays as it was.
     """
     _skip_if_scaled_by_all(estimator)
-    look = "Leave add_classes and remove_classes to the base; override _forget where more is kept."
+    look = "Leave add_classes and remove_classes to the base; override _remove where more is kept."
     expect, whole, table = Expect(estimator, look), fitted(estimator), problem().signatures
     model, late = copy.deepcopy(fitted(estimator, "without late classes")), late_classes()
     like, first = model.seen_classes_[0], table.columns[0]
@@ -557,7 +556,7 @@ def _refuse_to_synthesize(self: Any, *args: Any, **options: Any) -> Any:
 
 def _state(model: Any) -> dict[str, str]:
     """A digest of every attribute."""
-    return {name: joblib.hash(value) for name, value in vars(model).items()}
+    return {name: joblib.hash(value) for name, value in model.__getstate__().items()}
 
 
 def _expect_state(expect: Expect, model: Any, before: dict[str, str], what: str) -> None:
@@ -587,28 +586,3 @@ def check_predicting_changes_nothing(estimator: Any) -> None:
     learned = {name for name in before if name.endswith("_")} - {"estimator_"}
     changed = sorted(name for name in learned & after.keys() if after[name] != before[name])
     expect.that(not changed, f"describing a class changes what was learned: {', '.join(changed)}")
-
-
-def check_refit_forgets(estimator: Any) -> None:
-    """A second `fit` with other hyper-parameters leaves nothing of the first.
-
-    Neither an attribute that only the first setting has, nor a start for the second.
-    """
-    look = "Learned attributes end in an underscore; the base drops these before each fit."
-    expect = Expect(estimator, look)
-    # Which attributes there are depends on choices rather than on numbers.
-    choices = [
-        setting
-        for setting in other_settings(estimator)
-        if not any(isinstance(value, float) for value in setting.values())
-    ]
-    model = copy.deepcopy(fitted_alone(estimator, {}))
-    for setting in [*grid_settings(estimator)[:1], *choices, {}]:
-        plain = clone(estimator).set_params(**solved(estimator))
-        model.set_params(**plain.get_params(deep=False)).set_params(**setting)
-        fit(model, training_data("small"))
-        alone = fitted_alone(estimator, setting)
-        left = sorted(set(vars(model)) ^ set(vars(alone)))
-        expect.that(not left, f"a refit with {setting} differs in attributes {left}")
-        again, fresh = (m.decision_function(unused_rows()) for m in (model, alone))
-        expect.close(again, fresh, f"the scores of a refit with {setting}", REPEATED)

@@ -41,12 +41,9 @@ from zslearn.experiments.analyses._jobs import (
     read_variant,
     record_origin,
 )
-from zslearn.experiments.analyses._records import RecordSource, kind_order
-from zslearn.model_selection import TuningOptions, find_method
-from zslearn.model_selection._search import ZeroShotSearchCV
-from zslearn.model_selection._tuning import tune_without
-from zslearn.synthesis._exem import ideal_signatures
-from zslearn.synthesis._exemplar_mlp import ExemplarMLP
+from zslearn.experiments.analyses._records import kind_order
+from zslearn.model_selection import TuningOptions, ZeroShotSearchCV, find_method
+from zslearn.synthesis import ExemplarMLP, ideal_signatures
 
 EXEM_1NN = "EXEM (1NN)"
 
@@ -60,8 +57,8 @@ REGRESSORS = {
     "gp": "EXEM (1NN, Gaussian process)",
 }
 _BY_ROW = {row: name for name, row in REGRESSORS.items()}
-#: Hyper-parameters that a regressor does not have.
-_LACKS: dict[str, tuple[str, ...]] = {"svr": (), "krr": ("nu",), "gp": ("nu", "C")}
+#: Hyper-parameters that a regressor does not have; the network has its own.
+_LACKS: dict[str, tuple[str, ...]] = {"krr": ("nu",), "gp": ("nu", "C")}
 #: Colours and marks of regressors.
 _STYLES = {
     "svr": ("#56b4e9", "o"),
@@ -98,18 +95,16 @@ def compare_regressors(
 
     def compute(row: str, seed: int, n_components: int | None) -> dict[str, Any]:
         name, exem = _BY_ROW[row], find_method(EXEM_1NN)
-        tune = _tune_mlp if name == "mlp" else tune_without("n_components", *_LACKS[name])
-        make = partial(_make_exem, exem.make, name, n_components)
-        return runner.results_of(runner.tune(replace(exem, make=make, tune=tune), seed))
+        fixed = {"regressor": name, "n_components": n_components}
+        if name == "mlp":
+            exem, fixed["regressor"] = replace(exem, tune=_tune_mlp), ExemplarMLP()
+        defaults = exem.make().get_params()
+        fixed |= {lacked: defaults[lacked] for lacked in _LACKS.get(name, ())}
+        return runner.results_of(runner.tune(exem, seed, fixed=fixed))
 
     settings = [{"n_components": number} for number in kept]
     frame = runner.run(runner.jobs(compute, settings))
     return frame.assign(regressor=frame["method"].map(_BY_ROW))
-
-
-def _make_exem(make: Any, name: str, number: int | None) -> Any:
-    regressor = ExemplarMLP() if name == "mlp" else name
-    return make().set_params(regressor=regressor, n_components=number)
 
 
 def _tune_mlp(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
@@ -248,15 +243,15 @@ def compare_exemplars(
     return _exemplar_table(runner.records(jobs))
 
 
-def read_exemplars(source: RecordSource) -> pd.DataFrame:
+def read_exemplars(runner: JobRunner) -> pd.DataFrame:
     """The same from records, of ``zslearn bench imagenet`` too."""
-    records = [r for r in source.read(("zsl",)) if r.get("analysis") == "exemplars"]
+    records = [r for r in runner.read(("zsl",)) if r.get("analysis") == "exemplars"]
     if not records:
         raise ValueError(
-            f"{source.runs} has no records of exemplars; zslearn bench imagenet and zslearn "
+            f"{runner.runs} has no records of exemplars; zslearn bench imagenet and zslearn "
             "analyze exemplars write them."
         )
-    order = source.methods or sorted({r["method"] for r in records}, key=kind_order)
+    order = runner.methods or sorted({r["method"] for r in records}, key=kind_order)
     by_size = sorted(records, key=lambda r: int(read_variant(r.get("variant", "")).get("k", 0)))
     return _exemplar_table(sorted(by_size, key=lambda r: order.index(r["method"])))
 
@@ -327,21 +322,6 @@ def _overlaps(frame: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, s
     stats = mean_and_deviation(found, ["subset", "method", "k"]).set_index(["method", "k"])
     sets = {str(name): part for name, part in stats.groupby("subset", sort=False)}
     return sets, _kind_colors(frame)
-
-
-def draw_correlations(ax: Any, frame: pd.DataFrame) -> None:
-    """The correlation of distance matrices, a bar per kind."""
-    colors = _kind_colors(frame)
-    names = list(colors)
-    frame = frame[frame["metric"] == "distance_correlation"]
-    # Of ImageNet's sets the largest, which compares the most neighbours.
-    frame = frame[frame["k"] == frame["k"].max()]
-    stats = mean_and_deviation(frame, ["method"]).set_index("method").reindex(names)
-    ax.barh(names, stats["mean"], xerr=error_bars(stats, 1.0), color=list(colors.values()))
-    for i, value in enumerate(stats["mean"]):
-        ax.text(value, i, f" {value:.3f}", va="center", fontsize=8)
-    ax.set(xlabel="correlation with distances of real exemplars", xlim=(0, 1.1))
-    ax.invert_yaxis()
 
 
 # Images of unseen classes with their predicted and real exemplars in one plane.

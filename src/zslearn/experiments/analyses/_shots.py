@@ -32,11 +32,7 @@ from sklearn.linear_model import LogisticRegression
 
 from zslearn._utils._array import Floats, to_numpy, unit_rows
 from zslearn._utils._fit_cache import FitCache
-from zslearn._utils._folds import ClassKFold
-from zslearn.base._class_statistics import class_means
-from zslearn.baselines._gda import GDA
-from zslearn.baselines._tip_adapter import TipAdapter
-from zslearn.calibration._folds import final_score_scale
+from zslearn.baselines import GDA, TipAdapter
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
@@ -53,8 +49,8 @@ from zslearn.experiments._runs import (
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
 from zslearn.experiments.analyses._jobs import Job, JobRunner
 from zslearn.metrics import harmonic_mean, per_class_accuracy
-from zslearn.model_selection import Method
-from zslearn.synthesis._gaussian import GaussianEXEM
+from zslearn.model_selection import ClassKFold, Method, ZeroShotSearchCV
+from zslearn.synthesis import GaussianEXEM, ideal_signatures
 
 DESCRIBED = "Gaussian EXEM"
 ADDED = "Gaussian EXEM (add_examples)"
@@ -142,21 +138,22 @@ class FewShots:
         if not k:
             return described.estimator_, dict(described.best_params_), None
         if method in PEERS:
-            tuned, unit, chosen = self._peer(method, k, setting)
-            model = self._fit(tuned, drawn)
-            return model, chosen, unit * final_score_scale(model, self._data.X_train)
+            search = self._peer(method, k, setting)
+            fitted = self._fit(search.refit, drawn)
+            return fitted.estimator_, dict(search.best_params_), fitted.bias_
         chosen = self._few_shot_weight(k, setting)
         if method == ADDED:
             model = copy.deepcopy(described.estimator_).set_params(**chosen)
             return model.add_examples(self._data.X[drawn], self._data.y[drawn]), chosen, None
-        return self._fit(clone(described.estimator_).set_params(**chosen), drawn), chosen, None
+        model = clone(described.estimator_).set_params(**chosen)
+        return self._fit(model.fit, drawn), chosen, None
 
-    def _fit(self, model: Any, drawn: Any) -> Any:
+    def _fit(self, fit: Callable[..., Any], drawn: Any) -> Any:
         """Fit on the training images and those that were drawn."""
         data, rows = self._data, np.concatenate([self._data.active_split.train, drawn])
         # The training images alone are what the description of every peer learns from.
         with FitCache(self._runner.shared):
-            return model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
+            return fit(data.X[rows], data.y[rows], signatures=data.signatures)
 
     def _find_few_shot_weight(self, k: int, setting: str) -> dict[str, Any]:
         tune = partial(self._runner.tune, DESCRIBED, _FOLD_SEED, setting=setting)
@@ -166,18 +163,16 @@ class FewShots:
             tune(fixed=fixed, also={"few_shot_weight": FEW_SHOT_WEIGHTS}, shots=k).best_params_
         )
 
-    def _find_peer(self, name: str, k: int, setting: str) -> tuple[Any, float, dict[str, Any]]:
-        """The method as tuned, its calibration factor by the scale of scores, and the choices."""
+    def _find_peer(self, name: str, k: int, setting: str) -> ZeroShotSearchCV:
+        """The search of a method that adds a score by images to that of descriptions."""
         tune = partial(self._runner.tune, seed=_FOLD_SEED, setting=setting)
         # What scores descriptions learns from the classes with more images.
         peer = partial(PEERS[name], clone(tune(DESCRIBED).estimator_), min_images=k + 1)
-        search = tune(Method(name, peer), fixed={"min_images": k + 1}, grid="fast", shots=k)
-        scale = final_score_scale(search.estimator_, self._data.X_train)
-        return clone(search.estimator_), search.bias_ / (scale or 1.0), dict(search.best_params_)
+        return tune(Method(name, peer), fixed={"min_images": k + 1}, grid="fast", shots=k)
 
     @property
     def _n_splits(self) -> int:
-        return min(self._runner.n_splits, len(self._data.seen_classes) // 2)
+        return min(self._runner.protocol.n_splits, len(self._data.seen_classes) // 2)
 
     # Images alone.
 
@@ -206,9 +201,9 @@ class FewShots:
     def _nearest(self, z: Floats, known: Any, rows: Any) -> float:
         """Accuracy of the nearest mean of known images."""
         y = self._data.y
-        labels, codes = np.unique(y[known], return_inverse=True)
-        distances = cdist(z[rows], class_means(z[known], codes, len(labels)), "sqeuclidean")
-        return float(per_class_accuracy(y[rows], labels[distances.argmin(axis=1)]))
+        means = ideal_signatures(z[known], y[known], feature_norm=None)
+        nearest = cdist(z[rows], means, "sqeuclidean").argmin(axis=1)
+        return float(per_class_accuracy(y[rows], means.index.to_numpy()[nearest]))
 
     def _find_shrinkage(self, k: int) -> float:
         found = np.zeros(len(_SHRINKAGES))
@@ -226,7 +221,7 @@ class FewShots:
         model.set_params(unlabelled_weight=0.0)  # else it takes further fits
         with FitCache(self._runner.shared):
             model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
-        return np.asarray(to_numpy(model._whitened(model._prepare(data.X).whole())), dtype=float)
+        return np.asarray(to_numpy(model.whiten(data.X)), dtype=float)
 
     def _logistic(self, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
         data, penalty = self._data, self._penalty(k)

@@ -1,32 +1,255 @@
-"""Pipelines of scikit-learn that end in a zero-shot estimator, as zero-shot estimators.
+"""Estimators that predict through another one: the base of wrappers, and pipelines.
 
-With them what wrappers need: settings of an estimator inside another one, grouped by the prefix of
-their names, and scikit-learn's transformers written for arrays of any library.
+A pipeline of scikit-learn that ends in a zero-shot estimator becomes one itself; its transformers
+are also written for arrays of any library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
+from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._embedding import Embedding
-from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Array, is_foreign, is_symbolic, move_like, to_numpy, unit_rows
+from zslearn._scoring._scorer import ClassScorer, find_classes
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    is_foreign,
+    is_symbolic,
+    move_like,
+    to_numpy,
+    unit_rows,
+)
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._predictor import WrapsAnother, ZeroShotPredictor
-from zslearn.base._streams import is_streamed, needs_rows
+from zslearn._utils._validation import checks_parameters
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._predictor import Fitted, ZeroShotPredictor, replacing
+from zslearn.base._streams import is_empty, is_streamed, needs_rows, weighted_samples
+from zslearn.signatures._table import SignatureTable
+
+
+def inner_has(name: str) -> Any:
+    """Decorate a method that a wrapper has where the estimator inside has it."""
+    return available_if(lambda wrapper: hasattr(wrapper._inner, name))
+
+
+@inherit_docs
+@saves(
+    estimator_=Saved(kind=ZeroShotPredictor),
+)
+class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
+    """Base of estimators that fit another zero-shot estimator and predict through it.
+
+    A subclass defines `_learn(X, y, signatures, weights)`, which leaves the fitted estimator in
+    `estimator_` beside what else it finds, and `_wrap`, which makes the scorer from that of the
+    inner estimator. `fit` checks its input and calls `_learn` of a copy, whose attributes it takes
+    over unless an error ends it.
+
+    Attributes
+    ----------
+    estimator_ : zero-shot estimator
+        The fitted inner estimator.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    estimator: Any
+    estimator_: Any
+
+    @property
+    def _inner(self) -> Any:
+        """The fitted inner estimator."""
+        return self.estimator_
+
+    @checks_parameters(also_of_inner=True)
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the inner estimator, and find what this one adds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts in training, for an estimator whose `fit` takes it.
+
+        Returns
+        -------
+        self
+            The fitted estimator. After an error it is as it was.
+        """
+        fresh = self._fresh_copy()
+        X, y = fresh._check_training(X, y)
+        X, y, weights = weighted_samples(X, y, sample_weight)
+        fresh._learn(X, y, signatures, weights)
+        return self._set_fitted(fresh)
+
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
+        """Fit the inner estimator on checked samples; by default nothing is added."""
+        self.estimator_ = fit_weighted(as_zero_shot(self.estimator), X, y, signatures, weights)
+
+    @property
+    def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
+        """The classes of the training data, sorted."""
+        return self._inner.seen_classes_
+
+    def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
+        """Describe further classes to the inner estimator.
+
+        Parameters
+        ----------
+        signatures : DataFrame, mapping or MultiSignatures
+            See :meth:`ZeroShotClassifier.add_classes`.
+        like : label, optional
+            The class that provides attributes which are not named.
+
+        Returns
+        -------
+        self
+            The estimator itself, which now also predicts these classes.
+        """
+        return self._change_inner(lambda inner: inner.add_classes(signatures, like=like))
+
+    def remove_classes(self, labels: Any) -> Self:
+        """Remove classes that are known by their signature alone.
+
+        Parameters
+        ----------
+        labels : array-like of labels
+            See :meth:`ZeroShotClassifier.remove_classes`.
+
+        Returns
+        -------
+        self
+            The estimator itself, which no longer predicts these classes.
+        """
+        check_is_fitted(self)
+        removed = self.classes_[find_classes(labels, self.classes_, "labels")]
+        # The inner estimator may hold a class with few images for an unseen one.
+        self._refuse_seen(removed)
+        return self._change_inner(lambda inner: inner.remove_classes(removed))
+
+    @inner_has("add_examples")
+    def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Give labelled samples to the inner estimator without another fit.
+
+        Parameters
+        ----------
+        signatures : DataFrame, mapping or MultiSignatures, optional
+            See :meth:`zslearn.synthesis.GaussianEXEM.add_examples`.
+
+        Returns
+        -------
+        self
+            The estimator itself; its hyper-parameters and calibration stay.
+        """
+        check_is_fitted(self)
+        rows = self._rows_inside(X)
+        return self._change_inner(lambda inner: inner.add_examples(rows, y, signatures=signatures))
+
+    @inner_has("remove_examples")
+    def remove_examples(self, X: Any, y: Any) -> Self:
+        """Take back labelled samples; see :meth:`zslearn.synthesis.GaussianEXEM.remove_examples`.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        check_is_fitted(self)
+        rows = self._rows_inside(X)
+        return self._change_inner(lambda inner: inner.remove_examples(rows, y))
+
+    @inner_has("adapt")
+    def adapt(self, X: Any, **options: Any) -> Self:
+        """Adapt the inner estimator to unlabelled images.
+
+        Parameters
+        ----------
+        **options : dict
+            See :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
+
+        Returns
+        -------
+        estimator
+            A copy around the adapted estimator; this one stays as it is.
+        """
+        state = self._frozen()
+        return state._around(state._inner.adapt(state._rows_inside(X), **options))
+
+    def _rows_inside(self, X: Any) -> Any:
+        """Features as the inner estimator takes them, after the checks that `predict` makes.
+
+        The inner estimator was fitted on an array and does not know the order of columns.
+        """
+        if is_streamed(X):
+            return self._check_stream(X)
+        return X if is_empty(X) else self._check_features(X)
+
+    @property
+    def signature_table_(self) -> SignatureTable:
+        """Signatures of every described class, as the inner method has them."""
+        return self._inner.signature_table_
+
+    def describing(self, table: SignatureTable) -> Self:
+        """A copy that describes other classes and shares what was learned."""
+        check_is_fitted(self)
+        return self._around(self._inner.describing(table))
+
+    def _change_inner(self, change: Callable[[Any], Any]) -> Self:
+        """Replace the inner estimator by a changed copy of it."""
+
+        def changed(wrapper: Self) -> None:
+            inner = wrapper.estimator_._copy()
+            change(inner)
+            wrapper.estimator_ = inner
+
+        return self._change(changed)
+
+    def _around(self, inner: Any) -> Self:
+        """A copy with another fitted estimator inside."""
+        return self._with(estimator_=inner)
+
+    def _frozen(self) -> Self:
+        state = self._copy()
+        return state._around(state._inner._frozen())
+
+    def _wrap(self, scorer: ClassScorer) -> ClassScorer:
+        """Make the scorer of this estimator from that of the inner one; here the same."""
+        return scorer
+
+    @property
+    def class_scorer_(self) -> ClassScorer:
+        """What predictions work on, made from the scorer of the inner estimator."""
+        state = self._frozen()
+        return state._wrap(state._inner.class_scorer_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def __sklearn_tags__(self) -> Tags:
+        """Take over what the inner estimator says of its input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
 
 
 def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[Any]]]]:
@@ -155,9 +378,10 @@ _WRITTEN: dict[str, Callable[[Any, Array], Array]] = {
 @inherit_docs
 @saved_part
 @saves(
+    estimator_=Saved(kind=ZeroShotPredictor, optional=True),
     transformers_=Saved(kind=Pipeline, optional=True),
 )
-class ZeroShotPipeline(WrapsAnother, Pipeline):
+class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
     """A pipeline whose last step is a zero-shot estimator, and which is one itself.
 
     :class:`~zslearn.calibration.CalibratedStacking` and
@@ -213,7 +437,7 @@ class ZeroShotPipeline(WrapsAnother, Pipeline):
             X, y, signatures=signatures, settings=[{}], sample_weight=sample_weight
         )
         fitted = dict(grid)[0]
-        self.steps, self.transformers_ = fitted.steps, fitted.transformers_
+        self.steps, self._fitted = fitted.steps, fitted._fitted
         return self
 
     def fit_grid(
@@ -245,6 +469,24 @@ class ZeroShotPipeline(WrapsAnother, Pipeline):
     def _inner(self) -> Any:
         return self.steps[-1][1]
 
+    def _change_inner(self, change: Callable[[Any], Any]) -> Self:
+        check_is_fitted(self)
+        while True:
+            steps = self.steps
+            name, inner = steps[-1]
+            inner = inner._copy()
+            change(inner)
+            with replacing:
+                if self.steps is steps:
+                    self.steps = [*steps[:-1], (name, inner)]
+                    return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "transformers_")
+
+    def __sklearn_tags__(self) -> Tags:
+        return Pipeline.__sklearn_tags__(self)
+
     def _around(self, inner: Any) -> Self:
         return self._after(self.transformers_, inner)
 
@@ -252,7 +494,7 @@ class ZeroShotPipeline(WrapsAnother, Pipeline):
         if is_streamed(X):
             raise needs_rows(self, X)
         # The steps were fitted on the same columns, and check names themselves.
-        return self.transform_rows(X)
+        return X if is_empty(X) else self.transform_rows(X)
 
     def transform_rows(self, X: Any) -> Array:
         """What the transformers make of features.
@@ -313,7 +555,7 @@ class ZeroShotPipeline(WrapsAnother, Pipeline):
         before = [] if transformers is None else list(transformers.steps)
         name = self.steps[-1][0]
         pipeline = type(self)([*before, (name, method)], **_options(self))
-        pipeline.transformers_ = transformers
+        pipeline._fitted = Fitted({"transformers_": transformers})
         return pipeline
 
 
@@ -346,18 +588,37 @@ def _rejection_message(estimator: Any) -> str:
 
 
 def fitted_as_zero_shot(model: Any) -> Any:
-    """A fitted model as a zero-shot estimator: a fitted pipeline becomes a ZeroShotPipeline."""
+    """A fitted model as a zero-shot estimator: a fitted pipeline becomes a ZeroShotPipeline.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted zero-shot estimator, or a fitted pipeline of scikit-learn that ends with one.
+
+    Returns
+    -------
+    zero-shot estimator
+        The model itself, or a pipeline of the same fitted steps.
+
+    Raises
+    ------
+    TypeError
+        It is no zero-shot estimator.
+    sklearn.exceptions.NotFittedError
+        It is not fitted.
+    """
     if isinstance(model, Pipeline) and not isinstance(model, ZeroShotPipeline):
         # Unlike ours, a pipeline of scikit-learn predicts what its last step does.
         if said := _rejection_message(model.steps[-1][1]):
             raise TypeError(said)
         pipeline = ZeroShotPipeline(model.steps, **_options(model))
         pipeline._last_step()
-        pipeline.transformers_ = model[:-1] if len(model.steps) > 1 else None
+        transformers = model[:-1] if len(model.steps) > 1 else None
+        pipeline._fitted = Fitted({"transformers_": transformers})
         model = pipeline
     if not isinstance(model, ZeroShotPredictor):
         raise TypeError(f"The model must be a fitted zero-shot estimator; got {model!r}.")
-    check_is_fitted(model, "class_scorer_")
+    check_is_fitted(model)
     return model
 
 

@@ -1,0 +1,428 @@
+r"""GDA and Tip-Adapter: a few labelled images of a class score beside its description.
+
+The score of a class is description / u_d + α · images / u_i, each in units of its standard
+deviation over the seen classes, so that a weight means the same beside every method that scores
+descriptions. A class without images has the first term only.
+
+GDA, Gaussian discriminant analysis, takes all classes as Gaussians of one covariance. With
+:math:`\mu_c` the means of the classes that have images and :math:`\Sigma` the covariance within
+these, pooled, of n images in d dimensions, the inverse is shrunk,
+
+.. math:: P = d \, \bigl((n - 1) \Sigma + \rho \, \mathrm{tr}(\Sigma) I\bigr)^{-1},
+
+and the score of class c by its images is the logarithm of its density over that of a Gaussian at
+:math:`\bar\mu`, the mean of the means, where a class without images is taken to lie:
+
+.. math:: g_c(x) = (\mu_c - \bar\mu)^\top P (x - \bar\mu)
+          - \tfrac12 (\mu_c - \bar\mu)^\top P (\mu_c - \bar\mu).
+
+Tip-Adapter, a cache of labelled images, scores a class by how near its own images lie to a sample,
+
+.. math:: g_c(x) = \frac{1}{|I_c|} \sum_{i \in I_c} \exp\bigl(-\beta (1 - \cos(x, x_i))\bigr).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import array_api_compat as compat
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods, Interval
+
+from zslearn._scoring._embedding import Embedding, PreparedRows
+from zslearn._scoring._scorer import ClassScorer, identical_rows
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    block_budget,
+    move_like,
+    take_rows,
+    to_numpy,
+    unit_rows,
+)
+from zslearn._utils._blocks import row_blocks
+from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._fit_cache import fingerprint
+from zslearn._utils._saved import Saved, saves
+from zslearn.base._class_statistics import ClassStatistics, class_means
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
+from zslearn.base._predictor import with_setting
+from zslearn.base._streams import weighted_samples
+from zslearn.baselines._eszsl import ESZSL
+from zslearn.calibration._folds import score_scale
+from zslearn.signatures._table import SignatureTable
+
+# Hyper-parameters on which the fit of what scores descriptions depends.
+_OF_DESCRIPTIONS = {"estimator", "min_images"}
+
+
+@inherit_docs
+@saves(
+    _seen=Saved("n_seen", kind="label"),
+    class_means_=Saved("n_seen", "n_features"),
+    coef_=Saved("n_seen", "n_columns"),
+    intercept_=Saved("n_seen"),
+    units_=Saved(above=0, each=True),
+)
+class FewImages(ZeroShotMetaClassifier):
+    """Base of methods that score by a few labelled images of a class, and by its description.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator or Pipeline, optional
+        What scores descriptions; :class:`ESZSL` by default.
+    min_images : int, default=1
+        How many images a class needs for `estimator` to learn from it; to `estimator` the others
+        are described only. Where fewer than two classes have so many, it learns from all.
+    weight : float, default=1.0
+        What the score by images is multiplied by, α of the paper that introduced the method. Both
+        scores are in units of their standard deviation over the seen classes.
+
+    Attributes
+    ----------
+    estimator_ : zero-shot estimator
+        Fitted on features of unit norm.
+    class_means_ : ndarray of shape (n_seen, n_features)
+        Means of these features of the seen classes.
+    coef_, intercept_ : ndarray of shape (n_seen, n_dims) and (n_seen,)
+        By which the images of each seen class score.
+    units_ : tuple of float
+        Standard deviation over the seen classes of the score by descriptions, and of that by
+        images: the median over `class_means_`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline, None],
+        "min_images": [Interval(Integral, 1, None, closed="left")],
+        "weight": [Interval(Real, 0, None, closed="left")],
+    }
+    #: Attributes that decide what `_embed_images` does.
+    _image_attributes: ClassVar[tuple[str, ...]] = ()
+
+    coef_: Floats
+    intercept_: Floats
+
+    def __init__(self, estimator: Any = None, *, min_images: int = 1, weight: float = 1.0) -> None:
+        self.estimator = estimator
+        self.min_images = min_images
+        self.weight = weight
+
+    # What a method defines.
+
+    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+        """What the method needs of prepared features, under any of its own hyper-parameters."""
+        raise NotImplementedError
+
+    def _learn_images(self, sums: Any) -> None:
+        """Compute `coef_` and `intercept_` from that."""
+        raise NotImplementedError
+
+    def _embed_images(self, rows: Array) -> Array:
+        """What the score by images is linear in."""
+        return rows
+
+    # How it is done.
+
+    def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
+        """Fit what scores descriptions, and learn from the images of each class."""
+        self._finish(self._begin(X, y, signatures, weights))
+
+    def fit_grid(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        signatures: Any = None,
+        settings: Sequence[Mapping[str, Any]],
+        sample_weight: Any = None,
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit once for each setting; those of the same `estimator` share its fit."""
+        groups: dict[str, list[int]] = {}
+        for index, setting in enumerate(settings):
+            shared = {n: v for n, v in setting.items() if n.split("__")[0] in _OF_DESCRIPTIONS}
+            groups.setdefault(fingerprint(shared), []).append(index)
+        for group in groups.values():
+            learned = with_setting(self, settings[group[0]])
+            learned._validate_params()
+            X_checked, y_checked = learned._check_training(X, y)
+            rows, labels, weights = weighted_samples(X_checked, y_checked, sample_weight)
+            sums = learned._begin(rows, labels, signatures, weights)
+            for index in group:
+                model = learned._copy().set_params(**settings[index])
+                model._validate_params()
+                model.estimator_ = learned.estimator_._copy()
+                model._finish(sums)
+                yield index, model._settled()
+                del model
+
+    def _begin(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> Any:
+        """Fit what scores descriptions; what is needed of the images."""
+        rows = PreparedRows(X, "l2")
+        rows.check()
+        X = rows.dense
+        self._seen, codes = np.unique(y, return_inverse=True)
+        sizes = np.bincount(codes, weights=weights)
+        self.class_means_ = to_numpy(class_means(X, codes, len(sizes), sample_weight=weights))
+        sums = self._sum_images(X, codes, weights)
+        many = sizes >= self.min_images
+        if many.sum() >= 2 and not many.all():
+            signatures = SignatureTable.from_user(signatures, self._seen)
+            learned = np.flatnonzero(many[codes])
+            X, y = take_rows(X, learned), y[learned]
+            weights = None if weights is None else weights[learned]
+        inner = as_zero_shot(ESZSL() if self.estimator is None else self.estimator)
+        self.estimator_ = fit_weighted(inner, X, y, signatures, weights)
+        return sums
+
+    def _finish(self, sums: Any) -> None:
+        """Learn from the images; then the scales of both scores, of which `weight` is a ratio."""
+        self._learn_images(sums)
+        scorer = self.estimator_.class_scorer_
+        description, images = (
+            score_scale(self._mixed(scorer, *factors).scores(self.class_means_, self._seen))
+            for factors in ((1.0, 0.0), (0.0, 1.0))
+        )
+        self.units_ = description or 1.0, images or 1.0
+
+    @property
+    def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
+        """The classes of the training data, sorted."""
+        return self._seen
+
+    def __sklearn_tags__(self) -> Tags:
+        """Non-finite features are replaced, whatever the estimator inside does."""
+        tags = super(ZeroShotMetaClassifier, self).__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _wrap(self, scorer: ClassScorer) -> ClassScorer:
+        description, images = self.units_
+        return self._mixed(scorer, 1.0 / description, self.weight / images)
+
+    def _mixed(self, scorer: ClassScorer, description: float, images: float) -> ClassScorer:
+        """Both scores times their factors, as one inner product."""
+        coef, intercept = _as_products(scorer)
+        place = {label: i for i, label in enumerate(self._seen.tolist())}
+        # The row behind those of the seen classes is that of classes without images.
+        which = [place.get(label, len(place)) for label in scorer.labels.tolist()]
+        added = images * np.column_stack([self.coef_, self.intercept_])
+        added = np.concatenate([added, np.zeros_like(added[:1])])[which]
+        added[:, -1] += description * intercept
+        if coef.ndim == 3:
+            # One row for each map of a class: all have the same images.
+            added = np.repeat(added[:, None, :], coef.shape[1], axis=1)
+        xp, inner = compat.array_namespace(coef), scorer.embedding
+        parameters = xp.concat([description * coef, move_like(added, coef)], axis=-1)
+        decided_by = None
+        if inner.depends_on is not None:
+            own = (getattr(self, name) for name in self._image_attributes)
+            decided_by = (*inner.depends_on, *inner.feature_norms, scorer.score, *own)
+        return replace(
+            scorer,
+            parameters=parameters,
+            # Classes that the descriptions do not tell apart may differ by their images.
+            same_as=None if scorer.same_as is None else identical_rows(parameters),
+            embedding=Embedding(self._embed, ("l2",), decided_by),
+            score="max_dot" if scorer.score == "max_dot" else "dot",
+            bias=None,
+            temperature=None,
+        )
+
+    def _embed(self, rows: Array) -> Array:
+        """Rows as the estimator embeds them, what images are scored by, and a one."""
+        scorer = self.estimator_.class_scorer_
+        embedded = scorer.embedding(rows)
+        xp = compat.array_namespace(embedded)
+        if scorer.score == "cosine":
+            embedded = unit_rows(embedded)
+        return xp.concat([embedded, self._embed_images(rows), xp.ones_like(rows[:, :1])], axis=1)
+
+
+def _as_products(scorer: ClassScorer) -> tuple[Array, Floats]:
+    """Coefficients and intercepts by which classes rank as they do by the scorer."""
+    coef = scorer.parameters
+    intercept = np.zeros(len(scorer.labels)) if scorer.bias is None else scorer.bias
+    if scorer.score == "cosine":
+        coef = unit_rows(coef)
+    elif scorer.score == "euclidean":
+        # −‖e − p‖² = 2eᵀp − ‖p‖² − ‖e‖², the last of which is the same for all classes.
+        intercept = intercept - (to_numpy(coef).astype(np.float64) ** 2).sum(axis=1)
+        coef = 2.0 * coef
+    return coef, intercept
+
+
+@inherit_docs
+class GDA(FewImages):
+    """Gaussians of one covariance around the class means, plus the score of the description.
+
+    Parameters
+    ----------
+    shrinkage : float, default=1.0
+        ρ of the shrunk inverse covariance: 1 in the original, where all n images are few ones. With
+        thousands of images of other classes the inverse is hardly shrunk then.
+
+    See Also
+    --------
+    TipAdapter : Compares with the images themselves.
+
+    Notes
+    -----
+    What differs from the original: any zero-shot method replaces CLIP's text encoder; the
+    covariance is that within all classes of the training data; scores are around the mean of the
+    class means, which gives classes without images a place; and both scores are standardised.
+
+    The weight is found by leaving out classes and giving some of their images back:
+    ``ZeroShotSearchCV(GDA(method), "fast", cv=ClassKFold(5, shots=k))``.
+
+    References
+    ----------
+    Z. Wang, J. Liang, L. Sheng, R. He, Z. Wang and T. Tan, "A hard-to-beat baseline for
+    training-free CLIP-based adaptation", ICLR 2024.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL, GDA
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = GDA(ESZSL()).fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> model.score(data.X_test_seen, data.y_test_seen, classes=data.seen_classes) > 0.5
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FewImages._parameter_constraints,
+        "shrinkage": [Interval(Real, 0, None, closed="neither")],
+    }
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {"weight": [2.0**k for k in range(-8, 9)]},
+        "fast": {
+            "min_images": [1, 20],
+            "shrinkage": [1.0, 10.0, 100.0, 1000.0],
+            "weight": [2.0**k for k in range(-4, 5)],
+        },
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        min_images: int = 1,
+        weight: float = 1.0,
+        shrinkage: float = 1.0,
+    ) -> None:
+        super().__init__(estimator, min_images=min_images, weight=weight)
+        self.shrinkage = shrinkage
+
+    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+        sums = ClassStatistics.of_rows(X, codes, self._seen, weights=weights)
+        return cache(partial(_discriminant, sums))
+
+    def _learn_images(self, sums: Any) -> None:
+        self.coef_, self.intercept_ = sums(self.shrinkage)
+
+
+def _discriminant(sums: ClassStatistics, shrinkage: float) -> tuple[Floats, Floats]:
+    """Coefficients and intercept of each class."""
+    center, scatter = sums.means.mean(axis=0), sums.scatter  # the scatter is (n − 1) Σ
+    trace = float(np.trace(scatter)) / max(float(sums.sizes.sum()) - 1, 1)
+    # Without any deviation all directions count the same.
+    shrunk = scatter + (shrinkage * trace or 1.0) * np.eye(len(scatter))
+    solved = scipy.linalg.solve(shrunk, (sums.means - center).T, assume_a="pos")
+    coef = len(scatter) * np.ascontiguousarray(solved.T)
+    # −½ (μ − μ̄)ᵀP(μ − μ̄) − (μ − μ̄)ᵀP μ̄ = −½ (μ − μ̄)ᵀP(μ + μ̄)
+    return coef, -0.5 * (coef * (sums.means + center)).sum(axis=1)
+
+
+@inherit_docs
+@saves(
+    cache_=Saved("n_images", "n_features"),
+    shares_=Saved("n_images", "n_columns"),
+)
+class TipAdapter(FewImages):
+    """Nearness to the images of a class, plus the score of its description.
+
+    Parameters
+    ----------
+    beta : float, default=5.5
+        How fast nearness falls with the cosine.
+
+    Attributes
+    ----------
+    cache_ : array of shape (n_samples, n_features)
+        Training images, of unit norm.
+    shares_ : ndarray of shape (n_samples, n_seen)
+        What each of them counts for in the score of each seen class.
+
+    Notes
+    -----
+    It is used and tuned as :class:`GDA` is. What differs from the original: any zero-shot method
+    replaces CLIP's text encoder; the images of a class are averaged, not summed, since classes have
+    different numbers of them here; both scores are standardised; and the cache is not trained
+    (Tip-Adapter-F).
+
+    References
+    ----------
+    R. Zhang, W. Zhang, R. Fang, P. Gao, K. Li, J. Dai, Y. Qiao and H. Li, "Tip-Adapter:
+    training-free adaption of CLIP for few-shot classification", ECCV 2022.
+    """
+
+    _image_attributes = ("cache_", "beta")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FewImages._parameter_constraints,
+        "beta": [Interval(Real, 0, None, closed="neither")],
+    }
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            "beta": [1.0, 2.0, 5.5, 16.0, 50.0, 150.0],
+            "weight": [2.0**k for k in range(-8, 9)],
+        },
+        "fast": {
+            "min_images": [1, 20],
+            "beta": [5.5, 16.0, 50.0],
+            "weight": [2.0**k for k in range(-4, 5)],
+        },
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        min_images: int = 1,
+        weight: float = 1.0,
+        beta: float = 5.5,
+    ) -> None:
+        super().__init__(estimator, min_images=min_images, weight=weight)
+        self.beta = beta
+
+    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+        shares = np.zeros((len(codes), len(self._seen)))
+        counted = np.ones(len(codes)) if weights is None else weights
+        shares[np.arange(len(codes)), codes] = counted / np.bincount(codes, weights=weights)[codes]
+        return X, shares
+
+    def _learn_images(self, sums: Any) -> None:
+        self.cache_, self.shares_ = sums
+        self.coef_, self.intercept_ = np.eye(len(self._seen)), np.zeros(len(self._seen))
+
+    def _embed_images(self, rows: Array) -> Array:
+        xp = compat.array_namespace(rows)
+        cache, shares = move_like(self.cache_, rows), move_like(self.shares_, rows)
+        # While a file of ONNX is written, the number of rows is not known.
+        n_rows = rows.shape[0]
+        parts = [slice(None)]
+        if n_rows is not None:
+            parts = row_blocks(n_rows, 24 * cache.shape[0], block_budget(rows))
+        found = [
+            xp.exp(-self.beta * (1.0 - rows[part, :] @ xp.matrix_transpose(cache))) @ shares
+            for part in parts
+        ]
+        return xp.concat(found, axis=0)

@@ -1,0 +1,265 @@
+"""Samples: features of images or rows of a table, with labels and the record of how they were made.
+
+Read from a file ``.npz`` of features, or from a table ``.csv`` or ``.parquet``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._utils._files import regular_size, replacing
+from zslearn._utils._messages import did_you_mean, name_near_misses, name_some, plain
+from zslearn._utils._reading import BESIDE, MULTIPLE, first_row, reading
+from zslearn.datasets import read_sample_table
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Features of images or rows of a table, and how they were made.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        One row per image that could be read, or per row of the table.
+    y : ndarray of str of shape (n_samples,) or None
+        The class of each, where it is known.
+    names : tuple of str
+        Name of each sample.
+    digests : tuple of str
+        The first 32 digits of the SHA-256 of each image file or row; empty if unknown.
+    about : dict
+        How features were made. Of images: "backbone", "weights_sha256", "n_features",
+        "preprocessing", "boxes" (whether images were cut to bounding boxes), "skipped" (unreadable
+        images, with the reason) and "versions"; of a table: "columns" and "label". Empty for
+        features of another program.
+    rate : float or None
+        Images per second, where features were computed just now.
+    row_noun : str, default="image"
+        What messages call a sample.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any] | None
+    names: tuple[str, ...]
+    digests: tuple[str, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict)
+    rate: float | None = None
+    row_noun: str = "image"
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def skipped(self) -> list[tuple[str, str]]:
+        """Images that could not be read, and why."""
+        found = self.about.get("skipped")
+        # The record may be another program's.
+        pairs = found if isinstance(found, list) else []
+        pairs = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
+        return [(str(name), str(reason)) for name, reason in pairs]
+
+    def take(self, rows: Any) -> Samples:
+        """Some of the samples.
+
+        Parameters
+        ----------
+        rows : array of int or bool
+            Which ones.
+
+        Returns
+        -------
+        Samples
+            With the same record of how they were made.
+        """
+        rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
+        return replace(
+            self,
+            X=self.X[rows],
+            y=None if self.y is None else self.y[rows],
+            names=tuple(self.names[row] for row in rows),
+            digests=tuple(self.digests[row] for row in rows) if self.digests else (),
+            rate=None,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one file ``.npz``, without pickles.
+
+        Parameters
+        ----------
+        path : path
+            The file, with the arrays "X", "y", "images" (names), "digests" and "about" (JSON in
+            UTF-8).
+        """
+        arrays: dict[str, NDArray[Any]] = {
+            "X": self.X,
+            "images": np.asarray(self.names, dtype=np.str_),
+            "digests": np.asarray(self.digests, dtype=np.str_),
+            "about": np.frombuffer(json.dumps(self.about).encode(), dtype=np.uint8),
+        }
+        if self.y is not None:
+            arrays["y"] = self.y.astype(np.str_)
+        with replacing(npz_path(path)) as temporary, open(temporary, "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+
+
+def load_features(
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+) -> Samples:
+    """Read features and labels from one file.
+
+    Parameters
+    ----------
+    path : path
+        A file ``.npz`` of :func:`extract_features` or of another program, with an array "X" or
+        "features" and, where labels are known, "y" or "labels"; or a table ``.csv`` or ``.parquet``
+        with one row per sample.
+    label : str, optional
+        The table's column of labels, by default "label".
+    drop : sequence of str, default=()
+        Columns of the table that are no features.
+    columns : sequence of str, optional
+        Columns that are features; by default all others. Labels may then be missing.
+
+    Returns
+    -------
+    Samples
+        Features and what is known of them.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged or holds something else.
+    OSError
+        The file cannot be opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from zslearn.images import load_features
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "mine.npz")
+    ...     np.savez(path, X=np.eye(2), y=["cat", "dog"])
+    ...     samples = load_features(path)
+    >>> samples.X.shape, samples.y.tolist(), samples.names
+    ((2, 2), ['cat', 'dog'], ('0', '1'))
+    """
+    path = Path(path)
+    if path.suffix.lower() in (".csv", ".parquet"):
+        table = read_sample_table(path, label=label, drop=drop, columns=columns)
+        names = tuple(map(str, range(1, len(table.X) + 1)))
+        digests = tuple(hashlib.sha256(row.tobytes()).hexdigest()[:32] for row in table.X)
+        about = {"columns": table.columns, "label": label or "label"}
+        about |= {"n_features": len(table.columns)}
+        return Samples(table.X, table.y, names, digests, about, row_noun="sample")
+    arrays = _read_arrays(npz_path(path))
+    X = arrays.get("X", arrays.get("features"))
+    if X is None or X.ndim != 2 or X.dtype.kind not in "fiub" or not X.size:
+        raise ValueError(f"{plain(path)}: there is no array 'X' of numbers with one row per image.")
+    try:
+        about = _parsed(arrays["about"]) if "about" in arrays else {}
+        if not isinstance(about, dict):
+            raise ValueError("'about' is no JSON object")
+        texts = {}
+        for name in ("images", "digests"):
+            array = arrays.get(name, np.empty(0, dtype=np.str_))
+            if array.size and (array.shape != (len(X),) or array.dtype.kind != "U"):
+                raise ValueError(f"{name!r} has shape {array.shape} and dtype {array.dtype}")
+            texts[name] = tuple(array.ravel().tolist())
+        y = arrays.get("y", arrays.get("labels"))
+        if y is not None and (y.shape != (len(X),) or y.dtype.kind not in "Uiu"):
+            raise ValueError(f"'y' has shape {y.shape} and dtype {y.dtype}, not a label per image")
+    except ValueError as error:
+        raise ValueError(f"{plain(path)}: this is no file of features: {error}.") from error
+    names = texts["images"] or tuple(map(str, range(len(X))))
+    return Samples(X, None if y is None else y.astype(np.str_), names, texts["digests"], about)
+
+
+def _parsed(array: NDArray[Any]) -> Any:
+    """What JSON in an array of bytes says."""
+    try:
+        return json.loads(array.tobytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"what should be JSON is not ({plain(error, 100)})") from error
+
+
+def npz_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a file of features; another ending is refused."""
+    file = Path(path)
+    if file.suffix != ".npz":
+        raise ValueError(f"{plain(file)}: features are kept in a file that ends in .npz.")
+    return file
+
+
+def is_feature_table(path: Path) -> bool:
+    """Whether a path is a table of features, and no list of image files."""
+    if not path.is_file() or path.suffix.lower() != ".csv":
+        return path.suffix.lower() == ".parquet"
+    return "path" not in [cell.strip().casefold() for cell in first_row(path)]
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Arrays by name; Python objects, and files that claim far more than they hold, are refused."""
+    size = regular_size(path)
+    # zipfile, zlib and the parser of NumPy's headers each raise errors of their own.
+    with open(path, "rb") as file, reading(path, "the arrays"):
+        with zipfile.ZipFile(file) as archive:
+            claimed = sum(member.file_size for member in archive.infolist())
+        if claimed > MULTIPLE * size + BESIDE:
+            raise ValueError("it claims to hold far more than its size allows")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
+def refuse_undescribed(
+    labels: NDArray[Any] | None,
+    described: Iterable[Any] | None,
+    *,
+    row_noun: str = "image",
+    by: str = "the description",
+    leave_out: Sequence[str] = (),
+) -> NDArray[Any]:
+    """The labels, which must be given and described; `None` stands for any description."""
+    if labels is None:
+        raise ValueError(
+            f"The {row_noun}s have no labels: put each into a folder of its class, or give a table "
+            "(.csv) with the columns path and label."
+            if row_noun == "image"
+            else f"The {row_noun}s have no labels: name the column of labels with label=."
+        )
+    present = list(dict.fromkeys(labels.tolist()))
+    if unknown := [label for label in leave_out if label not in present]:
+        near = did_you_mean(unknown[0], present)
+        raise ValueError(f"There are no {row_noun}s of {name_some(unknown)} to leave out.{near}")
+    described = present if described is None else list(described)
+    known = set(described)
+    if missing := [label for label in present if label not in known]:
+        listed = f"the list of {row_noun}s"
+        near = name_near_misses(missing, described, unknown_in=listed, known_in=by)
+        if len(missing) == len(present) and not near:
+            near = f" None of the {row_noun}s is of a class there: is this the right folder or "
+            near += "table?"
+        advice = "Describe these first (zslearn add-class), or leave them out."
+        if by == "the description":
+            advice = f"Describe every class that has {row_noun}s."
+        raise ValueError(
+            f"There are {row_noun}s of {name_some(missing)}, which {by} does not have. "
+            f"{advice}{near}"
+        )
+    return labels

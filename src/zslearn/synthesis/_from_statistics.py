@@ -1,0 +1,231 @@
+"""Methods that learn from statistics of the samples, all at once or a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+
+from zslearn._utils._messages import name_some, warn_user
+from zslearn._utils._saved import Saved, saves
+from zslearn.base._class_statistics import ClassStatistics
+from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier
+from zslearn.base._streams import is_streamed, stream_samples, weighted_samples
+from zslearn.base._training import Training, check_block_labels
+from zslearn.signatures._table import SignatureTable, label_array
+
+
+def _statistics_are_enough(model: LearnsFromStatistics) -> bool:
+    reason = model._needs_samples()
+    if reason is not None:
+        raise AttributeError(f"Statistics of samples are not enough {reason}")
+    return True
+
+
+@saves(
+    {
+        "statistics_.means": Saved("n_seen", "n_features", optional=True),
+    },
+    statistics_=Saved(kind=ClassStatistics, optional=True),
+    _table_so_far=Saved(kind=SignatureTable, optional=True),
+)
+class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
+    """Base of methods that learn from statistics; a subclass writes `_learn`."""
+
+    statistics_: ClassStatistics
+
+    # What a subclass writes.
+
+    @classmethod
+    def _learn(
+        cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
+    ) -> Iterator[Self]:
+        """Fit estimators to statistics of the samples; `training` may hold no samples itself."""
+        raise NotImplementedError
+
+    def _needs_samples(self) -> str | None:
+        """Why statistics are not enough under this setting; None where they are."""
+        return None
+
+    def _needs_factors(self) -> bool:
+        """Whether the scatter of each single class is needed."""
+        return False
+
+    # What a user calls.
+
+    @available_if(_statistics_are_enough)
+    def fit_statistics(self, statistics: ClassStatistics, *, signatures: Any = None) -> Self:
+        """Learn from the statistics of samples instead of the samples.
+
+        Parameters
+        ----------
+        statistics : ClassStatistics
+            Of features prepared by this model's `feature_norm`. For distance="standardized" with a
+            projection they must have been taken with `factors=True`.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            See :meth:`fit`.
+
+        Returns
+        -------
+        self
+            The fitted method; the same as `fit` gives on the samples.
+        """
+        self._validate_params()
+        fresh = self._fresh_copy()
+        fresh._learn_from(statistics, signatures, None)
+        return self._set_fitted(fresh)
+
+    @available_if(_statistics_are_enough)
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        signatures: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Learn from one more batch of samples; only their statistics are kept.
+
+        The model is rebuilt from all batches at every call. For many batches it is cheaper to add
+        up :class:`ClassStatistics` and to call :meth:`fit_statistics` once. What `fit` learned is
+        not continued, as it keeps no statistics; a warning says so.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features; also a :class:`~zslearn.datasets.FeatureBlocks` or a dask array.
+        y : array-like of shape (n_samples,)
+            Class labels, of one class or more. There is a model once two classes have been seen.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; needed at the first call, later only for classes that have
+            not been described yet.
+        classes : array-like of labels, optional
+            In place of `signatures` at the first call: every class there will be, each described by
+            its own indicator.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts; see :meth:`fit`.
+
+        Returns
+        -------
+        self
+            The method. After an error it is as it was.
+        """
+        self._validate_params()
+        known = getattr(self, "statistics_", None)
+        if known is None and hasattr(self, "_described"):
+            warn_user(
+                "fit kept no statistics that a batch could be added to: the model begins anew with "
+                "this one. Begin with partial_fit to go on with it."
+            )
+        if known is not None:
+            _ = self._check_stream(X) if is_streamed(X) else self._check_features(X)
+        fresh = self._fresh_copy()
+        statistics = fresh._statistics_of(X, y, sample_weight)
+        names = getattr(fresh if known is None else self, "feature_names_in_", None)
+        table = self._table_with(signatures, classes, statistics.classes, first=known is None)
+        total = statistics if known is None else known + statistics
+        fresh._table_so_far = table
+        if len(total.classes) < 2:
+            fresh.statistics_ = total
+            if names is not None:
+                fresh.feature_names_in_ = names
+        else:
+            fresh._learn_from(total, table, names)
+        return self._set_fitted(fresh)
+
+    # How it is done.
+
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        # The sums have no name here: `_learn` alone holds them, and frees them.
+        return cls._learn(training, training.sums, variants)
+
+    def _statistics_of(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:
+        """Statistics of the samples of one batch, which may itself come in blocks."""
+        options = {"feature_norm": self.feature_norm, "factors": self._needs_factors()}
+        if is_streamed(X):
+            samples = stream_samples(X, y, sample_weight)
+            self.n_features_in_ = samples.shape[1]
+            found: ClassStatistics = samples.reduce(_block_statistics, options)
+            return found
+        X, labels = self._check_training(X, y)
+        X, labels, weights = weighted_samples(X, labels, sample_weight)
+        classes, codes = np.unique(label_array(labels, "y"), return_inverse=True)
+        return ClassStatistics.of_rows(
+            self._prepare(X), codes, classes, factors=self._needs_factors(), weights=weights
+        )
+
+    def _learn_from(
+        self, statistics: ClassStatistics, signatures: Any, names: NDArray[Any] | None
+    ) -> None:
+        """Build the model from statistics."""
+        if not np.isfinite(statistics.scatter).all():
+            raise ValueError(
+                "The sums of squares of the samples are not finite: divide the features, of all "
+                "blocks alike, by a larger number."
+            )
+        no_rows = np.empty((0, statistics.n_features)), np.empty(0, dtype=np.intp)
+        training = self._describe_training(signatures, statistics.classes, *no_rows, names)
+        self._take_training(training)
+        for _ in self._learn(training, statistics, [self]):
+            self.statistics_ = statistics
+            self._describe(training.table)
+
+    def _table_with(
+        self, signatures: Any, classes: Any, batch: NDArray[Any], *, first: bool
+    ) -> SignatureTable:
+        """All signatures so far and those given with this batch; each class of it must be there."""
+        if first:
+            if signatures is None and classes is not None:
+                every = np.unique(label_array(classes, "classes"))
+                missing = np.setdiff1d(batch, every)
+                if missing.size:
+                    raise ValueError(f"classes does not name {name_some(missing.tolist())} of y.")
+                return SignatureTable.from_user(None, every)
+            return SignatureTable.from_user(signatures, batch)
+        # Classes may have been added since the batch before.
+        table = self._signatures_so_far() if hasattr(self, "_described") else self._table_so_far
+        if signatures is not None:
+            # An array can only describe the classes of this batch.
+            table = _join_tables(table, SignatureTable.read(signatures, batch))
+        undescribed = np.setdiff1d(batch, table.labels).tolist()
+        if undescribed:
+            raise ValueError(
+                f"No signature describes {name_some(undescribed)} of y: give it with this batch. "
+                "Nothing of the batch was taken in."
+            )
+        return table
+
+    def _signatures_so_far(self) -> SignatureTable:
+        """Signatures of every class that has one."""
+        return self._described.table
+
+
+def _block_statistics(
+    start: int, rows: Any, labels: Any, weights: Any, options: dict[str, Any]
+) -> ClassStatistics | None:
+    """Statistics of one block of a batch."""
+    if not len(rows) or (weights is not None and not weights.any()):
+        return None
+    labels = check_block_labels(labels, len(rows))
+    return ClassStatistics.from_samples(rows, labels, sample_weight=weights, **options)
+
+
+def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
+    """Earlier signatures and later ones; a class in both must have the same signature."""
+    new = new.with_labels_like(known.labels, "the batches before").aligned_with(known)
+    again = np.isin(new.labels, known.labels)
+    old = known.positions(new.labels[again])
+    for ours, theirs in zip(known.arrays, new.arrays, strict=True):
+        changed = (ours[old] != theirs[again]).any(axis=1)
+        if changed.any():
+            labels = new.labels[again][changed].tolist()
+            raise ValueError(
+                f"The signature of {name_some(labels)} is not the one given before: fit again to "
+                "change a signature."
+            )
+    return known.union(new.subset(np.flatnonzero(~again)))
