@@ -172,7 +172,6 @@ _MANY_FITS = {
     "check_grid_equals_single_fits",
     "check_grid_hands_out_separate_models",
     "check_inside_search",
-    "check_refit_forgets",
     "check_rows_embedded_once",
 }
 SLOW_CHECKS_OF = {

@@ -107,6 +107,11 @@ class ScaledRows:
     def __len__(self) -> int:
         return int(self.shape[0])
 
+    @property
+    def dense(self) -> ScaledRows:
+        """These rows: no array of them is held."""
+        return self
+
     def __getitem__(self, which: slice | NDArray[np.intp]) -> AnyFloats:
         rows = self.rows[which] if isinstance(which, slice) else self.rows.take(which)
         scaled: AnyFloats = self.scaling(rows)
@@ -324,8 +329,8 @@ class RankingClassifier(ZeroShotClassifier):
         lazy = isinstance(rows, PreparedRows)
         host = training if lazy else replace(training, rows=to_numpy(rows))
         for same_scaling in group_by_params(variants, "scaling"):
-            scaling = Scaling.of(host.rows, same_scaling[0].scaling)
-            scaled = replace(host, rows=ScaledRows(rows, scaling) if lazy else scaling(host.rows))
+            scaling = Scaling.of(rows if lazy else host.X, same_scaling[0].scaling)
+            scaled = replace(host, rows=ScaledRows(rows, scaling) if lazy else scaling(host.X))
             for group in group_by_path(same_scaling, "max_iter"):
                 descent = group[0]._descent(scaled)
                 for variant in sorted(group, key=lambda variant: variant.max_iter):

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._solvers.svm._losses import LOSSES
-from zslearn._solvers.svm._multiclass import train_multiclass_svm
+from zslearn._solvers.svm._multiclass import LOSSES, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
