@@ -21,7 +21,6 @@ from zslearn.base import Training
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, SignatureTable, SignatureViews
-from zslearn.signatures import normalized_similarity as similarity
 from zslearn.solvers import multiclass_svm
 from zslearn.synthesis import SynC
 from zslearn.synthesis._phantoms import (
@@ -301,17 +300,6 @@ def test_gradient_against_finite_differences(seed, gamma, several, metric):
     assert differences(along) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("gamma", [0.5, 2.0**10])
-def test_similarities_are_those_of_the_estimator(several, gamma):
-    A = views() if several else signatures()
-    betas = initial_combinations(A, 6, "kmeans", np.random.RandomState(0))
-    similarities, shares = objective(A, gamma=gamma).similarities(betas)
-    expected = similarity(A, combine(betas, A), gamma=gamma)
-    np.testing.assert_allclose(similarities, expected, atol=1e-12)
-    np.testing.assert_allclose(np.sum(shares, axis=0), expected, atol=1e-12)
-
-
 def training_of(problem):
     y = np.unique(problem.y_train, return_inverse=True)[1]
     seen = problem.signatures.loc[problem.seen_classes].to_numpy()
@@ -374,34 +362,6 @@ def test_descent_solves_a_lasso():
     np.testing.assert_allclose(found.point.betas[0][0], expected, atol=1e-4)
     assert np.all(np.diff(found.values) < 0)
     assert not found.refused
-
-
-def test_descent_stops_before_points_that_are_refused():
-    def evaluate(betas, extra):
-        value = float(np.abs(betas[0]).sum())
-        if value < 0.3:
-            return None
-        return Point(betas, value, (np.zeros_like(betas[0]),), extra)
-
-    found = descend(evaluate((np.ones((2, 2)),), None), evaluate, eta=1.0, steps=200, fall=0.0)
-    assert 0.3 <= found.point.value < 0.31
-    assert found.refused
-
-
-@pytest.mark.parametrize("loss", ["squared_hinge", "crammer_singer"])
-def test_losses_of_scores(loss):
-    rng = np.random.default_rng(0)
-    scores, y = rng.standard_normal((30, 5)), rng.integers(0, 5, 30)
-    margins = np.abs(rng.standard_normal((5, 5))) * (1 - np.eye(5))
-    # A weight is a number of repetitions.
-    weights = rng.integers(1, 4, 30)
-    repeated = np.repeat(np.arange(30), weights)
-    value, slope = loss_and_slope(scores, y, loss, margins, sample_weight=weights)
-    expected, expected_slope = loss_and_slope(scores[repeated], y[repeated], loss, margins)
-    assert value == pytest.approx(expected)
-    sums = np.zeros_like(scores)
-    np.add.at(sums, repeated, expected_slope)
-    np.testing.assert_allclose(slope, sums)
 
 
 # Learning.
@@ -484,24 +444,6 @@ def test_learning_a_tiny_problem_against_a_general_method():
     found = minimize(value, learn.start[0].ravel(), method="BFGS", options={"maxiter": 60})
     assert own.objective_ <= found.fun * (1 + 2e-3)
     assert model.objective_ < model.history_[0] * (1 - 1e-3)
-
-
-def test_settings_of_learned_phantoms_in_one_search(problem):
-    """They share what depends on the samples alone, and each is what a fit of its own gives."""
-    params = {"n_phantoms": 6, "learn_phantoms": True}
-    base = SynC(random_state=0, **params)
-    grid = {"eta": [1e-5, 1e-3], "norm_penalty": [1e-3, 1e-1]}
-    pairs = [{"eta": e, "norm_penalty": n} for e in grid["eta"] for n in grid["norm_penalty"]]
-    together = base.fit_grid(
-        problem.X_train, problem.y_train, signatures=problem.signatures, settings=pairs
-    )
-    found = []
-    for index, model in together:
-        alone = fit(problem, "ovo", **params, **pairs[index])
-        assert model.get_params()["eta"] == pairs[index]["eta"]
-        assert model.objective_ == pytest.approx(alone.objective_, rel=1e-9)
-        found.append(model.objective_)
-    assert len(set(np.round(found, 8))) == 4
 
 
 # Degenerate ends.
