@@ -27,7 +27,7 @@ WORDS = {
 
 def rows(records: pd.DataFrame, like: str) -> list[str]:
     """A line per row and setting: our mean and deviation, the seeds, and the paper's number."""
-    table = build_table(records, like, rows="ours", columns="ours")
+    table = build_table(records, like, only_ours=True)
     published = load_published()
     published = published[(published.table == like) & (published.dataset == "CUB")]
     lines = []

@@ -1,8 +1,8 @@
 """
-From records: curves, ranks and protocols
-=========================================
+From records: curves and protocols
+==================================
 
-Three analyses need nothing but the records of a benchmark; where there are none, they run it, here
+Two analyses need nothing but the records of a benchmark; where there are none, they run it, here
 on letters with small grids and, to be quick, 100 principal components of the features.
 """
 
@@ -32,18 +32,6 @@ display = AnalysisDisplay(frame)
 _, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 for ax, panel in zip(axes, display.panels, strict=True):
     display.plot(ax, panel=panel)
-
-# %%
-# Ranks
-# -----
-#
-# Ranks go over data sets, splits and seeds; here over three seeds of one split, which say little:
-# the critical difference is nearly as wide as the line.
-
-methods = ["ESZSL", "CCA", "COSTA", "EXEM (1NN)"]
-frame, _ = run_analysis("ranks", data, out, methods=methods, seeds=[0, 1, 2])
-print(frame[["method", "mean_rank", "mean", "pvalue"]].to_string(index=False))
-AnalysisDisplay(frame).plot()
 
 # %%
 # What a protocol is worth

@@ -76,7 +76,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"feature_norm": None},
         {"placement": "joint"},
     ],
-    "CMT": [{}, {"feature_norm": None}, {"fit_intercept": True}],
+    "CMT": [{}, {"feature_norm": None}],
     "CMTStar": [{}, {"threshold": "common"}],
     "HAT": [{}, {"hierarchy": "cluster", "n_levels": 1}, {"feature_norm": None}],
     "DAP": [{}, {"calibration": "classes"}, {"calibration": None, "feature_norm": None}],
@@ -172,7 +172,6 @@ _MANY_FITS = {
     "check_grid_equals_single_fits",
     "check_grid_hands_out_separate_models",
     "check_inside_search",
-    "check_refit_forgets",
     "check_rows_embedded_once",
 }
 SLOW_CHECKS_OF = {

@@ -6,7 +6,7 @@ import numpy as np
 
 from zslearn._utils._files import write_checked_json
 from zslearn.experiments import write_record
-from zslearn.experiments._examples import _KIND, data_uri
+from zslearn.experiments._examples import KIND, data_uri
 from zslearn.model_selection import METHODS
 
 #: Names of classes that would do harm as markup, as a key or as an address.
@@ -116,6 +116,6 @@ def write_runs(
                 write_record(record, folder / f"{name}_{setting}_{seed}.json")
     if images or hostile:
         rng = np.random.default_rng(0)
-        shown = {c: [data_uri(rng.integers(0, 256, (24, 24), dtype=np.uint8))] for c in classes}
-        content = {"kind": _KIND, "dataset": "CUB", "images": shown}
+        shown = {c: [data_uri(rng.integers(0, 256, (24, 24), dtype=np.uint8), 24)] for c in classes}
+        content = {"kind": KIND, "dataset": "CUB", "images": shown}
         write_checked_json(folder / "CUB.images", content)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import time
 from numbers import Real
 from types import SimpleNamespace
 from unittest import SkipTest
@@ -23,7 +22,6 @@ from zslearn.base.checks import (
 from zslearn.base.checks._problem import fitted, same_choices
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.signatures import SignatureTable
 
 CHECKS = {check.__name__: check for check in zero_shot_checks(ESZSL())}
 NUMPY_ONLY = {
@@ -123,7 +121,6 @@ class RoundsDifferently(PredictedMeans):
         "check_pickling",
         "check_saving",
         "check_grid_hands_out_separate_models",
-        "check_refit_forgets",
     ],
 )
 def test_rounding_is_allowed(name):
@@ -301,14 +298,6 @@ class DocumentsNothing(PredictedMeans):
     """A method."""
 
 
-class RemembersTheFirstFit(PredictedMeans):
-    def fit(self, X, y, *, signatures=None):
-        super().fit(X, y, signatures=signatures)
-        if self.center is None:
-            self.note = "no centre"
-        return self
-
-
 class ChangesBeforeItFails(PredictedMeans):
     def fit(self, X, y, *, signatures=None):
         self.n_samples_ = len(X)
@@ -436,17 +425,8 @@ class RemovesAnything(ESZSL):
         pass
 
 
-class DescribesWithoutALock(PredictedMeans):
-    def add_classes(self, signatures):
-        table = self._described.table
-        time.sleep(0.02)
-        self._describe(table.union(SignatureTable.from_new(signatures, table)))
-        return self
-
-
 BROKEN = [
     (IgnoresWeights(), "check_sample_weight", "whole weights"),
-    (DescribesWithoutALock(), "check_classes_from_threads", "are lost"),
     (DependsOnBlocks(), "check_small_blocks", "block by block"),
     (WritesInEmbed(), "check_predicting_changes_nothing", "mean_"),
     (WritesToRows(feature_norm=None), "check_predicting_changes_nothing", "X after predicting"),
@@ -478,7 +458,6 @@ BROKEN = [
     (HasAGridOfStrangers(), "check_grid_is_valid", "beta"),
     (HasAGridOfWrongValues(), "check_grid_is_valid", "alpha"),
     (DocumentsNothing(), "check_documentation", "alpha"),
-    (RemembersTheFirstFit(), "check_refit_forgets", "note"),
     (ChangesBeforeItFails(), "check_error_leaves_the_model", "n_samples_"),
     (NeedsEightAttributes(), "check_inside_exem", "eight attributes"),
     (NeedsTwelveClasses(), "check_inside_calibrated_stacking", "twelve classes"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import pkgutil
 import shutil
@@ -10,13 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import zslearn
-from zslearn._utils._jit import jit, jit_inner
-
-numba = pytest.importorskip("numba")
 
 HEAVY = ("numba", "pandas", "scipy", "sklearn", "joblib", "rich")
 
@@ -77,55 +72,6 @@ def test_names_and_unknown_names():
     assert set(zslearn.__all__) == names
     with pytest.raises(AttributeError, match="module 'zslearn' has no attribute 'EXAM'"):
         zslearn.EXAM  # noqa: B018
-
-
-def _function():
-    def double(x):
-        return x + x
-
-    return double
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    return tmp_path
-
-
-def test_what_is_compiled_is_kept_and_announced(cache, caplog):
-    caplog.set_level(logging.INFO, "zslearn")
-    assert jit("doubling")(_function())(2.0) == 4.0
-    assert [record.message for record in caplog.records] == [
-        "Compiling doubling: some seconds, once on this machine."
-    ]
-    assert list(cache.rglob("*.nbc"))
-    # Read from the cache: nothing is compiled.
-    again = jit("doubling")(_function())
-    assert again(2.0) == 4.0
-    assert len(caplog.records) == 1
-    assert sum(again.dispatcher.stats.cache_hits.values()) == 1
-
-
-def test_without_a_folder_for_the_cache(cache, monkeypatch, caplog):
-    def no_folder(self):
-        raise RuntimeError("cannot cache function 'double': no locator available for file 'x.py'")
-
-    monkeypatch.setattr("numba.core.dispatcher.Dispatcher.enable_caching", no_folder)
-    caplog.set_level(logging.INFO, "zslearn")
-    assert jit("doubling")(_function())(2.0) == 4.0
-    assert "in every process" in caplog.text
-    assert "NUMBA_CACHE_DIR" in caplog.text
-    assert not list(cache.rglob("*.nbc"))
-
-
-def test_an_inner_function_is_part_of_its_caller(cache):
-    inner = jit_inner(fast=True)(_function())
-
-    @jit()
-    def four_times(x):
-        return inner(inner(x))
-
-    assert four_times(np.float64(1.5)) == 6.0
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -52,8 +53,6 @@ def test_errors_name_extras_that_exist():
 
 
 def test_a_missing_module_is_an_error_that_names_the_extra(monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"Drawing needs matplotlib.*zslearn\[plot\]"):
         import_optional("matplotlib", "Drawing")
@@ -111,16 +110,6 @@ def test_one_version_everywhere():
 def test_the_installation_page_lists_every_extra_once():
     page = (ROOT / "docs" / "install.rst").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^`(\w+)`  ", page, re.M)) == sorted(_extras())
-
-
-def test_ci_runs_both_tiers():
-    recipes = (ROOT / "Makefile").read_text(encoding="utf-8").split("\n\n")
-    (fast,) = (text for text in recipes if text.startswith("test:"))
-    (slow,) = (text for text in recipes if text.startswith("test-all:"))
-    assert '-m "not slow"' in fast
-    assert "-m slow" in slow
-    command = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.findall(r"^make (\S+)", command, re.M) == ["test", "test-all", "test-kernels", "lint"]
 
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04"])

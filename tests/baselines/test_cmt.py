@@ -23,78 +23,46 @@ def _units(rows):
     return centered / np.sqrt((centered**2).sum(axis=1).mean())
 
 
-def _objective(theta1, theta2, X, y, A, alpha, b1=0.0, b2=0.0):
+def _objective(theta1, theta2, X, y, A, alpha):
     """The stated objective, sample by sample."""
     x, a = _units(X), _units(A)
     total = sum(
-        np.sum((a[c] - theta2 @ np.tanh(theta1 @ row + b1) - b2) ** 2)
-        for row, c in zip(x, y, strict=True)
+        np.sum((a[c] - theta2 @ np.tanh(theta1 @ row)) ** 2) for row, c in zip(x, y, strict=True)
     )
     return total / len(x) + alpha * (np.sum(theta1**2) + np.sum(theta2**2))
 
 
-@pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("budget", [1 << 20, 1000])
-def test_value_and_gradient_are_those_of_the_stated_objective(budget, fit_intercept, monkeypatch):
-    """b₁ is the last column, b₂ the best one; neither is penalised."""
+def test_value_and_gradient_are_those_of_the_stated_objective(budget, monkeypatch):
     monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", budget)
     X, y, A = _small()
-    problem = NetworkObjective(X, y, A, 0.03, fit_intercept)
-    theta = np.random.default_rng(1).standard_normal((3, 6 + fit_intercept))
+    problem = NetworkObjective(X, y, A, 0.03)
+    theta = np.random.default_rng(1).standard_normal((3, 6))
 
-    def reduced(theta):
-        found = problem.evaluate(theta.ravel())
-        b1 = theta[:, 6] if fit_intercept else 0.0
-        return _objective(theta[:, :6], found.second.T, X, y, A, 0.03, b1, found.intercept)
+    def reduced(flat):
+        second = problem.evaluate(flat).second
+        return _objective(flat.reshape(3, 6), second.T, X, y, A, 0.03)
 
     found = problem.evaluate(theta.ravel())
-    assert found.value == pytest.approx(reduced(theta), rel=1e-12)
-    numeric = approx_fprime(theta.ravel(), lambda flat: reduced(flat.reshape(theta.shape)), 1e-6)
+    assert found.value == pytest.approx(reduced(theta.ravel()), rel=1e-12)
+    numeric = approx_fprime(theta.ravel(), reduced, 1e-6)
     np.testing.assert_allclose(found.gradient, numeric, atol=1e-5)
 
 
-def test_the_second_layer_with_its_intercept_is_ridge_regression():
+def test_the_second_layer_is_ridge_regression():
     X, y, A = _small()
-    problem = NetworkObjective(X, y, A, 0.05, fit_intercept=True)
-    theta = np.random.default_rng(1).standard_normal((3, 7))
-    found = problem.evaluate(theta.ravel())
-    hidden = np.tanh(_units(X) @ theta[:, :6].T + theta[:, 6])
-    ridge = Ridge(alpha=0.05 * len(X)).fit(hidden, _units(A)[y])
+    theta = np.random.default_rng(1).standard_normal((3, 6))
+    found = NetworkObjective(X, y, A, 0.05).evaluate(theta.ravel())
+    hidden = np.tanh(_units(X) @ theta.T)
+    ridge = Ridge(alpha=0.05 * len(X), fit_intercept=False).fit(hidden, _units(A)[y])
     np.testing.assert_allclose(found.second, ridge.coef_.T, atol=1e-10)
-    np.testing.assert_allclose(found.intercept, ridge.intercept_, atol=1e-10)
-
-
-def test_training_with_intercepts_ends_lower(problem):
-    """Where classes are of unequal size, what centring gives is not the best."""
-    rows = np.flatnonzero(np.arange(len(problem.y_train)) % 12 < 3 * (problem.y_train > "class 06"))
-    rows = np.union1d(rows, np.unique(problem.y_train, return_index=True)[1])
-    X, labels = problem.X_train[rows], problem.y_train[rows]
-    models = [
-        CMT(4, 0.01, max_iter=3000, tol=0.0, fit_intercept=free).fit(
-            X, labels, signatures=problem.signatures
-        )
-        for free in (False, True)
-    ]
-    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    seen, y = np.unique(labels, return_inverse=True)
-    A = normalize_signatures(problem.signatures.loc[seen])
-    values = []
-    for model in models:
-        inner = NetworkObjective(unit, y, A, 0.01, fit_intercept=True)
-        weights = model.coefs_[0].T * inner.scale
-        offset = model.intercepts_[0] + model.coefs_[0].T @ inner.mean
-        value, gradient = inner.evaluate(np.column_stack([weights, offset]).ravel())[:2]
-        values.append(value)
-    assert values[1] < values[0]
-    assert np.abs(gradient).max() < 1e-4 * values[1]
-    assert np.abs(models[1].intercepts_[1] - models[0].intercepts_[1]).max() > 1e-3
 
 
 def test_products_are_in_the_dtype_of_the_features():
     """In float32 the objective and its gradient are those of float64 to seven digits."""
     X, y, A = _small()
     X = (X + 3).astype(np.float32)
-    wide, narrow = (NetworkObjective(rows, y, A, 0.03, False) for rows in (X.astype(float), X))
+    wide, narrow = (NetworkObjective(rows, y, A, 0.03) for rows in (X.astype(float), X))
     theta = np.random.default_rng(1).standard_normal((3, 6))
     value, gradient = wide.evaluate(theta.ravel())[:2]
     again, slope = narrow.evaluate(theta.ravel())[:2]
@@ -106,7 +74,7 @@ def test_products_are_in_the_dtype_of_the_features():
 def test_features_far_from_zero_are_multiplied_in_float64():
     X, y, A = _small()
     X = (X + 3000).astype(np.float32)
-    wide, narrow = (NetworkObjective(rows, y, A, 0.03, False) for rows in (X.astype(float), X))
+    wide, narrow = (NetworkObjective(rows, y, A, 0.03) for rows in (X.astype(float), X))
     theta = np.random.default_rng(1).standard_normal((3, 6)).ravel()
     value, gradient = wide.evaluate(theta)[:2]
     again, slope = narrow.evaluate(theta)[:2]
@@ -120,7 +88,7 @@ def test_training_ends_where_the_gradient_vanishes(problem):
     X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
     seen, y = np.unique(problem.y_train, return_inverse=True)
     A = normalize_signatures(problem.signatures.loc[seen])
-    inner = NetworkObjective(X, y, A, 0.01, False)
+    inner = NetworkObjective(X, y, A, 0.01)
     theta = model.coefs_[0].T * inner.scale
     value, gradient = inner.evaluate(theta.ravel())[:2]
     assert np.abs(gradient).max() < 1e-5 * value

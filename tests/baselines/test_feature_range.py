@@ -22,7 +22,6 @@ METHODS = [
     IAP(1e-2),
     IAP(1e-2, probabilities="platt"),
     CMT(5, max_iter=3),
-    CMT(5, max_iter=3, fit_intercept=True),
     CMTStar(5, max_iter=3),
     CMTStar(5, max_iter=3, threshold="common"),
     SSE(max_iter=1, n_jobs=1),

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from zslearn.baselines import LatEm
-from zslearn.baselines._latem import LatentDescent
-from zslearn.baselines._ranking import Scaling
+from zslearn.baselines._ranking import LatentDescent, Scaling
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
 

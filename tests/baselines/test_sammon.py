@@ -8,11 +8,10 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.spatial.distance import cdist
 
 from zslearn.baselines._bidilel import (
-    _JointStress,
-    _mean_start,
-    _newton,
-    _triangulated,
+    JointStress,
+    newton_steps,
     place_by_distances,
+    starts,
 )
 
 
@@ -42,14 +41,14 @@ def test_as_good_as_scipy_from_both_starts(n_dims):
     assert result.gradient.max() <= 1e-8
     for i, wanted in enumerate(distances):
         assert result.error[i] == pytest.approx(_error(result.points[i], landmarks, wanted))
-        for start in (_mean_start, _triangulated):
-            found = minimize(_error, start(landmarks, distances)[i], args=(landmarks, wanted))
+        for start in starts(landmarks, distances):
+            found = minimize(_error, start[i], args=(landmarks, wanted))
             assert result.error[i] <= found.fun + 1e-6
 
 
 def test_gradient_and_certificate_by_finite_differences(monkeypatch):
     landmarks, points, distances = _problem()
-    slope, step = _newton(landmarks, distances, points)
+    slope, step = newton_steps(landmarks, distances, points)
     for i, point in enumerate(points):
         numeric = approx_fprime(point, _error, 1e-7, landmarks, distances[i])
         np.testing.assert_allclose(slope[i], numeric, atol=1e-4)
@@ -64,8 +63,7 @@ def test_gradient_and_certificate_by_finite_differences(monkeypatch):
 
 
 def _place_together(landmarks, distances, among):
-    alone = place_by_distances(landmarks, distances).points
-    return place_by_distances(landmarks, distances, among=among, start=alone)
+    return place_by_distances(landmarks, distances, among=among)
 
 
 def _joint_error(flat, landmarks, distances, among):
@@ -106,7 +104,7 @@ def test_together_as_good_as_scipy_from_the_points_placed_alone(n_dims):
 def test_curvature_of_points_together_by_finite_differences():
     landmarks, points, distances, among = _joint_problem(noise=0.4)
     np.fill_diagonal(among, 0.0)
-    stress = _JointStress(landmarks, distances, among)
+    stress = JointStress(landmarks, distances, among)
     direction = np.random.default_rng(3).normal(size=points.shape)
     ahead, behind = (stress.value_and_slope(points + h * direction)[1] for h in (1e-5, -1e-5))
     expected = (ahead - behind) / 2e-5
@@ -116,7 +114,7 @@ def test_curvature_of_points_together_by_finite_differences():
 def test_one_point_is_placed_together_as_alone():
     landmarks, _, distances = _problem(n_points=1)
     alone = place_by_distances(landmarks, distances).points
-    found = place_by_distances(landmarks, distances, among=np.zeros((1, 1)), start=alone)
+    found = place_by_distances(landmarks, distances, among=np.zeros((1, 1)))
     np.testing.assert_array_equal(found.points, alone)
 
 

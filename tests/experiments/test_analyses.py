@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
-from scipy.stats import friedmanchisquare, pearsonr
+from scipy.stats import pearsonr
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 
@@ -230,9 +230,9 @@ def test_forms_of_sync_fill_their_tables(data, tmp_path):
     # Both are the method as it is.
     assert frame["penalty on w"] == frame["fixed phantoms"]
     records = read_records(tmp_path)
-    table = build_table(records, "regularization", columns="ours").ours
+    table = build_table(records, "regularization", only_ours=True).ours
     assert table.loc["make_zero_shot", "NS penalize=w"] == round(100 * frame["penalty on w"], 1)
-    table = build_table(records, "learned_phantoms", columns="ours").ours
+    table = build_table(records, "learned_phantoms", only_ours=True).ours
     wanted = round(100 * frame["learned phantoms"], 1)
     assert table.loc["make_zero_shot", "NS learn_phantoms=True"] == wanted
 
@@ -282,10 +282,10 @@ def test_exemplars_fill_their_tables(data, tmp_path):
     frame = analyze("exemplars", data, tmp_path)
     records = read_records(tmp_path)
     value = {(row.method, row.metric): row.value for row in frame.itertuples()}
-    table = build_table(records, "knn_overlap", columns="ours").ours
+    table = build_table(records, "knn_overlap", only_ours=True).ours
     expected = round(100 * value["Predicted exemplars", "knn_overlap"], 1)
     assert table.loc["Predicted exemplars", "make_zero_shot NS k=2"] == expected
-    table = build_table(records, "correlation", columns="ours").ours
+    table = build_table(records, "correlation", only_ours=True).ours
     expected = round(value["Semantic representations", "distance_correlation"], 3)
     assert table.loc["make_zero_shot", "NS Semantic representations"] == expected
 
@@ -305,10 +305,10 @@ def test_regressors_fill_their_tables(data, tmp_path):
     assert set(frame["n_components"].dropna()) == {10}
     accuracy = _accuracy(frame)
     records = read_records(tmp_path)
-    table = build_table(records, "pca", columns="ours").ours
+    table = build_table(records, "pca", only_ours=True).ours
     svr = accuracy[(accuracy["regressor"] == "svr") & (accuracy["n_components"] == 10)]
     assert table.loc["make_zero_shot", "NS n_components=10"] == round(100 * svr["value"].item(), 1)
-    table = build_table(records, "regressor", columns="ours").ours
+    table = build_table(records, "regressor", only_ours=True).ours
     krr = accuracy[(accuracy["regressor"] == "krr") & accuracy["n_components"].isna()]
     row = "make_zero_shot · EXEM (1NN, kernel ridge)"
     assert table.loc[row, "NS n_components=None"] == round(100 * krr["value"].item(), 1)
@@ -445,22 +445,6 @@ def _write_records(folder, values, *, protocol="default", metric="per_class_accu
             },
             folder / f"{protocol}-{method}-{dataset}-{seed}.json",
         )
-
-
-def test_ranks_are_those_of_friedman(tmp_path):
-    rng = np.random.RandomState(0)
-    methods = ["ESZSL", "CCA", "SAE", "ALE"]
-    values = {(m, d, s): rng.rand() for m in methods for d in ("A", "B", "C") for s in (0, 1)}
-    _write_records(tmp_path, values)
-    frame = analyze("ranks", None, tmp_path, runs=tmp_path)
-    table = pd.Series(values).unstack([1, 2])
-    statistic, pvalue = friedmanchisquare(*table.to_numpy())
-    assert frame["statistic"].iloc[0] == pytest.approx(statistic)
-    assert frame["pvalue"].iloc[0] == pytest.approx(pvalue)
-    expected = table.rank(ascending=False).mean(axis=1)
-    assert frame.set_index("method")["mean_rank"].to_dict() == pytest.approx(expected.to_dict())
-    with pytest.raises(ValueError, match="ranked by"):
-        analyze("ranks", None, tmp_path, runs=tmp_path, metric="loss")
 
 
 def test_protocols_are_compared_seed_by_seed(tmp_path):

@@ -20,10 +20,8 @@ from zslearn.experiments._published import (
     TABLES,
     dataset_table,
     load_published,
-    published_value,
 )
 from zslearn.experiments._ranks import (
-    critical_difference,
     draw_critical_difference,
     picture_size,
     ranges_within,
@@ -260,31 +258,19 @@ def test_who_reported_it(table, method, where, source):
     assert set(data["reported_by"]) == {source}
 
 
-def test_lookup():
-    assert published_value("main", method="EXEM (1NN)", dataset="SUN", setting="gzsl") == 0.253
-    with pytest.raises(LookupError, match="no number with method='nobody'"):
-        published_value("main", method="nobody")
-    with pytest.raises(LookupError, match="Say dataset: 'AWA1', 'CUB', 'SUN'"):
-        published_value("regularization", variant="penalize=v")
-    with pytest.raises(TypeError, match="'colour'"):
-        published_value("main", colour="red")
+def test_the_table_of_data_sets_is_data():
+    """Table 1: as the paper prints it, and of any data set beside it."""
+    assert dataset_table().loc["SUN ns"].tolist() == [14_340, 1, 645, 72]
+    data = make_zero_shot(n_seen=12, n_unseen=4, random_state=0)
+    assert dataset_table(data).loc["make_zero_shot ns, here"].tolist() == [len(data.y), 1, 12, 4]
     with pytest.raises(ValueError, match="no table 'gsl'. It has: datasets, main, zsl"):
         load_published("gsl")
 
 
-def test_the_table_of_data_sets_is_data():
-    """Table 1: as the paper prints it, and of any data set beside it."""
-    assert published_value("datasets", dataset="ImageNet", metric="n_unseen") == 20_842
-    assert published_value("datasets", dataset="CUB", split="ss", metric="n_splits") == 4
-    assert dataset_table().loc["SUN ns"].tolist() == [14_340, 1, 645, 72]
-    data = make_zero_shot(n_seen=12, n_unseen=4, random_state=0)
-    assert dataset_table(data).loc["make_zero_shot ns, here"].tolist() == [len(data.y), 1, 12, 4]
-
-
 def test_loaded_numbers_are_the_callers_own():
-    for data in (load_published(), load_published("main")):
-        data["value"] = 0
-    assert published_value("main", method="DAP", dataset="CUB", setting="zsl") == 40.0
+    data = load_published()
+    data["value"] = 0
+    assert load_published()["value"].max() > 0
 
 
 # --- ranks ---
@@ -308,8 +294,6 @@ def test_ranks_of_the_main_table():
     # Counted by hand.
     assert conventional.mean_ranks["EXEM (1NN)"] == (1 + 1 + 7.5 + 1) / 4
     assert conventional.mean_ranks["IAP"] == 23
-    assert conventional.counts.loc["EXEM (1NN)", 1] == 3
-    assert (conventional.counts.sum(axis=1) == 4).all()
 
 
 def test_methods_with_a_gap_are_not_ranked():
@@ -335,19 +319,13 @@ def test_friedman_test_with_ties():
     assert np.isnan([few.statistic, few.pvalue, few.critical_difference]).all()
 
 
-# Demšar 2006, table 5a and b.
-@pytest.mark.parametrize(
-    ("n_methods", "alpha", "quantile"),
-    [(2, 0.05, 1.960), (3, 0.05, 2.343), (5, 0.1, 2.459), (10, 0.05, 3.164), (10, 0.1, 2.920)],
-)
-def test_critical_difference(n_methods, alpha, quantile):
+# Demšar 2006, table 5a.
+@pytest.mark.parametrize(("n_methods", "quantile"), [(3, 2.343), (5, 2.728), (10, 3.164)])
+def test_critical_difference(n_methods, quantile):
+    values = pd.DataFrame(np.random.default_rng(0).random((n_methods, 7)))
     factor = np.sqrt(n_methods * (n_methods + 1) / (6 * 7))
-    found = critical_difference(n_methods, 7, alpha=alpha)
+    found = rank_methods(values).critical_difference
     assert found == pytest.approx(quantile * factor, abs=1e-3 * factor)
-    with pytest.raises(ValueError, match="1 methods"):
-        critical_difference(1, 4)
-    with pytest.raises(ValueError, match="alpha"):
-        critical_difference(3, 4, alpha=5)
 
 
 def test_methods_that_do_not_differ():

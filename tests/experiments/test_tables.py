@@ -18,7 +18,7 @@ from zslearn.experiments._render import render, save_table_plot
 from zslearn.experiments._summary import summarize_runs
 from zslearn.experiments._tables import LAYOUTS, build_table
 
-FORMATS = ("terminal", "markdown", "csv", "latex", "rst")
+FORMATS = ("terminal", "markdown", "csv", "rst")
 
 
 def _record(method="ESZSL", value=0.5, **changes):
@@ -130,7 +130,7 @@ def test_ours_published_and_difference():
 
 def test_cells_as_text():
     records = _frame(_record("ESZSL", 0.51), _record("mine", 0.40), _record("ConSE", 0.34299))
-    table = build_table(records, rows="ours", columns="ours")
+    table = build_table(records, only_ours=True)
     lines = [line.split() for line in render(table).splitlines()]
     assert ["ESZSL", "51.0**", "/", "53.9", "/", "-2.9"] in lines
     assert ["ConSE", "34.3", "/", "34.3", "/", "+0.0"] in lines
@@ -138,9 +138,6 @@ def test_cells_as_text():
     markdown = render(table, "markdown").splitlines()
     assert "| ESZSL | **51.0** / 53.9 / -2.9 |" in markdown
     assert "| mine | *40.0* / – / – |" in markdown
-    latex = render(table, "latex").splitlines()
-    assert r"ESZSL & \textbf{51.0} & 53.9 & $-2.9$ \\" in latex
-    assert r"mine & \underline{40.0} & -- & -- \\" in latex
     rows = list(csv.DictReader(io.StringIO(render(table, "csv"))))
     assert rows[1] == {
         "method": "ESZSL",
@@ -157,7 +154,7 @@ def test_ranks_stand_beside_the_papers_only_among_the_same_methods():
         for dataset in ("CUB", "SUN")
         for method, value in (("ESZSL", 0.51), ("ConSE", 0.343), ("ALE", 0.6))
     ]
-    table = build_table(_frame(*same), rows="ours", columns="ours")
+    table = build_table(_frame(*same), only_ours=True)
     lines = [line.split() for line in render(table).splitlines()]
     assert next(line[:-3] for line in lines if line[:1] == ["ESZSL"]) == [
         "ESZSL",
@@ -175,7 +172,7 @@ def test_ranks_stand_beside_the_papers_only_among_the_same_methods():
     assert {side for _, side in table.rankings} == {"ours", "published"}
     # The paper has no rank for it, and ours are ranks among others then.
     own = [_record("mine", 0.4, dataset=dataset) for dataset in ("CUB", "SUN")]
-    table = build_table(_frame(*same, *own), rows="ours", columns="ours")
+    table = build_table(_frame(*same, *own), only_ours=True)
     assert {side for _, side in table.rankings} == {"ours"}
     assert table.rankings["per_class_accuracy", "ours"].mean_ranks["ESZSL"] == 2.0
     rows = list(csv.DictReader(io.StringIO(render(table, "csv"))))
@@ -192,7 +189,7 @@ def test_ranks_stand_beside_the_papers_only_among_the_same_methods():
     ],
 )
 def test_no_difference_to_numbers_of_other_features_or_another_split(other, tmp_path):
-    table = build_table(_frame(_record(**other)), rows="ours", columns="ours")
+    table = build_table(_frame(_record(**other)), only_ours=True)
     assert table.published.notna().any(axis=None)
     assert table.difference.isna().all(axis=None)
     for format in FORMATS:
@@ -207,7 +204,7 @@ def test_no_difference_to_numbers_of_other_features_or_another_split(other, tmp_
 def test_no_difference_to_published_class_splits_of_random_ones():
     def one(version):
         record = _record(split="ss-1", split_version=version, features="GoogLeNet")
-        return build_table(_frame(record), "zsl", rows="ours", columns="ours")
+        return build_table(_frame(record), "zsl", only_ours=True)
 
     assert one("xlsa17/ss-1/0123").difference.notna().all(axis=None)
     assert one("xlsa17/ss-1/random/0123").difference.isna().all(axis=None)
@@ -215,14 +212,14 @@ def test_no_difference_to_published_class_splits_of_random_ones():
 
 @pytest.mark.parametrize("format", sorted(set(FORMATS) - {"csv"}))
 def test_each_note_stands_once(format):
-    table = build_table(_frame(_record(features="mobile")), rows="ours", columns="ours")
+    table = build_table(_frame(_record(features="mobile")), only_ours=True)
     text = render(table, format)
     assert table.notes
     for note in table.notes:
         # Up to the first sign that some format escapes.
         start = re.split(r"[^\w ,.]", note)[0]
         assert text.count(start) == 1
-    assert text.lower().count("second best") == (format != "latex")
+    assert text.lower().count("second best") == 1
 
 
 def test_other_features_are_named_in_the_header():
@@ -245,7 +242,7 @@ def test_the_column_with_the_same_features_is_taken():
         records = _frame(_record(dataset="AWA1", split="ss", features=features))
         table = build_table(records, "zsl")
         assert table.ours.loc["ESZSL"].dropna().to_dict() == {column: 50.0}
-        assert list(build_table(records, "zsl", columns="ours").ours.columns) == [column]
+        assert list(build_table(records, "zsl", only_ours=True).ours.columns) == [column]
 
 
 def test_notes_name_columns_when_only_some_differ():
@@ -325,7 +322,7 @@ def test_data_sets_that_the_paper_lacks_come_last():
     assert build_table(records, "imagenet").ours.isna().all(axis=None)
     assert build_table(_frame(_record(split="ss")), "main").ours.isna().all(axis=None)
     with pytest.raises(ValueError, match="None of the records has a place in the table 'imagenet'"):
-        build_table(records, "imagenet", columns="ours")
+        build_table(records, "imagenet", only_ours=True)
 
 
 def test_parts_of_imagenet_and_kinds_of_signatures():
@@ -368,8 +365,8 @@ def test_uncalibrated_numbers_come_from_conventional_tuning():
     tuned = uncalibrated | {"grid": "fast"}
     assert build_table(_frame(tuned), "harmonic").ours.isna().all(axis=None)
     both = _frame(_record(grid="fast"), tuned)
-    assert summarize_runs(both).columns.tolist() == ["accuracy"]
-    assert summarize_runs(_frame(_record(grid="fast"), uncalibrated)).columns.tolist() == [
+    assert summarize_runs(both).mean.columns.tolist() == ["accuracy"]
+    assert summarize_runs(_frame(_record(grid="fast"), uncalibrated)).mean.columns.tolist() == [
         "accuracy",
         "H",
     ]
@@ -397,7 +394,7 @@ def test_a_narrow_terminal_gets_blocks():
 def test_own_columns_have_the_papers_order():
     variants = ["n_components=10", "n_components=1024", "n_components=None", "n_components=200"]
     records = _frame(*(_record("EXEM (1NN)", variant=variant) for variant in variants))
-    table = build_table(records, "pca", columns="ours")
+    table = build_table(records, "pca", only_ours=True)
     order = ["None", "1024", "200", "10"]
     assert list(table.ours.columns) == [f"NS n_components={value}" for value in order]
 
@@ -408,7 +405,7 @@ def test_learned_phantoms_have_a_column_of_their_own():
     records = _frame(
         *(_record("SynC o-vs-o", v, variant=x) for x, v in zip(variants, values, strict=True))
     )
-    table = build_table(records, "learned_phantoms", columns="ours")
+    table = build_table(records, "learned_phantoms", only_ours=True)
     assert table.ours.loc["CUB"].to_dict() == pytest.approx(
         {f"NS {variant}": 100 * value for variant, value in zip(variants, values, strict=True)}
     )
@@ -416,9 +413,8 @@ def test_learned_phantoms_have_a_column_of_their_own():
 
 
 def test_odd_names_do_not_break_a_table():
-    table = build_table(_frame(_record('a|b*&_%\\,"c"')), rows="ours", columns="ours")
+    table = build_table(_frame(_record('a|b*&_%\\,"c"')), only_ours=True)
     assert r"a\|b\*&\_%\\" in render(table, "markdown")
-    assert r"a|b*\&\_\%\textbackslash{}" in render(table, "latex")
     assert list(csv.reader(io.StringIO(render(table, "csv"))))[1][0] == 'a|b*&_%\\,"c"'
 
 
@@ -427,8 +423,6 @@ def test_wrong_words():
         build_table(NONE, "best")
     with pytest.raises(ValueError, match="lack the columns 'split_version'"):
         build_table(NONE.drop(columns="split_version"))
-    with pytest.raises(ValueError, match="rows is 'all' or 'ours', not 'some'"):
-        build_table(NONE, rows="some")
     with pytest.raises(ValueError, match="not as 'pdf'"):
         render(build_table(NONE), "pdf")
 
@@ -548,7 +542,7 @@ def test_plot_of_a_table(tmp_path):
             super().savefig(*given, **options)
 
     records = _frame(_record(), _record("mine", 0.61), _record("ALE", 0.55))
-    table = build_table(records, "zsl", rows="ours", columns="ours")
+    table = build_table(records, "zsl", only_ours=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure, "Figure", Kept)
         save_table_plot(table, tmp_path / "table.png")
@@ -589,7 +583,7 @@ def test_a_table_of_own_data_does_not_name_the_paper(like, dataset):
             )
         )
     )
-    table = build_table(records, like, rows="ours", columns="ours")
+    table = build_table(records, like, only_ours=True)
     for format in FORMATS:
         text = render(table, format).casefold()
         for word in ("paper", "published", "table 2", "small data sets", "awa2", "sun", "imagenet"):
@@ -615,11 +609,11 @@ def test_summary_of_runs():
         _own("ConSE", 0.5),
         _own("ConSE", 0.45, metric="per_sample_accuracy"),
     ).assign(seed=0)
-    summary = summarize_runs(records)
+    summary = summarize_runs(records).mean
     assert summary.index.tolist() == ["ESZSL", "ConSE"]
     assert summary.columns.tolist() == ["accuracy", "H", "AUSUC"]
     assert summary.loc["ESZSL"].tolist() == [0.7, 0.3, 0.6]
     assert summary.loc["ConSE"].isna().tolist() == [False, True, True]
-    several = summarize_runs(pd.concat([records, records.assign(dataset="b", value=0.1)]))
+    several = summarize_runs(pd.concat([records, records.assign(dataset="b", value=0.1)])).mean
     assert several.loc[("pets", "ESZSL"), "H"] == 0.3
     assert several.loc[("b", "ESZSL"), "H"] == 0.1

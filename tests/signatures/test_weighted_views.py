@@ -13,7 +13,6 @@ from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
 from zslearn.model_selection import WeightedViews, ZeroShotSearchCV
-from zslearn.model_selection._tuning import simplex_lattice
 from zslearn.signatures import MultiSignatures, SignatureTable, rbf_similarity
 from zslearn.synthesis import EXEM, SynC
 
@@ -51,16 +50,6 @@ def test_a_search_finds_the_view_that_says_something(problem, views):
     grid = {"weights": [(0, 1), (1, 1), (1, 0)], "estimator__alpha_features": [1.0, 10.0]}
     search = _fit(ZeroShotSearchCV(WeightedViews(ESZSL()), grid), problem, views)
     assert search.best_params_["weights"] == (1, 0)
-    # Each setting is what fitting it alone gives.
-    model = WeightedViews(ESZSL())
-    settings = [{"weights": (1, 1), "estimator__alpha_features": 10.0}, {"weights": (0, 1)}]
-    grid = model.fit_grid(problem.X_train, problem.y_train, signatures=views, settings=settings)
-    for index, fitted in grid:
-        alone = _fit(WeightedViews(ESZSL()).set_params(**settings[index]), problem, views)
-        X = problem.X_test_unseen
-        np.testing.assert_allclose(
-            fitted.decision_function(X), alone.decision_function(X), rtol=1e-9, atol=1e-12
-        )
 
 
 def test_one_gamma_per_view(problem, views):
@@ -83,17 +72,6 @@ def test_one_gamma_per_view(problem, views):
     assert np.isfinite(_fit(model, problem, views).decision_function(problem.X_test_unseen)).all()
 
 
-def test_further_classes_come_under_the_same_weights(problem, views):
-    rows = problem.signatures.index.drop(list(problem.unseen_classes[:2]))
-    known = {name: view.loc[rows] for name, view in views.views.items()}
-    new = {name: view.drop(index=rows) for name, view in views.views.items()}
-    model = WeightedViews(EXEM(n_components=8), weights=[3, 1], gamma_factors=[1, 2])
-    whole = _fit(model, problem, views).decision_function(problem.X_test_unseen)
-    model = WeightedViews(EXEM(n_components=8), weights=[3, 1], gamma_factors=[1, 2])
-    part = _fit(model, problem, MultiSignatures(known)).add_classes(MultiSignatures(new))
-    np.testing.assert_allclose(part.decision_function(problem.X_test_unseen), whole, rtol=1e-9)
-
-
 def test_bad_weights_are_named(problem, views):
     with pytest.raises(ValueError, match="2 views need 2 weights; got 3"):
         _fit(WeightedViews(ESZSL(), weights=[1, 1, 1]), problem, views)
@@ -110,14 +88,6 @@ def test_digests_tell_views_apart(problem, views):
     assert repr(other) == repr(views)
     assert fingerprint(other) != fingerprint(views)
     assert fingerprint(views) == fingerprint(MultiSignatures(dict(views.views)))
-
-
-@pytest.mark.parametrize(("n_views", "n_points"), [(1, 1), (2, 5), (3, 10), (4, 10)])
-def test_the_lattice_is_of_convex_weights(n_views, n_points):
-    points = np.asarray(simplex_lattice(n_views))
-    assert points.shape == (n_points, n_views)
-    np.testing.assert_allclose(points.sum(axis=1), 1)
-    assert len(np.unique(points, axis=0)) == n_points
 
 
 @pytest.mark.slow

@@ -38,6 +38,10 @@ def test_every_format_gives_the_same(file):
     found = read_word_vectors(file, trusted=True)
     assert found.index_to_key == WORDS
     assert np.array_equal(found.vectors, VECTORS.vectors)
+    for vectors in (file, VECTORS):
+        found = word_signatures({1: ["cat", "dog"], 2: "sea lion"}, vectors, trusted=True)
+        assert np.allclose(found.loc[1], (VECTORS["cat"] + VECTORS["dog"]) / 2)
+        assert np.allclose(found.loc[2], VECTORS["sea_lion"])
 
 
 def test_a_pickle_is_not_read_unless_it_is_trusted(tmp_path):
@@ -51,12 +55,6 @@ def test_a_pickle_is_not_read_unless_it_is_trusted(tmp_path):
         read_word_vectors(path)
     with pytest.raises(ValueError, match="is a pickle"):
         word_signatures({"x": "dog"}, path)
-
-
-def test_the_first_of_two_vectors_of_a_word_is_kept(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_text("a 1 2\nb 3 4\na 5 6\n")
-    assert read_word_vectors(path)["a"].tolist() == [1, 2]
 
 
 def test_damaged_files(tmp_path):
@@ -82,6 +80,8 @@ def test_damaged_files(tmp_path):
 
 def test_a_kind_may_be_named(tmp_path):
     path = tmp_path / "v"
+    path.write_text("a 1 2\nb 3 4\na 5 6\n")
+    assert read_word_vectors(path)["a"].tolist() == [1, 2]  # the first of two is kept
     path.write_text("5 1 2\n6 3 4\n")
     assert read_word_vectors(path, kind="glove").index_to_key == ["5", "6"]
     with pytest.raises(ValueError, match="kind='fasttext'"):
@@ -121,13 +121,6 @@ def test_classes_without_a_vector_are_listed():
     assert found.index.tolist() == ["a", "c"]
     with pytest.warns(InputWarning, match="'b', 'c', 'd'"):
         assert word_signatures(pd.Series(names), KNOWN, phrases="joined").index.tolist() == ["a"]
-
-
-def test_signatures_from_a_file(file):
-    for vectors in (file, VECTORS):
-        found = word_signatures({1: ["cat", "dog"], 2: "sea lion"}, vectors, trusted=True)
-        assert np.allclose(found.loc[1], (VECTORS["cat"] + VECTORS["dog"]) / 2)
-        assert np.allclose(found.loc[2], VECTORS["sea_lion"])
 
 
 @pytest.mark.parametrize(
@@ -214,12 +207,3 @@ def test_wrong_corpora(tmp_path):
         train_word_vectors([3])
     with pytest.warns(InputWarning, match="smaller than the 50 dimensions"):
         train_word_vectors([["a", "b"]] * 50, n_dimensions=50)
-
-
-def test_without_gensim(monkeypatch, tmp_path):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "gensim", None)
-    monkeypatch.setitem(sys.modules, "gensim.models", None)
-    with pytest.raises(ImportError, match=r"zslearn\[words\]"):
-        train_word_vectors([["a"]])

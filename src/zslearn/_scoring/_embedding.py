@@ -229,11 +229,11 @@ _CACHED_BYTES = 1 << 18
 
 
 class PreparedRows:
-    """Prepared features as an array to be read in slices of rows; no prepared copy is held.
+    """Prepared features, read in slices of rows, of which no prepared copy is held.
 
-    It has the shape, dtype, namespace and device of an array, so that code that goes through an
-    array in blocks `X[rows, :]` takes it for one. `positions` says which rows of the source these
-    are; by default all.
+    It has the shape, dtype, namespace and device of an array, so that code which goes through an
+    array in blocks `X[rows, :]` takes it for one. `positions` are the rows of the source that these
+    are, by default all. `dense` is one array of all rows, made once.
     """
 
     def __init__(
@@ -250,6 +250,13 @@ class PreparedRows:
         # What rows of the source are divided by, one after the other, once that is measured.
         self._lengths: tuple[Array, Array] | None = None
 
+    @classmethod
+    def of_prepared(cls, rows: Array) -> PreparedRows:
+        """Rows that are prepared already."""
+        prepared = cls(rows, None)
+        prepared.is_clean = True
+        return prepared
+
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         """The library of the features."""
         return compat.array_namespace(self.source)
@@ -260,7 +267,7 @@ class PreparedRows:
     def __getitem__(self, key: Any) -> Array:
         rows = key[0] if isinstance(key, tuple) else key
         if not isinstance(rows, slice):
-            raise TypeError("Prepared rows are read in slices; take the whole array for more.")
+            raise TypeError("Prepared rows are read in slices; take the dense array for more.")
         block = self._prepared(rows if self.positions is None else self.positions[rows])
         return block[(slice(None), *key[1:])] if isinstance(key, tuple) else block
 
@@ -272,8 +279,8 @@ class PreparedRows:
             block = self.source[which, :]
         else:
             block = take_rows(self.source, which)
-        if self.is_clean and self.norm == "l2":
-            return unit_rows(floating(block))
+        if self.is_clean:
+            return floating(block) if self.norm is None else unit_rows(floating(block))
         return FeaturePreparation(self.norm)(block)
 
     def _divided(
@@ -299,10 +306,10 @@ class PreparedRows:
             largest, norm = zip(*(scaled_rows(block)[1:] for block in blocks), strict=True)
             self._lengths = np.concatenate(largest), np.concatenate(norm)
 
-    def chosen(self, positions: NDArray[np.intp]) -> Any:
-        """Some of the rows, not read yet; an array of them where all are held."""
-        if self._is_held:
-            return take_rows(self.held, positions)
+    def chosen(self, positions: NDArray[np.intp]) -> PreparedRows:
+        """Some of the rows, not read yet."""
+        if "dense" in vars(self):
+            return PreparedRows.of_prepared(take_rows(self.dense, positions))
         if self.positions is not None:
             positions = self.positions[positions]
         rows = PreparedRows(self.source, self.norm, positions)
@@ -311,8 +318,8 @@ class PreparedRows:
 
     def take(self, positions: NDArray[np.intp]) -> Array:
         """Some of the rows."""
-        if self._is_held:
-            return take_rows(self.held, positions)
+        if "dense" in vars(self):
+            return take_rows(self.dense, positions)
         return self._prepared(positions if self.positions is None else self.positions[positions])
 
     def check(self) -> None:
@@ -325,28 +332,24 @@ class PreparedRows:
         if self.norm is None:
             refuse_extreme_features(floating(self.source))
 
+    @cached_property
+    def dense(self) -> Array:
+        """All rows in one array, made once."""
+        return self.whole()
+
     def whole(self) -> Array:
         """All rows in one array; the features themselves where nothing is to be prepared."""
         if self.norm is None:
             chosen = self.positions
             return floating(self.source if chosen is None else take_rows(self.source, chosen))
-        xp = compat.array_namespace(self.source)
         blocks = self._blocks(self.shape[0])
         if len(blocks) == 1:
             return self[blocks[0], :]
+        xp = compat.array_namespace(self.source)
         out = xp.empty(self.shape, dtype=self.dtype, device=self.device)
         for rows in blocks:
             out[rows, :] = self[rows, :]
         return out
-
-    @cached_property
-    def held(self) -> Array:
-        """All rows in one array, made once."""
-        return self.whole()
-
-    @property
-    def _is_held(self) -> bool:
-        return "held" in vars(self)
 
     def _blocks(self, n_rows: int) -> list[slice]:
         width = 8 if not on_device(self.source) else 4
@@ -366,9 +369,9 @@ def for_many_passes(rows: Any) -> Any:
     """
     if not isinstance(rows, PreparedRows):
         return rows
-    if not rows._is_held and rows.norm is not None and isinstance(rows.source, np.ndarray):
+    if "dense" not in vars(rows) and rows.norm and isinstance(rows.source, np.ndarray):
         copy = math.prod(rows.shape) * np.dtype(rows.dtype).itemsize
         if copy > COPIED_BLOCKS * block_budget(rows.source):
             rows.measure()
             return rows
-    return rows.held
+    return rows.dense

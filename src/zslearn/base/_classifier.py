@@ -640,55 +640,42 @@ def fit_variants(
     classes: Any = None,
 ) -> Iterator[tuple[int, Any]]:
     """Fit estimators on the same data; those of one class share what their method can share."""
-    # Preparation depends on these; nothing else that is shared does.
+    # Samples and signatures are prepared once for all that agree in these.
     groups: dict[tuple[Any, ...], dict[int, ZeroShotClassifier]] = {}
     for index, variant in enumerate(variants):
         variant._validate_params()
         key = type(variant), variant.feature_norm, variant.signature_scale
         groups.setdefault(key, {})[index] = variant
-    for group in groups.values():
-        yield from _fit_group(group, X, y, signatures, sample_weight, classes)
+    for (method, *_), group in groups.items():
+        first = next(iter(group.values()))
+        training = first._make_training(X, y, signatures, sample_weight)
+        for variant in group.values():
+            variant._take_training(training)
+        table, described = training.table, training.every_signature()
+        table.warn_equal_signatures(described)
+        if classes is not None and all(v.describes_each_alone for v in group.values()):
+            rows = np.sort(table.positions(np.asarray(classes)))
+            table, described = table.subset(rows), described[rows]
+        positions = {id(variant): index for index, variant in group.items()}
+        blank = {id(variant): dict(vars(variant)) for variant in group.values()}
+        with numerical_failures_named(method):
+            for variant in method._fit_many(training, list(group.values())):
+                if id(variant) not in positions:
+                    raise _not_each_once(method)
+                model = variant._copy()
+                # What was learned goes with the copy: the variant would keep it in memory.
+                variant.__dict__.clear()
+                variant.__dict__.update(blank[id(variant)])
+                model._describe(table, described)
+                yield positions.pop(id(variant)), model._settled()
+                del model
+        if positions:
+            raise _not_each_once(method)
 
 
-def _fit_group(
-    group: dict[int, ZeroShotClassifier],
-    X: Any,
-    y: Any,
-    signatures: Any,
-    sample_weight: Any,
-    classes: Any,
-) -> Iterator[tuple[int, Any]]:
-    """Fit estimators of one class that need the same preparation."""
-    first = next(iter(group.values()))
-    training = first._make_training(X, y, signatures, sample_weight)
-    for variant in group.values():
-        variant._take_training(training)
-    # The same for all of them.
-    table, described = training.table, training.every_signature()
-    table.warn_equal_signatures(described)
-    if classes is not None and all(v.describes_each_alone for v in group.values()):
-        rows = np.sort(table.positions(np.asarray(classes)))
-        table, described = table.subset(rows), described[rows]
-    positions = {id(variant): index for index, variant in group.items()}
-    blank = {id(variant): dict(vars(variant)) for variant in group.values()}
-    with numerical_failures_named(type(first)):
-        for variant in type(first)._fit_many(training, list(group.values())):
-            if id(variant) not in positions:
-                raise _not_each_once(type(first))
-            model = variant._copy()
-            # What was learned goes with the copy: the variant would keep it in memory.
-            variant.__dict__.clear()
-            variant.__dict__.update(blank[id(variant)])
-            model._describe(table, described)
-            yield positions.pop(id(variant)), model._settled()
-            del model
-    if positions:
-        raise _not_each_once(type(first))
-
-
-def _not_each_once(cls: type) -> TypeError:
+def _not_each_once(method: type) -> TypeError:
     """The error of a method that breaks the rule of `_fit_many`."""
-    return TypeError(f"{cls.__name__}._fit_many must yield each variant once.")
+    return TypeError(f"{method.__name__}._fit_many must yield each variant once.")
 
 
 _Variant = TypeVar("_Variant")

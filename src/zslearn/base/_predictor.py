@@ -359,7 +359,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         >>> round(hits.flat_hit_at_k(1), 2), round(hits.flat_hit_at_k(2), 2)
         (0.98, 1.0)
         """
-        state = self._snapshot()
+        state = self._frozen()
         if is_streamed(X):
             samples = stream_samples(self._check_stream(X), y, sample_weight)
             counts = samples.reduce(count_block, (state, k, classes))

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
 from zslearn._solvers._linalg import eigenbasis
-from zslearn._utils._array import Array, Floats, is_symbolic, take_rows, to_numpy
+from zslearn._utils._array import Array, Floats, is_symbolic, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._columns import columns_named, dominating_columns, some_rows
 from zslearn._utils._docstrings import inherit_docs
@@ -112,7 +112,7 @@ class Training:
 
     Parameters
     ----------
-    rows : array of shape (n_samples, n_features) or PreparedRows
+    rows : PreparedRows or array of shape (n_samples, n_features)
         The lazy form of the features: prepared as they are read, in slices of rows. Code that goes
         through them once reads these, and holds no copy.
     y : ndarray of shape (n_samples,)
@@ -153,30 +153,24 @@ class Training:
     weights: Floats | None = None
     is_whole: bool = True
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.rows, PreparedRows) and compat.is_array_api_obj(self.rows):
+            object.__setattr__(self, "rows", PreparedRows.of_prepared(self.rows))
+
     @property
     def X(self) -> Array:
         """All prepared features in one array."""
-        return self.rows.held if isinstance(self.rows, PreparedRows) else self.rows
+        return self.rows.dense
 
-    def is_prepared_by(self, norms: Collection[str | None]) -> bool:
-        """Whether features as given become these, but for rounding, when they are prepared so.
+    def X_for(self, norms: Collection[str | None]) -> Array:
+        """Features for a method with one of these `feature_norm`.
 
-        Parameters
-        ----------
-        norms : collection of ("l2" or None)
-            Values of `feature_norm`.
-
-        Returns
-        -------
-        bool
-            False where a number was replaced.
+        Those that were given where preparing them again gives the same, which needs no copy; else
+        the prepared ones.
         """
-        return (
-            isinstance(self.rows, PreparedRows)
-            and self.rows.is_clean
-            and self.rows.positions is None
-            and set(norms) == {self.rows.norm}
-        )
+        rows = self.rows
+        same = rows.is_clean and rows.positions is None and set(norms) == {rows.norm}
+        return rows.source if same else self.X
 
     @property
     def n_seen(self) -> int:
@@ -205,20 +199,16 @@ class Training:
         They are where these are all rows of a fit, many and not too wide. A method that solves by
         elimination, as that is faster for a few penalties, then has the eigenvectors for less.
         """
-        rows = self.rows
-        source = rows.source if isinstance(rows, PreparedRows) else rows
-        if not (self.is_whole and len(self.y) > 0 and caches_fits(source)):
+        if not (self.is_whole and len(self.y) > 0 and caches_fits(self.rows.source)):
             return False
-        n_samples, n_features = source.shape
+        n_samples, n_features = self.rows.shape
         is_large = n_features**2 * (n_samples + n_features) >= _WORTH_KEEPING
         return bool(is_large and 8 * n_features**2 <= _LARGEST_TABLE)
 
     @cached_property
     def rows_key(self) -> str:
         """A digest of the rows, their classes and weights, for fits that depend on nothing else."""
-        rows = self.rows
-        if isinstance(rows, PreparedRows):
-            rows = [rows.source, rows.norm, rows.positions]
+        rows = self.rows.source, self.rows.norm, self.rows.positions
         return fingerprint(rows, self.y, self.n_seen, self.weights)
 
     @cached_property
@@ -278,7 +268,7 @@ class Training:
     def warn_of_units(self) -> None:
         """Warn of columns in units that are much larger than those of the others."""
         self.table.warn_of_units(self.table.positions(self.classes))
-        source = self.rows.source if isinstance(self.rows, PreparedRows) else None
+        source = getattr(self.rows, "source", None)
         if source is None or is_symbolic(source):
             return
         large = dominating_columns(some_rows(source))
@@ -307,8 +297,6 @@ class Training:
 
     def keys(self) -> NDArray[np.uint64]:
         """A number for each sample by which some are chosen, whatever their order."""
-        if not isinstance(self.rows, PreparedRows):
-            return content_keys(self.rows)
         keys = content_keys(self.rows.source)
         return keys if self.rows.positions is None else keys[self.rows.positions]
 
@@ -325,13 +313,7 @@ class Training:
         array of shape (n_positions, n_features)
             One row per position.
         """
-        is_lazy = isinstance(self.rows, PreparedRows)
-        return self.rows.take(positions) if is_lazy else take_rows(self.rows, positions)
-
-    def _chosen(self, positions: NDArray[np.intp]) -> Any:
-        """Some of the rows, prepared or to be prepared."""
-        is_lazy = isinstance(self.rows, PreparedRows)
-        return self.rows.chosen(positions) if is_lazy else take_rows(self.rows, positions)
+        return self.rows.take(positions)
 
     def only(self, positions: NDArray[np.intp], among: NDArray[np.intp] | None = None) -> Training:
         """The samples of some seen classes, as if there were no others.
@@ -352,7 +334,7 @@ class Training:
         rows = rows[np.isin(self.y[rows], positions)]
         return replace(
             self,
-            rows=self._chosen(rows),
+            rows=self.rows.chosen(rows),
             y=np.searchsorted(positions, self.y[rows]),
             signatures=self.signatures[positions],
             classes=self.classes[positions],
@@ -409,6 +391,11 @@ class StreamedRows(SummedRows):
     ) -> None:
         super().__init__(sums)
         self._samples, self._feature_norm = samples, feature_norm
+
+    @property
+    def dense(self) -> StreamedRows:
+        """These rows: no array of them is in memory."""
+        return self
 
     def squares_along(self, components: Floats) -> Floats:
         """Sums of squared deviations of each class along directions, by one more pass."""

@@ -1,23 +1,21 @@
 """The systems that the paper compares with, and few-image ones since.
 
-A module holds one method, or a family that shares its training: attributes predicted one by one
-(DAP, IAP), ranking losses (ALE, DeViSE, SJE; LatEm), a mapping network (CMT, CMT*), a description
-beside few images (GDA, Tip-Adapter). The classes are public; everything else may change, within the
-equations that each module states.
+A module holds one method, or a family that shares its training: probabilities of attributes or of
+seen classes (DAP, IAP, ConSE), ranking losses (ALE, DeViSE, SJE, LatEm), a mapping network (CMT,
+CMT*), a description beside few images (GDA, Tip-Adapter). The classes are public; everything else
+may change, within the equations that each module states.
 """
 
-from zslearn.baselines._attributes import DAP, IAP
+from zslearn.baselines._attributes import DAP, IAP, ConSE
 from zslearn.baselines._bidilel import BiDiLEL
 from zslearn.baselines._cca import CCA
 from zslearn.baselines._cmt import CMT, CMTStar
-from zslearn.baselines._conse import ConSE
 from zslearn.baselines._costa import COSTA
 from zslearn.baselines._eszsl import ESZSL
 from zslearn.baselines._few_images import GDA, TipAdapter
 from zslearn.baselines._gfzsl import GFZSL
 from zslearn.baselines._hat import HAT
-from zslearn.baselines._latem import LatEm
-from zslearn.baselines._ranking import ALE, SJE, DeViSE
+from zslearn.baselines._ranking import ALE, SJE, DeViSE, LatEm
 from zslearn.baselines._sae import SAE
 from zslearn.baselines._sse import SSE
 

@@ -1,7 +1,7 @@
-r"""DAP and IAP: attributes are predicted from images, and classes from their binary attributes.
+r"""DAP, IAP and ConSE: from probabilities of attributes, or of the seen classes, to other classes.
 
-With binary signatures :math:`a^c`, attributes taken as independent given the image, and classes
-taken as equally probable,
+In DAP and IAP, with binary signatures :math:`a^c`, attributes taken as independent given the image,
+and classes taken as equally probable,
 
 .. math:: \log p(c | x) = \sum_m \log p(a_m^c | x) - \log p(a_m^c) + \text{const}
           = \sum_m a_m^c \left(\operatorname{logit} p(a_m | x) - \operatorname{logit} p(a_m)\right)
@@ -39,6 +39,13 @@ Platt's sigmoid turns its scores into probabilities, :math:`p(y | x) = 1 / (1 + 
 B_y)})`. It is fitted to the scores of samples that were held out in turn, a part of each class at a
 time; the machines themselves are trained on all. Their probabilities are divided by their sum,
 which the odds of an attribute do not depend on.
+
+ConSE, convex combination of semantic embeddings, takes the softmax regression, too. An image lies
+where the T most probable seen classes lie, averaged by their probability,
+
+.. math:: e(x) = \sum_{t=1}^T \frac{p(y_t | x)}{\sum_{s=1}^T p(y_s | x)}\, a_{y_t},
+
+and belongs to the class whose signature has the largest cosine with e(x).
 """
 
 from __future__ import annotations
@@ -46,7 +53,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
@@ -55,6 +62,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import for_many_passes
 from zslearn._solvers._logistic import LogisticResult, logistic_path, softmax_path
 from zslearn._solvers._platt import platt_scaling, platt_targets
@@ -64,7 +72,11 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._folds import class_folds
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
-from zslearn.base._classifier import ZeroShotClassifier, group_by_params_except
+from zslearn.base._classifier import (
+    ZeroShotClassifier,
+    group_by_params,
+    group_by_params_except,
+)
 from zslearn.base._training import Training
 from zslearn.signatures._attributes import (
     BinaryKind,
@@ -290,11 +302,10 @@ class DAP(AttributeClassifier):
         Penalty of the attributes' logistic regressions, in units of the features' variance.
     calibration : {"targets", "classes"} or None, default="targets"
         How probabilities are kept from being too sure. "targets": regressions are trained on
-        Platt's targets, (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2), in the place of 1 and 0; this costs
-        nothing. "classes": Platt's sigmoid is fitted to the log-odds of seen classes that were held
-        out in turn, a third of them at a time, so that an attribute that does not carry over to
-        other classes loses its weight; this takes three times as long, and of few seen classes the
-        sigmoids learn too little to help. None: neither.
+        Platt's targets, (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2), instead of 1 and 0. "classes": Platt's
+        sigmoid is fitted to the log-odds of held-out seen classes, a third at a time, so that an
+        attribute that does not carry over to other classes loses its weight; this takes three times
+        as long, and needs many seen classes. None: neither.
 
     Attributes
     ----------
@@ -313,13 +324,11 @@ class DAP(AttributeClassifier):
     Binary signatures are taken as they are: 0 and 1, or −1 and 1. In other signatures an attribute
     is present where the normalised value is above its mean over the seen classes. Classes with the
     same attributes after that have the same scores. Of several views all attributes count the same:
-    the weights of :class:`~zslearn.signatures.MultiSignatures` are not used. Nor does
-    `signature_scale` change which attributes are present.
+    the weights of :class:`~zslearn.signatures.MultiSignatures` are not used.
 
     The original has support vector machines, with a sum of χ² kernels of several features, and
-    Platt scaling on held-out samples; here it is linear logistic regression. Where a sigmoid is
-    fitted, classes are held out for it and not samples, as it is to classes that attributes carry
-    over.
+    Platt scaling on held-out samples; here it is linear logistic regression, with classes held out
+    for sigmoids, as it is to classes that attributes carry over.
 
     References
     ----------
@@ -373,15 +382,13 @@ class IAP(AttributeClassifier):
     alpha : float, default=1e-4
         Penalty of the seen classes' classifiers, in units of the features' variance.
     probabilities : {"softmax", "platt"}, default="softmax"
-        Where the probabilities of the seen classes come from: one softmax regression, or a linear
-        support vector machine for each class against the others, with Platt's sigmoid, which is
-        fitted to samples that were held out; this takes several times as long.
+        What gives the probabilities of the seen classes: one softmax regression, or a linear
+        support vector machine of each class against the others, with Platt's sigmoid, which is
+        fitted to held-out samples; this takes several times as long.
     calibration : {"targets", "classes"} or None, default="targets"
-        How probabilities are kept from being too sure. "targets": the regression is trained on
-        softened targets, as if two more samples of each class were spread evenly over all classes
-        (Platt's targets where there are two); the sigmoids of "platt" are fitted to Platt's targets
-        in any case. "classes": Platt's sigmoid is fitted to the attributes' log-odds of seen
-        classes that were held out in turn; see :class:`DAP`. None: neither.
+        How probabilities are kept from being too sure. "targets": the softmax regression is trained
+        on softened targets, as if two more samples of each class were spread evenly over all
+        classes. "classes": as for :class:`DAP`. None: neither.
 
     Attributes
     ----------
@@ -413,15 +420,6 @@ class IAP(AttributeClassifier):
 
     J. Platt, "Probabilistic outputs for support vector machines and comparisons to regularized
     likelihood methods", Advances in Large Margin Classifiers, 1999.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import IAP
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = IAP().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
@@ -538,3 +536,108 @@ def _folds(y: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.intp]:
     # Neighbours are of one class: counting on from class to class keeps the parts even.
     fold[order] = np.arange(len(order)) % _FOLDS
     return fold
+
+
+@inherit_docs
+@saves(
+    coef_=Saved("n_seen", "n_features"),
+    intercept_=Saved("n_seen"),
+    seen_signatures_=Saved("n_seen", "n_attributes"),
+)
+class ConSE(ZeroShotClassifier):
+    """Average the signatures of the most probable seen classes; compare by the cosine.
+
+    Parameters
+    ----------
+    n_top : int, default=10
+        Number T of seen classes that are averaged, at most all.
+    alpha : float, default=1e-4
+        Penalty of the seen classes' softmax regression, in units of the features' variance.
+    tol : float, default=1e-4
+        Optimality gap of the regression, as a share of its objective and of what training gains.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_seen, n_features)
+        Coefficients of the seen classes.
+    intercept_ : array of shape (n_seen,)
+        Their intercepts.
+    seen_signatures_ : ndarray of shape (n_seen, n_attributes)
+        Normalised signatures of the seen classes.
+
+    Notes
+    -----
+    The original takes the probabilities of a network trained on the seen classes; here a softmax
+    regression on fixed features gives them. Of seen classes that tie for the last place all count.
+    The cosine does not depend on `signature_scale`.
+
+    References
+    ----------
+    M. Norouzi, T. Mikolov, S. Bengio, Y. Singer, J. Shlens, A. Frome, G. S. Corrado and J. Dean,
+    "Zero-shot learning by convex combination of semantic embeddings", ICLR 2014.
+    """
+
+    describes_each_alone = True
+    score_function: ScoreFunction = "cosine"
+    path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "n_top")
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ZeroShotClassifier._parameter_constraints,
+        "n_top": [Interval(Integral, 1, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            "alpha": [10.0 ** (k / 2) for k in range(-12, 3)],
+            "n_top": [1, 2, 3, 5, 10, 20, 30, 50, 100, 200],
+        },
+        "fast": {
+            "alpha": [10.0**k for k in range(-6, -2)],
+            "n_top": [1, 3, 5, 10, 30],
+        },
+    }
+
+    def __init__(
+        self,
+        n_top: int = 10,
+        alpha: float = 1e-4,
+        *,
+        tol: float = 1e-4,
+        feature_norm: str | None = "l2",
+        signature_scale: str | float = "seen",
+    ) -> None:
+        self.n_top = n_top
+        self.alpha = alpha
+        self.tol = tol
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """Penalties share a path of warm starts, and each solution serves every `n_top`."""
+        for same_tol in group_by_params(variants, "tol"):
+            groups = group_by_params(same_tol, "alpha")
+            alphas = [group[0].alpha for group in groups]
+            results = seen_path(training, alphas, tol=same_tol[0].tol)
+            for group, result in zip(groups, results, strict=True):
+                for variant in group:
+                    variant.coef_, variant.intercept_ = result.coef, result.intercept
+                    variant.seen_signatures_ = training.signatures
+                    yield variant
+
+    def embed(self, X: Array) -> Array:
+        """Average the signatures of the most probable seen classes."""
+        scores = linear_scores(X, self.coef_, self.intercept_)
+        xp = compat.array_namespace(scores)
+        n_top = min(self.n_top, scores.shape[1])
+        ordered = xp.sort(scores, axis=1)
+        shares = xp.exp(scores - ordered[:, -1:])
+        shares = xp.where(scores >= ordered[:, -n_top][:, None], shares, xp.zeros_like(shares))
+        shares = shares / xp.sum(shares, axis=1, keepdims=True)
+        return shares @ move_like(self.seen_signatures_, shares)
+
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
+        """Give the signature itself."""
+        return signatures

@@ -25,17 +25,16 @@ With :math:`d_c = \|b - b_c\|` and the unit vectors :math:`u_c = (b - b_c) / d_c
           \nabla^2 E = 2 \Big(m I + \sum_c \frac{1}{d_c} u_c u_c^\top\Big), \quad
           m = \sum_c \Big(\frac{1}{\delta_c} - \frac{1}{d_c}\Big).
 
-The second term is positive semi-definite, so that a Newton step with m kept positive goes
-downhill; it is halved until E falls enough. A step of the majorisation,
-:math:`b - \nabla E / (2 \sum_c 1/\delta_c)`, cannot raise E; it is taken where it lowers E more, as
-it does near a landmark, whose large 1/d keeps the other short. Points move in the affine span of
+The second term is positive semi-definite, so that a Newton step with m kept positive goes downhill;
+it is halved until E falls enough. A step of the majorisation,
+:math:`b - \nabla E / (2 \sum_c 1/\delta_c)`, cannot raise E; it is taken where it lowers E more,
+as it does near a landmark, whose large 1/d keeps the other short. Points move in the affine span of
 the landmarks: outside of it the error could not tell a point from its mirror image. E is not
-convex. Two starts are tried, and the better end is kept: the weighted mean of the landmarks, and
-the triangulation that solves the equations of the squared distances by least squares.
-
-Points placed together start where each lies on its own, and go by Newton steps in a region of
-trust, each by conjugate gradients, in the variables :math:`b_i \sqrt{m_i}`, with :math:`m_i` the
-sum of the weights of a point: in these a step of the majorisation is equally long for all points.
+convex: of two starts, the weighted mean of the landmarks and the least-squares triangulation, the
+better end is kept. Points placed together start where each lies on its own, and go by Newton steps
+in a trust region, each by conjugate gradients, in the variables :math:`b_i \sqrt{m_i}`, with
+:math:`m_i` the sum of the weights of a point, in which a step of the majorisation is equally long
+for all points.
 """
 
 from __future__ import annotations
@@ -175,17 +174,9 @@ class Placement(NamedTuple):
 
 
 def place_by_distances(
-    landmarks: Floats,
-    distances: Floats,
-    *,
-    among: Floats | None = None,
-    start: Floats | None = None,
+    landmarks: Floats, distances: Floats, *, among: Floats | None = None
 ) -> Placement:
-    """Place points by their distances δ > 0 to fixed landmarks; see the module.
-
-    `among` holds their distances to one another, where they are placed together; `start` then says
-    where each lies on its own.
-    """
+    """Place points by their distances δ > 0 to fixed landmarks, and to one another in `among`."""
     center = landmarks.mean(axis=0)
     left, sizes, axes = np.linalg.svd(landmarks - center, full_matrices=False)
     rank = int(np.sum(sizes > 1e-10 * max(sizes[0], 1e-300)))
@@ -194,79 +185,69 @@ def place_by_distances(
         return Placement(np.repeat(center[None], len(error), 0), error, 0 * error, 0)
     # In units of the landmarks' size, nothing over- or underflows.
     size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(landmarks)))
-    flat = left[:, :rank] * (sizes[:rank] / size)
-    if among is None or start is None or len(distances) == 1:
-        placed = _place_each(flat, distances / size)
-    else:
-        begun = (start - center) @ axes[:rank].T / size
-        placed = _JointStress(flat, distances / size, among / size).descend(begun)
-    points, error, gradient, n_iter = placed
+    flat, wanted = left[:, :rank] * (sizes[:rank] / size), distances / size
+    first, second = (_descend(flat, wanted, start) for start in starts(flat, wanted))
+    # Where both ends are one but for rounding, the first.
+    better = second.error < first.error * (1 - 1e-9)
+    points, error, gradient = (
+        np.where(better[:, None] if a.ndim == 2 else better, b, a)
+        for a, b in zip(first[:3], second[:3], strict=True)
+    )
+    n_iter = max(first.n_iter, second.n_iter)
+    if among is not None and len(distances) > 1:
+        stress = JointStress(flat, wanted, among / size)
+        points, error, gradient, n_iter = stress.descend(points)
     return Placement(center + size * points @ axes[:rank], size * error, gradient, n_iter)
 
 
-def _place_each(landmarks: Floats, distances: Floats) -> Placement:
-    """Each point on its own: the better end of two starts."""
-    first, second = (
-        _descend(landmarks, distances, start)
-        for start in (_mean_start(landmarks, distances), _triangulated(landmarks, distances))
-    )
-    # Where both ends are one but for rounding, the first.
-    better = second.error < first.error * (1 - 1e-9)
-    points = np.where(better[:, None], second.points, first.points)
-    error = np.where(better, second.error, first.error)
-    gradient = np.where(better, second.gradient, first.gradient)
-    return Placement(points, error, gradient, max(first.n_iter, second.n_iter))
-
-
-def _mean_start(landmarks: Floats, distances: Floats) -> Floats:
-    """Landmarks averaged with the weights 1/δ²: the nearer, the more."""
+def starts(landmarks: Floats, distances: Floats) -> tuple[Floats, Floats]:
+    """Landmarks averaged with the weights 1/δ², and the triangulation of each point."""
     weights = (distances.min(axis=1, keepdims=True) / distances) ** 2
-    return (weights / weights.sum(axis=1, keepdims=True)) @ landmarks
-
-
-def _triangulated(landmarks: Floats, distances: Floats) -> Floats:
-    """Least squares for b in ‖y_j‖² − 2 y_jᵀb + ‖b‖² = δ_j², less its mean over j."""
+    mean = (weights / weights.sum(axis=1, keepdims=True)) @ landmarks
+    # Least squares for b in ‖y_j‖² − 2 y_jᵀb + ‖b‖² = δ_j², less its mean over j.
     sides = (landmarks**2).sum(axis=1) - distances**2
     sides = (sides - sides.mean(axis=1, keepdims=True)) / 2
-    return np.linalg.lstsq(landmarks, sides.T, rcond=1e-6)[0].T
+    return mean, np.linalg.lstsq(landmarks, sides.T, rcond=1e-6)[0].T
 
 
-def _errors(landmarks: Floats, distances: Floats, points: Floats) -> Floats:
-    return np.sum((distances - cdist(points, landmarks)) ** 2 / distances, axis=1)
+def _pull(points: Floats, others: Floats, wanted: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Σ w (δ − d)² for each point, and its gradient."""
+    between = np.maximum(cdist(points, others), 1e-12)
+    pull = weights * (1 - wanted / between)
+    slope = 2 * (pull.sum(axis=1)[:, None] * points - pull @ others)
+    return np.sum(weights * (wanted - between) ** 2, axis=1), slope
 
 
 def _descend(landmarks: Floats, distances: Floats, points: Floats) -> Placement:
-    """Newton steps for all points that are not at their minimum yet."""
-    points = points.copy()
-    error = _errors(landmarks, distances, points)
+    """Newton steps for all points that are not at their minimum yet, each on its own."""
+    points, todo, n_iter = points.copy(), np.arange(len(points)), 0
+    error = _pull(points, landmarks, distances, 1 / distances)[0]
     gradient = np.empty(len(points))
-    todo = np.arange(len(points))
-    n_iter = 0
     while True:
-        slope, step = _newton(landmarks, distances[todo], points[todo])
-        weight = 2 * np.sum(1 / distances[todo], axis=1)
+        wanted = distances[todo]
+        weight = 2 * np.sum(1 / wanted, axis=1)
+        slope, step = newton_steps(landmarks, wanted, points[todo])
         gradient[todo] = np.linalg.norm(slope, axis=1) / weight
         moving = gradient[todo] > _TOL
         todo = todo[moving]
         if not len(todo) or n_iter == _MAX_ITER:
             return Placement(points, error, gradient, n_iter)
-        slope, step, weight = slope[moving], step[moving], weight[moving]
-        moved, lower = _search(landmarks, distances[todo], points[todo], error[todo], slope, step)
-        other = points[todo] - slope / weight[:, None]
-        lower_there = _errors(landmarks, distances[todo], other)
+        slope, step, wanted = slope[moving], step[moving], wanted[moving]
+        moved, lower = _search(landmarks, wanted, points[todo], error[todo], slope, step)
+        other = points[todo] - slope / weight[moving][:, None]
+        lower_there = _pull(other, landmarks, wanted, 1 / wanted)[0]
         better = np.isnan(lower) | (lower_there < lower)
         points[todo] = np.where(better[:, None], other, moved)
         error[todo] = np.where(better, lower_there, lower)
         n_iter += 1
 
 
-def _newton(landmarks: Floats, distances: Floats, points: Floats) -> tuple[Floats, Floats]:
+def newton_steps(landmarks: Floats, distances: Floats, points: Floats) -> tuple[Floats, Floats]:
     """The gradient of each point, and its Newton step with m kept positive."""
     between = np.maximum(cdist(points, landmarks), 1e-12)
-    pull = 1 / distances - 1 / between
-    total = pull.sum(axis=1)
-    slope = 2 * (total[:, None] * points - pull @ landmarks)
+    total = (1 / distances - 1 / between).sum(axis=1)
     least = _CURVATURE * np.sum(1 / distances, axis=1)
+    slope = _pull(points, landmarks, distances, 1 / distances)[1]
     step = np.empty_like(points)
     for i, point in enumerate(points):
         scaled = (point - landmarks) * (between[i] ** -1.5)[:, None]
@@ -282,21 +263,20 @@ def _search(
 ) -> tuple[Floats, Floats]:
     """Halve each step until the error falls enough; the error is NaN where it never does."""
     fall = np.sum(slope * step, axis=1)
-    moved, lower = points.copy(), np.full(len(points), np.nan)
-    length = 1.0
+    moved, lower, length = points.copy(), np.full(len(points), np.nan), 1.0
     for _ in range(_HALVINGS):
         todo = np.flatnonzero(np.isnan(lower))
         if not len(todo):
             break
-        trial = points[todo] + length * step[todo]
-        value = _errors(landmarks, distances[todo], trial)
+        trial, wanted = points[todo] + length * step[todo], distances[todo]
+        value = _pull(trial, landmarks, wanted, 1 / wanted)[0]
         good = value <= error[todo] + _ARMIJO * length * fall[todo]
         moved[todo[good]], lower[todo[good]] = trial[good], value[good]
         length /= 2
     return moved, lower
 
 
-class _JointStress:
+class JointStress:
     """Sammon's error of points placed together, and its descent; see the module."""
 
     def __init__(self, landmarks: Floats, distances: Floats, among: Floats) -> None:
@@ -376,14 +356,6 @@ class _JointStress:
         return Placement(placed, error, gradient, int(found.nit))
 
 
-def _pull(points: Floats, others: Floats, wanted: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Σ w (δ − d)² for each point, and its gradient."""
-    between = np.maximum(cdist(points, others), 1e-12)
-    pull = weights * (1 - wanted / between)
-    slope = 2 * (pull.sum(axis=1)[:, None] * points - pull @ others)
-    return np.sum(weights * (wanted - between) ** 2, axis=1), slope
-
-
 @inherit_docs
 @saves(
     mean_=Saved("n_features"),
@@ -400,21 +372,19 @@ class BiDiLEL(ZeroShotClassifier):
     Parameters
     ----------
     n_components : int or None, default=None
-        Dimensions of the latent space; by default one less than there are seen classes. More than
-        there are features are clipped, with a warning unless it is the default.
+        Dimensions of the latent space, by default one less than there are seen classes; at most the
+        number of features.
     alpha : float, default=1.0
         Weight of the identity in the denominator of the projection, in units of the mean of the
         diagonal of XᵀLX.
     latent_norm : {"l2"} or None, default="l2"
-        Whether projected samples are brought to unit norm before landmarks are made and compared.
-        In one dimension they never are: nothing but a sign would be left.
+        Whether projected samples are normalised to unit length before landmarks are computed and
+        compared. In one dimension they never are: nothing but a sign would be left.
     placement : {"alone", "joint"}, default="alone"
-        How classes that are described and have no samples are placed. "alone": each by its
-        distances to the seen classes, so that describing another class never moves it. "joint": all
-        of them together, as in the original, so that their distances to one another count too:
-        another description of one moves all. Classes of `add_classes` are placed together with
-        those that were described before, as if all had been described at `fit`. It costs time and
-        memory that grow with the square of their number.
+        How described classes without samples are placed. "alone": each by its distances to the seen
+        classes, so that describing another class never moves it. "joint": all of them together, as
+        in the original, so that their distances to one another count and each class moves the
+        others, also those of `add_classes`; time and memory grow with the square of their number.
 
     Attributes
     ----------
@@ -435,12 +405,11 @@ class BiDiLEL(ZeroShotClassifier):
     nothing else has a finite error. Seen classes that share a signature share the mean of their
     landmarks.
 
-    What differs from the original: each class is placed on its own by default, see `placement`. The
-    graph of the projection joins all samples of a class, where that of the original (supervised
-    locality preserving projection on a graph of nearest neighbours) joins a sample to its nearest
-    neighbours in the class. Samples are centred with the weights D. The width h is the root mean
-    square distance of two samples of a class and κ puts both kinds of distances into one unit, so
-    that no scale of features or signatures matters. There is no self-training on test samples.
+    What differs from the original: each class is placed on its own by default. The graph of the
+    projection joins all samples of a class, where that of the original joins a sample to its
+    nearest neighbours in the class. Samples are centred with the weights D. The width h is the root
+    mean square distance of two samples of a class and κ is a ratio, so that no scale of features or
+    signatures matters. There is no self-training on test samples.
 
     Learning costs two products of samples × features² and one decomposition; placing a class costs
     about ten solutions of a system in as many unknowns as the latent space has dimensions, at most
@@ -450,15 +419,6 @@ class BiDiLEL(ZeroShotClassifier):
     ----------
     Q. Wang and K. Chen, "Zero-shot visual recognition via bidirectional latent embedding",
     International Journal of Computer Vision, 2017.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import BiDiLEL
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = BiDiLEL().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     embedding_attributes = ("mean_", "components_", "latent_norm")
@@ -558,11 +518,10 @@ class BiDiLEL(ZeroShotClassifier):
         # Equal signatures are one point, and the order of the classes is not to matter.
         signatures, which = np.unique(signatures, axis=0, return_inverse=True)
         to_seen = self.distance_scale_ * cdist(signatures, self._seen_signatures)
-        points = place_by_distances(self.landmarks_, to_seen).points
+        among = None
         if self.placement == "joint":
             among = self.distance_scale_ * cdist(signatures, signatures)
-            points = place_by_distances(self.landmarks_, to_seen, among=among, start=points).points
-        return points[which.ravel()]
+        return place_by_distances(self.landmarks_, to_seen, among=among).points[which.ravel()]
 
 
 def _class_means(

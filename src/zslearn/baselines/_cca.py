@@ -54,12 +54,12 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
         Shrinkage of the features' covariance, in units of the mean of its eigenvalues that are not
         zero.
     alpha_signatures : float, default=1.0
-        Shrinkage of the signatures' covariance, in the like unit. From about 1000 on nothing
-        changes any more: the signatures are then as good as not whitened.
+        Shrinkage of the signatures' covariance, in the like unit; from about 1000 on the signatures
+        are not whitened.
     power : float, default=0.5
-        The canonical correlations to this power weigh the directions on both sides. With 0.5 the
-        projections meet by the product of what is expected of a sample given its class,
-        E[u | v] = ρv, with the sample; 0 weighs all directions the same, as in the textbook.
+        The canonical correlations to this power weigh the directions on both sides. 0.5 compares a
+        sample with its expectation given the class, E[u | v] = ρv; 0 weighs all directions the
+        same, as in the textbook.
 
     Attributes
     ----------
@@ -93,15 +93,6 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
 
     D. R. Hardoon, S. Szedmak and J. Shawe-Taylor, "Canonical correlation analysis: an overview with
     application to learning methods", Neural Computation 16, 2004.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import CCA
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = CCA().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     score_function: ScoreFunction = "cosine"

@@ -15,10 +15,6 @@ so that L-BFGS searches :math:`\theta_1` alone (variable projection); the gradie
 the objective at the best :math:`\theta_2`. Only HᵀH, the sums of H over each class and the
 signatures of the classes enter, so that the number of attributes hardly counts.
 
-With intercepts the network is :math:`\theta_2 \tanh(\theta_1 x + b_1) + b_2`; they are not
-penalised. The best :math:`b_2` brings the mean output to the mean target, which amounts to centring
-H and :math:`A_y` over the samples; :math:`b_1` is searched as one more column of :math:`\theta_1`.
-
 CMT* adds a gate that tells novel images from images of seen classes. Each seen class has an
 isotropic Gaussian around its signature, :math:`N(a_y, \sigma_y^2 I)`. In the paper an image is
 novel if its density falls below the threshold of every seen class. The threshold of a class lets a
@@ -90,21 +86,18 @@ class Network(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The objective for one first layer: its value at the best second layer, θ₂ᵀ and b₂."""
+    """The objective for one first layer: its value at the best second layer, θ₂ᵀ."""
 
     value: float
     gradient: Floats
     second: Floats
-    intercept: Floats
 
 
 class NetworkObjective:
     """The objective over θ₁ alone; products with X are in its dtype, everything else in float64."""
 
-    def __init__(
-        self, X: Array, y: NDArray[np.intp], signatures: Floats, alpha: float, fit_intercept: bool
-    ) -> None:
-        self.X, self.alpha, self.fit_intercept = X, alpha, fit_intercept
+    def __init__(self, X: Array, y: NDArray[np.intp], signatures: Floats, alpha: float) -> None:
+        self.X, self.alpha = X, alpha
         self.n_samples, self.n_features = X.shape
         xp = self._xp = compat.array_namespace(X)
         # A row in float64 with what is computed from it, and which class it is of.
@@ -121,46 +114,39 @@ class NetworkObjective:
         self.signature_scale = float(np.sqrt((centered**2).sum(axis=1).mean())) or 1.0
         self.targets = centered / self.signature_scale
         shares = np.bincount(y, minlength=len(signatures)) / self.n_samples
-        self._target_mean = shares @ self.targets * fit_intercept
         self._target_norm = float(shares @ (self.targets**2).sum(axis=1))
-        self._target_norm -= float(self._target_mean @ self._target_mean)
 
     def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
-        """Random first weights, with rows of about unit norm; intercepts start at zero."""
-        weights = rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
-        return np.pad(weights, [(0, 0), (0, int(self.fit_intercept))])
+        """Random first weights, with rows of about unit norm."""
+        return rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
 
     def evaluate(self, flat: Floats) -> Evaluation:
         """J at the best θ₂, and its gradient for θ₁."""
-        theta = flat.reshape(-1, self.n_features + self.fit_intercept)
+        theta = flat.reshape(-1, self.n_features)
         held: dict[int, Array] = {}
         gram, sums = self._hidden_products(theta, held)
-        # θ₂ᵀ = (HᵀH/N + αI)⁻¹ HᵀA/N, with H and A centred where b₂ is free.
-        mean = sums.sum(axis=0) / self.n_samples * self.fit_intercept
-        products = sums.T @ self.targets / self.n_samples - np.outer(mean, self._target_mean)
-        ridge = gram / self.n_samples - np.outer(mean, mean)
+        # θ₂ᵀ = (HᵀH/N + αI)⁻¹ HᵀA/N
+        products = sums.T @ self.targets / self.n_samples
+        ridge = gram / self.n_samples
         ridge[np.diag_indices_from(ridge)] += self.alpha
         if not np.isfinite(ridge).all():
             raise FloatingPointError("the weights are no longer finite numbers")
         second = scipy.linalg.solve(ridge, products, assume_a="pos")
-        intercept = self._target_mean - mean @ second
         # At the best θ₂ the error and its penalty are ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
         explained = float(np.sum(second * products))
-        decayed = theta * (np.arange(theta.shape[1]) < self.n_features)
-        value = self._target_norm - explained + self.alpha * float(np.sum(decayed**2))
-        slope = self._slope(theta, second, intercept, held) + 2 * self.alpha * decayed
-        return Evaluation(value, slope.ravel(), second, intercept)
+        value = self._target_norm - explained + self.alpha * float(np.sum(theta**2))
+        slope = self._slope(theta, second, held) + 2 * self.alpha * theta
+        return Evaluation(value, slope.ravel(), second)
 
-    def _first_layer(self, theta: Floats) -> tuple[Floats, Floats]:
-        """θ₁ in the units of X, and the intercept with what centring adds."""
-        first = theta[:, : self.n_features] / self.scale
-        offset = -first @ self.mean
-        return first, offset + theta[:, self.n_features] if self.fit_intercept else offset
+    def first_layer(self, theta: Floats) -> tuple[Floats, Floats]:
+        """θ₁ in the units of X, and the intercept from centring."""
+        first = theta / self.scale
+        return first, -first @ self.mean
 
     def _hidden(self, rows: slice, theta: Floats) -> Array:
         """H of some rows."""
         xp, device = self._xp, compat.device(self._labels)
-        weights, offset = self._first_layer(theta)
+        weights, offset = self.first_layer(theta)
         first = xp.asarray(weights, dtype=self._dtype, device=device)
         inner = xp.astype(self._features(rows) @ xp.matrix_transpose(first), xp.float64, copy=False)
         return xp.tanh(inner + xp.asarray(offset, device=device)[None, :])
@@ -184,14 +170,12 @@ class NetworkObjective:
                 held[rows.start] = H
         return to_numpy(gram), to_numpy(sums)
 
-    def _slope(
-        self, theta: Floats, second: Floats, intercept: Floats, held: dict[int, Array]
-    ) -> Floats:
-        """2/N (E θ₂ ∘ (H² − 1))ᵀ X with E = A_y − H θ₂ᵀ − b₂, and for b₁ beside it."""
+    def _slope(self, theta: Floats, second: Floats, held: dict[int, Array]) -> Floats:
+        """2/N (E θ₂ ∘ (H² − 1))ᵀ X with E = A_y − H θ₂ᵀ."""
         xp = self._xp
         outer, wanted = (
             xp.asarray(table, device=compat.device(self._labels))
-            for table in (second @ second.T, (self.targets - intercept) @ second.T)
+            for table in (second @ second.T, self.targets @ second.T)
         )
         slope: Any = 0.0
         total: Any = 0.0
@@ -203,16 +187,14 @@ class NetworkObjective:
             product = xp.matrix_transpose(narrow) @ self._features(rows)
             slope = slope + xp.astype(product, xp.float64, copy=False)
             total = total + xp.sum(back, axis=0)
-        sums = to_numpy(total)[:, None]
-        for_weights = (to_numpy(slope) - sums * self.mean) / self.scale
-        columns = [for_weights, sums] if self.fit_intercept else [for_weights]
-        return np.hstack(columns) * (2 / self.n_samples)
+        for_weights = (to_numpy(slope) - to_numpy(total)[:, None] * self.mean) / self.scale
+        return for_weights * (2 / self.n_samples)
 
     def network(self, n_iter: int, flat: Floats, found: Evaluation) -> Network:
         """The network of first weights and the best second ones, which were found for them."""
-        first, inner = self._first_layer(flat.reshape(-1, self.n_features + self.fit_intercept))
-        outer = self.signature_mean + self.signature_scale * found.intercept
-        return Network((first.T, found.second * self.signature_scale), (inner, outer), n_iter)
+        first, inner = self.first_layer(flat.reshape(-1, self.n_features))
+        second = found.second * self.signature_scale
+        return Network((first.T, second), (inner, self.signature_mean), n_iter)
 
 
 def train(
@@ -268,9 +250,6 @@ class CMT(ZeroShotClassifier):
         Hidden units.
     alpha : float, default=1e-4
         Weight decay, in units of features and signatures of unit root mean square norm.
-    fit_intercept : bool, default=False
-        Whether each layer has an intercept of its own, besides that of centring features and
-        signatures.
     max_iter : int, default=40
         Largest number of steps of L-BFGS. Stopping early regularises; a search trains once for all
         values.
@@ -284,7 +263,7 @@ class CMT(ZeroShotClassifier):
     coefs_ : tuple of ndarray
         θ₁ᵀ of shape (n_features, hidden_size), θ₂ᵀ of shape (hidden_size, n_attributes).
     intercepts_ : tuple of ndarray
-        Of each layer: that of centring, and with `fit_intercept` what was learned besides.
+        Of each layer, from centring features and signatures.
     n_iter_ : int
         Steps of L-BFGS.
 
@@ -296,23 +275,14 @@ class CMT(ZeroShotClassifier):
     -----
     The paper states the sum of squared errors alone. The authors' program
     (github.com/mganjoo/zslearning) adds weight decay of 1e-4, of features and word vectors in its
-    own units, intercepts in both layers (here `fit_intercept=True`; there decayed, too, here not),
-    and a penalty that keeps the mean activation of the hidden units at a given level, which is left
-    out here. θ₂ is solved for exactly in each step of L-BFGS; the program searches both layers.
+    own units, and, left out here, learned intercepts and a penalty that keeps the mean activation
+    of the hidden units at a given level. θ₂ is solved for exactly in each step of L-BFGS; the
+    program searches both layers.
 
     References
     ----------
     R. Socher, M. Ganjoo, C. D. Manning and A. Y. Ng, "Zero-shot learning through cross-modal
     transfer", NIPS 2013.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import CMT
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = CMT().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     describes_each_alone = True
@@ -322,7 +292,6 @@ class CMT(ZeroShotClassifier):
         **ZeroShotClassifier._parameter_constraints,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
@@ -345,7 +314,6 @@ class CMT(ZeroShotClassifier):
         hidden_size: int = 100,
         alpha: float = 1e-4,
         *,
-        fit_intercept: bool = False,
         max_iter: int = 40,
         tol: float = 1e-6,
         random_state: int | np.random.RandomState | None = 0,
@@ -354,7 +322,6 @@ class CMT(ZeroShotClassifier):
     ) -> None:
         self.hidden_size = hidden_size
         self.alpha = alpha
-        self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -367,9 +334,7 @@ class CMT(ZeroShotClassifier):
         X = for_many_passes(training.rows)
         for group in group_by_path(variants, "max_iter", "seen_share", "threshold"):
             first = group[0]
-            objective = NetworkObjective(
-                X, training.y, training.signatures, first.alpha, first.fit_intercept
-            )
+            objective = NetworkObjective(X, training.y, training.signatures, first.alpha)
             seed = check_random_state(first.random_state).randint(2**31 - 1)
             start = objective.start(first.hidden_size, np.random.RandomState(seed))
             networks = train(objective, start, {v.max_iter for v in group}, first.tol)
@@ -489,7 +454,6 @@ class CMTStar(CMT):
         hidden_size: int = 100,
         alpha: float = 1e-4,
         *,
-        fit_intercept: bool = False,
         max_iter: int = 40,
         tol: float = 1e-6,
         random_state: int | np.random.RandomState | None = 0,
@@ -501,7 +465,6 @@ class CMTStar(CMT):
         super().__init__(
             hidden_size,
             alpha,
-            fit_intercept=fit_intercept,
             max_iter=max_iter,
             tol=tol,
             random_state=random_state,

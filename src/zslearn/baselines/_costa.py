@@ -69,25 +69,14 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     Notes
     -----
     What differs from the original: similarity is that of signatures, where the original counts how
-    often labels occur together; what the original adds to such counts, learned weights and negative
-    co-occurrences, is left out; the classifiers are least squares in place of support vector
-    machines, so that one eigendecomposition of G serves every setting of a grid; and a seen class
-    is weighted as any other, so that what a class is predicted by depends on its signature alone.
-    A seen class whose signature is far from the others has nearly its own classifier.
+    often labels occur together; its learned weights and negative co-occurrences are left out; the
+    classifiers are least squares instead of support vector machines, so that one eigendecomposition
+    of G serves every setting of a grid; and a seen class is a weighted sum as any other.
 
     References
     ----------
     T. Mensink, E. Gavves and C. G. M. Snoek, "COSTA: co-occurrence statistics for zero-shot
     classification", CVPR 2014.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import COSTA
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = COSTA().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.3
-    True
     """
 
     describes_each_alone = True
@@ -153,18 +142,7 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
         return move_like(self._weights(signatures), self.coef_) @ self.coef_
 
     def seen_shares(self, signatures: Floats) -> Floats | None:
-        """The similarities by which the seen classes' classifiers are summed.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_seen)
-            Their absolute values.
-        """
+        """The similarities by which the seen classes' classifiers are summed."""
         return np.abs(self._weights(signatures))
 
     def _weights(self, signatures: Floats) -> Floats:

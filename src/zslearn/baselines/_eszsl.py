@@ -46,29 +46,29 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     Parameters
     ----------
     alpha_features : float, default=10.0
-        Penalty on the features' side, γ of the paper that introduced the method, in units of
-        XᵀX. The optimum may be large: search up to 1e6.
+        Penalty γ on the features' side, in units of XᵀX. The optimum may be large: search up to
+        1e6.
     alpha_signatures : float, default=0.1
-        Penalty on the signatures' side, λ of that paper, in units of AᵀA.
+        Penalty λ on the signatures' side, in units of AᵀA.
     center : {"both", "features", "signatures"} or None, default="both"
-        What has its mean taken from it: the features that over the training samples, the signatures
-        that over the seen classes. None is the original method.
+        Which sides are centred: features over the training samples, signatures over the seen
+        classes. None is the original method.
 
     Attributes
     ----------
     coef_ : array of shape (n_features, n_attributes)
         The bilinear map W.
     mean_ : array of shape (n_features,)
-        What is taken from the prepared features; zeros where they are not centred.
+        Mean subtracted from the prepared features; zeros where they are not centred.
     signature_mean_ : ndarray of shape (n_attributes,)
-        What is taken from the normalised signatures; zeros where they are not centred.
+        Mean subtracted from the normalised signatures; zeros where they are not centred.
 
     Notes
     -----
     What differs from the original: both sides are centred by default. The targets are 0 and 1, as
-    in the program of its authors. Where a side is centred, targets of −1 and 1 would predict the
-    same; where neither is, they add the product of the mean feature vector and the mean signature
-    to what W fits, which costs a great deal of accuracy where both are large.
+    in the authors' program. Where neither side is centred, targets of −1 and 1 would add the
+    product of the mean feature vector and the mean signature to what W fits, which costs much
+    accuracy where both are large.
 
     References
     ----------

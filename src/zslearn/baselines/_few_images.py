@@ -168,7 +168,7 @@ class FewImages(ZeroShotMetaClassifier):
         """Fit what scores descriptions; what is needed of the images."""
         rows = PreparedRows(X, "l2")
         rows.check()
-        X = rows.held
+        X = rows.dense
         self._seen, codes = np.unique(y, return_inverse=True)
         sizes = np.bincount(codes, weights=weights)
         self.class_means_ = to_numpy(class_means(X, codes, len(sizes), sample_weight=weights))

@@ -75,8 +75,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Penalty of the regression of the means, in units of the mean of the eigenvalues of the
         centred kernel that are not zero.
     alpha_variance : float, default=10.0
-        Penalty of the regression of the log variances, in the same unit, for covariances of each
-        class. From about 1000 on all classes have the same.
+        Penalty of the regression of the log variances, in the same unit; from about 1000 on all
+        classes have the same.
     kernel : {"quadratic", "linear"}, default="quadratic"
         Between signatures: (1 + aᵀa′)² or aᵀa′.
     covariance : {"class", "isotropic"}, default="isotropic"
@@ -85,8 +85,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     variance_prior : float, default=10.0
         Number of samples that the pooled variance counts for in that of each class.
     n_components : int or None, default=None
-        Principal components that are taken for features; fewer where the samples have a lower rank.
-        None takes the features as they are.
+        Number of principal components that replace the features; None keeps the features.
 
     Attributes
     ----------
@@ -94,18 +93,12 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Mean of the training samples.
     components_ : array of shape (n_features, n_components) or None
         Principal components as columns.
-    std_ : ndarray of shape (n_features or n_components,)
+    std_ : ndarray of shape (n_dims,)
         Pooled standard deviation within the classes; for "isotropic" the root mean square of these.
-    class_means_ : ndarray of shape (n_seen, n_features or n_components)
-        Means of the seen classes: what the regression learns from. Here and below in units of
-        `std_` around `mean_`.
-    class_log_variances_ : ndarray of shape (n_seen, n_features or n_components)
-        Log variances of the seen classes, shrunk towards 0, the pooled one; zeros where all classes
-        have the same.
-    mean_coef_ : ndarray of shape (n_seen, n_features or n_components)
-        Dual coefficients of the means.
-    variance_coef_ : ndarray of shape (n_seen, n_features or n_components)
-        Dual coefficients of the log variances.
+    class_means_, class_log_variances_ : ndarray of shape (n_seen, n_dims)
+        Means and shrunk log variances of the seen classes, in units of `std_` around `mean_`.
+    mean_coef_, variance_coef_ : ndarray of shape (n_seen, n_dims)
+        Dual coefficients of the means and of the log variances.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
     adapted_classes_, adapted_means_, adapted_variances_ : ndarray
@@ -117,31 +110,20 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
     Notes
     -----
-    The original predicts log variances too, but the penalty that its authors' program for CUB puts
-    on them, 10⁷ in the units of the kernel, shrinks all of them to 0: every variance is then 1, to
-    which 0.05 is added, and an image belongs to the nearest predicted mean. That is
-    `covariance="isotropic"`; with "class" the variances of the classes count.
+    The original predicts log variances too, but the penalty of its authors' program for CUB, 10⁷ in
+    the units of the kernel, shrinks all of them to 0: every variance is then 1, to which 0.05 is
+    added, and an image belongs to the nearest predicted mean. That is `covariance="isotropic"`.
 
     What differs from the original: the mean over the classes is not penalised; measured variances
-    of the classes are shrunk towards the pooled one, and predicted ones stay within a hundredfold
-    of it; penalties are relative; principal components may be taken first; and the Gaussian of a
-    seen class is predicted as that of any other, so that what a class is predicted by depends on
-    its signature alone. One eigendecomposition of the kernel serves both regressions and every
-    penalty of a grid.
+    are shrunk towards the pooled one, and predicted ones stay within a hundredfold of it; penalties
+    are relative; principal components may be taken first; and the Gaussian of a seen class is
+    predicted as that of any other. One eigendecomposition of the kernel serves both regressions and
+    every penalty of a grid.
 
     References
     ----------
     V. K. Verma and P. Rai, "A simple exponential family framework for zero-shot learning",
     ECML-PKDD 2017.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import GFZSL
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = GFZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     embedding_attributes = ("mean_", "components_", "std_")

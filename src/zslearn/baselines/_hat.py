@@ -59,13 +59,12 @@ from zslearn.signatures._kernels import squared_distances
     of_class=Saved("n_seen", kind="int", least=0),
 )
 class Nodes:
-    """Inner nodes under which at least two seen classes lie, from the root down.
+    """Inner nodes under which at least two seen classes lie, from the root down."""
 
-    Nodes under which the same seen classes lie are one. `memberships` has the names of the nodes
-    above each seen class, nearest first; `n_levels` levels are kept, the root among them. `members`
-    are the positions of the seen classes under each node, `parents` that of each node's parent, −1
-    for the root, `by_name` and `of_class` that of the nearest node that is kept.
-    """
+    # Nodes under which the same seen classes lie are one. `memberships` has the names of the nodes
+    # above each seen class, nearest first; `n_levels` levels are kept, the root among them.
+    # `members` are the positions of the seen classes under each node, `parents` that of each node's
+    # parent, −1 for the root, `by_name` and `of_class` that of the nearest node that is kept.
 
     def __init__(self, memberships: Sequence[Sequence[Hashable]], n_levels: int | None) -> None:
         under: dict[Hashable, list[int]] = {}
@@ -92,19 +91,6 @@ class Nodes:
         self.parents = np.asarray(parents, dtype=np.intp)
         self.by_name = {name: index[tuple(group)] for name, group in under.items()}
         self.of_class = above
-
-    @classmethod
-    def from_tree(cls, tree: ClassTree, seen: list[Hashable], n_levels: int | None) -> Nodes:
-        """Nodes of a hierarchy that a user gave."""
-        refuse_unplaced_classes(tree, seen)
-        return cls([[label, *tree.ancestors(label)] for label in seen], n_levels)
-
-    @classmethod
-    def from_signatures(cls, signatures: Floats, n_levels: int | None) -> Nodes:
-        """Nodes by clustering; see :func:`zslearn.signatures.cluster_hierarchy`."""
-        levels = cluster_levels(signatures, 3 if n_levels is None else n_levels)
-        memberships = [list(enumerate(codes))[::-1] for codes in np.stack(levels, axis=1).tolist()]
-        return cls(memberships, n_levels)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over a state from elsewhere, if every node comes after its parent."""
@@ -195,10 +181,9 @@ class HAT(ZeroShotClassifier):
     hierarchy : "cluster", mapping, DataFrame, list of pairs or None, default=None
         Child–parent pairs over class labels and inner nodes of any names: a mapping child → parent,
         a DataFrame with the columns "child" and "parent", or a list of pairs. Every seen class must
-        be in it; a class that is described later and is not in it is placed beside the seen class
-        of the nearest signature. "cluster": built by agglomerative clustering of the seen classes'
-        signatures, see :func:`zslearn.signatures.cluster_hierarchy`. None: the same, with a
-        warning.
+        be in it; another class that is not in it is placed beside the seen class of the nearest
+        signature. "cluster": built by clustering the seen classes' signatures, see
+        :func:`zslearn.signatures.cluster_hierarchy`. None: the same, with a warning.
     alpha : float, default=1e-3
         Penalty of the classifiers, in units of the mean square distance of the training images from
         their mean.
@@ -234,9 +219,9 @@ class HAT(ZeroShotClassifier):
     Notes
     -----
     The original learns support vector machines, gives an inner node the attributes of the classes
-    below, and chooses for each attribute the level that it is taken from. Here the classifiers are
-    regularised least squares, which have a closed form for all attributes of a node at once, and
-    the levels are weighted by `depth_weight`. It could not be checked against another program.
+    below, and chooses the level of each attribute. Here the classifiers are regularised least
+    squares, in closed form for all attributes of a node at once, and levels are weighted by
+    `depth_weight`. It could not be checked against another program.
 
     References
     ----------
@@ -309,32 +294,31 @@ class HAT(ZeroShotClassifier):
                 'child–parent pairs, or hierarchy="cluster" to say that this is meant.',
                 InputWarning,
             )
+        kind, thresholds = binary_kind(training.signatures), training.signatures.mean(axis=0)
+        if kind is not None:
+            thresholds = np.zeros_like(thresholds)
         for same_nodes in group_by_params(variants, "n_levels", "hierarchy"):
             first, tree = same_nodes[0], None
             if first.hierarchy is None or isinstance(first.hierarchy, str):
-                nodes = Nodes.from_signatures(training.signatures, first.n_levels)
+                levels = np.stack(cluster_levels(training.signatures, first.n_levels or 3), axis=1)
+                above: list[Any] = [list(enumerate(codes))[::-1] for codes in levels.tolist()]
             else:
-                tree = ClassTree(first.hierarchy)
-                nodes = Nodes.from_tree(tree, training.classes.tolist(), first.n_levels)
+                tree, seen = ClassTree(first.hierarchy), training.classes.tolist()
+                refuse_unplaced_classes(tree, seen)
+                above = [[label, *tree.ancestors(label)] for label in seen]
+            nodes = Nodes(above, first.n_levels)
             groups = group_by_params(same_nodes, "alpha")
             solved = solve_nodes(training, nodes, [group[0].alpha for group in groups])
             for same_alpha, (coef, intercept) in zip(groups, solved, strict=True):
                 for variant in same_alpha:
                     variant._tree, variant._nodes = tree, nodes
                     variant.coef_, variant.intercept_ = coef, intercept
-                    variant._know_attributes(training.signatures)
+                    variant.nodes_ = [training.classes[members] for members in nodes.members]
+                    variant.node_parents_ = nodes.parents
+                    variant.hierarchy_built_ = tree is None
+                    variant._seen_signatures, variant._kind = training.signatures, kind
+                    variant.thresholds_ = thresholds
                     yield variant
-
-    def _know_attributes(self, signatures: Floats) -> None:
-        """What describing a class needs beside the scores."""
-        self.nodes_ = [self.seen_classes_[members] for members in self._nodes.members]
-        self.node_parents_ = self._nodes.parents
-        self.hierarchy_built_ = self._tree is None
-        self._seen_signatures = signatures
-        self._kind = binary_kind(signatures)
-        self.thresholds_ = signatures.mean(axis=0)
-        if self._kind is not None:
-            self.thresholds_ = np.zeros(signatures.shape[1])
 
     def embed(self, X: Array) -> Array:
         """Score the classes under each node."""
@@ -349,21 +333,11 @@ class HAT(ZeroShotClassifier):
         places = self._nodes.of_class[nearest]
         if labels is not None:
             refuse_mixed_signatures(signatures, self._kind, labels, type(self).__name__)
-            self._place_by_name(places, labels)
-        return self._hierarchical(signatures, places)
-
-    def _place_by_name(self, places: NDArray[np.intp], labels: NDArray[Any]) -> None:
-        """Put classes that the hierarchy names below their nearest node that has classifiers."""
-        if self._tree is None:
-            return
-        for row, label in enumerate(labels.tolist()):
-            if label in self._tree:
-                names = [label, *self._tree.ancestors(label)]
-                known = (self._nodes.by_name[n] for n in names if n in self._nodes.by_name)
-                places[row] = next(known, 0)
-
-    def _hierarchical(self, signatures: Floats, places: NDArray[np.intp]) -> Floats:
-        """Combinations of the nodes' class scores, for classes right below the given nodes."""
+            for row, label in enumerate(labels.tolist()):
+                if self._tree is not None and label in self._tree:
+                    names = [label, *self._tree.ancestors(label)]
+                    known = (self._nodes.by_name[n] for n in names if n in self._nodes.by_name)
+                    places[row] = next(known, 0)
         attributes = self._binary(signatures)
         seen = self._binary(self._seen_signatures)
         starts = np.concatenate([[0], np.cumsum([len(m) for m in self._nodes.members])])

@@ -54,32 +54,30 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
     Parameters
     ----------
     alpha : float, default=0.1
-        Weight of the encoder's error against the decoder's: λ of the paper that introduced the
-        method, in units of tr(SSᵀ) / tr(XXᵀ). So it depends neither on the unit of the features nor
-        on that of the signatures.
+        Weight of the encoder's error against the decoder's: λ of the original paper, in units of
+        tr(SSᵀ) / tr(XXᵀ).
     direction : {"semantic_to_feature", "feature_to_semantic"}, default="semantic_to_feature"
-        Where an image and a class meet: among the features, x against Wᵀa, which is several
-        points better on most data; or among the signatures, Wx against a.
+        Where an image and a class are compared: among the features, x with Wᵀa, several points
+        better on most data; or among the signatures, Wx with a.
     center : {"both", "features", "signatures"} or None, default=None
-        What has its mean over the training samples taken from it. None is the original method.
+        Which sides are centred over the training samples. None is the original method.
     alpha_reduction : float or None, default=None
         Penalty ρ, in units of XXᵀ, of a ridge regression of the seen classes' indicators, whose
-        scores then take the place of the features; 50 in the authors' program for CUB, for features
-        that are not normalised. None leaves the features as they are.
+        scores then replace the features; 50 in the authors' program for CUB, for features that are
+        not normalised. None keeps the features.
 
     Attributes
     ----------
     coef_ : array of shape (n_attributes, n_features or n_seen)
         The encoder W.
     reduction_ : array of shape (n_features, n_seen) or None
-        What takes features to scores of the seen classes, where `alpha_reduction` asks for it.
+        Map from features to scores of the seen classes.
     alpha_ : float
         λ of the equation, in its own units.
     mean_ : array of shape (n_features or n_seen,)
-        What is taken from the prepared features, or from the scores in their place; zeros where
-        they are not centred.
+        Mean subtracted from the features, or from the scores that replace them.
     signature_mean_ : ndarray of shape (n_attributes,)
-        What is taken from the normalised signatures; zeros where they are not centred.
+        Mean subtracted from the signatures.
 
     See Also
     --------
@@ -87,26 +85,14 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
     Notes
     -----
-    `signature_scale` has no influence on the predictions but where signatures have several views.
-
     What differs from the original: λ is relative, so that one grid serves data of any unit; both
     sides may be centred; where SSᵀ and XXᵀ are both singular the solution of least norm is taken.
     One eigendecomposition of either side serves every λ of a grid. The authors' programs also
-    standardise the similarities of each class over the test images, so that the prediction for an
-    image depends on the other images of the test: that is left out.
+    standardise the similarities of each class over the test images, which is left out.
 
     References
     ----------
     E. Kodirov, T. Xiang and S. Gong, "Semantic autoencoder for zero-shot learning", CVPR 2017.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import SAE
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = SAE().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     score_function: ScoreFunction = "cosine"
@@ -174,16 +160,7 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
         return ("reduction_", "mean_", "direction", *encoder)
 
     def embed(self, X: Array) -> Array:
-        """Take the mean from each row; with "feature_to_semantic" encode the rest, W(x − mean).
-
-        With `alpha_reduction` rows are first reduced to the scores of the seen classes.
-
-        Returns
-        -------
-        array of shape (n_samples, n_dims)
-            One row per sample. `n_dims` is the number of attributes for "feature_to_semantic"; else
-            that of the seen classes with `alpha_reduction`, and of the features without.
-        """
+        """Centre rows, or the scores that replace them; for "feature_to_semantic" encode them."""
         if self.reduction_ is not None:
             X = X @ move_like(self.reduction_, X)
         centered = X - move_like(self.mean_, X)[None, :]
@@ -192,7 +169,7 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
         return centered @ compat.array_namespace(X).matrix_transpose(move_like(self.coef_, X))
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Decode each class, Wᵀa; with "feature_to_semantic" only take the mean from a."""
+        """Decode each class, Wᵀa; for "feature_to_semantic" only centre a."""
         centered = move_like(signatures - self.signature_mean_, self.coef_)
         return centered @ self.coef_ if self.direction == "semantic_to_feature" else centered
 

@@ -401,13 +401,11 @@ class SSE(ZeroShotClassifier):
     ----------
     gamma : float, default=1.0
         Weight of ‖z‖² in the mixture patterns: the larger, the more seen classes share in one.
-        Signatures are in units of their median distance.
     alpha : float, default=1e-5
-        Weight of ‖w‖², for features of unit mean square norm. Below some 1e-5 it hardly acts:
-        the number of steps then limits w.
+        Weight of ‖w‖², for features of unit mean square norm. Below about 1e-5 the number of steps
+        limits w.
     max_iter : int, default=8
-        Steps in V, each followed by a short descent in w. 0 leaves the references at the class
-        means.
+        Steps in V, each followed by a short descent in w; 0 keeps the class means as references.
     tol : float, default=1e-3
         A descent in w ends when the gradient is below this share of that at w = 0.
     n_jobs : int, optional
@@ -436,34 +434,23 @@ class SSE(ZeroShotClassifier):
 
     Notes
     -----
-    The intersection min(x, v) is meant for non-negative features, such as histograms or the outputs
-    of rectified units, though it is defined for all. The original's other kernel, max(0, x − v) = x
-    − min(x, v), makes the same model: as the weights of a pattern sum to one, its score under −w
-    differs by a term that is the same for all classes.
+    The intersection min(x, v) is meant for non-negative features. The original's other kernel,
+    max(0, x − v) = x − min(x, v), makes the same model: as the weights of a pattern sum to one, its
+    score under −w differs by a term that is the same for all classes.
 
     What differs from the original: its hinges are not squared, and it sums them with weights λ₂
-    (classes) and λ₃ (samples) against ½‖w‖². Here they are means, in which each class counts once,
-    however many samples it has; λ₂ and λ₃ are equal and correspond to 1 / `alpha`. Its penalty λ₁
-    on V is left out, as V takes few steps. V stays within the range of the features, in the
-    original it is non-negative, which is the same bound from below where the least feature is 0.
-    Margins are squared distances of the signatures: of those with unit norm the original's
-    1 − ⟨a, a′⟩, up to scale. Like the original's Algorithm 1 this one takes projected subgradient
-    steps in V, but none that raises the objective.
+    (classes) and λ₃ (samples) against ½‖w‖². Here they are means, in which each class counts once;
+    λ₂ and λ₃ are equal and correspond to 1 / `alpha`. Its penalty λ₁ on V is left out, as V takes
+    few steps. V stays within the range of the features; in the original it is non-negative. Margins
+    are squared distances of the signatures, for unit norm the original's 1 − ⟨a, a′⟩ up to scale.
+    Projected subgradient steps in V are as in the original's Algorithm 1, but none raises the
+    objective.
 
     Training passes a few dozen times over all (sample, seen class, feature) triples.
 
     References
     ----------
     Z. Zhang and V. Saligrama, "Zero-shot learning via semantic similarity embedding", ICCV 2015.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import SSE
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = SSE().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     embedding_attributes = ("feature_scale_", "references_", "coef_")

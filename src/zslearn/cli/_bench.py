@@ -10,7 +10,7 @@ import textwrap
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from sklearn.exceptions import FitFailedWarning
@@ -35,7 +35,6 @@ from zslearn.experiments import (
     PROTOCOLS,
     SETTINGS,
     build_table,
-    compare_runs,
     read_failures,
     read_records,
     render,
@@ -43,6 +42,7 @@ from zslearn.experiments import (
     run_demo,
     save_ranks_plot,
     save_table_plot,
+    summarize_runs,
     write_report,
 )
 from zslearn.experiments.analyses import (
@@ -85,7 +85,6 @@ _ONLY_FOR = {
     "retune": ("seen-classes", "phantoms"),
     "shares": ("seen-classes", "phantoms"),
     "shots": ("shots",),
-    "metric": ("ranks",),
     "forms": ("penalties",),
 }
 
@@ -230,7 +229,7 @@ def _print_line(text: str) -> None:
 
 def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     """Print a row per method; on standard output, for a person or a pipe."""
-    summary = compare_runs(records)
+    summary = summarize_runs(records)
     version = records["split_version"].iloc[0] if records["split"].nunique() == 1 else None
     protocol = [f"protocol {name}" for name in records["protocol"].unique() if name != "default"]
     parts = [data.name, f"version {version}" if version else "", *protocol, summary.runs]
@@ -272,7 +271,6 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_table(arguments: argparse.Namespace) -> int:
-    shown: Literal["all", "ours"] = "all" if arguments.all else "ours"
     records = read_records(arguments.runs)
     if records.empty:
         failures = len(read_failures(arguments.runs))
@@ -282,8 +280,7 @@ def _run_table(arguments: argparse.Namespace) -> int:
         records,
         arguments.like,
         **values_of(arguments, "features", "split_version", "protocol", "grid"),
-        rows=shown,
-        columns=shown,
+        only_ours=not arguments.all,
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(render(table, arguments.format, width=width))
@@ -343,7 +340,6 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
     shares = "shares of the seen classes, or phantoms as shares of them, such as 0.2 0.6 1"
     forms = f"forms of SynC to compare (penalties): {', '.join(SYNC_FORMS)}"
     retune = f"tune for each setting, not once ({', '.join(_ONLY_FOR['retune'])})"
-    metrics = ["per_class_accuracy", "ausuc", "calibrated_harmonic"]
     add_options(
         parser,
         ("--out", "FOLDER", Path("analysis"), "where table, pictures and records are written"),
@@ -352,7 +348,6 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
         ("--grid", GRIDS, "quick", "the values to search; quick is fast, three of each at most"),
         ("--folds", int, None, "folds over the seen classes"),
         ("--retune", bool, False, retune),
-        ("--metric", metrics, None, "what ranks are of (ranks)"),
         _RESUME,
     )
     parser.add_argument("--forms", nargs="+", choices=list(SYNC_FORMS), metavar="FORM", help=forms)
@@ -371,7 +366,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     for option, names in _ONLY_FOR.items():
         if getattr(arguments, option) not in (None, False) and arguments.analysis not in names:
             raise ValueError(f"--{option} is for {', '.join(names)}, not for {arguments.analysis}.")
-    options = values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "metric", "forms")
+    options = values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "forms")
     options |= {"n_splits": arguments.folds, "retune": arguments.retune or None}
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:

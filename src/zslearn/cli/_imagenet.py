@@ -111,7 +111,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             of_table = records[records["subset"].isin(["2-hop", "3-hop", "all"])]
             of_table = of_table if like == "imagenet_fk" else records
             try:
-                table = build_table(of_table, like, rows="ours", columns="ours")
+                table = build_table(of_table, like, only_ours=True)
             except ValueError:
                 # No kind of signatures that this table shows.
                 continue

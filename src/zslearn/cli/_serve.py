@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 from zslearn._utils._messages import plain
@@ -61,7 +60,8 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
     """Serve a model file over HTTP, with a page for people.
 
     Answers predictions of images or features, adds classes by describing them, and learns from
-    corrections. Only this machine is answered unless there is a token.
+    corrections, which are written into the model file. Only this machine is answered unless there
+    is a token.
     """
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
     token = "what requests must carry, needed where other machines reach the service; or set"
@@ -71,7 +71,6 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         ("--host", "HOST", "127.0.0.1", "address to listen at"),
         ("--port", int, 8000, "port"),
         ("--token", "TOKEN", None, f"{token} ZSLEARN_TOKEN, which fewer see"),
-        ("--added", "FILE", None, "where what is added is kept (default: MODEL.added.json)"),
         ("--pictures", "FOLDER", None, "the training pictures, of which small copies are shown"),
         ("--weights", "FILE", None, "weights, for a network that needs them"),
         ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
@@ -88,39 +87,25 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     from zslearn.datasets import read_odds, read_ranks
-    from zslearn.images._describing import read_class_texts
-    from zslearn.serving._recognizer import Limits, Recognizer, Refusal
-    from zslearn.serving._service import serve
+    from zslearn.images import read_class_texts
+    from zslearn.serving import Limits, serve
 
     words = {name: word[2:].replace("-", "_") for name, (word, _, _) in _LIMITS.items()}
     limits = {name: getattr(arguments, word) for name, word in words.items()}
     if limits["body_bytes"] is not None:
         limits["body_bytes"] = int(limits["body_bytes"] * 2**20)
-    prior = None if arguments.prior is None else read_odds(arguments.prior)
-    recognizer = Recognizer(
+    serve(
         arguments.model,
-        added=arguments.added,
+        host=arguments.host,
+        port=arguments.port,
+        token=arguments.token or os.environ.get("ZSLEARN_TOKEN") or None,
         pictures=arguments.pictures,
         weights=arguments.weights,
         device=arguments.device,
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
         encoder=arguments.text_encoder,
-        prior=prior,
+        prior=None if arguments.prior is None else read_odds(arguments.prior),
         taxonomy=None if arguments.taxonomy is None else read_ranks(arguments.taxonomy),
+        describe=None if arguments.describe is None else read_class_texts(arguments.describe),
     )
-    if arguments.describe is not None:
-        try:
-            recognizer.add_texts(read_class_texts(arguments.describe))
-        except Refusal as refusal:
-            raise ValueError(f"{plain(arguments.describe)}: {refusal.reason}") from refusal
-    host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-    what = "images and features" if recognizer.backbone is not None else "features"
-    print(
-        f"zslearn: {plain(arguments.model)}: {len(recognizer.snapshot.label_of)} classes, takes "
-        f"{what}; serving at http://{plain(host)}:{arguments.port}/ (Ctrl-C ends it)",
-        file=sys.stderr,
-        flush=True,
-    )
-    token = arguments.token or os.environ.get("ZSLEARN_TOKEN") or None
-    serve(recognizer, host=arguments.host, port=arguments.port, token=token)
     return 0

@@ -7,7 +7,6 @@ tables, analyses and the report only read records. A published number is added t
 
 from zslearn.experiments._demo import run_demo
 from zslearn.experiments._evaluate import Evaluation, evaluate, write_top_k
-from zslearn.experiments._figures import save_curves
 from zslearn.experiments._imagenet import (
     IMAGENET_METHODS,
     IMAGENET_TABLES,
@@ -23,13 +22,13 @@ from zslearn.experiments._last_layers import (
 )
 from zslearn.experiments._prompts_only import PromptsOnly
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
-from zslearn.experiments._published import dataset_table, load_published, published_value
+from zslearn.experiments._published import dataset_table, load_published
 from zslearn.experiments._ranks import Ranking, rank_methods
 from zslearn.experiments._records import read_failures, read_records, write_record
 from zslearn.experiments._render import FORMATS, render, save_ranks_plot, save_table_plot
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
-from zslearn.experiments._summary import RunSummary, compare_runs, summarize_runs
+from zslearn.experiments._summary import RunSummary, summarize_runs
 from zslearn.experiments._tables import LAYOUTS, ResultTable, build_table
 
 __all__ = [
@@ -52,11 +51,9 @@ __all__ = [
     "RunSummary",
     "authors_protocol",
     "build_table",
-    "compare_runs",
     "dataset_table",
     "evaluate",
     "load_published",
-    "published_value",
     "rank_methods",
     "read_failures",
     "read_image_counts",
@@ -65,7 +62,6 @@ __all__ = [
     "run_benchmark",
     "run_demo",
     "run_last_layers",
-    "save_curves",
     "save_ranks_plot",
     "save_table_plot",
     "summarize_runs",

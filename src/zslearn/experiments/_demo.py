@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from zslearn._utils._files import replacing
 from zslearn._utils._optional import import_optional
@@ -15,29 +17,31 @@ from zslearn._utils._progress import Say
 from zslearn.datasets import ZeroShotDataset, load_glyphs
 from zslearn.experiments._evaluate import Evaluation, by_class, compact_curve, evaluate
 from zslearn.experiments._examples import save_examples
-from zslearn.experiments._figures import one_of_each, save_curves, save_predictions
+from zslearn.experiments._figures import new_figure, save_figure
+from zslearn.experiments._names import method_style
 from zslearn.experiments._protocol import Protocol
-from zslearn.experiments._records import circumstances, write_record
+from zslearn.experiments._records import circumstances, slug, write_record
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import data_origin
 from zslearn.experiments._summary import UNCALIBRATED
-from zslearn.metrics import seen_unseen_curve
+from zslearn.metrics import SeenUnseenCurveDisplay, seen_unseen_curve
 from zslearn.model_selection import LEADING_METHODS, METHODS
 
 #: The letter that is described to a model that does not know it.
 _LETTER = "é"
+_RIGHT, _WRONG = "#1a7f37", "#b42318"
+_PER_ROW = 10
 
 
-def write_evaluation(evaluation: Evaluation, data: ZeroShotDataset, folder: Path) -> list[Path]:
-    """Write what an evaluation of a method as it is found as two records, one of each setting."""
-    metrics, found = evaluation.metrics, evaluation.generalized
-    assert found is not None
-    assert evaluation.bias is not None
+def _write_evaluation(evaluation: Evaluation, data: ZeroShotDataset, folder: Path) -> list[Path]:
+    """Write an evaluation of an untuned method as two records, one of each setting."""
+    found: Any = evaluation.generalized
+    bias, unseen = evaluation.bias or 0.0, data.unseen_classes
 
     def kept(*beginnings: str) -> dict[str, float]:
-        return {n: v for n, v in metrics.items() if n.startswith(beginnings) or n in UNCALIBRATED}
+        metrics = evaluation.metrics.items()
+        return {n: v for n, v in metrics if n.startswith(beginnings) or n in UNCALIBRATED}
 
-    unseen = data.unseen_classes
     predicted = evaluation.model.predict(data.X_test_unseen, classes=unseen)
     results: dict[str, dict[str, Any]] = {
         "zsl": {
@@ -47,16 +51,14 @@ def write_evaluation(evaluation: Evaluation, data: ZeroShotDataset, folder: Path
         },
         "gzsl": {
             "metrics": kept("calibrated_", "ausuc"),
-            "calibration_factor": evaluation.bias,
+            "calibration_factor": bias,
             "unseen_classes": [str(label) for label in unseen.tolist()],
             "curve": compact_curve(*seen_unseen_curve(**vars(found))),
-            **by_class(found.y_true, found.predict(evaluation.bias), found.classes),
+            **by_class(found.y_true, found.predict(bias), found.classes),
         },
     }
     paths = []
     for setting, of_setting in results.items():
-        name = re.sub(r"[^A-Za-z0-9]+", "-", evaluation.method).strip("-")
-        paths.append(folder / f"{data.name}_{name}_{setting}.json")
         origin = {
             **data_origin(data),
             "method": evaluation.method,
@@ -65,16 +67,64 @@ def write_evaluation(evaluation: Evaluation, data: ZeroShotDataset, folder: Path
             "seed": None,
             "command": "zslearn demo",
         }
+        paths.append(folder / f"{slug(data.name, evaluation.method, setting)}.json")
         write_record(origin | of_setting | circumstances(), paths[-1])
     return paths
+
+
+def _draw_curves(evaluations: Sequence[Evaluation]) -> Any:
+    """The seen–unseen accuracy curves of several methods."""
+    figure = new_figure(figsize=(6, 5))
+    axes = figure.subplots()
+    for evaluation in evaluations:
+        SeenUnseenCurveDisplay.from_predictions(
+            **vars(evaluation.generalized),
+            calibration_factor=evaluation.bias,
+            name=evaluation.method,
+            ax=axes,
+            **method_style(evaluation.method).plot_options,
+        )
+    axes.set_title("Seen–unseen accuracy; circle: factor 0, diamond: calibrated", fontsize=10)
+    return figure
+
+
+def _one_of_each(y_true: NDArray[Any], predicted: NDArray[Any]) -> list[int]:
+    """A row of each class at random, of which the same share is right as of all rows.
+
+    The class with which the sum of the accuracies so far passes the next half shows a right answer.
+    """
+    rng, total, chosen = np.random.RandomState(0), 0.5, []
+    for label in np.unique(y_true):
+        of_class = np.flatnonzero(y_true == label)
+        is_right = predicted[of_class] == label
+        before, total = total, total + is_right.mean()
+        # Sums of fractions may miss a whole number by rounding.
+        shows_right = np.floor(total + 1e-9) > np.floor(before + 1e-9)
+        chosen.append(int(rng.choice(of_class[is_right == shows_right])))
+    return chosen
+
+
+def _draw_predictions(images: Any, y_true: Any, predicted: Any, title: str) -> Any:
+    """Images in rows with what the model said, right or wrong."""
+    rows = -(-len(images) // _PER_ROW)
+    figure = new_figure(figsize=(0.95 * _PER_ROW, 1.25 * rows + 0.5))
+    grid = figure.subplots(rows, _PER_ROW, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, image, true, said in zip(grid.flat, images, y_true, predicted, strict=False):
+        axes.imshow(255 - image, cmap="gray", vmin=0, vmax=255)
+        caption = f"{said}" if said == true else f"{said} (is {true})"
+        axes.set_title(caption, color=_RIGHT if said == true else _WRONG, fontsize=10)
+    figure.suptitle(title, fontsize=11)
+    return figure
 
 
 @dataclass(frozen=True)
 class Described:
     """A letter before and after it is described to a model that does not know it.
 
-    `facts` are what is said of it. Of its `n_images` so many are `found` among all letters; before,
-    most of them were taken for `taken_for`.
+    `facts` describe it. Of its `n_images` so many are `found` among all letters; before, most of
+    them were taken for `taken_for`.
     """
 
     letter: str
@@ -85,7 +135,7 @@ class Described:
 
     @classmethod
     def live(cls, data: ZeroShotDataset, letter: str) -> Described:
-        """Describe a letter to a model that was fitted without a word of it."""
+        """Describe a letter to a model that was fitted without its description."""
         row = data.signatures.loc[[letter]]
         model = Protocol("default").make(METHODS[LEADING_METHODS[0]], 0)
         model.fit(data.X_train, data.y_train, signatures=data.signatures.drop(index=letter))
@@ -172,21 +222,15 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         [{**run.metrics, "bias": run.bias, "seconds": run.seconds} for run in evaluations],
         index=pd.Index([run.method for run in evaluations], name="method"),
     )
-    leading = evaluations[0]
-    files = (
-        folder / "results.csv",
-        folder / "seen-unseen-curve.png",
-        folder / "seen-unseen-curve.svg",
-        folder / "unseen-letters.png",
-        folder / "report.html",
-    )
+    names = ("results.csv", "seen-unseen-curve.png", "seen-unseen-curve.svg", "unseen-letters.png")
+    files = tuple(folder / name for name in (*names, "report.html"))
     with replacing(files[0]) as temporary:
         table.to_csv(temporary)
     for path in files[1:3]:
-        save_curves(evaluations, path)
-    n_seen, n_unseen = len(data.seen_classes), len(data.unseen_classes)
+        save_figure(_draw_curves(evaluations), path)
+    leading, n_unseen = evaluations[0], len(data.unseen_classes)
     predicted = leading.model.predict(data.X_test_unseen, classes=data.unseen_classes)
-    shown = one_of_each(data.y_test_unseen, predicted)
+    shown = _one_of_each(data.y_test_unseen, predicted)
     images, y_true, predicted = (
         values[shown] for values in (data.images_test_unseen, data.y_test_unseen, predicted)
     )
@@ -195,12 +239,10 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         f"{n_unseen} answers are right, the same share as of all "
         f"({leading.metrics['per_class_accuracy']:.0%}; chance {1 / n_unseen:.0%})"
     )
-    save_predictions(images, y_true, predicted, files[3], title=caption)
+    save_figure(_draw_predictions(images, y_true, predicted, caption), files[3])
     say("writing the report")
     runs = folder / "runs"
-    records = [
-        path for evaluation in evaluations for path in write_evaluation(evaluation, data, runs)
-    ]
+    records = [path for found in evaluations for path in _write_evaluation(found, data, runs)]
     save_examples(data, runs)
     write_report(
         records,
@@ -208,4 +250,4 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         title="Letters that no model saw: the demo of zslearn",
         answers=(f"{caption}.", zip(255 - images, predicted, y_true, strict=True)),
     )
-    return Demo(table, leading.method, files, n_seen, n_unseen, described)
+    return Demo(table, leading.method, files, len(data.seen_classes), n_unseen, described)

@@ -142,7 +142,11 @@ def by_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, Any]:
     accuracies = per_class_accuracy(
         y_true, predicted, classes=classes, missing="ignore", average=None
     )
-    found = pd.Series(accuracies, index=[str(label) for label in classes]).dropna()
+    per_class = {
+        str(label): float(accuracy)
+        for label, accuracy in zip(classes.tolist(), accuracies, strict=True)
+        if np.isfinite(accuracy)
+    }
     confused: dict[str, list[list[Any]]] = {}
     for label in np.unique(y_true):
         of_class = predicted[y_true == label]
@@ -152,7 +156,7 @@ def by_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, Any]:
             shares = (counts[worst] / len(of_class)).round(4).tolist()
             names = map(str, others[worst].tolist())
             confused[str(label)] = [list(pair) for pair in zip(names, shares, strict=True)]
-    return {"per_class": found.to_dict(), "confused_with": confused}
+    return {"per_class": per_class, "confused_with": confused}
 
 
 def compact_curve(unseen: Floats, seen: Floats, bias: Floats) -> dict[str, list[Any]]:
@@ -177,17 +181,12 @@ class Evaluation:
     metrics : dict of str to float
         On a data set: "per_class_accuracy", "per_sample_accuracy" and "flat_hit_at_<k>" among the
         unseen classes; "seen", "unseen", "harmonic", "ausuc" and "harmonic_best" among all; and
-        "calibrated_seen", "calibrated_unseen", "calibrated_harmonic", "expected_calibration_error"
-        and "unseen_expected_calibration_error" at the calibration factor. On streamed images:
-        "n_samples", "per_class_accuracy", "per_sample_accuracy", "flat_hit_at_<k>"; where all
-        classes are candidates and there are images of both kinds also "seen", "unseen" and
-        "harmonic". Where a model rejects images
-        (:class:`~zslearn.calibration.NoneOfThese`), that is its first guess; "ausuc",
-        "harmonic_best" and what is calibrated are of its scores.
-    bias : float or None
-        Calibration factor, found on the training data; None where the model was fitted before.
-    seconds : float or None
-        Time to fit the method once; None where it was fitted before.
+        where a calibration factor was found "calibrated_seen", "calibrated_unseen",
+        "calibrated_harmonic", "expected_calibration_error" and "unseen_expected_calibration_error".
+        On streamed images: those of :meth:`~zslearn.metrics.HitCounts.measure`. Where a model
+        rejects images, that is its first guess.
+    bias, seconds : float or None
+        Calibration factor, and the time to fit the method once; None where it was fitted before.
     model : zero-shot estimator
         The fitted one.
     generalized : GeneralizedScores or None

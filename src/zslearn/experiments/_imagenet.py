@@ -226,18 +226,13 @@ class ImageNetBench:
         Name of the features.
     per_class : int or None, default=100
         Most rows of a seen class that are learned from.
-    grid : str, default="fast"
-        Which grid of each method is searched.
-    n_folds : int, default=5
-        Folds of the class-wise cross-validation.
-    seed : int, default=0
-        Decides rows, folds and halves.
+    grid, n_folds, seed
+        Which grid of each method is searched, in how many folds; `seed` decides rows, folds and
+        halves.
     settings : mapping, optional
         Method → hyper-parameters that are set before tuning, such as the epochs of a network.
-    n_jobs : int, optional
-        Folds at the same time.
-    say : callable
-        Called with a line of text before each step.
+    n_jobs, say
+        As of :func:`run_benchmark`.
     """
 
     shards: ClassShards

@@ -317,8 +317,8 @@ def run_last_layers(
     """Predict the last-layer rows of held-out classes of ImageNet, and measure how well.
 
     Hyper-parameters are chosen by class-wise cross-validation on the other classes alone, and then
-    the weights of combined signatures; graph methods are not tuned and weigh kinds equally, but
-    with the recipe "tuned". What is finished is not computed again.
+    the weights of combined signatures; graph methods are tuned with the recipe "tuned" only. What
+    is finished is not computed again.
 
     Parameters
     ----------
@@ -326,18 +326,11 @@ def run_last_layers(
         Where records are written.
     network : str, default="efficientnet_lite0"
         As of :func:`~zslearn.datasets.load_last_layer`.
-    methods : sequence of str, optional
-        Some of ``ESZSL``, ``SynC o-vs-o``, ``EXEM (1NN)``, ``GCNZ``, ``SGCN``, ``DGP``; by default
-        all. The baseline is always there.
-    kinds : sequence of str, optional
-        Some of ``words``, ``text``, ``hie``, ``words + hie``, ``words + text + hie``; by default
-        all.
-    n_splits : int, default=3
-        Class splits; split i holds out the classes that seed ``seed + i`` draws.
-    n_held_out : int, default=200
-        Classes held out in each.
-    seed : int, default=0
-        Of the first split.
+    methods, kinds : sequence of str, optional
+        Some of `TRACK_METHODS` and of `TRACK_SIGNATURES`; by default all. The baseline is always
+        there.
+    n_splits, n_held_out, seed : int
+        Class splits, and the classes that each holds out; split i is drawn by seed ``seed + i``.
     recipe : {"short", "published", "tuned"}, default="short"
         Widths and epochs of graph methods: some that take minutes on a CPU; the published ones; or
         the published widths, with the epochs (30, 100 or 300) and the weights of combined
@@ -348,8 +341,8 @@ def run_last_layers(
     packages, fetch
         `folder` and `fetch` of :func:`~zslearn.datasets.load_last_layer`.
     inputs : LastLayerInputs, optional
-        What :func:`last_layer_inputs` made, here or on another machine; then `network`, `graph`,
-        `packages` and `fetch` are not looked at.
+        What :func:`last_layer_inputs` made, here or on another machine, instead of `network`,
+        `graph`, `packages` and `fetch`.
     say : callable
         Called with a line of text before each step.
 

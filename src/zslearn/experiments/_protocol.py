@@ -35,14 +35,10 @@ class Protocol:
         What records and tables call it. Records of two protocols are never mixed.
     n_splits : int, default=5
         Folds over the seen classes, no more than leaves two classes to each.
-    remainder : {"spread", "drop"}, default="spread"
-        See :class:`~zslearn.model_selection.ClassKFold`.
-    class_order : array-like of int, optional
-        Positions in the sorted labels of the seen classes, in the order in which they are dealt to
-        the folds; by default the seed decides.
+    remainder, class_order
+        See :class:`~zslearn.model_selection.ClassKFold`. By default the seed decides the order.
     held_out : float, int or array-like of int, default=0.2
-        What is held aside in the generalized setting: a share or a number of images of each class,
-        or row numbers of the training part. See
+        What is held out in the generalized setting; see
         :class:`~zslearn.model_selection.GeneralizedClassKFold`.
     signature_scale : "seen", "all", float or None, default=None
         Given to every method, and to the method under EXEM; None leaves the method's own.
@@ -53,11 +49,10 @@ class Protocol:
         :class:`~zslearn.calibration.CalibratedStacking`.
     shots : int, optional
         So many labelled images of each unseen class are added to training once the method is tuned,
-        and taken from the test; as many of each class left out are, while it is tuned.
+        and taken from the test; as many of each left-out class are, while it is tuned.
     unlabelled : {"zsl", "gzsl"}, optional
         The test images of the unseen classes ("zsl") or of all ("gzsl") are given to the method's
-        `adapt`, without their labels: the transductive protocol. So are those that folds validate,
-        while it is tuned.
+        `adapt`, without their labels: the transductive protocol. So are those that folds validate.
 
     See Also
     --------
@@ -100,16 +95,14 @@ class Protocol:
         return self.class_order is not None or np.ndim(self.held_out) > 0
 
     def folds(self, setting: str, n_seen: int, seed: int) -> ClassKFold:
-        """Folds over the seen classes.
+        """Folds over the seen classes, their number at most half of `n_seen`.
 
         Parameters
         ----------
         setting : {"zsl", "gzsl"}
             Conventional or generalized.
-        n_seen : int
-            Number of seen classes.
-        seed : int
-            Decides what the protocol leaves open.
+        n_seen, seed : int
+            Number of seen classes; the seed decides what the protocol leaves open.
 
         Returns
         -------

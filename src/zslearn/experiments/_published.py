@@ -8,7 +8,6 @@ from importlib import resources
 
 import pandas as pd
 
-from zslearn._utils._messages import name_some
 from zslearn.datasets import ZeroShotDataset
 
 
@@ -90,37 +89,30 @@ def load_published(table: str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     table : str, optional
-        Name of a table, a key of `TABLES`; by default all of them.
+        Name of a table, such as "main"; by default all of them.
 
     Returns
     -------
     DataFrame
-        Rows in the paper's order, cells that the paper leaves empty are not there. Columns:
+        Rows in the paper's order; empty cells of a table have none. Columns:
 
-        - `table`: name of the table.
-        - `method`: the row; in the tables on exemplar quality what is compared with the real
-          exemplars.
+        - `table`, `method`: the table and its row;
         - `dataset`: ``"AWA1"`` (AwA in the paper), ``"AWA2"``, ``"CUB"``, ``"SUN"`` or
-          ``"ImageNet"``.
-        - `split`: ``"ns"``, ``"ss"`` or ``"ss0"``. The new splits are of version PS1.
-        - `subset`: part of ImageNet's unseen classes: ``"2-hop"``, ``"most-500"``, …, ``"all"``.
-        - `setting`: ``"zsl"`` or ``"gzsl"``; in "datasets" neither, nor a method.
-        - `metric`: ``"per_class_accuracy"``, ``"ausuc"``, ``"calibrated_harmonic"``, …; in
-          "datasets" ``"n_images"``, ``"n_splits"``, ``"n_seen"`` and ``"n_unseen"``.
-        - `features`: image features, such as ``"ResNet-101"``.
-        - `semantic`: kind of signatures, such as ``"attributes"`` or ``"wv-v2 + hie"``.
-        - `variant`: what else tells columns apart, as ``name=value`` joined by ``;``.
-        - `value`: the number as printed, and `decimals`, with how many digits after the point.
-        - `deviation`: the number after ±, where there is one.
-        - `unit`: ``"%"`` or ``"1"``.
-        - `reported_by`: who measured it: ``"paper"`` (also where the table names nobody), or the
-          paper's citation key, such as ``"XianLSA17"``; of a split, who proposed it.
-        - `mark`: ``"best"``, ``"second"``, ``"third"`` as the paper marks it, or nothing.
-        - `note`: a condition that holds for this number alone.
+          ``"ImageNet"``; `split`: ``"ns"`` (version PS1), ``"ss"`` or ``"ss0"``; `subset`: part of
+          ImageNet's unseen classes: ``"2-hop"``, ``"most-500"``, …, ``"all"``;
+        - `setting`: ``"zsl"`` or ``"gzsl"``; `metric`: ``"per_class_accuracy"``, ``"ausuc"``, …;
+          in "datasets" ``"n_images"``, ``"n_splits"``, ``"n_seen"`` and ``"n_unseen"``;
+        - `features` and `semantic`: kinds of features and signatures, such as ``"ResNet-101"`` and
+          ``"wv-v2 + hie"``; `variant`: further conditions, as ``name=value`` joined by ``;``;
+        - `value`: the number as printed, with its `decimals`, `deviation` (after ±) and `unit`
+          (``"%"`` or ``"1"``);
+        - `reported_by`: ``"paper"``, or the paper's citation key, such as ``"XianLSA17"``;
+        - `mark`: ``"best"``, ``"second"``, ``"third"`` as the paper marks it; `note`: a condition
+          of this number alone.
 
     Examples
     --------
-    >>> from zslearn.experiments._published import load_published
+    >>> from zslearn.experiments import load_published
     >>> cub = load_published("main").query("dataset == 'CUB' and setting == 'zsl'")
     >>> cub.nlargest(3, "value")[["method", "value", "reported_by"]]
                      method  value reported_by
@@ -134,47 +126,6 @@ def load_published(table: str | None = None) -> pd.DataFrame:
     if table not in TABLES:
         raise ValueError(f"The paper has no table {table!r}. It has: {', '.join(TABLES)}.")
     return data[data["table"] == table].reset_index(drop=True)
-
-
-def published_value(table: str, **where: str) -> float:
-    """Look up one number of the paper.
-
-    Parameters
-    ----------
-    table : str
-        Name of a table, a key of `TABLES`.
-    **where : str
-        Values of the columns `method`, `dataset`, `split`, … that single out one number.
-
-    Returns
-    -------
-    float
-        The number, in the unit that the paper prints.
-
-    Raises
-    ------
-    LookupError
-        When no number is there, or more than one.
-
-    Examples
-    --------
-    >>> from zslearn.experiments._published import published_value
-    >>> published_value("zsl", method="EXEM (1NNs)", dataset="CUB", split="ns")
-    58.0
-    """
-    data = load_published(table)
-    for name, value in where.items():
-        if name not in KEYS:
-            raise TypeError(f"Numbers are named by {', '.join(KEYS)}; not by {name!r}.")
-        data = data[data[name] == value]
-    asked = ", ".join(f"{name}={value!r}" for name, value in where.items())
-    if data.empty:
-        raise LookupError(f"Table {table!r} has no number with {asked}.")
-    if len(data) > 1:
-        open_keys = [name for name in KEYS if data[name].nunique() > 1]
-        choices = "; ".join(f"{name}: {name_some(data[name].unique())}" for name in open_keys)
-        raise LookupError(f"Table {table!r} has {len(data)} numbers with {asked}. Say {choices}.")
-    return float(data["value"].iloc[0])
 
 
 def dataset_table(data: ZeroShotDataset | None = None) -> pd.DataFrame:

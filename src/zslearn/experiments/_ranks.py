@@ -34,39 +34,23 @@ class Ranking:
     ----------
     mean_ranks : Series
         Mean rank of each method, the best first; ties share the mean of their places.
-    counts : DataFrame
-        How often a method (row) is at a place (column); tied methods all get the better place.
     n_columns : int
-        Over how many columns.
+        Number of columns that the ranks are means over.
     statistic, pvalue : float
         Friedman test that no methods differ, corrected for ties; NaN where it has no meaning
         (fewer than three methods or two columns).
     critical_difference : float
-        Of Nemenyi's test at the level `alpha`; NaN where the Friedman test is.
-    alpha : float
-        Level of the test.
+        Of Nemenyi's test at the level 0.05; NaN where the Friedman test is.
     """
 
     mean_ranks: pd.Series
-    counts: pd.DataFrame
     n_columns: int
     statistic: float
     pvalue: float
     critical_difference: float
-    alpha: float
 
 
-def critical_difference(n_methods: int, n_columns: int, *, alpha: float = 0.05) -> float:
-    """Give the difference of mean ranks from which two methods differ (Nemenyi)."""
-    if n_methods < 2 or n_columns < 1:
-        raise ValueError(f"Nothing to compare: {n_methods} methods on {n_columns} data sets.")
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha is a probability between 0 and 1, not {alpha}.")
-    quantile = float(stats.studentized_range.ppf(1 - alpha, n_methods, np.inf)) / np.sqrt(2)
-    return float(quantile * np.sqrt(n_methods * (n_methods + 1) / (6 * n_columns)))
-
-
-def rank_methods(values: pd.DataFrame, *, alpha: float = 0.05) -> Ranking:
+def rank_methods(values: pd.DataFrame) -> Ranking:
     """Rank methods on each column and average, as in the paper's main table.
 
     Parameters
@@ -74,8 +58,6 @@ def rank_methods(values: pd.DataFrame, *, alpha: float = 0.05) -> Ranking:
     values : DataFrame of shape (n_methods, n_columns)
         Higher is better. A method with a missing number is left out, as in the paper: ranks on
         different data sets could not be compared.
-    alpha : float, default=0.05
-        Level of the critical difference.
 
     Returns
     -------
@@ -85,7 +67,7 @@ def rank_methods(values: pd.DataFrame, *, alpha: float = 0.05) -> Ranking:
     Examples
     --------
     >>> import pandas as pd
-    >>> from zslearn.experiments._ranks import rank_methods
+    >>> from zslearn.experiments import rank_methods
     >>> values = pd.DataFrame({"A": [3.0, 2, 1], "B": [5.0, 6, 4]}, index=["x", "y", "z"])
     >>> rank_methods(values).mean_ranks
     x    1.5
@@ -93,32 +75,20 @@ def rank_methods(values: pd.DataFrame, *, alpha: float = 0.05) -> Ranking:
     z    3.0
     dtype: float64
     """
-    complete = values.dropna()
-    n_methods, n_columns = complete.shape
-    if n_methods == 0 or n_columns == 0:
+    ranks = values.dropna().rank(ascending=False)
+    k, n = ranks.shape
+    if not ranks.size:
         raise ValueError("No method has a number in every column, so none can be ranked.")
-    ranks = complete.rank(ascending=False, method="average")
     mean_ranks = ranks.mean(axis=1).sort_values(kind="stable")
-    places = complete.rank(ascending=False, method="min").astype(int)
-    counts = pd.DataFrame(
-        {place: (places == place).sum(axis=1) for place in range(1, n_methods + 1)}
-    )
-    statistic = pvalue = difference = np.nan
-    if n_methods >= 3 and n_columns >= 2:
-        statistic, pvalue = 0.0, 1.0
-        # All tied is no difference, of which SciPy would make NaN.
-        if (ranks.nunique() > 1).any():
-            statistic, pvalue = map(float, stats.friedmanchisquare(*ranks.to_numpy()))
-        difference = critical_difference(n_methods, n_columns, alpha=alpha)
-    return Ranking(
-        mean_ranks=mean_ranks,
-        counts=counts.loc[mean_ranks.index],
-        n_columns=n_columns,
-        statistic=statistic,
-        pvalue=pvalue,
-        critical_difference=difference,
-        alpha=alpha,
-    )
+    if k < 3 or n < 2:
+        return Ranking(mean_ranks, n, np.nan, np.nan, np.nan)
+    statistic, pvalue = 0.0, 1.0
+    # All tied is no difference, of which SciPy would make NaN.
+    if (ranks.nunique() > 1).any():
+        statistic, pvalue = map(float, stats.friedmanchisquare(*ranks.to_numpy()))
+    quantile = stats.studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2)
+    difference = float(quantile * np.sqrt(k * (k + 1) / (6 * n)))
+    return Ranking(mean_ranks, n, statistic, pvalue, difference)
 
 
 def ranges_within(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:
@@ -133,22 +103,16 @@ def ranges_within(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]
 
 def picture_size(ranks: pd.Series, difference: float) -> tuple[float, float]:
     """Inches that the names need."""
-    values = np.sort(_finite_ranks(ranks, difference))
-    depth = 0.35 * len(ranges_within(values, difference)) + 1.0 - (-len(values) // 2)
+    depth = 0.35 * len(ranges_within(np.sort(ranks), difference)) + 1.0 - (-len(ranks) // 2)
     return (9.0, 0.24 * depth + 1.1)
 
 
-def _finite_ranks(ranks: pd.Series, difference: float) -> np.ndarray:
+def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> None:
+    """Draw mean ranks on a line, with bars that join methods which do not differ."""
+    ranks = ranks.sort_values(kind="stable")
     values = ranks.to_numpy(dtype=float)
     if len(values) == 0 or not np.isfinite([*values, difference]).all():
         raise ValueError("A picture of ranks needs finite mean ranks and a critical difference.")
-    return values
-
-
-def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> None:
-    """Draw mean ranks on a line , with bars that join methods which do not differ."""
-    ranks = ranks.sort_values(kind="stable")
-    values = _finite_ranks(ranks, difference)
     runs = ranges_within(values, difference)
     n_left = -(-len(values) // 2)
     low, high = 1.0, max(float(len(values)), 2.0)

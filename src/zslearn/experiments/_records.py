@@ -59,6 +59,21 @@ def _require(holds: bool, what: str) -> None:
         raise ValueError(f"damaged record: {what}")
 
 
+def _is_text(value: Any) -> bool:
+    # Unprintable text could drive the terminal it is shown on.
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number that a float can hold, NaN and infinite ones aside."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def checked_origin(record: Any) -> dict[str, Any]:
     """Which run a record is of; ValueError when it is no record."""
     if not isinstance(record, dict) or "schema" not in record:
@@ -69,8 +84,7 @@ def checked_origin(record: Any) -> dict[str, Any]:
     origin: dict[str, Any] = {}
     for name in (*REQUIRED, *OPTIONAL):
         text: Any = record.get(name, "" if name in OPTIONAL else None)
-        # Unprintable text could drive the terminal it is shown on.
-        _require(isinstance(text, str) and text.isprintable(), f"{name!r} is {text!r:.60}")
+        _require(_is_text(text), f"{name!r} is {text!r:.60}")
         is_empty = name in ("dataset", "method", "setting") and not text.strip()
         _require(not is_empty, f"{name!r} is empty")
         origin[name] = text
@@ -83,9 +97,8 @@ def checked_origin(record: Any) -> dict[str, Any]:
 
 def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a record, without those that are not measured."""
-    metrics = record.get("metrics")
-    if not isinstance(metrics, dict):
-        raise ValueError("damaged record: 'metrics' is not an object of numbers")
+    metrics: Any = record.get("metrics")
+    _require(isinstance(metrics, dict), "'metrics' is not an object of numbers")
     found: dict[str, float] = {}
     for metric, value in metrics.items():
         if value is None or value != value:
@@ -95,7 +108,7 @@ def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:
         _require(is_number, f"{named} is not a number")
         is_fit = is_share(value) or not is_fraction(metric)
         _require(is_fit, f"{named} is {value!r:.60}, not a fraction")
-        _require(metric.isprintable() and _is_finite(value), f"{named} is {value!r:.60}")
+        _require(metric.isprintable() and _is_number(value), f"{named} is {value!r:.60}")
         found[metric] = float(value)
     return found
 
@@ -104,33 +117,30 @@ def checked_failure(record: Mapping[str, Any]) -> dict[str, str] | None:
     """What a failed record says of the error; None where the run did not fail."""
     if "failed" not in record:
         return None
-    failed = record["failed"]
-    if not isinstance(failed, dict):
-        raise ValueError("damaged record: 'failed' is not an object")
-    failure: dict[str, str] = {}
+    failed: Any = record["failed"]
+    _require(isinstance(failed, dict), "'failed' is not an object")
     for name in FAILURE:
-        text: Any = failed.get(name)
         # Only a traceback has lines.
-        is_text = isinstance(text, str) and (name == "traceback" or text.isprintable())
-        _require(is_text, f"{name!r} of 'failed' is {text!r:.60}")
-        failure[name] = text
-    return failure
+        is_text = isinstance(failed.get(name), str) and name == "traceback"
+        _require(
+            is_text or _is_text(failed.get(name)),
+            f"{name!r} of 'failed' is {failed.get(name)!r:.60}",
+        )
+    return {name: failed[name] for name in FAILURE}
 
 
 def checked_edges(record: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
     """Hyper-parameters at the edge of a grid: the chosen value and which edge."""
     edges, chosen = record.get("edges", {}), record.get("hyper_parameters", {})
-    if not isinstance(edges, dict) or not isinstance(chosen, dict):
-        raise ValueError("damaged record: 'edges' or 'hyper_parameters' is not an object")
-    found: dict[str, tuple[Any, str]] = {}
+    are_objects = isinstance(edges, dict) and isinstance(chosen, dict)
+    _require(are_objects, "'edges' or 'hyper_parameters' is not an object")
     for name, edge in edges.items():
         is_edge = edge in ("smallest", "largest") and name.isprintable()
         _require(is_edge, f"the edge of {name!r:.60} is {edge!r:.60}")
         value = chosen.get(name)
         is_shown = not isinstance(value, str) or value.isprintable()
         _require(is_shown, f"hyper-parameter {name!r:.60} is {value!r:.60}")
-        found[name] = (value, edge)
-    return found
+    return {name: (chosen.get(name), edge) for name, edge in edges.items()}
 
 
 def by_class_of(
@@ -157,55 +167,44 @@ def by_class_of(
 
 def _check_details(record: Mapping[str, Any]) -> None:
     """Accuracies by class, the curve and the whole grid, where a record has them."""
-    per_class = record.get("per_class", {})
-    is_shares = isinstance(per_class, dict) and all(map(is_share, per_class.values()))
-    _require(is_shares, "'per_class' is not an object of fractions")
-    _require(_are_names(record.get("unseen_classes", [])), "'unseen_classes' is not a list of text")
-    groups = record.get("groups", {})
-    is_groups = isinstance(groups, dict) and all(map(_are_names, groups.values()))
-    _require(is_groups, "'groups' is not lists of classes")
-    overlaps = record.get("overlaps", [])
-    is_overlaps = isinstance(overlaps, list) and all(map(is_share, overlaps))
-    _require(is_overlaps, "'overlaps' is not a list of fractions")
+
+    def is_list(values: Any, is_one: Callable[[Any], bool]) -> bool:
+        return isinstance(values, list) and all(map(is_one, values))
+
+    def is_name(value: Any) -> bool:
+        return isinstance(value, str)
+
+    def has(name: str, is_one: Callable[[Any], bool], what: str) -> None:
+        """Whether a field is an object whose values are all right."""
+        found = record.get(name, {})
+        _require(isinstance(found, dict) and all(map(is_one, found.values())), f"{name!r} {what}")
+
+    has("per_class", is_share, "is not an object of fractions")
+    has("groups", lambda names: is_list(names, is_name), "is not lists of classes")
+    _require(is_list(record.get("unseen_classes", []), is_name), "'unseen_classes' is no list")
+    _require(is_list(record.get("overlaps", []), is_share), "'overlaps' is not a list of fractions")
+
+    def are_pairs(pairs: Any) -> bool:
+        return isinstance(pairs, list) and all(
+            isinstance(p, list) and len(p) == 2 and is_name(p[0]) and is_share(p[1]) for p in pairs
+        )
+
+    has("confused_with", are_pairs, "is not lists of classes and shares")
+    _require(_is_text(record.get("command", "")), f"'command' is {record.get('command')!r:.60}")
     curve = record.get("curve", {"acc_unseen": [], "acc_seen": []})
-    sides = [curve.get(n) for n in ("acc_unseen", "acc_seen")] if isinstance(curve, dict) else []
-    lists = [side for side in sides if isinstance(side, list) and all(map(is_share, side))]
-    is_curve = len(lists) == 2 and len(lists[0]) == len(lists[1])
+    curve = curve if isinstance(curve, dict) else {}
+    sides: list[Any] = [curve.get(name) for name in ("acc_unseen", "acc_seen")]
+    is_curve = all(is_list(side, is_share) for side in sides) and len(sides[0]) == len(sides[1])
     _require(is_curve, "'curve' is not two lists of fractions of one length")
     # None stands for −∞, the first factor.
-    factors = [None] * len(lists[0]) if curve.get("bias") is None else curve["bias"]
-    is_long = isinstance(factors, list) and len(factors) == len(lists[0])
-    _require(is_long, "'bias' of 'curve' has not the length of the accuracies")
-    are_numbers = all(factor is None or _is_finite(factor) for factor in factors)
-    _require(are_numbers, "'bias' of 'curve' holds what is no number")
-    confused = record.get("confused_with", {})
-    rows: Any = confused.values() if isinstance(confused, dict) else [None]
-    pairs: list[Any] = [p for row in rows for p in (row if isinstance(row, list) else [None])]
-    for pair in pairs:
-        is_pair = isinstance(pair, list) and len(pair) == 2
-        _require(is_pair, "'confused_with' is not lists of classes and shares")
-        is_named = isinstance(pair[0], str) and is_share(pair[1])
-        _require(is_named, f"'confused_with' holds {pair!r:.60}")
-    command = record.get("command", "")
-    is_line = isinstance(command, str) and command.isprintable()
-    _require(is_line, f"'command' is {command!r:.60}")
+    factors = curve.get("bias") or [None] * len(sides[0])
+    is_long = is_list(factors, lambda factor: factor is None or _is_number(factor))
+    is_long = is_long and len(factors) == len(sides[0])
+    _require(is_long, "'bias' of 'curve' is not one number for each accuracy")
     table = record.get("cross_validation", {})
     _require(isinstance(table, dict), "'cross_validation' is not an object")
     sizes = {len(column) if isinstance(column, list) else -1 for column in table.values()}
     _require(len(sizes) < 2 and -1 not in sizes, "'cross_validation' is not lists of one length")
-
-
-def _are_names(names: Any) -> bool:
-    return isinstance(names, list) and all(isinstance(name, str) for name in names)
-
-
-def _is_finite(number: Any) -> bool:
-    if not isinstance(number, (int, float)) or isinstance(number, bool):
-        return False
-    try:
-        return math.isfinite(number)
-    except OverflowError:
-        return False
 
 
 def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
@@ -220,37 +219,30 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
       ``"variant"`` (``name=value`` joined by ``;``), ``"protocol"`` (how it was tuned; without it
       ``"default"``) and ``"grid"`` (which of the method's grids): text;
     - ``"seed"``: whole number or null;
-    - ``"metrics"``: name → number. All numbers are fractions between 0 and 1. Names are those of
-      the published numbers: ``per_class_accuracy``, ``per_sample_accuracy``, ``ausuc``,
-      ``unseen``, ``seen``, ``harmonic`` (at factor 0), ``calibrated_unseen``,
-      ``calibrated_seen``, ``calibrated_harmonic`` (at the factor from the training data),
-      ``flat_hit_at_5``, ``hierarchical_precision_at_5``; others may be there. null and NaN mean
-      not measured;
-    - only where the run failed, ``"failed"``: an object with the ``"type"`` of the error, its
-      ``"reason"`` in one line and its ``"traceback"``. Such a record has no rows here;
+    - ``"metrics"``: name → number, accuracies as fractions. Names are those of the published
+      numbers: ``per_class_accuracy``, ``per_sample_accuracy``, ``ausuc``, ``unseen``, ``seen``,
+      ``harmonic`` (at factor 0), ``calibrated_unseen``, ``calibrated_seen``,
+      ``calibrated_harmonic``, ``flat_hit_at_5``, ``hierarchical_precision_at_5``; others may be
+      there. null and NaN mean not measured;
+    - only where the run failed, ``"failed"``: the ``"type"`` of the error, its ``"reason"`` in one
+      line and its ``"traceback"``. Such a record has no rows here;
     - ``"checksum"``: SHA-256 of the rest as JSON with sorted keys and without spaces.
       :func:`write_record` computes it;
-    - optionally ``"per_class"``: class → accuracy. In the setting ``"zsl"`` these are the
-      accuracies behind ``per_class_accuracy``, in ``"gzsl"`` those behind ``calibrated_seen`` and
-      ``calibrated_unseen``; ``"unseen_classes"`` then lists the unseen ones. Whether two methods
-      differ is judged by these;
-    - optionally ``"groups"``: name of a group of classes → its classes (ImageNet's by hops);
+    - optionally ``"per_class"``: class → accuracy, in the setting ``"gzsl"`` with calibration;
+      ``"unseen_classes"`` then lists the unseen ones. Whether two methods differ is judged by
+      these; ``"groups"``: name → classes (ImageNet's by hops);
     - optionally, for the report: ``"confused_with"``: class → pairs of another class and the share
       of images that were taken for it; ``"curve"``: lists ``"acc_unseen"``, ``"acc_seen"`` and
-      ``"bias"`` of one length; ``"calibration_factor"``; ``"hyper_parameters"``, ``"edges"`` and
-      ``"cross_validation"`` of the search; ``"times"`` in seconds, of which ``"reused"`` are those
-      of training that another method's search had done; ``"versions"``, ``"machine"``,
+      ``"bias"``; ``"calibration_factor"``; ``"hyper_parameters"``, ``"edges"`` and
+      ``"cross_validation"`` of the search; ``"times"`` in seconds; ``"versions"``, ``"machine"``,
       ``"command"``;
     - ``"key"``: a digest of all that the results depend on, the source of zslearn included; a run
-      with another key is computed again;
-    - whatever else the run wants to keep.
+      with another key is computed again; and further fields.
 
     Class splits are records with the splits ``"ss-1"``, ``"ss-2"``, …; tables show their mean.
-
-    Files and folders whose name begins with a dot are passed over, so a record that is just being
-    written is not seen. A file that is no record, that was changed after it was written, or that
-    has no checksum is skipped with a warning that names it; :func:`run_benchmark` computes such a
-    record again.
+    Files and folders whose name begins with a dot are passed over. A file that is no record, that
+    was changed after it was written, or that has no checksum is skipped with a warning;
+    :func:`run_benchmark` computes such a record again.
 
     Parameters
     ----------
@@ -269,7 +261,7 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     See Also
     --------
     run_benchmark : Writes records.
-    write_record : Writes a record of one's own.
+    write_record : Writes a record of your own.
     """
     return numbers_of(whole_records(folder))
 
@@ -325,8 +317,9 @@ def write_record(record: Mapping[str, Any], path: Path | str) -> None:
     ValueError
         It is no record; the message says why.
     """
-    check_record(dict(record))
-    write_checked_json(Path(path), record, indent=1)
+    plain = {name: value for name, value in record.items() if name != "checksum"}
+    check_record(plain)
+    write_checked_json(Path(path), plain, indent=1)
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -1,17 +1,15 @@
-"""Tables as text, for a terminal, Markdown, CSV, LaTeX and reStructuredText, and as a picture."""
+"""Tables as text, for a terminal, Markdown, CSV and reStructuredText, and as pictures."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._names import method_style, metric_label, same_features
@@ -20,16 +18,23 @@ from zslearn.experiments._summary import NOT_DIFFERENT_NOTE, seeds_text
 from zslearn.experiments._tables import ResultTable, TableColumn
 
 #: How a table may be written.
-FORMATS = ("terminal", "markdown", "csv", "latex", "rst")
+FORMATS = ("terminal", "markdown", "csv", "rst")
 _MISSING = "–"
 _STARS = {"best": "**", "second": "*"}
 
-#: Text and mark: "best", "second" or nothing, with ≈ behind it where it applies.
-_Cell = tuple[str, str]
-_SAME_SIGN = "≈"
+
+class _Cell(NamedTuple):
+    """A number as text, its mark ("best", "second" or nothing), and ≈ where it applies."""
+
+    text: str
+    mark: str = ""
+    sign: str = ""
+
+    def marked(self, emphasize: Callable[[str, str], str]) -> str:
+        return emphasize(self.text, self.mark) + (f" {self.sign}" if self.sign else "")
 
 
-class _Drawn(NamedTuple):
+class _Column(NamedTuple):
     """A column as text: its name, the parts of its cells, and the cells' parts row by row."""
 
     name: str
@@ -39,7 +44,7 @@ class _Drawn(NamedTuple):
 
 def render(
     table: ResultTable,
-    format: Literal["terminal", "markdown", "csv", "latex", "rst"] = "terminal",
+    format: Literal["terminal", "markdown", "csv", "rst"] = "terminal",
     *,
     width: int | None = None,
 ) -> str:
@@ -48,12 +53,11 @@ def render(
     Parameters
     ----------
     table : ResultTable
-        From `build_table`.
-    format : {"terminal", "markdown", "csv", "latex", "rst"}
+        From :func:`build_table`.
+    format : {"terminal", "markdown", "csv", "rst"}
         The best and second best of a column are marked ``**`` and ``*`` on a terminal, bold and
-        italic in Markdown and reStructuredText, bold and underlined in LaTeX; those that do not
-        differ from the best are marked ``≈``. CSV holds plain numbers, standard deviations in
-        columns of their own.
+        italic in Markdown and reStructuredText; those that do not differ from the best are marked
+        ``≈``. CSV holds plain numbers, standard deviations in columns of their own.
     width : int, optional
         On a terminal: how wide a line may be; the columns that do not fit follow below.
 
@@ -62,32 +66,47 @@ def render(
     str
         The text, with a line feed at the end.
     """
-    writers: dict[str, Callable[[ResultTable], str]] = {
-        "terminal": partial(_terminal, width=width),
-        "markdown": _markdown,
-        "csv": _csv,
-        "latex": _latex,
-        "rst": _rst,
-    }
-    if format not in writers:
-        raise ValueError(f"Tables are written as {', '.join(writers)}; not as {format!r}.")
-    return writers[format](table)
+    if format not in FORMATS:
+        raise ValueError(f"Tables are written as {', '.join(FORMATS)}; not as {format!r}.")
+    if format == "csv":
+        return _csv(table)
+    columns = _columns(table)
+    # Else "ours" above a column says nothing.
+    compares = table.deviation.notna().any(axis=None) or any(
+        not part.startswith("ours") for column in columns for part in column.parts
+    )
+    notes = [*table.notes]
+    if table.not_different.any(axis=None):
+        notes.append(NOT_DIFFERENT_NOTE)
+    if format == "terminal":
+        lines = [table.title, *notes, f"** best, * second best of its {table.best_of}.", ""]
+        lines += _terminal(table, columns, bool(compares), width)
+    else:
+        lines = [f"**{_escaped(table.title)}**", ""] if format == "markdown" else []
+        lines += [f"- {_escaped(note)}" for note in notes]
+        lines += [f"- **Best** and *second best* of a {table.best_of}.", ""]
+        lines += (
+            _markdown(table, columns, bool(compares))
+            if format == "markdown"
+            else _rst(table, columns)
+        )
+    return "\n".join(lines) + "\n"
 
 
 def _number(value: float, decimals: int, mark: str = "", *, sign: bool = False) -> _Cell:
     if math.isnan(value):
-        return _MISSING, ""
+        return _Cell(_MISSING)
     # Adding zero turns −0.0 into 0.0.
     rounded = round(value, decimals) + 0.0
-    return f"{rounded:{'+' if sign else ''}.{decimals}f}", mark
+    return _Cell(f"{rounded:{'+' if sign else ''}.{decimals}f}", mark)
 
 
-def _drawn(table: ResultTable, *, plain: bool = False) -> list[_Drawn]:
+def _columns(table: ResultTable, *, plain: bool = False) -> list[_Column]:
     """The columns as text; with `plain` numbers stand alone, deviations beside them."""
-    drawn = []
+    found = []
     difference = table.difference
     for column in table.columns:
-        name, digits = column.name, column.decimals
+        name = column.name
         sides: dict[str, list[_Cell]] = {}
         if table.ours[name].notna().any():
             sides |= _our_sides(table, column, plain=plain)
@@ -98,18 +117,18 @@ def _drawn(table: ResultTable, *, plain: bool = False) -> list[_Drawn]:
             )
             sides["published"] = [_number(*cell) for cell in cells]
         if difference[name].notna().any():
-            sides["Δ"] = [_number(value, digits, sign=True) for value in difference[name]]
-        sides = sides or {"published": [(_MISSING, "")] * len(table.ours)}
-        drawn.append(_Drawn(name, tuple(sides), list(zip(*sides.values(), strict=True))))
+            sides["Δ"] = [_number(v, column.decimals, sign=True) for v in difference[name]]
+        sides = sides or {"published": [_Cell(_MISSING)] * len(table.ours)}
+        found.append(_Column(name, tuple(sides), list(zip(*sides.values(), strict=True))))
     for metric in dict.fromkeys(metric for metric, _ in table.rankings):
-        sides = {}
-        for side in ("ours", "published"):
-            if (metric, side) in table.rankings:
-                ranks = table.rankings[metric, side].mean_ranks.reindex(table.ours.index)
-                sides[side] = [_number(rank, 1) for rank in ranks]
+        sides = {
+            side: [_number(v, 1) for v in ranking.mean_ranks.reindex(table.ours.index)]
+            for (of, side), ranking in table.rankings.items()
+            if of == metric
+        }
         title = f"mean rank {metric_label(metric)}"
-        drawn.append(_Drawn(title, tuple(sides), list(zip(*sides.values(), strict=True))))
-    return drawn
+        found.append(_Column(title, tuple(sides), list(zip(*sides.values(), strict=True))))
+    return found
 
 
 def _our_sides(table: ResultTable, column: TableColumn, *, plain: bool) -> dict[str, list[_Cell]]:
@@ -117,29 +136,36 @@ def _our_sides(table: ResultTable, column: TableColumn, *, plain: bool) -> dict[
     name, digits = column.name, column.decimals
     seeds = seeds_text(table.n_seeds[name].tolist())
     head = f"ours ({seeds})" if seeds else "ours"
-    marks = table.marks_ours[name] + table.not_different[name].map({True: _SAME_SIGN, False: ""})
-    numbers = [_number(v, digits, mark) for v, mark in zip(table.ours[name], marks, strict=True)]
+    numbers = [
+        _number(value, digits, mark)._replace(sign="≈" if same else "")
+        for value, mark, same in zip(
+            table.ours[name], table.marks_ours[name], table.not_different[name], strict=True
+        )
+    ]
     if not seeds:
         return {head: numbers}
-    deviations = [_number(value, digits)[0] for value in table.deviation[name]]
+    deviations = [_number(value, digits) for value in table.deviation[name]]
     if plain:
-        return {head: numbers, "±": [(deviation, "") for deviation in deviations]}
-    both = zip(numbers, deviations, strict=True)
-    return {head: [(t if s == _MISSING else f"{t} ± {s}", mark) for (t, mark), s in both]}
-
-
-def _marked(cell: _Cell, emphasize: Callable[[str, str], str]) -> str:
-    """A cell with its marks; `emphasize` takes the text and "best", "second" or nothing."""
-    text, mark = cell
-    plain = emphasize(text, mark.removesuffix(_SAME_SIGN))
-    return f"{plain} {_SAME_SIGN}" if mark.endswith(_SAME_SIGN) else plain
+        return {head: numbers, "±": deviations}
+    return {
+        head: [
+            number if deviation.text == _MISSING else
+            number._replace(text=f"{number.text} ± {deviation.text}")
+            for number, deviation in zip(numbers, deviations, strict=True)
+        ]
+    }  # fmt: skip
 
 
 def _cell_text(cells: Sequence[_Cell], emphasize: Callable[[str, str], str]) -> str:
     """The parts of a cell in one; a cell without any number is one dash."""
-    if all(text == _MISSING for text, _ in cells):
+    if all(cell.text == _MISSING for cell in cells):
         return _MISSING
-    return " / ".join(_marked(cell, emphasize) for cell in cells)
+    return " / ".join(cell.marked(emphasize) for cell in cells)
+
+
+def _escaped(text: str) -> str:
+    """Text that means no markup, in Markdown or reStructuredText."""
+    return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", text)
 
 
 def _starred(text: str, mark: str) -> str:
@@ -148,169 +174,84 @@ def _starred(text: str, mark: str) -> str:
     return f"{sign}{text}{sign}"
 
 
-def _notes(table: ResultTable) -> list[str]:
-    """The notes of a table, and what its signs mean."""
-    return (
-        [*table.notes, NOT_DIFFERENT_NOTE]
-        if table.not_different.any(axis=None)
-        else list(table.notes)
-    )
-
-
-def _compares(columns: Sequence[_Drawn]) -> bool:
-    """Whether anything published stands in a table; else "ours" says nothing above a column."""
-    return any(not (part.startswith("ours") or part == "±") for c in columns for part in c.parts)
-
-
-def _terminal(table: ResultTable, *, width: int | None) -> str:
-    def marked(text: str, mark: str) -> str:
-        return text + _STARS.get(mark, "")
-
-    columns = _drawn(table)
-    n_heads = 2 if _compares(columns) or table.deviation.notna().any(axis=None) else 1
-    stub = _padded(["", table.corner, *map(str, table.ours.index)][2 - n_heads :], right=False)
+def _terminal(
+    table: ResultTable, columns: Sequence[_Column], compares: bool, width: int | None
+) -> list[str]:
+    n_heads = 2 if compares else 1
+    stub = _padded(["", table.corner, *map(str, table.ours.index)][2 - n_heads :], str.ljust)
     blocks: list[list[list[str]]] = [[]]
     used = len(stub[0])
     for column in columns:
         texts = [column.name, " / ".join(column.parts)][:n_heads]
-        texts += [_cell_text(cells, marked) for cells in column.cells]
-        padded = _padded(texts, right=True)
+        texts += [
+            _cell_text(cells, lambda text, mark: text + _STARS.get(mark, ""))
+            for cells in column.cells
+        ]
+        padded = _padded(texts, str.rjust)
         if width is not None and blocks[-1] and used + 2 + len(padded[0]) > width:
             blocks.append([])
             used = len(stub[0])
         blocks[-1].append(padded)
         used += 2 + len(padded[0])
-    legend = f"** best, * second best of its {table.best_of}."
-    lines = [table.title, *_notes(table), legend, ""]
+    lines = []
     for block in blocks:
         drawn = ["  ".join(parts).rstrip() for parts in zip(stub, *block, strict=True)]
         rule = "-" * max(len(line) for line in drawn)
         lines += [*drawn[:n_heads], rule, *drawn[n_heads:], ""]
-    return "\n".join(lines[:-1]) + "\n"
+    return lines[:-1]
 
 
-def _padded(texts: Sequence[str], *, right: bool) -> list[str]:
+def _padded(texts: Sequence[str], pad: Callable[[str, int], str]) -> list[str]:
     size = max(len(text) for text in texts)
-    return [text.rjust(size) if right else text.ljust(size) for text in texts]
+    return [pad(text, size) for text in texts]
 
 
-def _markdown(table: ResultTable) -> str:
-    def escaped(text: str) -> str:
-        return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text)
-
-    columns = _drawn(table)
-    head = [escaped(table.corner)]
-    compares = _compares(columns) or table.deviation.notna().any(axis=None)
+def _markdown(table: ResultTable, columns: Sequence[_Column], compares: bool) -> list[str]:
+    head = [_escaped(table.corner)]
     for column in columns:
         sides = f"<br>{' / '.join(column.parts)}" if compares else ""
-        head.append(f"{escaped(column.name)}{sides}")
+        head.append(f"{_escaped(column.name)}{sides}")
     rows = [head, [":--", *["--:"] * len(columns)]]
     for i, label in enumerate(table.ours.index):
         cells = [_cell_text(column.cells[i], _starred) for column in columns]
-        rows.append([escaped(str(label)), *cells])
-    lines = [f"**{escaped(table.title)}**", ""]
-    lines += [f"- {escaped(note)}" for note in _notes(table)]
-    lines += [f"- **Best** and *second best* of a {table.best_of}.", ""]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
+        rows.append([_escaped(str(label)), *cells])
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def _csv(table: ResultTable) -> str:
-    """Write plain numbers; the header names our features where they are not the paper's."""
-    features = {
-        column.name: f" [{column.features}]"
-        for column in table.columns
-        if column.features and not same_features(column.features, column.published_features)
-    }
-    columns = _drawn(table, plain=True)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    head = [table.corner]
-    for column in columns:
-        for part in column.parts:
-            own = features.get(column.name, "") if part.startswith("ours") else ""
-            head.append(f"{column.name} {part}{own}")
-    writer.writerow(head)
-    for i, label in enumerate(table.ours.index):
-        cells = [text for column in columns for text, _ in column.cells[i]]
-        writer.writerow([label, *("" if cell == _MISSING else cell for cell in cells)])
-    return text.getvalue()
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "–": "--",
-    "Δ": r"$\Delta$",
-    "χ²": r"$\chi^2$",
-    "·": r"$\cdot$",
-    "±": r"$\pm$",
-    "≈": r"$\approx$",
-}
-_LATEX_SIGNS = re.compile("|".join(re.escape(sign) for sign in _LATEX))
-
-
-def _latex(table: ResultTable) -> str:
-    def escaped(text: str) -> str:
-        return _LATEX_SIGNS.sub(lambda found: _LATEX[found[0]], text)
-
-    def marked(text: str, mark: str) -> str:
-        command = {"best": r"\textbf", "second": r"\underline"}.get(mark)
-        number = f"${text}$" if text[0] in "+-" else escaped(text)
-        return f"{command}{{{number}}}" if command else number
-
-    columns = _drawn(table)
-    names = [
-        rf"\multicolumn{{{len(column.parts)}}}{{c}}{{{escaped(column.name)}}}" for column in columns
-    ]
-    parts = [escaped(part) for column in columns for part in column.parts]
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{escaped(' '.join([table.title + '.', *_notes(table)]))}}}",
-        r"\begin{tabular}{l" + "".join("|" + "r" * len(c.parts) for c in columns) + "}",
-        " & ".join(["", *names]) + r" \\",
-        " & ".join([escaped(table.corner), *parts]) + r" \\ \hline",
-    ]
-    for i, label in enumerate(table.ours.index):
-        cells = [_marked(cell, marked) for column in columns for cell in column.cells[i]]
-        cells = [cell.replace(_SAME_SIGN, _LATEX[_SAME_SIGN]) for cell in cells]
-        lines.append(" & ".join([escaped(str(label)), *cells]) + r" \\")
-    lines += [r"\hline", r"\end{tabular}", r"\end{table}"]
-    return "\n".join(lines) + "\n"
-
-
-def _rst(table: ResultTable) -> str:
-    """The notes as a list, and a csv-table directive."""
-
-    def escaped(text: str) -> str:
-        return re.sub(r"([\\*`|_])", r"\\\1", text)
+def _rst(table: ResultTable, columns: Sequence[_Column]) -> list[str]:
+    """A csv-table directive, each part of a cell in a column of its own."""
 
     def emphasize(text: str, mark: str) -> str:
         # A true minus, which does not look like the dash of a missing number.
         return _starred(text.replace("-", "−"), mark)
 
-    def line(cells: Sequence[str]) -> str:
-        quoted = [
-            f'"{c.replace(chr(34), 2 * chr(34))}"' if set(c) & {";", '"'} else c for c in cells
-        ]
-        return f"   {'; '.join(quoted)}"
-
-    columns = _drawn(table)
-    head = [escaped(table.corner)]
+    rows = [[_escaped(table.corner)]]
     for column in columns:
         first, *others = column.parts
-        head += [f"{escaped(column.name)}, {first}", *others]
-    lines = [f"- {escaped(note)}" for note in _notes(table)]
-    lines += [f"- **Best** and *second best* of a {table.best_of}.", ""]
-    lines += [".. csv-table::", "   :header-rows: 1", "   :class: numbers", "   :delim: ;", ""]
-    lines.append(line(head))
+        rows[0] += [f"{_escaped(column.name)}, {first}", *others]
     for i, label in enumerate(table.ours.index):
-        cells = [_marked(cell, emphasize) for column in columns for cell in column.cells[i]]
-        lines.append(line([escaped(str(label)), *cells]))
-    return "\n".join(lines) + "\n"
+        cells = [cell.marked(emphasize) for column in columns for cell in column.cells[i]]
+        rows.append([_escaped(str(label)), *cells])
+    text = pd.DataFrame(rows).to_csv(sep=";", index=False, header=False, lineterminator="\n")
+    options = [":header-rows: 1", ":class: numbers", ":delim: ;", ""]
+    return [".. csv-table::", *(f"   {line}".rstrip() for line in [*options, *text.splitlines()])]
+
+
+def _csv(table: ResultTable) -> str:
+    """Plain numbers; the header names our features where they are not the paper's."""
+    features = {
+        column.name: f" [{column.features}]"
+        for column in table.columns
+        if column.features and not same_features(column.features, column.published_features)
+    }
+    cells = {}
+    for column in _columns(table, plain=True):
+        for place, part in enumerate(column.parts):
+            own = features.get(column.name, "") if part.startswith("ours") else ""
+            texts = [parts[place].text for parts in column.cells]
+            cells[f"{column.name} {part}{own}"] = ["" if t == _MISSING else t for t in texts]
+    frame = pd.DataFrame(cells, index=pd.Index(table.ours.index, name=table.corner))
+    return frame.to_csv(lineterminator="\n")
 
 
 def save_ranks_plot(table: ResultTable, path: Path) -> None:

@@ -112,13 +112,11 @@ def seed_mean(runs: Mapping[SeedAndSplit, float]) -> SeedMean:
 def do_not_differ(first: Measured, second: Measured) -> bool | None:
     """Whether the paired differences of two methods leave open which is better."""
     differences = _differences(first, second)
-    n = len(differences)
-    if n < 2:
+    if len(differences) < 2:
         return None
-    mean, deviation = abs(differences.mean()), differences.std(ddof=1)
-    if deviation < _ROUNDING:
-        return True if mean < _ROUNDING else None
-    return bool(mean <= stats.t.ppf(0.975, n - 1) * deviation / np.sqrt(n))
+    if differences.std(ddof=1) < _ROUNDING:
+        return True if abs(differences.mean()) < _ROUNDING else None
+    return bool(stats.ttest_1samp(differences, 0.0).pvalue >= 0.05)
 
 
 def _differences(first: Measured, second: Measured) -> Floats:
@@ -261,7 +259,7 @@ class RunSummary:
         return table + deviation + self.not_different.map(lambda same: " ≈" if same else "")
 
 
-def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
+def summarize_runs(records: pd.DataFrame) -> RunSummary:
     """Put the main numbers of records into one table: a row per method, a column per metric.
 
     Parameters
@@ -273,44 +271,16 @@ def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame
-        Fractions, NaN where there is none. "accuracy" is that of the conventional setting, per
-        class; "H" the harmonic mean without calibration, of a method tuned for the conventional
-        setting or not tuned; "S cal.", "U cal." and "H cal." the accuracies on images of seen and
-        unseen classes and their harmonic mean, with calibration; and "AUSUC". Where there was a
-        taxonomy, "family right" is how often the family is, and so on. With several seeds
-        each is followed by its standard deviation, "accuracy ±" and so on.
-
-    See Also
-    --------
-    compare_runs : The same, and which methods do not differ.
-    build_table : Records in the layout of the paper's tables.
-    """
-    summary = compare_runs(records)
-    if not summary.runs or summary.deviation.isna().all(axis=None):
-        return summary.mean
-    parts: dict[str, Any] = {}
-    for name in summary.mean.columns:
-        parts |= {name: summary.mean[name], f"{name} ±": summary.deviation[name]}
-    return pd.DataFrame(parts)
-
-
-def compare_runs(records: pd.DataFrame) -> RunSummary:
-    """Means and deviations over seeds and class splits, and which methods do not differ.
-
-    Parameters
-    ----------
-    records : DataFrame
-        As :func:`read_records` gives it; see :func:`summarize_runs`.
-
-    Returns
-    -------
     RunSummary
-        Tables with a row per method and a column per metric.
+        "accuracy" is that of the conventional setting, per class; "H" the harmonic mean without
+        calibration, of a method tuned for the conventional setting or not tuned; "S cal.",
+        "U cal." and "H cal." the accuracies on images of seen and unseen classes and their harmonic
+        mean, with calibration; and "AUSUC". Where there was a taxonomy, "family right" is how often
+        the family is, and so on.
 
     See Also
     --------
-    summarize_runs : The means and deviations as one table.
+    build_table : Records in the layout of the paper's tables.
     """
     records, class_splits = _prepared(records)
     several = [name for name in ORIGIN if records[name].nunique() > 1]

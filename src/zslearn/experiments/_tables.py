@@ -135,38 +135,34 @@ class TableColumn:
 class ResultTable:
     """A table in the paper's layout.
 
+    Frames have shape (n_rows, n_columns).
+
     Parameters
     ----------
     layout : str
-        Name of the layout, a key of `TABLES`.
-    title : str
-        What stands above it.
-    corner : str
-        What the rows are.
+        Name of the layout, a key of `LAYOUTS`.
+    title, corner : str
+        What stands above it, and what the rows are.
     columns : tuple of TableColumn
         Its columns; names are those of the frames' columns.
-    ours, published : DataFrame of shape (n_rows, n_columns)
+    ours, published : DataFrame
         Numbers in the unit and to the digits that the paper prints; NaN where there is none.
-    published_decimals : DataFrame of shape (n_rows, n_columns)
+    published_decimals : DataFrame
         Digits after the point of the published numbers.
-    marks_ours, marks_published : DataFrame of shape (n_rows, n_columns)
-        ``"best"``, ``"second"`` or nothing. Ours are compared among themselves, by their means over
-        the runs that all have; the published ones are as the paper marks them.
-    deviation : DataFrame of shape (n_rows, n_columns)
-        Standard deviation of our numbers over the seeds, each the mean over class splits; NaN with
-        one seed.
-    n_seeds : DataFrame of shape (n_rows, n_columns)
-        Over how many seeds ours are means; 0 without a number.
-    verdict : DataFrame of shape (n_rows, n_columns)
+    marks_ours, marks_published : DataFrame
+        ``"best"``, ``"second"`` or nothing. Ours are compared by their means over the runs that
+        all have; the published ones are as the paper marks them.
+    deviation, n_seeds : DataFrame
+        Standard deviation of our numbers over the seeds, and how many there are.
+    verdict : DataFrame
         Whether our number differs from our best one, as in :class:`RunSummary`.
     best_of : {"column", "row"}
         What the marks compare.
     rankings : dict
         (metric, ``"ours"`` or ``"published"``) → `Ranking` over two or more of the small data
-        sets; of the published numbers only where the same methods are ranked on the same columns as
-        ours, or none of ours are.
+        sets; of the published numbers only where the same methods are ranked on the same columns.
     notes : tuple of str
-        What a reader must know: other features, other splits, means over records, tests.
+        Conditions of the numbers: other features, other splits, means over records, tests.
     """
 
     layout: str
@@ -205,41 +201,34 @@ def build_table(
     split_version: str | None = None,
     protocol: str | None = None,
     grid: str | None = None,
-    rows: Literal["all", "ours"] = "all",
-    columns: Literal["all", "ours"] = "all",
+    only_ours: bool = False,
 ) -> ResultTable:
     """Put records into the layout of one of the paper's tables, beside its numbers.
 
-    Methods and data sets that the paper's table lacks come after its own; a table of nothing but
-    data sets of one's own does not name the paper. Several records with one place (seeds, class
-    splits) give their mean; with several seeds also the standard deviation. The best is marked, and
-    so is each method that does not differ from it. Where methods have different runs, as those of a
-    benchmark that is not finished, ranks and the best go by the runs that all have.
+    Methods and data sets that the paper's table lacks come after its own; a table of your own data
+    sets alone does not name the paper. Several records with one place (seeds, class splits) give
+    their mean; with several seeds also the standard deviation. The best is marked, and so is each
+    method that does not differ from it. Where methods have different runs, as those of an
+    unfinished benchmark, ranks and the best go by the runs that all have.
 
     Parameters
     ----------
     records : DataFrame
-        As `read_records` gives it; at least the columns `method`, `dataset`, `split`,
+        As :func:`read_records` gives it; at least the columns `method`, `dataset`, `split`,
         `split_version`, `features`, `setting`, `metric` and `value`.
     like : str
-        Name of a table, a key of `TABLES`.
-    features : str, optional
-        Take only records with these features. Needed when records of one column have several.
-    split_version : str, optional
-        Take only records with this version of the split, whole or as ``"PS1"``, ``"PS2"``.
-    protocol : str, optional
-        Take only records of this protocol. Needed when records of one column have several.
-    grid : str, optional
-        Take only records tuned on this grid. Needed when records of one place have several.
-    rows : {"all", "ours"}
-        Whether rows without a number of ours are shown.
-    columns : {"all", "ours"}
-        Whether columns without a number of ours are shown.
+        Name of a table, a key of `LAYOUTS`.
+    features, split_version, protocol, grid : str, optional
+        Take only records with these image features, this version of the split (whole or as
+        ``"PS1"``, ``"PS2"``), this protocol, tuned on this grid. Needed where the records of one
+        column, or for the grid of one place, have several.
+    only_ours : bool, default=False
+        Whether rows and columns without a number of ours are left out.
 
     Returns
     -------
     ResultTable
-        The table, for `render`.
+        The table, for :func:`render`.
 
     Raises
     ------
@@ -252,9 +241,6 @@ def build_table(
     absent = [name for name in (*REQUIRED, "metric", "value") if name not in records.columns]
     if absent:
         raise ValueError(f"Records lack the columns {name_some(absent)}.")
-    for name, choice in (("rows", rows), ("columns", columns)):
-        if choice not in ("all", "ours"):
-            raise ValueError(f"{name} is 'all' or 'ours', not {choice!r}.")
     layout = LAYOUTS[like]
     column_keys = tuple(key for key in KEYS if key not in layout.rows)
     published = {
@@ -262,24 +248,23 @@ def build_table(
         for cell in load_published(like).to_dict("records")
     }
     table_rows = {row: None for row, _ in published}
-    table_columns = paper_columns(published, column_keys)
+    table_columns = _paper_columns(published, column_keys)
     wanted = {"split_version": split_version, "protocol": protocol, "grid": grid}
-    candidates = comparable_records(records, like, features, wanted)
-    numbers, left_out = place_records(candidates, layout, column_keys, table_rows, table_columns)
-    if not numbers and "ours" in (rows, columns):
+    candidates = _comparable_records(records, like, features, wanted)
+    numbers, left_out = _place_records(candidates, layout, column_keys, table_rows, table_columns)
+    if not numbers and only_ours:
         raise ValueError(f"None of the records has a place in the table {like!r}.")
-    refuse_mixtures(numbers, table_columns, by_row="features" in layout.rows)
+    _refuse_mixtures(numbers, table_columns, by_row="features" in layout.rows)
     for number in numbers:
         table_rows.setdefault(number.row)
-    table_columns = own_columns_last(table_columns)
+    table_columns = _own_columns_last(table_columns)
     # Names do not depend on which of the columns are shown.
-    names = dict(zip(table_columns, column_names(table_columns), strict=True))
-    if rows == "ours":
-        kept = {number.row for number in numbers}
-        table_rows = {row: None for row in table_rows if row in kept}
-    if columns == "ours":
-        kept = {number.column for number in numbers}
-        table_columns = {key: table_columns[key] for key in table_columns if key in kept}
+    names = dict(zip(table_columns, _column_names(table_columns), strict=True))
+    if only_ours:
+        places = [(number.row, number.column) for number in numbers]
+        rows, columns = ({place[i] for place in places} for i in (0, 1))
+        table_rows = {row: None for row in table_rows if row in rows}
+        table_columns = {key: table_columns[key] for key in table_columns if key in columns}
     return _assemble(like, table_rows, table_columns, names, published, numbers, left_out)
 
 
@@ -290,7 +275,7 @@ def _key(cell: Mapping[Any, Any], names: tuple[str, ...]) -> Key:
 # Columns: in what order, and what stands above them.
 
 
-def paper_columns(
+def _paper_columns(
     published: Mapping[Place, Mapping[Any, Any]], names: tuple[str, ...]
 ) -> dict[Key, TableColumn]:
     """Columns in the paper's order, which the row with the fewest gaps shows."""
@@ -311,7 +296,7 @@ def paper_columns(
     }
 
 
-def own_columns_last(columns: dict[Key, TableColumn]) -> dict[Key, TableColumn]:
+def _own_columns_last(columns: dict[Key, TableColumn]) -> dict[Key, TableColumn]:
     """Own columns after the paper's, by data set and then in the paper's order.
 
     The order is that of metrics, then methods and settings as the paper's columns have them; a
@@ -341,7 +326,7 @@ def _key_label(name: str, value: str) -> str:
     return metric_label(value) if name == "metric" else value
 
 
-def column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
+def _column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
     """Names that tell the columns apart and say no more than that."""
     all_keys = [column.keys for column in columns.values()]
 
@@ -399,7 +384,7 @@ def _n_class_splits(dataset: str) -> int:
     return XLSA17[dataset].n_class_splits if dataset in XLSA17 else 0
 
 
-def comparable_records(
+def _comparable_records(
     records: pd.DataFrame, like: str, features: str | None, wanted: Mapping[str, str | None]
 ) -> Iterator[dict[str, Any]]:
     """Records with these features and so on, under the published tables' names of things."""
@@ -450,7 +435,7 @@ def comparable_records(
         yield record
 
 
-def place_records(
+def _place_records(
     records: Iterable[dict[str, Any]],
     layout: Layout,
     column_keys: tuple[str, ...],
@@ -561,7 +546,7 @@ def _same_variant(published: str, ours: str) -> bool:
     )
 
 
-def refuse_mixtures(
+def _refuse_mixtures(
     numbers: Iterable[OwnNumber], columns: Mapping[Key, TableColumn], *, by_row: bool
 ) -> None:
     """One column compares like with like: features, version of the split, protocol.
@@ -593,7 +578,7 @@ def refuse_mixtures(
                 )
 
 
-def measured_by_place(numbers: Iterable[OwnNumber]) -> dict[Place, Measured]:
+def _measured_by_place(numbers: Iterable[OwnNumber]) -> dict[Place, Measured]:
     """Our numbers by row and column, each by seed and class split; the mean of several of one."""
     places: dict[Place, dict[SeedAndSplit, list[OwnNumber]]] = {}
     for n in numbers:
@@ -622,7 +607,7 @@ def measured_by_place(numbers: Iterable[OwnNumber]) -> dict[Place, Measured]:
 def _compare(
     layout: Layout,
     rows: Mapping[Key, str],
-    columns: Mapping[Key, str],
+    columns: Mapping[Key, TableColumn],
     ours: Mapping[Place, Measured],
 ) -> tuple[dict[Place, Measured], dict[Place, Verdict], list[str]]:
     """Our numbers in the runs that all have, whether they differ from the best, and notes.
@@ -643,7 +628,7 @@ def _compare(
         common = on_common_runs(cells)
         compared.update(zip(places, common, strict=True))
         found.update(zip(places, verdicts(cells), strict=True))
-        where = rows[places[0][0]] if layout.best == "row" else columns[places[0][1]]
+        where = rows[places[0][0]] if layout.best == "row" else columns[places[0][1]].name
         if any(len(a.runs) != len(b.runs) for a, b in zip(cells, common, strict=True)):
             unequal[where] = None
         elif len({frozenset(cell.runs) for cell in cells if cell.runs}) > 1:
@@ -660,7 +645,7 @@ def _compare(
     return compared, found, notes
 
 
-def best_marks(layout: Layout, rows: Iterable[Key], values: pd.DataFrame) -> pd.DataFrame:
+def _best_marks(layout: Layout, rows: Iterable[Key], values: pd.DataFrame) -> pd.DataFrame:
     """Mark the best and second best, by row or by column among the rows of a block."""
     if layout.best == "row":
         places = values.rank(axis=1, ascending=False, method="min")
@@ -678,101 +663,113 @@ def _assemble(
     like: str,
     rows: Mapping[Key, None],
     columns: Mapping[Key, TableColumn],
-    all_names: Mapping[Key, str],
+    names: Mapping[Key, str],
     published: Mapping[Place, Mapping[Any, Any]],
     numbers: Sequence[OwnNumber],
     left_out: set[str],
 ) -> ResultTable:
     """Make the frames, marks, rankings and notes."""
     layout = LAYOUTS[like]
-    names = {key: all_names[key] for key in columns}
+    columns = _with_conditions(layout, columns, names, numbers)
     labels = {
         row: " · ".join(_key_label(n, v) for n, v in zip(layout.rows, row, strict=True) if v)
         for row in rows
     }
-    ours = measured_by_place(numbers)
-    compared, verdict, comparison_notes = _compare(layout, labels, names, ours)
+    ours = _measured_by_place(numbers)
+    compared, verdict, comparison_notes = _compare(layout, labels, columns, ours)
 
-    def frame(cell: Callable[[Place], Any]) -> pd.DataFrame:
+    def frame(cell: Callable[[Place], Any], kind: Any = float) -> pd.DataFrame:
         body = [[cell((row, key)) for key in columns] for row in rows]
-        return pd.DataFrame(body, index=[*labels.values()], columns=[*names.values()])
+        heads = [column.name for column in columns.values()]
+        return pd.DataFrame(body, index=[*labels.values()], columns=heads).astype(kind)
 
     def rounded(values: Mapping[Place, Measured]) -> pd.DataFrame:
         def mean(at: Place) -> float:
             return round(seed_mean(values.get(at, Measured()).runs).mean, columns[at[1]].decimals)
 
-        return frame(mean).astype(float)
+        return frame(mean)
 
     means = {place: seed_mean(cell.runs) for place, cell in ours.items()}
     nothing = seed_mean({})
-    n_seeds = frame(lambda at: means.get(at, nothing).n_seeds)
-    verdict_frame = frame(lambda at: verdict[at]).astype(object)
+    n_seeds = frame(lambda at: means.get(at, nothing).n_seeds, int)
+    verdicts_of_ours = frame(lambda at: verdict[at], object)
     our_compared = rounded(compared)
     printed = frame(lambda at: published[at]["value"] if at in published else math.nan)
-    marks = frame(lambda at: published[at]["mark"] if at in published else "")
-    our_features = {n.column: str(n["features"]) for n in numbers if "features" not in layout.rows}
-    other_splits = {
-        n.column for n in numbers if not is_published_split(n["split"], str(n["split_version"]))
-    }
-    table_columns = tuple(
-        replace(
-            column,
-            name=names[key],
-            features=our_features.get(key, ""),
-            published_features=(theirs := column.keys.get("features", "")),
-            # Where features name a row, those of a row are the same.
-            comparable=key not in other_splits
-            and ("features" in layout.rows or same_features(our_features.get(key, ""), theirs)),
-        )
-        if column.published
-        else replace(column, name=names[key], features=our_features.get(key, ""))
-        for key, column in columns.items()
-    )
+    marks = frame(lambda at: published[at]["mark"] if at in published else "", object)
     # Whether the table shows a data set of the paper, be it with our numbers only.
     paper_rows = {row for row, _ in published}
     of_paper = any(column.published for column in columns.values())
     if "dataset" in layout.rows:
         of_paper = any(row in paper_rows for row in rows)
-    rankings = _rankings(layout, table_columns, our_compared, printed.astype(float))
-    left_out_notes = []
-    if left_out:
-        others = name_some(sorted(left_out))
-        left_out_notes = [f"Left out – records with other signatures: {others}."]
-    title = f"{TABLES[like].title} (Table {TABLES[like].number} of the paper)"
-    not_judged = not_judged_text(verdict_frame, several_seeds=bool((n_seeds > 1).any(axis=None)))
+    title = TABLES[like].title if layout.any_split else layout.own_title
+    if of_paper:
+        title = f"{TABLES[like].title} (Table {TABLES[like].number} of the paper)"
+    rankings = _rankings(layout, columns.values(), our_compared, printed)
+    other_kinds = name_some(sorted(left_out))
+    several_seeds = bool((n_seeds > 1).any(axis=None))
+    notes = [
+        f"Left out – records with other signatures: {other_kinds}." if left_out else "",
+        *_origin_notes(columns, numbers, of_paper),
+        *_count_notes(columns, numbers, n_seeds),
+        *comparison_notes,
+        not_judged_text(verdicts_of_ours, several_seeds=several_seeds),
+        *_rank_notes(rankings),
+    ]
     return ResultTable(
         layout=like,
-        title=title if of_paper else TABLES[like].title if layout.any_split else layout.own_title,
+        title=title,
         corner=" · ".join(layout.rows),
-        columns=table_columns,
+        columns=tuple(columns.values()),
         ours=rounded(ours),
-        published=printed.astype(float),
+        published=printed,
         published_decimals=frame(
-            lambda at: published[at]["decimals"] if at in published else columns[at[1]].decimals
+            lambda at: published[at]["decimals"] if at in published else columns[at[1]].decimals,
+            int,
         ),
-        marks_ours=best_marks(layout, rows, our_compared),
+        marks_ours=_best_marks(layout, rows, our_compared),
         marks_published=marks.where(marks.isin(["best", "second"]), ""),
-        deviation=frame(lambda at: means.get(at, nothing).deviation).astype(float),
+        deviation=frame(lambda at: means.get(at, nothing).deviation),
         n_seeds=n_seeds,
-        verdict=verdict_frame,
+        verdict=verdicts_of_ours,
         best_of=layout.best,
         rankings=rankings,
-        notes=(
-            *left_out_notes,
-            *_feature_notes(table_columns, of_paper),
-            *_version_notes(table_columns, columns, numbers),
-            *_tuning_notes(numbers, of_paper),
-            *_count_notes(names, numbers, n_seeds),
-            *_class_split_notes(names, columns, numbers),
-            *comparison_notes,
-            *([not_judged] if not_judged else []),
-            *_rank_notes(rankings),
-        ),
+        notes=tuple(note for note in notes if note),
     )
 
 
+def _with_conditions(
+    layout: Layout,
+    columns: Mapping[Key, TableColumn],
+    names: Mapping[Key, str],
+    numbers: Sequence[OwnNumber],
+) -> dict[Key, TableColumn]:
+    """Columns with their names, the features of both sides, and whether these are comparable."""
+    by_row = "features" in layout.rows
+    ours = {n.column: "" if by_row else str(n["features"]) for n in numbers}
+    other_splits = {
+        n.column for n in numbers if not is_published_split(n["split"], str(n["split_version"]))
+    }
+    found = {}
+    for key, column in columns.items():
+        mine, theirs = (
+            ours.get(key, ""),
+            column.keys.get("features", "") if column.published else "",
+        )
+        found[key] = replace(
+            column,
+            name=names[key],
+            features=mine,
+            published_features=theirs,
+            # Where features name a row, those of a row are the same.
+            comparable=column.published
+            and key not in other_splits
+            and (by_row or same_features(mine, theirs)),
+        )
+    return found
+
+
 def _rankings(
-    layout: Layout, columns: Sequence[TableColumn], ours: pd.DataFrame, published: pd.DataFrame
+    layout: Layout, columns: Iterable[TableColumn], ours: pd.DataFrame, published: pd.DataFrame
 ) -> dict[tuple[str, str], Ranking]:
     """Rank over the small data sets, by each metric that the layout ranks by."""
     rankings: dict[tuple[str, str], Ranking] = {}
@@ -806,103 +803,87 @@ def _where(names: Sequence[str], of: int) -> str:
     return "" if len(names) == of else f" ({', '.join(names)})"
 
 
-def _feature_notes(columns: Sequence[TableColumn], of_paper: bool) -> list[str]:
-    """Say where our features are not those of the paper, which the table may not show at all."""
-    pairs: dict[tuple[str, str], list[str]] = {}
-    both = [column for column in columns if column.features and column.published_features]
-    for column in both:
-        if not same_features(column.features, column.published_features):
-            pair = (column.features, column.published_features)
-            pairs.setdefault(pair, []).append(column.name)
-    notes = [
-        f"Other features – ours: {mine}; published: {theirs}{_where(names, len(both))}."
-        for (mine, theirs), names in pairs.items()
-    ]
-    own = dict.fromkeys(
-        f"{column.keys.get('dataset') or 'split ' + column.keys.get('split', '').upper()} "
-        f"(features: {column.features})"
-        for column in columns
-        if column.features and not column.published_features
-    )
-    what = "Not in the paper's table" if of_paper else "Data"
-    return [*notes, f"{what} – {'; '.join(own)}."] if own else notes
-
-
-def _version_notes(
-    columns: Sequence[TableColumn], keys: Iterable[Key], numbers: Iterable[OwnNumber]
+def _origin_notes(
+    columns: Mapping[Key, TableColumn], numbers: Sequence[OwnNumber], of_paper: bool
 ) -> list[str]:
-    """Say where our version of the new split is not that of the paper."""
-    version_of = {n.column: short_version(str(n["split_version"])) for n in numbers}
-    both = [
-        (version_of[key], column.name)
-        for column, key in zip(columns, keys, strict=True)
-        if key in version_of and column.published_features and column.keys.get("split") == "ns"
-    ]
-    others: dict[str, list[str]] = {}
-    for version, name in both:
-        if version != PUBLISHED_SPLIT_VERSION:
-            others.setdefault(version, []).append(name)
-    return [
-        f"Other split version – ours: {version}; published: {PUBLISHED_SPLIT_VERSION}"
-        f"{_where(names, len(both))}."
-        for version, names in others.items()
-    ]
-
-
-def _count_notes(
-    names: Mapping[Key, str], numbers: Sequence[OwnNumber], n_seeds: pd.DataFrame
-) -> list[str]:
-    """Say over how many seeds and further records the numbers are means."""
+    """Say where our features and versions of the new splits are not those of the paper."""
     notes = []
-    if seeds_text(n_seeds.to_numpy().ravel().tolist()):
-        of_columns = {name: seeds_text(n_seeds[name].tolist()) for name in names.values()}
-        kinds = sorted(set(of_columns.values()) - {""})
-        several = "; ".join(f"{name}: {text}" for name, text in of_columns.items() if text)
-        over = kinds[0] if len(kinds) == 1 else f"several seeds ({several})"
-        notes.append(f"Spread – mean ± standard deviation over {over}.")
-    repeated = []
-    for key, name in names.items():
-        places = Counter(
-            (n.row, n.record.get("seed"), n["class_split"]) for n in numbers if n.column == key
-        )
-        sizes = sorted(set(places.values()))
-        if sizes and sizes[-1] > 1:
-            span = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-            repeated.append(f"{name}: {span}")
-    if repeated:
-        notes.append(f"Ours are means over several records of one run – {'; '.join(repeated)}.")
+    both = [c for c in columns.values() if c.features and c.published_features]
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for c in both:
+        if not same_features(c.features, c.published_features):
+            pairs.setdefault((c.features, c.published_features), []).append(c.name)
+    for (mine, theirs), names in pairs.items():
+        where = _where(names, len(both))
+        notes.append(f"Other features – ours: {mine}; published: {theirs}{where}.")
+    own = dict.fromkeys(
+        f"{c.keys.get('dataset') or 'split ' + c.keys.get('split', '').upper()} "
+        f"(features: {c.features})"
+        for c in columns.values()
+        if c.features and not c.published_features
+    )
+    if own:
+        what = "Not in the paper's table" if of_paper else "Data"
+        notes.append(f"{what} – {'; '.join(own)}.")
+    versions = {n.column: short_version(str(n["split_version"])) for n in numbers}
+    new = {
+        key: column.name
+        for key, column in columns.items()
+        if key in versions and column.published_features and column.keys.get("split") == "ns"
+    }
+    for version in dict.fromkeys(versions[key] for key in new):
+        if version != PUBLISHED_SPLIT_VERSION:
+            names = [name for key, name in new.items() if versions[key] == version]
+            notes.append(
+                f"Other split version – ours: {version}; published: {PUBLISHED_SPLIT_VERSION}"
+                f"{_where(names, len(new))}."
+            )
+    # How ours were tuned, where that is not the default.
+    protocols = sorted({str(n["protocol"]) for n in numbers} - {DEFAULT_PROTOCOL})
+    if protocols:
+        notes.append(f"Protocol – {'ours: ' if of_paper else ''}{', '.join(protocols)}.")
     return notes
 
 
-def _class_split_notes(
-    names: Mapping[Key, str], columns: Mapping[Key, TableColumn], numbers: Sequence[OwnNumber]
+def _count_notes(
+    columns: Mapping[Key, TableColumn], numbers: Sequence[OwnNumber], n_seeds: pd.DataFrame
 ) -> list[str]:
-    """Say over which class splits a mean is, and where these are fewer than the paper's."""
-    behind: dict[Key, dict[Key, set[str]]] = {}
-    for n in numbers:
-        if n["class_split"]:
-            behind.setdefault(n.column, {}).setdefault(n.row, set()).add(n["class_split"])
-    partial, averaged = [], []
-    for key, of_rows in ((key, behind[key]) for key in columns if key in behind):
-        averaged.append(f"{names[key]}: {', '.join(sorted(set().union(*of_rows.values())))}")
-        fewest = min(len(splits) for splits in of_rows.values())
-        wanted = _n_class_splits(columns[key].keys.get("dataset", ""))
-        if fewest < wanted:
-            partial.append(f"{names[key]}: some methods {fewest} of {wanted}")
+    """Say over how many seeds, class splits and further records the numbers are means."""
+    several, repeated, averaged, partial = {}, [], [], []
+    for key, column in columns.items():
+        name, own = column.name, [n for n in numbers if n.column == key]
+        if seeds := seeds_text(n_seeds[name].tolist()):
+            several[name] = seeds
+        runs = Counter((n.row, n.record.get("seed"), n["class_split"]) for n in own)
+        sizes = sorted(set(runs.values()))
+        if sizes and sizes[-1] > 1:
+            span = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+            repeated.append(f"{name}: {span}")
+        of_rows: dict[Key, set[str]] = {}
+        for n in own:
+            if n["class_split"]:
+                of_rows.setdefault(n.row, set()).add(n["class_split"])
+        if of_rows:
+            averaged.append(f"{name}: {', '.join(sorted(set().union(*of_rows.values())))}")
+            fewest = min(len(splits) for splits in of_rows.values())
+            wanted = _n_class_splits(column.keys.get("dataset", ""))
+            if fewest < wanted:
+                partial.append(f"{name}: some methods {fewest} of {wanted}")
     drawn = {n.column for n in numbers if is_drawn(str(n["split_version"]))}
-    at_random = ", ".join(name for key, name in names.items() if key in drawn)
+    kinds = sorted(set(several.values()))
+    over = kinds[0] if len(kinds) == 1 else "several seeds"
+    if len(kinds) > 1:
+        over += f" ({'; '.join(f'{name}: {text}' for name, text in several.items())})"
     notes = {
+        "Spread": f"mean ± standard deviation over {over}" if kinds else "",
+        "Ours are means over several records of one run": "; ".join(repeated),
         "Means over class splits": "; ".join(averaged),
-        "Class splits drawn at random, not the published ones": at_random,
+        "Class splits drawn at random, not the published ones": ", ".join(
+            column.name for key, column in columns.items() if key in drawn
+        ),
         "Not all class splits": "; ".join(partial),
     }
     return [f"{what} – {where}." for what, where in notes.items() if where]
-
-
-def _tuning_notes(numbers: Sequence[OwnNumber], of_paper: bool) -> list[str]:
-    """Say how ours were tuned, where that is not the default."""
-    names = sorted({str(n["protocol"]) for n in numbers} - {DEFAULT_PROTOCOL})
-    return [f"Protocol – {'ours: ' if of_paper else ''}{', '.join(names)}."] if names else []
 
 
 def _rank_notes(rankings: Mapping[tuple[str, str], Ranking]) -> list[str]:
@@ -916,7 +897,7 @@ def _rank_notes(rankings: Mapping[tuple[str, str], Ranking]) -> list[str]:
         if not math.isnan(ranking.pvalue):
             note += (
                 f"; Friedman test: χ² = {ranking.statistic:.1f}, p = {ranking.pvalue:.2g}; "
-                f"critical difference at {ranking.alpha:g}: {ranking.critical_difference:.2f}"
+                f"critical difference at 0.05: {ranking.critical_difference:.2f}"
             )
         notes.append(f"{note}.")
     return notes

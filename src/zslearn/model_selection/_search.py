@@ -11,7 +11,6 @@ import itertools
 import logging
 import math
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from typing import Any, ClassVar, Literal, Self
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.pipeline import Pipeline
@@ -139,13 +139,30 @@ class FoldTask:
         failures: dict[int, str] = {}
         generalized = "bias" in self.names
         images = FoldImages(self.X, self.y, self.table.labels, self.fold, generalized=generalized)
+        queue = [left] if left else []
         try:
             with warnings.catch_warnings(), FitCache(self.memory) as kept_fits:
-                # Said again when the chosen setting is fitted on all of the data; that another one
-                # does not converge is what a search finds out.
+                # Reported when the chosen setting is fitted on all of the data; a search finds out
+                # by itself which settings do not converge.
                 warnings.simplefilter("ignore", InputWarning)
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                self._fit_or_halve(left, images, advance, done, failures)
+                while queue:
+                    wanted = queue.pop(0)
+                    try:
+                        self._fit_and_score(wanted, images, advance, done)
+                    except Exception as error:
+                        if self.raise_errors:
+                            raise
+                        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                        rest = [i for i in wanted if i not in done]
+                        same = sum(other == reason for other in failures.values())
+                        if len(wanted) == 1 or (not done and same >= _SAME_FAILURES):
+                            failures.update(dict.fromkeys(rest, reason))
+                            advance(len(rest))
+                        else:
+                            # Halves of the settings, so that the others go on sharing their work.
+                            middle = -(-len(rest) // 2)
+                            queue[:0] = [half for half in (rest[:middle], rest[middle:]) if half]
         finally:
             # Also after Ctrl-C: what is finished is not lost.
             if left:
@@ -209,35 +226,6 @@ class FoldTask:
         unfinished = {paths[i] for i in left}
         return [i for i, path in enumerate(paths) if path in unfinished]
 
-    def _fit_or_halve(
-        self,
-        wanted: list[int],
-        images: FoldImages,
-        advance: Advance,
-        done: dict[int, dict[str, float]],
-        failures: dict[int, str],
-    ) -> None:
-        """Fit some settings together; where one fails, halves of them, down to the one.
-
-        So the others go on sharing their work.
-        """
-        try:
-            self._fit_and_score(wanted, images, advance, done)
-        except Exception as error:
-            if self.raise_errors:
-                raise
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            left = [i for i in wanted if i not in done]
-            same = sum(other == reason for other in failures.values())
-            hopeless = not done and same >= _SAME_FAILURES
-            if len(wanted) == 1 or hopeless:
-                failures.update(dict.fromkeys(left, reason))
-                advance(len(left))
-            else:
-                middle = -(-len(left) // 2)
-                for half in (left[:middle], left[middle:]):
-                    self._fit_or_halve(half, images, advance, done, failures)
-
     def _fit_and_score(
         self,
         left: list[int],
@@ -250,8 +238,6 @@ class FoldTask:
         The time of a fit is that since the model before was scored. What settings share is in the
         time of the first that needs it.
         """
-        if not left:
-            return
         train = self.fold.train
         options: dict[str, Any] = {}
         if self.weights is not None:
@@ -363,15 +349,7 @@ def _log_choice(search: Any, seconds: float) -> None:
 
 
 def _log(line: str, level: int, printed: bool) -> None:
-    """Log a line; print it, where wanted, unless a handler of the logger writes to the terminal."""
     _logger.log(level, line)
-    terminal = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
-    logger: logging.Logger | None = _logger if _logger.isEnabledFor(level) else None
-    while logger is not None:
-        for handler in logger.handlers:
-            if getattr(handler, "stream", None) in terminal and level >= handler.level:
-                printed = False
-        logger = logger.parent if logger.propagate else None
     if printed:
         print(line)
 
@@ -459,8 +437,7 @@ def _collect(
         table |= {f"mean_{label}": mean, f"std_{label}": values.std(axis=0)}
         if is_score:
             # 1 for the best; equals share the smallest rank, and NaN is last.
-            losses = np.where(np.isnan(mean), np.inf, -mean)
-            ranks = 1 + np.searchsorted(np.sort(losses), losses)
+            ranks = rankdata(np.nan_to_num(-mean, nan=np.inf), method="min")
             table[f"rank_{label}"] = ranks.astype(np.int32)
     return table
 
@@ -712,8 +689,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     verbose : int, default=0
         As in scikit-learn: 1 shows the bar and says what was chosen; 2 also prints what each
         setting scored and how long it took. The logger "zslearn" has the first at level INFO and
-        the second at DEBUG, whatever this is; a line that a handler of this logger writes to the
-        terminal is not printed once more.
+        the second at DEBUG, whatever this is.
     error_score : "raise" or float, default=nan
         What a setting scores in a fold where fitting or scoring it fails. A warning names the
         setting, the fold and the reason, and the setting is not chosen if this is NaN. "raise" ends

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._solvers.svm._losses import LOSSES
-from zslearn._solvers.svm._multiclass import train_multiclass_svm
+from zslearn._solvers.svm._multiclass import LOSSES, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
@@ -767,16 +766,6 @@ class SGCN(_TwoLayers):
     ----------
     M. Kampffmeyer, Y. Chen, X. Liang, H. Wang, Y. Zhang and E. P. Xing, "Rethinking knowledge graph
     propagation for zero-shot learning", CVPR 2019.
-
-    Examples
-    --------
-    >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.networks import SGCN
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = SGCN("cluster", hidden_size=64, max_iter=200)
-    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.3
-    True
     """
 
     def _matrices(self, graph: ClassGraph) -> list[list[sp.csr_array]]:

@@ -464,7 +464,7 @@ def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM])
         inner,
         # Features of unit length are scaled to unit length again: that needs no copy of them,
         # and a search of the inner method alone has the same rows, and shares its fits.
-        training.rows.source if training.is_prepared_by(norms) else training.X,
+        training.X_for(norms),
         training.labels,
         signatures=SignatureTable(labels, (rows,), (None,)),
         sample_weight=training.weights,

@@ -22,7 +22,6 @@ from sklearn.utils._param_validation import generate_invalid_param_val, make_con
 from sklearn.utils.estimator_checks import check_estimator
 
 from zslearn import persistence
-from zslearn.base.checks._grids import fitted_alone, grid_settings, other_settings, solved
 from zslearn.base.checks._problem import (
     REPEATED,
     ROUNDING,
@@ -587,28 +586,3 @@ def check_predicting_changes_nothing(estimator: Any) -> None:
     learned = {name for name in before if name.endswith("_")} - {"estimator_"}
     changed = sorted(name for name in learned & after.keys() if after[name] != before[name])
     expect.that(not changed, f"describing a class changes what was learned: {', '.join(changed)}")
-
-
-def check_refit_forgets(estimator: Any) -> None:
-    """A second `fit` with other hyper-parameters leaves nothing of the first.
-
-    Neither an attribute that only the first setting has, nor a start for the second.
-    """
-    look = "Set what is learned in _fit or _fit_many alone, on the estimators that these are given."
-    expect = Expect(estimator, look)
-    # Which attributes there are depends on choices rather than on numbers.
-    choices = [
-        setting
-        for setting in other_settings(estimator)
-        if not any(isinstance(value, float) for value in setting.values())
-    ]
-    model = copy.deepcopy(fitted_alone(estimator, {}))
-    for setting in [*grid_settings(estimator)[:1], *choices, {}]:
-        plain = clone(estimator).set_params(**solved(estimator))
-        model.set_params(**plain.get_params(deep=False)).set_params(**setting)
-        fit(model, training_data("small"))
-        alone = fitted_alone(estimator, setting)
-        left = sorted(set(model.__getstate__()) ^ set(alone.__getstate__()))
-        expect.that(not left, f"a refit with {setting} differs in attributes {left}")
-        again, fresh = (m.decision_function(unused_rows()) for m in (model, alone))
-        expect.close(again, fresh, f"the scores of a refit with {setting}", REPEATED)

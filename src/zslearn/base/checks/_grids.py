@@ -6,13 +6,11 @@ import copy
 import gc
 import weakref
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 from unittest import SkipTest
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone
 from sklearn.utils._param_validation import (
     Interval,
@@ -34,7 +32,6 @@ from zslearn.base.checks._problem import (
     fitted,
     new_class,
     once,
-    problem,
     quiet,
     training_data,
     unused_rows,
@@ -253,9 +250,6 @@ def _check_use(estimator: Any, wrapper: Any) -> None:
     expect.that(np.isfinite(scores).all(), what)
 
 
-# Weighted samples, and classes that several threads describe.
-
-
 def check_sample_weight(estimator: Any) -> None:
     """Where `fit` takes `sample_weight`, a weight of 2 is a sample that is there twice.
 
@@ -280,26 +274,6 @@ def check_sample_weight(estimator: Any) -> None:
         "the scores of a fit with whole weights, compared with samples repeated so often,",
         SOLVER_TOLERANCE,
     )
-
-
-def check_classes_from_threads(estimator: Any) -> None:
-    """Threads that describe classes at the same time lose none of them.
-
-    A service describes classes while it predicts, each request in a thread of its own.
-    """
-    model, known = copy.deepcopy(fitted(estimator)), problem().signatures
-    rows = np.random.default_rng(0).dirichlet(np.ones(len(known)), 20) @ known.to_numpy()
-    table = pd.DataFrame(rows, index=[f"zz-{i}" for i in range(20)], columns=known.columns)
-
-    def describe(thread: int) -> None:
-        for label in table.index[thread::4]:
-            model.add_classes(table.loc[[label]])
-
-    with quiet(), ThreadPoolExecutor(4) as pool:
-        list(pool.map(describe, range(4)))
-    lost = set(table.index) - set(model.classes_.tolist())
-    expect = Expect(estimator, "add_classes of the base holds a lock; describe classes through it.")
-    expect.that(not lost, f"of 20 classes that 4 threads described, {len(lost)} are lost")
 
 
 _LOOK = (

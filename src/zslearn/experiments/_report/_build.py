@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
@@ -30,13 +29,11 @@ import pandas as pd
 
 from zslearn._utils._array import Floats
 from zslearn._utils._messages import plain
-from zslearn.datasets import XLSA17
-from zslearn.experiments._examples import Images, data_uri, thumbnail
+from zslearn.experiments._examples import Images, data_uri
 from zslearn.experiments._names import (
     PUBLISHED_SPLIT_VERSION,
     canonical_dataset,
     canonical_method,
-    is_drawn,
     is_published_split,
     method_style,
     metric_label,
@@ -55,7 +52,7 @@ from zslearn.experiments._summary import (
     NOT_DIFFERENT,
     ORIGIN,
     RunSummary,
-    compare_runs,
+    summarize_runs,
     summary_metrics,
 )
 from zslearn.model_selection import METHODS, read_landscape
@@ -105,10 +102,6 @@ _FACTS = {
     "protocol": ("Protocol", "protocols"),
     "grid": ("Grid", "grids"),
 }
-#: Data sets whose files and splits are fixed.
-_FIXED = ("glyphs",)
-#: Data sets that the command line knows, by their names in records.
-_NAMED = {name.casefold(): name for name in (*_FIXED, *XLSA17)}
 
 
 def number(value: Any, digits: int | None = None) -> float | None:
@@ -183,14 +176,14 @@ def build_report(
         "ranks": ranks_of(numbers, methods),
         "images": pictures,
         "versions": versions_of(records),
-        "commands": commands_of(records),
+        "commands": list(dict.fromkeys(r["command"] for r in records if r.get("command"))),
     }
 
 
 def _answers(caption: str, images: Iterable[tuple[Any, str, str]]) -> Part:
     """Images with what was said of them and what they are."""
     shown = [
-        {"source": data_uri(thumbnail(image, _SIDE)), "answer": text(answer), "truth": text(truth)}
+        {"source": data_uri(image, _SIDE), "answer": text(answer), "truth": text(truth)}
         for image, answer, truth in images
     ]
     return {"caption": text(caption), "images": shown}
@@ -333,30 +326,35 @@ def classes_of(records: Iterable[Record]) -> tuple[list[str], int]:
 def by_class_of(records: Sequence[Record], classes: Sequence[str]) -> Part | None:
     """Accuracies of the classes by one method, as means over its records."""
     places = {name: place for place, name in enumerate(classes)}
-    found: dict[str, list[float]] = {}
-    confused: dict[str, dict[str, float]] = {}
+    accuracies: dict[str, list[float]] = {}
+    confused: dict[str, Counter[str]] = {}
     for record in records:
         for name, value in record.get("per_class", {}).items():
-            found.setdefault(name, []).append(value)
+            accuracies.setdefault(name, []).append(value)
         for name, pairs in record.get("confused_with", {}).items():
-            shares = confused.setdefault(name, {})
-            for other, share in pairs:
-                shares[other] = shares.get(other, 0.0) + share
-    if not found:
+            shares = {other: share for other, share in pairs if other in places}
+            confused.setdefault(name, Counter()).update(shares)
+    if not accuracies:
         return None
+    worst = [
+        max(confused.get(name, Counter()).items(), key=lambda pair: pair[1], default=None)
+        for name in classes
+    ]
+    return {
+        "accuracy": [
+            _millionths(np.mean(accuracies[name])) if name in accuracies else None
+            for name in classes
+        ],
+        "taken_for": [None if pair is None else places[pair[0]] for pair in worst],
+        "share": [
+            None if pair is None else _millionths(pair[1] / len(accuracies[name]))
+            for name, pair in zip(classes, worst, strict=True)
+        ],
+    }
 
-    def millionths(share: Any) -> int:
-        return round(float(share) * 1_000_000)
 
-    taken_for: list[int | None] = []
-    share_of: list[int | None] = []
-    for name in classes:
-        shares = {other: s for other, s in confused.get(name, {}).items() if other in places}
-        worst = max(shares, key=lambda other: shares[other]) if shares else None
-        taken_for.append(None if worst is None else places[worst])
-        share_of.append(None if worst is None else millionths(shares[worst] / len(found[name])))
-    accuracy = [millionths(np.mean(found[name])) if name in found else None for name in classes]
-    return {"accuracy": accuracy, "taken_for": taken_for, "share": share_of}
+def _millionths(share: float) -> int:
+    return round(float(share) * 1_000_000)
 
 
 def shown_names(classes: Sequence[str]) -> list[str]:
@@ -378,9 +376,9 @@ def shown_names(classes: Sequence[str]) -> list[str]:
 
 def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
     """Put the main numbers of records beside the published ones."""
-    summary = compare_runs(records)
-    frame = summary.mean.index.to_frame(index=False)
-    where = [str(name) for name in frame.columns if name != "method"]
+    summary = summarize_runs(records)
+    rows = summary.mean.index.to_frame(index=False)
+    where = [str(name) for name in rows.columns if name != "method"]
     data = load_published()
     of_paper = data[
         data["table"].isin(_TABLES)
@@ -388,95 +386,91 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
         & (data["subset"] == "")
         & (data["semantic"] == "attributes")
     ]
-    common = {name: _common(records, name, summary) for name in ORIGIN}
-    # Data and splits that are not known to be the paper's.
+
+    def shown_split(split: str) -> str:
+        return "ss" if split in summary.class_splits else split
+
+    # What all records have in common, and splits that are not known to be the paper's.
+    common = {name: str(records[name].iloc[0] or "") for name in ORIGIN if name in records}
+    common = {**dict.fromkeys(ORIGIN, ""), **common, "split": shown_split(common["split"])}
     places = zip(records["dataset"], records["split"], records["split_version"], strict=True)
     others = {
-        (data, _shown_split(split, summary))
-        for data, split, version in places
+        (dataset, shown_split(split))
+        for dataset, split, version in places
         if not is_published_split(split, str(version))
     }
-    found = summary_metrics(records["metric"])
-    names = [name for name in found if metric_label(name) in summary.mean]
-    rows: list[Part] = []
-    origins: list[Any] = frame.to_dict("records")
-    for position, origin in enumerate(origins):
-        method, where_run = str(origin["method"]), common | origin
+    names = [
+        name for name in summary_metrics(records["metric"]) if metric_label(name) in summary.mean
+    ]
+    found: list[Part] = []
+    for position, own in enumerate(rows.to_dict("records")):
+        origin = common | {str(name): str(value) for name, value in own.items()}
+        is_same_split = (origin["dataset"], origin["split"]) not in others
+        published = _published_of(of_paper, origin)
         labels = [signatures_label(origin[n]) if n == "semantic" else origin[n] for n in where]
-        is_same_split = (where_run["dataset"], where_run["split"]) not in others
-        cells = _cells(summary, names, position, of_paper, method, where_run, is_same_split)
-        rows.append(
-            {"method": methods.index(method), "where": [*map(text, labels)], "cells": cells}
-        )
+        cells = [
+            _cell(summary, name, position, published, origin["features"], is_same_split)
+            for name in names
+        ]
+        method = methods.index(str(own["method"]))
+        found.append({"method": method, "where": [*map(text, labels)], "cells": cells})
     metrics = [
         {
             "name": name,
             "label": metric_label(name),
             "meaning": MEANINGS.get(name, _RANK),
-            "published": any(row["cells"][i]["published"] is not None for row in rows),
+            "published": any(row["cells"][i]["published"] is not None for row in found),
         }
         for i, name in enumerate(names)
     ]
     heads = ["signatures" if name == "semantic" else name for name in where]
-    notes = _notes(summary, records, rows, set(of_paper["dataset"]))
-    return {"where": heads, "metrics": metrics, "rows": rows, "notes": notes}
+    notes = _notes(summary, records, found, set(of_paper["dataset"]))
+    return {"where": heads, "metrics": metrics, "rows": found, "notes": notes}
 
 
-def _common(records: pd.DataFrame, name: str, summary: RunSummary) -> str:
-    """What all records have in common; class splits go together as "ss"."""
-    value = records[name].iloc[0] if name in records else ""
-    value = "" if pd.isna(value) else str(value)
-    return _shown_split(value, summary) if name == "split" else value
-
-
-def _shown_split(split: str, summary: RunSummary) -> str:
-    return "ss" if split in summary.class_splits else split
-
-
-def _cells(
-    summary: RunSummary,
-    names: list[str],
-    position: int,
-    of_paper: pd.DataFrame,
-    method: str,
-    origin: Record,
-    is_same_split: bool,
-) -> list[Part]:
-    """The cells of a row, one per metric."""
-    split = str(origin["split"]).casefold()
+def _published_of(of_paper: pd.DataFrame, origin: Mapping[str, str]) -> pd.DataFrame:
+    """The paper's numbers of a row."""
+    split = origin["split"].casefold()
     # The published numbers are of attributes.
     if origin["semantic"] not in ("", "attributes"):
-        of_paper = of_paper.iloc[:0]
-    of_row = of_paper[
-        (of_paper["method"] == canonical_method(method))
-        & (of_paper["dataset"] == canonical_dataset(str(origin["dataset"]), own=split == "own"))
+        return of_paper.iloc[:0]
+    return of_paper[
+        (of_paper["method"] == canonical_method(origin["method"]))
+        & (of_paper["dataset"] == canonical_dataset(origin["dataset"], own=split == "own"))
         & (of_paper["split"] == split)
-    ].to_dict("records")
-    cells = []
-    for label, name in zip(summary.mean.columns, names, strict=True):
-        mean = number(summary.mean[label].iloc[position])
-        verdict = str(summary.verdict[label].iloc[position])
-        found = [row for row in of_row if row["metric"] == name]
-        same = [row for row in found if same_features(row["features"], str(origin["features"]))]
-        value = difference = None
-        features = ""
-        if found and mean is not None:
-            row = (same or found)[0]
-            value = row["value"] / (100 if row["unit"] == "%" else 1)
-            features = "" if same else row["features"]
-            difference = mean - value if same and is_same_split else None
-        cells.append(
-            {
-                "mean": mean,
-                "deviation": number(summary.deviation[label].iloc[position]),
-                "best": mean is not None and verdict == "",
-                "not_different": verdict == NOT_DIFFERENT,
-                "published": number(value),
-                "difference": number(difference),
-                "features": features,
-            }
-        )
-    return cells
+    ]
+
+
+def _cell(
+    summary: RunSummary,
+    name: str,
+    position: int,
+    published: pd.DataFrame,
+    features: str,
+    is_same_split: bool,
+) -> Part:
+    """One of our numbers beside the published one, of the same features where there is one."""
+    label = metric_label(name)
+    mean = number(summary.mean[label].iloc[position])
+    verdict = str(summary.verdict[label].iloc[position])
+    value = difference = None
+    theirs = ""
+    rows = [] if mean is None else published[published["metric"] == name].to_dict("records")
+    if mean is not None and rows:
+        same = [row for row in rows if same_features(row["features"], features)]
+        row = (same or rows)[0]
+        value = row["value"] / (100 if row["unit"] == "%" else 1)
+        theirs = "" if same else row["features"]
+        difference = mean - value if same and is_same_split else None
+    return {
+        "mean": mean,
+        "deviation": number(summary.deviation[label].iloc[position]),
+        "best": mean is not None and verdict == "",
+        "not_different": verdict == NOT_DIFFERENT,
+        "published": number(value),
+        "difference": number(difference),
+        "features": theirs,
+    }
 
 
 def _notes(
@@ -497,8 +491,7 @@ def _notes(
             f"Published numbers are on version {PUBLISHED_SPLIT_VERSION} of the new splits; no "
             f"difference is shown for runs on {', '.join(map(text, others))}."
         )
-    others = sorted({cell["features"] for cell in cells} - {""})
-    if others:
+    if others := sorted({cell["features"] for cell in cells} - {""}):
         notes.append(f"Published with other features: {', '.join(others)}; no difference is shown.")
     return notes
 
@@ -652,7 +645,7 @@ def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Part | Non
     }
 
 
-# Where a report comes from: versions, machines, and the command that makes it again.
+# Where a report comes from.
 
 
 def versions_of(records: Sequence[Record]) -> list[list[str]]:
@@ -664,53 +657,3 @@ def versions_of(records: Sequence[Record]) -> list[list[str]]:
             for name, value in values.items() if isinstance(values, dict) else ():
                 found.setdefault(text(name), {}).setdefault(text(value))
     return [[name, ", ".join(versions)] for name, versions in found.items()]
-
-
-def commands_of(records: Sequence[Record]) -> list[str]:
-    """The commands that make the records again."""
-    kept = dict.fromkeys(record["command"] for record in records if record.get("command"))
-    others: dict[tuple[str, ...], list[Record]] = {}
-    for record in [record for record in records if not record.get("command")]:
-        key = tuple(str(record.get(n) or "") for n in ("dataset", "features", "protocol", "grid"))
-        # Several numbers of shots are one command, too.
-        key = *key[:2], key[2].partition(",")[0], *key[3:]
-        key += (str("shots" in record), str(record.get("unlabelled") or ""))
-        # The class splits of one data set are one command.
-        drawn = "random" if is_drawn(str(record["split_version"])) else ""
-        others.setdefault((*key, drawn), []).append(record)
-    return [*kept, *(_command(key, group) for key, group in others.items())]
-
-
-def _command(key: tuple[str, ...], records: Sequence[Record]) -> str:
-    """A command on one line that is safe to show."""
-    dataset, features, protocol, grid, _, unlabelled, drawn = key
-
-    def several(name: str) -> list[str]:
-        return [str(v) for v in dict.fromkeys(r[name] for r in records if r.get(name) is not None)]
-
-    methods, settings, splits, seeds, shots = map(
-        several, ("method", "setting", "split", "seed", "shots")
-    )
-    name = None if "own" in splits else _NAMED.get(dataset.casefold())
-    if name is None:
-        options = [f"{methods!r}", '"runs"', f"settings={settings!r}"]
-        options += [f"splits={splits!r}"] if splits else []
-        options += [f"seeds=[{', '.join(seeds)}]"] if seeds else []
-        options += [f"protocol={protocol!r}"] if protocol not in ("", "default") else []
-        options += [f"shots=[{', '.join(shots)}]"] if shots else []
-        options += [f"unlabelled={unlabelled!r}"] if unlabelled else []
-        options += [f"grid={grid!r}"] if grid else []
-        line = f"run_benchmark(data, {', '.join(options)})"
-    else:
-        words = ["zslearn", "bench", name, "--methods", *methods, "--setting", *settings]
-        words += ["--split", *splits] if splits else []
-        words += ["--seeds", *seeds] if seeds else []
-        if name not in _FIXED and features not in ("", "res101"):
-            words += ["--features", f"{features}.mat"]
-        words += ["--class-splits", "random"] if drawn else []
-        words += ["--protocol", protocol] if protocol not in ("", "default") else []
-        words += ["--shots", *shots] if shots else []
-        words += ["--unlabelled", unlabelled] if unlabelled else []
-        words += ["--grid", grid] if grid else []
-        line = shlex.join(words)
-    return "".join(letter if letter.isprintable() else "?" for letter in line)

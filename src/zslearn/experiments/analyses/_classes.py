@@ -31,7 +31,7 @@ from zslearn.datasets import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import by_class, conventional_metrics
 from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._jobs import Job, JobRunner, numbers_frame, write_variant
-from zslearn.experiments.analyses._records import RecordSource, kind_order, of_one_protocol
+from zslearn.experiments.analyses._records import kind_order, of_one_protocol
 from zslearn.metrics import ClassDistanceDisplay, UnseenConfusionDisplay
 from zslearn.synthesis import ideal_signatures
 
@@ -226,19 +226,19 @@ def measure_groups(
 
 
 def read_groups(
-    source: RecordSource,
+    runner: JobRunner,
     *,
     distances: Mapping[Any, float] | None = None,
     edges: Sequence[float] | None = None,
 ) -> pd.DataFrame:
     """The same from records with accuracies by class; those of ImageNet say how far classes are."""
     parts: list[dict[str, Any]] = []
-    records = of_one_protocol(source.read(("zsl",)))
+    records = of_one_protocol(runner.read(("zsl",)))
     for record in sorted(records, key=lambda r: (r["method"], kind_order(r.get("semantic", "")))):
         if "per_class" not in record or "analysis" in record:
             continue
-        if source.data is not None:
-            groups = _nearest_first(source.data, distances, edges)
+        if runner.data is not None:
+            groups = _nearest_first(runner.data, distances, edges)
         elif "groups" in record:
             groups = {label: name for name, found in record["groups"].items() for label in found}
             groups |= {label: "rest" for label in record["per_class"] if label not in groups}
@@ -251,7 +251,7 @@ def read_groups(
             measured = _measure_group(record["per_class"], groups, group)
             parts.append({**record, **measured, "variant": write_variant({"group": group})})
     if not parts:
-        raise ValueError(f"No record in {source.runs} has accuracies by class (per_class).")
+        raise ValueError(f"No record in {runner.runs} has accuracies by class (per_class).")
     return numbers_frame(parts)
 
 

@@ -41,7 +41,7 @@ from zslearn.experiments.analyses._jobs import (
     read_variant,
     record_origin,
 )
-from zslearn.experiments.analyses._records import RecordSource, kind_order
+from zslearn.experiments.analyses._records import kind_order
 from zslearn.model_selection import TuningOptions, ZeroShotSearchCV, find_method
 from zslearn.synthesis import ExemplarMLP, ideal_signatures
 
@@ -243,15 +243,15 @@ def compare_exemplars(
     return _exemplar_table(runner.records(jobs))
 
 
-def read_exemplars(source: RecordSource) -> pd.DataFrame:
+def read_exemplars(runner: JobRunner) -> pd.DataFrame:
     """The same from records, of ``zslearn bench imagenet`` too."""
-    records = [r for r in source.read(("zsl",)) if r.get("analysis") == "exemplars"]
+    records = [r for r in runner.read(("zsl",)) if r.get("analysis") == "exemplars"]
     if not records:
         raise ValueError(
-            f"{source.runs} has no records of exemplars; zslearn bench imagenet and zslearn "
+            f"{runner.runs} has no records of exemplars; zslearn bench imagenet and zslearn "
             "analyze exemplars write them."
         )
-    order = source.methods or sorted({r["method"] for r in records}, key=kind_order)
+    order = runner.methods or sorted({r["method"] for r in records}, key=kind_order)
     by_size = sorted(records, key=lambda r: int(read_variant(r.get("variant", "")).get("k", 0)))
     return _exemplar_table(sorted(by_size, key=lambda r: order.index(r["method"])))
 
@@ -322,21 +322,6 @@ def _overlaps(frame: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, s
     stats = mean_and_deviation(found, ["subset", "method", "k"]).set_index(["method", "k"])
     sets = {str(name): part for name, part in stats.groupby("subset", sort=False)}
     return sets, _kind_colors(frame)
-
-
-def draw_correlations(ax: Any, frame: pd.DataFrame) -> None:
-    """The correlation of distance matrices, a bar per kind."""
-    colors = _kind_colors(frame)
-    names = list(colors)
-    frame = frame[frame["metric"] == "distance_correlation"]
-    # Of ImageNet's sets the largest, which compares the most neighbours.
-    frame = frame[frame["k"] == frame["k"].max()]
-    stats = mean_and_deviation(frame, ["method"]).set_index("method").reindex(names)
-    ax.barh(names, stats["mean"], xerr=error_bars(stats, 1.0), color=list(colors.values()))
-    for i, value in enumerate(stats["mean"]):
-        ax.text(value, i, f" {value:.3f}", va="center", fontsize=8)
-    ax.set(xlabel="correlation with distances of real exemplars", xlim=(0, 1.1))
-    ax.invert_yaxis()
 
 
 # Images of unseen classes with their predicted and real exemplars in one plane.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,16 @@ from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import conventional_metrics
+from zslearn.experiments._names import same_features
 from zslearn.experiments._protocol import Protocol
-from zslearn.experiments._records import is_finished, read_record, slug, write_computed
-from zslearn.experiments._runs import data_origin, split_slug
+from zslearn.experiments._records import (
+    is_finished,
+    read_record,
+    slug,
+    whole_records,
+    write_computed,
+)
+from zslearn.experiments._runs import data_origin, run_benchmark, split_slug
 from zslearn.model_selection import (
     GRIDS,
     METHODS,
@@ -87,10 +94,10 @@ def numbers_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 class Job:
     """What is computed at once and kept in one record.
 
-    `method` names the row: a method, or what takes its place. `compute` gives the results for the
-    record: ``"metrics"``, and whatever else it keeps. `variant` is the setting of the analysis,
-    `depends` what the results depend on beside the data, the method, the setting and the seed;
-    `semantic` the kind of signatures, where it is not that of the data set.
+    `method` names the row: a method, or another name. `compute` gives the results for the record:
+    ``"metrics"``, and further fields. `variant` is the setting of the analysis, `depends` what the
+    results depend on beside the data, the method, the setting and the seed; `semantic` the kind of
+    signatures, where it is not that of the data set.
     """
 
     method: str
@@ -110,15 +117,20 @@ class Job:
 
 @dataclass(eq=False)
 class JobRunner:
-    """Computes jobs of an analysis, and tunes what they need; options: :func:`run_analysis`."""
+    """Computes the jobs of an analysis and tunes what they need, or reads the records of runs.
+
+    `runs` is a folder of records that are only read; other options: :func:`run_analysis`. Where
+    records are read, `methods` and `seeds` choose among them; nothing takes all.
+    """
 
     analysis: str
-    data: ZeroShotDataset
+    data: Any
     out: Path
     methods: Sequence[str] = ()
     seeds: Sequence[int] = (0,)
+    runs: Path | str | None = None
     grid: str = "quick"
-    n_splits: int = 3
+    n_splits: int | None = None
     resume: bool = True
     progress: bool = False
     n_jobs: int | None = None
@@ -126,21 +138,20 @@ class JobRunner:
     command: str | None = None
 
     def __post_init__(self) -> None:
-        grid, data, split = self.grid, self.data, self.data.active_split
-        if grid not in GRIDS:
-            raise ValueError(f"There is no grid named {grid!r}; there are: {', '.join(GRIDS)}.")
-        self.protocol = Protocol("default", self.n_splits)
-        self._data_key = fingerprint(
-            to_numpy(data.X),
-            data.y,
-            data.signatures,
-            split.train,
-            split.test_seen,
-            split.test_unseen,
-        )
+        if self.grid not in GRIDS:
+            raise ValueError(
+                f"There is no grid named {self.grid!r}; there are: {', '.join(GRIDS)}."
+            )
+        self.protocol = Protocol("default", self.n_splits or 3)
         self._parts = self.out / f".parts-{self.analysis}"
         self.shared = self._parts / "shared"
         self._searches: dict[str, ZeroShotSearchCV] = {}
+
+    @cached_property
+    def _data_key(self) -> str:
+        data, split = self.data, self.data.active_split
+        rows = split.train, split.test_seen, split.test_unseen
+        return fingerprint(to_numpy(data.X), data.y, data.signatures, *rows)
 
     def tune(
         self,
@@ -161,25 +172,14 @@ class JobRunner:
         """
         found = find_method(method) if isinstance(method, str) else method
         data = self.data if data is None else data
-        fixed = dict(fixed or {})
-        split = data.active_split
-        key = fingerprint(
-            self._data_key,
-            data.signatures,
-            split.train,
-            found.definition(),
-            fixed,
-            also,
-            seed,
-            grid or self.grid,
-            shots,
-            setting,
-        )
+        fixed, grid = dict(fixed or {}), grid or self.grid
+        of_data = self._data_key, data.signatures, data.active_split.train
+        key = fingerprint(*of_data, found.definition(), fixed, also, seed, grid, shots, setting)
         if key not in self._searches:
             protocol = replace(self.protocol, shots=shots)
             options = TuningOptions(
                 setting=setting,
-                grid=grid or self.grid,
+                grid=grid,
                 cv=protocol.folds(setting, len(data.seen_classes), seed),
                 checkpoint=self._parts / key[:16],
                 shared=self.shared,
@@ -291,12 +291,71 @@ class JobRunner:
             "seed": job.seed,
             **({} if self.command is None else {"command": self.command}),
         }
+        return write_computed(path, origin, lambda: {"key": self._key(job), **job.compute()})
 
-        def compute() -> dict[str, Any]:
-            key = self._key(job)
-            return {**job.compute(), "key": key}
+    # Records of runs, which are made where none are named.
 
-        return write_computed(path, origin, compute)
+    def read(
+        self,
+        settings: Sequence[str] = ("zsl", "gzsl"),
+        protocols: Sequence[Protocol] = (),
+        only_generalized: Sequence[str] = (),
+    ) -> list[dict[str, Any]]:
+        """Whole records of runs that did not fail, under the default protocol and others."""
+        # Records have the name of a class, not that of its module.
+        names = [find_method(n).name if ":" in n else n for n in self.methods]
+        found = [
+            record
+            for record in whole_records(
+                self._benchmark(settings, protocols, only_generalized)
+                if self.runs is None
+                else self.runs
+            )
+            if "failed" not in record
+            and record["setting"] in settings
+            and (self.data is None or _is_of(record, self.data))
+            and (not names or record["method"] in names)
+            and (not self.seeds or record.get("seed") in self.seeds)
+        ]
+        if not found:
+            where = self.out if self.runs is None else self.runs
+            raise ValueError(f"There are no such records in {where}.")
+        return found
+
+    def _benchmark(
+        self,
+        settings: Sequence[str],
+        protocols: Sequence[Protocol],
+        only_generalized: Sequence[str],
+    ) -> list[Path]:
+        """The records of a benchmark that is run now."""
+        if self.data is None or not self.methods:
+            raise ValueError("Without data or methods there is nothing to run: name records.")
+        options = {n: getattr(self, n) for n in ("resume", "progress", "n_jobs", "say", "command")}
+        paths = run_benchmark(
+            self.data, self.methods, self.out, settings=settings, seeds=self.seeds,
+            grid=self.grid, n_splits=self.n_splits, **options,
+        )  # fmt: skip
+        for protocol in protocols:
+            paths += run_benchmark(
+                self.data,
+                self.methods,
+                self.out,
+                settings=("gzsl",) if protocol.name in only_generalized else settings,
+                seeds=self.seeds,
+                protocol=protocol,
+                # A protocol whose grid is what it changes keeps it.
+                grid=self.grid if protocol.grid == "fast" else protocol.grid,
+                **options,
+            )
+        return paths
+
+
+def _is_of(record: dict[str, Any], data: ZeroShotDataset) -> bool:
+    """Whether a record is of a data set: its split, features and kind of signatures too."""
+    own = (data.name, data.split, data.semantic)
+    found = (record["dataset"], record["split"], record.get("semantic", ""))
+    return found == own and same_features(record["features"], data.features)
 
 
 def chosen_methods(methods: str | Sequence[str]) -> list[str]:

@@ -1,29 +1,25 @@
 """Analyses of the records of a benchmark, which is run where there are none.
 
-`curves` (section 4.4 of the paper) has seen–unseen accuracy curves, `ranks` (section 4.1) mean
-ranks over data sets, splits and seeds, and `protocol` what a choice of protocol is worth: one part
-changed at a time, compared seed by seed.
+`curves` (section 4.4 of the paper) has seen–unseen accuracy curves, and `protocol` what a choice of
+protocol is worth: one part changed at a time, compared seed by seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from zslearn.datasets import ZeroShotDataset
-from zslearn.experiments._names import method_style, same_features
+from zslearn.experiments._names import method_style
 from zslearn.experiments._protocol import Protocol
-from zslearn.experiments._ranks import draw_critical_difference, picture_size, rank_methods
-from zslearn.experiments._records import numbers_of, whole_records
-from zslearn.experiments._runs import run_benchmark
+from zslearn.experiments._records import numbers_of
 from zslearn.experiments.analyses._drawing import plain_legend
+from zslearn.experiments.analyses._jobs import JobRunner
 from zslearn.metrics import harmonic_mean
-from zslearn.model_selection import find_method
 
 BASE = "default"
 #: Metrics that methods are compared by: the setting they were tuned for, and their words.
@@ -33,85 +29,6 @@ COMPARED = {
     "calibrated_harmonic": ("gzsl", "H calibrated"),
 }
 _PROBLEM = ["dataset", "split", "features", "semantic"]
-
-
-@dataclass(frozen=True)
-class RecordSource:
-    """Where the records of an analysis come from: read from `runs`, or run into `out`.
-
-    `methods` and `seeds` choose among them, None takes all. `options` are those of
-    :func:`~zslearn.experiments.run_benchmark`; the grid is by default "quick".
-    """
-
-    data: ZeroShotDataset | None
-    out: Path
-    methods: Sequence[str] | None
-    seeds: Sequence[int] | None
-    runs: Path | str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def read(
-        self,
-        settings: Sequence[str] = ("zsl", "gzsl"),
-        protocols: Sequence[str | Protocol] = (BASE,),
-        settings_of: Mapping[str, Sequence[str]] | None = None,
-    ) -> list[dict[str, Any]]:
-        """Whole records of the methods that did not fail."""
-        found = whole_records(self._run(settings, protocols, settings_of or {}))
-        # Records have the name of a class, not that of its module.
-        names = [find_method(n).name if ":" in n else n for n in self.methods or ()]
-        kept = [
-            record
-            for record in found
-            if "failed" not in record
-            and record["setting"] in settings
-            and (self.data is None or _is_of(record, self.data))
-            and (self.methods is None or record["method"] in names)
-            and (self.seeds is None or record.get("seed") in self.seeds)
-        ]
-        if not kept:
-            where = self.out if self.runs is None else self.runs
-            raise ValueError(f"There are no such records in {where}.")
-        return kept
-
-    def _run(
-        self,
-        settings: Sequence[str],
-        protocols: Sequence[str | Protocol],
-        settings_of: Mapping[str, Sequence[str]],
-    ) -> Path | str | list[Path]:
-        """The folder of the records, or those of a benchmark that is run now."""
-        if self.runs is not None:
-            return self.runs
-        if self.data is None or not self.methods:
-            raise ValueError("Without data or methods there is nothing to run: name records.")
-        options = dict(self.options)
-        quick, n_splits = options.pop("grid", "quick"), options.pop("n_splits", None)
-        paths: list[Path] = []
-        for protocol in protocols:
-            name = protocol if isinstance(protocol, str) else protocol.name
-            # A protocol whose grid is what it changes keeps it.
-            grid = getattr(protocol, "grid", "fast")
-            paths += run_benchmark(
-                self.data,
-                self.methods,
-                self.out,
-                settings=settings_of.get(name, settings),
-                seeds=self.seeds or (0,),
-                protocol=protocol,
-                grid=quick if grid == "fast" else grid,
-                # A protocol of one's own has its own folds.
-                n_splits=n_splits if name == BASE else None,
-                **options,
-            )
-        return paths
-
-
-def _is_of(record: dict[str, Any], data: ZeroShotDataset) -> bool:
-    """Whether a record is of a data set: its split, features and kind of signatures too."""
-    own = (data.name, data.split, data.semantic)
-    found = (record["dataset"], record["split"], record.get("semantic", ""))
-    return found == own and same_features(record["features"], data.features)
 
 
 def kind_order(kind: str) -> tuple[bool, bool, str]:
@@ -136,9 +53,9 @@ def of_one_protocol(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 # Curves.
 
 
-def collect_curves(source: RecordSource) -> pd.DataFrame:
+def collect_curves(runner: JobRunner) -> pd.DataFrame:
     """Collect the curves of methods in the generalized setting."""
-    records = source.read(settings=("gzsl",))
+    records = runner.read(settings=("gzsl",))
     curves = [record for record in records if record.get("curve", {}).get("acc_unseen")]
     parts = [_points(record) for record in of_one_protocol(curves)]
     if not parts:
@@ -221,24 +138,22 @@ def protocol_choices(n_seen: int | None = None) -> list[Protocol]:
 
 
 def vary_protocol(
-    source: RecordSource,
+    runner: JobRunner,
     *,
     protocols: Sequence[Protocol] | None = None,
     versions: Mapping[str, ZeroShotDataset] | None = None,
 ) -> pd.DataFrame:
     """Measure methods under protocols that differ from the default in one part each."""
-    n_seen = None if source.data is None else len(source.data.seen_classes)
+    n_seen = None if runner.data is None else len(runner.data.seen_classes)
     chosen = protocol_choices(n_seen) if protocols is None else list(protocols)
     if any(protocol.name == BASE for protocol in chosen):
         raise ValueError(f"A protocol to compare cannot be called {BASE!r}.")
     # In the conventional setting nothing is held aside and no factor is found.
     same = Protocol(BASE).definition("zsl")[1:]
-    only = {
-        p.name: ("gzsl",) for p in chosen if p.definition("zsl")[1:] == same and p.grid == "fast"
-    }
-    numbers = numbers_of(source.read(protocols=[BASE, *chosen], settings_of=only))
-    for name, other in ({} if source.runs is not None else versions or {}).items():
-        of_version = replace(source, data=other, out=source.out / "versions" / name)
+    only = [p.name for p in chosen if p.definition("zsl")[1:] == same and p.grid == "fast"]
+    numbers = numbers_of(runner.read(protocols=chosen, only_generalized=only))
+    for name, other in ({} if runner.runs is not None else versions or {}).items():
+        of_version = replace(runner, data=other, out=runner.out / "versions" / name)
         found = numbers_of(of_version.read())
         numbers = pd.concat([numbers, found.assign(protocol=f"split version {name}")])
     return compare_protocols(numbers)
@@ -306,58 +221,3 @@ def draw_differences(ax: Any, frame: pd.DataFrame, *, metric: str) -> None:
     ax.invert_yaxis()
     ax.set_xlabel(f"{COMPARED[metric][1]}: difference to the default protocol (points)")
     plain_legend(ax)
-
-
-# Ranks.
-
-
-def rank_records(
-    source: RecordSource, *, metric: str = "per_class_accuracy", alpha: float = 0.05
-) -> pd.DataFrame:
-    """Rank methods on every data set, split and seed, with the Friedman test.
-
-    Seeds of one split share its images and classes. They say how stable an order is on that split;
-    they are no further data sets, so that with one split the test speaks of folds alone.
-    """
-    if metric not in COMPARED:
-        raise ValueError(f"Methods are ranked by {', '.join(COMPARED)}, not by {metric!r}.")
-    records = numbers_of(of_one_protocol(source.read(settings=(COMPARED[metric][0],))))
-    kept = records[records["metric"] == metric]
-    column = [*_PROBLEM, "seed"]
-    twice = kept.duplicated(["method", *column], keep=False)
-    if twice.any():
-        names = sorted(set(kept.loc[twice, "method"]))
-        raise ValueError(
-            f"There are several records of one run, of {', '.join(names[:3])}: rank those of one "
-            "folder, version and grid."
-        )
-    values = kept.pivot(index="method", columns=column, values="value")
-    ranking = rank_methods(values, alpha=alpha)
-    order = ranking.mean_ranks.index
-    return pd.DataFrame(
-        {
-            "method": order,
-            "mean_rank": ranking.mean_ranks.to_numpy(),
-            "mean": values.loc[order].mean(axis=1).to_numpy(),
-            "n_columns": ranking.n_columns,
-            "statistic": ranking.statistic,
-            "pvalue": ranking.pvalue,
-            "critical_difference": ranking.critical_difference,
-            "alpha": ranking.alpha,
-            "metric": metric,
-        }
-    )
-
-
-def _ranks(frame: pd.DataFrame) -> tuple[pd.Series, float]:
-    return frame.set_index("method")["mean_rank"], float(frame["critical_difference"].iloc[0])
-
-
-def ranks_size(frame: pd.DataFrame) -> tuple[float, float]:
-    """Inches that a picture of ranks needs."""
-    return picture_size(*_ranks(frame))
-
-
-def draw_ranks(ax: Any, frame: pd.DataFrame) -> None:
-    """Mean ranks on a line; bars join methods that do not differ."""
-    draw_critical_difference(ax, *_ranks(frame))

@@ -30,12 +30,12 @@ RUN_OPTIONS = ("grid", "n_splits", "resume", "progress", "n_jobs", "say", "comma
 class Analysis:
     """An analysis: what it computes and how it is drawn.
 
-    `compute` takes a runner of jobs, `read` the source of records of runs, which runs them where
-    there is no `compute`; both take options of the analysis and give the table. `panels` are the
-    pictures by name, the first of which is drawn by default: each takes axes and the table, which
-    must have `columns`. `methods` and `seeds` are taken where none are named, and `choose` checks
-    names of methods. `size` has the inches of a saved picture; a callable takes the table. `tables`
-    are those of the paper that its records fill.
+    `compute` computes jobs, `read` reads the records of runs, which are run where there is no
+    `compute`; both take a :class:`JobRunner` and options of the analysis and give the table.
+    `panels` are the pictures by name, the first of which is drawn by default: each takes axes and
+    the table, which must have `columns`. `methods` and `seeds` are the default, and `choose` checks
+    names of methods. `size` has the inches of a saved picture. `tables` are those of the paper that
+    its records fill.
     """
 
     title: str
@@ -45,7 +45,7 @@ class Analysis:
     methods: tuple[str, ...]
     seeds: tuple[int, ...] = (0,)
     choose: Callable[[Any], list[str]] = chosen_methods
-    size: tuple[float, float] | Callable[[pd.DataFrame], tuple[float, float]] = (6.4, 4.4)
+    size: tuple[float, float] = (6.4, 4.4)
     read: Callable[..., pd.DataFrame] | None = None
     tables: tuple[str, ...] = ()
 
@@ -120,7 +120,6 @@ ANALYSES: dict[str, Analysis] = {
         ("subset", "method", "k", "seed", *_VALUES),
         {
             "overlap": _exemplars.draw_overlaps,
-            "correlation": _exemplars.draw_correlations,
             "difference": _exemplars.draw_overlap_differences,
         },
         methods=_EXEM,
@@ -165,16 +164,6 @@ ANALYSES: dict[str, Analysis] = {
         ("method", "semantic", *_VALUES),
         {"": partial(draw_bars, groups="semantic", xlabel="signatures")},
         methods=("ESZSL", "EXEM (1NN)"),
-    ),
-    "ranks": Analysis(
-        "mean ranks with the Friedman test and critical differences",
-        None,
-        ("method", "mean_rank", "critical_difference"),
-        {"": _records.draw_ranks},
-        methods=("ESZSL", "CCA", "Gaussian EXEM"),
-        seeds=(0, 1, 2),
-        size=_records.ranks_size,
-        read=_records.rank_records,
     ),
     "per-class": Analysis(
         "single unseen classes: accuracy, confusions, distance",
@@ -222,16 +211,13 @@ def analyze(
     seeds = analysis.seeds if seeds is None and runs is None else seeds
     # Rows of records may be kinds of signatures, too.
     choose = chosen_rows if analysis.compute is not None and runs is not None else analysis.choose
-    chosen = None if methods is None else choose(methods)
-    numbers = None if seeds is None else chosen_numbers(seeds)
-    if analysis.read is not None and (analysis.compute is None or runs is not None):
-        source = _records.RecordSource(data, Path(out), chosen, numbers, runs, common)
-        frame = analysis.read(source, **options)
-    elif analysis.compute is None or data is None or runs is not None:
+    chosen = [] if methods is None else choose(methods)
+    numbers = [] if seeds is None else chosen_numbers(seeds)
+    compute = analysis.read if analysis.compute is None or runs is not None else analysis.compute
+    if compute is None or (data is None and compute is analysis.compute):
         raise ValueError(f"{name} is not computed from records: give it a data set.")
-    else:
-        runner = JobRunner(name, data, Path(out), chosen or (), numbers or (), **common)
-        frame = analysis.compute(runner, **options)
+    runner = JobRunner(name, data, Path(out), chosen, numbers, runs, **common)
+    frame = compute(runner, **options)
     frame.attrs["analysis"] = name
     return frame
 
@@ -254,7 +240,7 @@ def run_analysis(
     analysis : str
         Which; a key of `ANALYSES`.
     data : ZeroShotDataset or None
-        What is analysed, with its active split. None only where `runs` has records.
+        The data, with its active split. None only where `runs` has records.
     out : path
         Folder of the records, the table ``NAME.csv`` and the pictures.
     splits : sequence of str, optional
@@ -262,18 +248,13 @@ def run_analysis(
     **options
         Of every analysis: `methods`, `seeds`, `grid` (by default "quick", "fast" with at most three
         values of each hyper-parameter), `n_splits` (folds over the seen classes, by default 3),
-        `resume`, `progress`, `n_jobs`, `say` (called with a line of text before each job) and
-        `command` (kept in the records). `curves`, `ranks`, `protocol`, `distance` and `exemplars`
-        also take `runs`, a folder of records that are only read. Of some analyses:
-
-        - `seen-classes`, `phantoms`: `shares`, and `retune` (tune for each share);
-        - `shots`: `shots` (numbers of images), and `methods` among its own rows;
-        - `components`: `alphas`, and `share` of the variance; `penalties`: `forms`;
-        - `exemplars`: `others` (name → further signatures); `exemplar-map`: `n_classes`,
-          `n_images`; `regressors`: `dimensions`, and `methods` among "svr", "mlp", "krr", "gp";
-        - `distance`: `distances` (class → number) and `edges` of the groups;
-        - `per-class`: `n_attributes`; `ranks`: `metric` and `alpha`;
-        - `protocol`: `protocols` and `versions` (name → data set with other splits).
+        `resume`, `progress`, `n_jobs`, `say` and `command` as of :func:`run_benchmark`. `curves`,
+        `protocol`, `distance` and `exemplars` also take `runs`, a folder of records that are only
+        read. Of some analyses: `shares` and `retune` (`seen-classes`, `phantoms`); `shots`;
+        `alphas` and `share` (`components`); `forms` (`penalties`); `others` (`exemplars`: name →
+        further signatures); `n_classes` and `n_images` (`exemplar-map`); `dimensions`
+        (`regressors`); `distances` and `edges` (`distance`); `n_attributes` (`per-class`);
+        `protocols` and `versions` (`protocol`: name → data set with other splits).
 
     Returns
     -------
@@ -369,14 +350,10 @@ class AnalysisDisplay:
             raise ValueError(f"There is no picture {panel!r}; there are: {self.panels}.")
         if ax is None:
             pyplot = import_optional("matplotlib.pyplot", type(self).__name__)
-            _, ax = pyplot.subplots(figsize=self._size(), layout="constrained")
+            _, ax = pyplot.subplots(figsize=ANALYSES[self.analysis].size, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         ANALYSES[self.analysis].panels[panel](ax, self.frame)
         return self
-
-    def _size(self) -> tuple[float, float]:
-        size = ANALYSES[self.analysis].size
-        return size(self.frame) if callable(size) else size
 
     def save(self, folder: Path | str) -> list[Path]:
         """Write every picture as SVG and as PNG.
@@ -395,7 +372,7 @@ class AnalysisDisplay:
         folder.mkdir(parents=True, exist_ok=True)
         paths = []
         for panel in self.panels:
-            figure = new_figure(figsize=self._size())
+            figure = new_figure(figsize=ANALYSES[self.analysis].size)
             self.plot(figure.subplots(), panel=panel)
             for kind in ("svg", "png"):
                 name = "-".join(part for part in (self.analysis, panel) if part)

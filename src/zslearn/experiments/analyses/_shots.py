@@ -172,7 +172,7 @@ class FewShots:
 
     @property
     def _n_splits(self) -> int:
-        return min(self._runner.n_splits, len(self._data.seen_classes) // 2)
+        return min(self._runner.protocol.n_splits, len(self._data.seen_classes) // 2)
 
     # Images alone.
 
