@@ -13,8 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from svm_objective import multiclass_svm_objective
-from zslearn._solvers.svm._losses import loss_and_slope
-from zslearn._solvers.svm._multiclass import train_multiclass_svm
+from zslearn._solvers.svm._multiclass import loss_and_slope, train_multiclass_svm
 from zslearn._utils._array import to_numpy
 from zslearn.base import Training
 from zslearn.base._classifier import fit_variants

@@ -15,7 +15,7 @@ from scipy.spatial.distance import pdist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
-from zslearn._solvers.svm._losses import loss_and_slope
+from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn._utils._messages import InputWarning
 from zslearn.base import Training
 from zslearn.datasets import make_zero_shot

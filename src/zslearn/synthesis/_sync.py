@@ -33,8 +33,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from zslearn._scoring._embedding import PreparedRows, for_many_passes
 from zslearn._solvers._linalg import pseudo_inverse
-from zslearn._solvers.svm._losses import LOSSES, loss_and_slope
-from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
+from zslearn._solvers.svm._multiclass import LOSSES, SVMResult, loss_and_slope, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._columns import some_rows
