@@ -432,7 +432,7 @@ def read_sample_table(
 ) -> SampleTable:
     """Read a table of features and labels; with `columns` these alone, and labels if there."""
     own_label = label or "label"
-    table, _ = _features_table(path, own_label, None)
+    table = _features_table(path, own_label)
     assert table is not None
     where = plain(path)
     if columns is not None:
