@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._blocks import ScoreFunction
 from zslearn._utils._array import Array, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional

@@ -280,8 +280,11 @@ def normalized_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array
            [0., 1.]])
     """
     if isinstance(a, SignatureViews):
-        weighted = [(weight, *views) for weight, *views in _paired(a, b) if weight > 0]
-        found = [np.log(weight) - _scaled_squares(*views, gamma) for weight, *views in weighted]
+        found = [
+            np.log(weight) - _scaled_squares(own, other, gamma)
+            for weight, own, other in _paired(a, b)
+            if weight > 0
+        ]
     else:
         found = [-_scaled_squares(a, b, gamma)]
     xp = compat.array_namespace(found[0])

@@ -738,7 +738,9 @@ def _equal_rows(arrays: Sequence[Floats]) -> list[tuple[int, int]]:
     """Pairs of rows that are equal but for rounding, each row with one of its twins."""
     rng = np.random.default_rng(0)
     # Equal rows have equal products with a random vector; NaN stands for a view that a class lacks.
-    products = sum(np.nan_to_num(array @ rng.random(array.shape[1])) for array in arrays)
+    products = np.zeros(len(arrays[0]))
+    for array in arrays:
+        products += np.nan_to_num(array @ rng.random(array.shape[1]))
     order = np.argsort(products, kind="stable")
     near = np.flatnonzero(np.diff(products[order]) <= 1e-9 * sum(a.shape[1] for a in arrays))
     rows = np.sort(np.column_stack([order[near], order[near + 1]]), axis=1)
