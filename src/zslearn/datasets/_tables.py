@@ -276,7 +276,7 @@ def _read_samples(
         _refuse_other_order(features, labels)
         y, parts = _read_labels(labels, label, part_column)
         is_text = _is_file(labels) and Path(labels).suffix == ".csv"
-        columns = [] if table is None else table.columns
+        columns: Any = () if table is None else table.columns
         if twice := [c for c in (own_label, part_column) if c is not None and c in columns]:
             raise ValueError(
                 f"{where}: the column {twice[0]!r} stands among the features, and labels are given "
