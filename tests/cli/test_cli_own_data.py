@@ -41,32 +41,15 @@ def test_show_a_folder(folder, capsys):
     assert "unseen classes  class 00 class 03 class 07" in out
 
 
+FILES = ["--features-file", "beasts/features.csv", "--labels-file", "beasts/labels.csv"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ["beasts"],
-        *(
-            pytest.param(words, marks=pytest.mark.slow)
-            for words in (
-                ["table.csv", "--label-column", "species", *SIGNATURES, *UNSEEN],
-                [
-                    "table.csv",
-                    "--label-column",
-                    "species",
-                    *SIGNATURES,
-                    "--unseen",
-                    "beasts/unseen.txt",
-                ],
-                [
-                    "--features-file",
-                    "beasts/features.csv",
-                    "--labels-file",
-                    "beasts/labels.csv",
-                    *SIGNATURES,
-                    *UNSEEN,
-                ],
-            )
-        ),
+        ["table.csv", "--label", "species", *SIGNATURES, "--unseen", "beasts/unseen.txt"],
+        pytest.param([*FILES, *SIGNATURES, *UNSEEN], marks=pytest.mark.slow),
     ],
 )
 def test_bench_and_table(folder, words, capsys):

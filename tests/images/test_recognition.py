@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import re
 
 import numpy as np
@@ -15,7 +14,6 @@ from zslearn.images import (
     Description,
     Samples,
     _describing,
-    _fitting,
     _model_files,
     add_classes_to_file,
     describe_in_text,
@@ -28,7 +26,7 @@ from zslearn.images import (
     read_class_texts,
     save_fitted,
 )
-from zslearn.model_selection import LEADING_METHODS, METHODS, Method, ZeroShotSearchCV
+from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import read_model, save
 from zslearn.synthesis import GaussianEXEM
 
@@ -93,20 +91,6 @@ def test_classes_left_out_choose_the_method(data, monkeypatch, caplog):
     assert isinstance(plain.estimator_, GaussianEXEM)
     assert fitted_method(plain, "auto") == "Gaussian EXEM"
     assert fitted_method(plain, "mine") == "mine"
-    # Whichever is the best, not the first.
-    tuned = iter([0.1, 0.3, 0.2])
-    search = ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0]}).fit(
-        data.X_train, data.y_train, signatures=data.signatures
-    )
-
-    def tune(estimator, *given):
-        found = copy.copy(search)
-        found.estimator_, found.best_score_ = estimator, next(tuned)
-        return found
-
-    known = {name: Method(name, METHODS[name].make, tune) for name in LEADING_METHODS}
-    monkeypatch.setattr(_fitting, "find_method", known.__getitem__)
-    assert fitted_method(fit_samples(features, data.signatures), "auto") == "EXEM (1NN)"
 
 
 def test_three_classes_cannot_be_left_out_in_turn(data):
@@ -146,24 +130,6 @@ def test_the_table_agrees_with_the_model(data, monkeypatch):
     one = prediction_table(model, X[:2], names[:2], classes=[data.unseen_classes[0]])
     assert list(one) == ["image", "class", "known_by", "probability"]
     assert one["probability"].tolist() == [1.0, 1.0]
-
-
-def test_training_pictures_are_thinned_evenly(data, tmp_path, monkeypatch):
-    features = of(data.X_train, data.y_train)
-    model = fit_samples(features, data.signatures, "eszsl", tune=None)
-    monkeypatch.setattr(_model_files, "_KEPT_BYTES", 4 * 20 * 17)
-    save_fitted(
-        model, tmp_path / "m.zsl", features, Description(data.signatures, {}), method="eszsl"
-    )
-    file = read_model(tmp_path / "m.zsl")
-    assert file.extras["training_features"].shape == (17, 20)
-    counts = pd.Series(file.about["training"]["labels"]).value_counts()
-    assert (counts.min(), counts.max(), len(counts)) == (2, 3, 8)
-    assert len(file.extras["training_digests"]) == len(data.y_train)
-    rows = [int(name.removesuffix(".png")) for name in file.about["training"]["images"]]
-    np.testing.assert_array_equal(
-        file.extras["training_features"], data.X_train[rows].astype(np.float32)
-    )
 
 
 def test_features_of_other_networks_are_refused(data, tmp_path):

@@ -286,7 +286,7 @@ class _Network(NamedTuple):
 
     module: Module
     preprocessing: Preprocessing
-    n_features: int | None  # as many as a text vector has, where None
+    n_features: int  # 0 where a text vector says it
     forward: Callable[[Any], Any]
     tokenize: Callable[[list[str]], Any] | None = None
 
@@ -319,7 +319,7 @@ def _open_clip(name: str, path: Path | None) -> _Network:
     size = found["size"] if isinstance(found["size"], int) else found["size"][0]
     preprocessing = _of_package(found, size, found.get("resize_mode"), 1.0)
     tokenize = open_clip.get_tokenizer(model_name)
-    return _Network(module, preprocessing, None, module.encode_image, tokenize)
+    return _Network(module, preprocessing, 0, module.encode_image, tokenize)
 
 
 def _of_package(found: Mapping[str, Any], size: int, mode: Any, share: float) -> Preprocessing:
@@ -543,14 +543,14 @@ def load_backbone(
     path = _lite_weights(name) if build is _lite and path is None else path
     digest = _load_weights(network.module, path, name)
     network.module.eval().to(device)
-    tokenize = network.tokenize
+    tokenize, n_features = network.tokenize, network.n_features
     encode: Callable[[Sequence[str]], Any] | None = None
     if tokenize is not None:
 
         def encode(texts: Sequence[str]) -> Any:
             return network.module.encode_text(tokenize(list(texts)).to(device))
 
-    n_features = network.n_features or len(encode(["a photo"])[0])
+        n_features = len(encode(["a photo"])[0])
     preprocessing = network.preprocessing
     if crop is not None:
         preprocessing = replace(preprocessing, crop=crop)

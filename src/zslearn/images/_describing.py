@@ -164,7 +164,6 @@ def describe_in_text(
         signatures = text_features(said, prompts, backbone=backbone or load_backbone(network))
     else:
         encoder, prompts = encoder_name(encoder), prompts or ["{}"]
-        options = {"cache": cache, "progress": progress}
-        signatures = text_signatures(said, encoder, prompts=prompts, **options)
+        signatures = text_signatures(said, encoder, prompts=prompts, cache=cache, progress=progress)
     about = {"kind": "text", "encoder": encoder, "prompts": prompts, "texts": said}
     return Description(signatures, about)

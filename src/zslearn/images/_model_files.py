@@ -165,7 +165,7 @@ def features_for_model(
     """
     path, where, expected = Path(source), plain(source), _part(about, "features")
     columns = expected.get("columns")
-    known = {"described": described, "by": model_name}
+    known: dict[str, Any] = {"described": described, "by": model_name}
     if isinstance(columns, list) and path.suffix != ".npz":
         if not path.exists():
             raise FileNotFoundError(f"{where}: there is no such file.")

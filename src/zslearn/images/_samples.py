@@ -142,8 +142,8 @@ def load_features(
         table = read_sample_table(path, label=label, drop=drop, columns=columns)
         names = tuple(map(str, range(1, len(table.X) + 1)))
         digests = tuple(hashlib.sha256(row.tobytes()).hexdigest()[:32] for row in table.X)
-        about = {"columns": table.columns, "label": label or "label"}
-        about |= {"n_features": len(table.columns)}
+        n_features = len(table.columns)
+        about = {"columns": table.columns, "label": label or "label", "n_features": n_features}
         return Samples(table.X, table.y, names, digests, about, row_noun="sample")
     arrays = _read_arrays(npz_path(path))
     X = arrays.get("X", arrays.get("features"))
