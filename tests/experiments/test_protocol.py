@@ -538,9 +538,6 @@ def test_variants_are_found_and_not_run_by_default():
     assert variant.name not in default
     assert variant.make().learn_phantoms
     assert variant.tune is tune_in_two_steps
-    assert (
-        METHODS["SynC o-vs-o (learned phantoms, truncated)"].make().phantom_training == "truncated"
-    )
     assert [name for name in METHODS if name in default] == default
 
 

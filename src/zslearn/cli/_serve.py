@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from zslearn._utils._messages import plain
-from zslearn.cli._output import PRIOR, TAXONOMY, add_options
+from zslearn.cli._output import PRIOR, TAXONOMY
 
 #: Field of `Limits` → option, its type and its help.
 _LIMITS = {
@@ -25,25 +25,15 @@ _LIMITS = {
 }
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
+def _run_export(arguments: argparse.Namespace) -> int:
     """Write a saved model as an ONNX file: features in, scores and labels out.
 
     The file is run by onnxruntime and compared with the model before it is kept.
     """
-    parser.add_argument("model", type=Path, metavar="MODEL.zsl", help="a model that fit has saved")
-    parser.add_argument("file", type=Path, metavar="MODEL.onnx", help="where the ONNX file goes")
-    unchecked = "do not run the file (onnxruntime is then not needed)"
-    add_options(parser, ("--no-check", bool, False, unchecked))
-    parser.set_defaults(run=run_export)
-
-
-def run_export(arguments: argparse.Namespace) -> int:
-    """Write the ONNX file, and say what it takes."""
     if arguments.file.suffix.lower() != ".onnx":
         raise ValueError(f"{arguments.file} must end in .onnx: no other format can be written.")
     from zslearn._utils._files import refuse_unwritable
-    from zslearn.persistence._model_files import load
-    from zslearn.persistence._onnx import export_onnx
+    from zslearn.persistence import export_onnx, load
 
     refuse_unwritable(arguments.file)
     model = load(arguments.model)
@@ -56,36 +46,13 @@ def run_export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def add_serve(parser: argparse.ArgumentParser) -> None:
+def _run_serve(arguments: argparse.Namespace) -> int:
     """Serve a model file over HTTP, with a page for people.
 
     Answers predictions of images or features, adds classes by describing them, and learns from
     corrections, which are written into the model file. Only this machine is answered unless there
     is a token.
     """
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
-    token = "what requests must carry, needed where other machines reach the service; or set"
-    encoder = "what reads texts of added classes, for a model that names an encoder in a folder"
-    add_options(
-        parser,
-        ("--host", "HOST", "127.0.0.1", "address to listen at"),
-        ("--port", int, 8000, "port"),
-        ("--token", "TOKEN", None, f"{token} ZSLEARN_TOKEN, which fewer see"),
-        ("--pictures", "FOLDER", None, "the training pictures, of which small copies are shown"),
-        ("--weights", "FILE", None, "weights, for a network that needs them"),
-        ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
-        ("--text-encoder", "NAME", None, encoder),
-        ("--prior", "FILE", None, PRIOR),
-        ("--describe", "FILE", None, "add the classes of a .csv (class, text) or .json of texts"),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}: requests may name a taxon to choose within"),
-    )
-    group = parser.add_argument_group("limits")
-    add_options(group, *((word, kind, None, text) for word, kind, text in _LIMITS.values()))
-    parser.set_defaults(run=run_serve)
-
-
-def run_serve(arguments: argparse.Namespace) -> int:
-    """Serve until Ctrl-C."""
     from zslearn.datasets import read_odds, read_ranks
     from zslearn.images import read_class_texts
     from zslearn.serving import Limits, serve
@@ -109,3 +76,30 @@ def run_serve(arguments: argparse.Namespace) -> int:
         describe=None if arguments.describe is None else read_class_texts(arguments.describe),
     )
     return 0
+
+
+_TOKEN = "needed in requests where other machines reach the service; or set ZSLEARN_TOKEN"
+OPTIONS = {
+    "export": (
+        _run_export,
+        ("model", ("MODEL.zsl", Path), ..., "a model that fit has saved"),
+        ("file", ("MODEL.onnx", Path), ..., "where the ONNX file goes"),
+        ("--no-check", bool, False, "do not run the file (onnxruntime is then not needed)"),
+    ),
+    "serve": (
+        _run_serve,
+        ("model", "MODEL", ..., "a model file .zsl"),
+        ("--host", "HOST", "127.0.0.1", "address to listen at"),
+        ("--port", int, 8000, "port"),
+        ("--token", "TOKEN", None, _TOKEN),
+        ("--pictures", "FOLDER", None, "the training pictures, of which small copies are shown"),
+        ("--weights", "FILE", None, "weights, for a network that needs them"),
+        ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
+        ("--text-encoder", "NAME", None, "for a model that names an encoder in a folder"),
+        ("--prior", "FILE", None, PRIOR),
+        ("--describe", "FILE", None, "add the classes of a .csv (class, text) or .json of texts"),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}: requests may name a taxon to choose within"),
+        "limits",
+        *((word, kind, None, text) for word, kind, text in _LIMITS.values()),
+    ),
+}
