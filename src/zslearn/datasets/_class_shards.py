@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import block_length
+from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, reading
@@ -55,6 +56,8 @@ class _HDF5Rows(RowFile):
     @contextmanager
     def _data(self) -> Iterator[Any]:
         h5py = import_optional("h5py", "Reading .h5 shards")
+        # HDF5 would wait for a pipe.
+        regular_size(self._path)
         with reading(self.name), h5py.File(self._path, "r") as file:
             # A link to another file is not followed.
             hard = [n for n in file if isinstance(file.get(n, getlink=True), h5py.HardLink)]
