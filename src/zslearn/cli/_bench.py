@@ -41,7 +41,6 @@ from zslearn.experiments import (
     run_benchmark,
     run_demo,
     save_ranks_plot,
-    save_table_plot,
     summarize_runs,
     write_report,
 )
@@ -265,7 +264,6 @@ def add_table(parser: argparse.ArgumentParser) -> None:
         ("--grid", "NAME", None, "only what was tuned on this"),
         ("--all", bool, False, "also rows and columns that we lack"),
         ("--picture", "FILE", None, "also draw mean ranks with the critical difference"),
-        ("--plot", "FILE", None, "also draw ours beside published"),
     )
     parser.set_defaults(run=_run_table)
 
@@ -284,17 +282,10 @@ def _run_table(arguments: argparse.Namespace) -> int:
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(render(table, arguments.format, width=width))
-    failures = 0
-    for path, draw in ((arguments.picture, save_ranks_plot), (arguments.plot, save_table_plot)):
-        try:
-            if path is not None:
-                draw(table, path)
-                _print_line(f"wrote {path}")
-        except (ValueError, OSError) as error:
-            # The other picture may be possible.
-            _print_line(f"error: {path}: {error}")
-            failures = 1
-    return failures
+    if arguments.picture is not None:
+        save_ranks_plot(table, arguments.picture)
+        _print_line(f"wrote {arguments.picture}")
+    return 0
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
