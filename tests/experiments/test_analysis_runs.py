@@ -206,7 +206,7 @@ def test_the_command_prints_and_writes(tiny, tmp_path, capsys):
         (["components", "glyphs", "--retune"], "--retune is for"),
         (["components", "glyphs", "--shots", "1"], "--shots is for shots"),
         (["shots", "glyphs", "--shots", "30"], "too few test images to draw 30"),
-        (["shots", "glyphs", "--methods", "ESZSL"], "The rows of shots are"),
+        (["shots", "glyphs", "--methods", "ESZSL"], "There is no row ['ESZSL'] here"),
         (["components", "glyphs", "--forms", "penalize=v"], "--forms is for penalties"),
         (["components", "glyphs", "--methods", "ESZSL"], "Only SynC has phantom classes"),
     ],
