@@ -25,7 +25,7 @@ from _common import Report, seconds
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from zslearn._solvers.svm._losses import loss_and_slope
+from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn.solvers import multiclass_svm, multiclass_svm_path
 
 ALPHAS = [2.0**power for power in range(-30, -7, 2)]

@@ -20,8 +20,7 @@ HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n
 #: Settings of records in words.
 WORDS = {
     "learn_phantoms=False": "fixed phantoms",
-    "learn_phantoms=True": "learned, truncated",
-    "learn_phantoms=True,training=exact": "learned, exact",
+    "learn_phantoms=True": "learned phantoms",
     "n_components=None": "no projection",
 }
 

@@ -22,7 +22,7 @@ import pandas as pd
 from PIL import Image, ImageDraw
 
 from zslearn.images import Description, extract_features, save_fitted
-from zslearn.serving import Recognizer, create_app
+from zslearn.serving import create_app
 from zslearn.synthesis import GaussianEXEM
 
 COLORS = {
@@ -96,7 +96,7 @@ def serve_in_thread(path: Path) -> str:
     import uvicorn
 
     listener = socket.create_server(("127.0.0.1", 0))
-    app = create_app(Recognizer(path, pictures=path.parent / "images"))
+    app = create_app(path, pictures=path.parent / "images")
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True).start()
     while not server.started:

@@ -62,16 +62,13 @@ def save_color_model(folder: Path, *, in_words: bool = False, learns: bool = Fal
 
 
 @contextmanager
-def running(app, limits=None):
+def running(app):
     """The address of a server of the application, on this machine."""
     import uvicorn
 
-    from zslearn.serving import Limits
-    from zslearn.serving._guard import server_config
-
     sockets = [socket.create_server(("127.0.0.1", 0))]
     port = sockets[0].getsockname()[1]
-    server = uvicorn.Server(server_config(app, "127.0.0.1", port, limits or Limits()))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     thread.start()
     end = time.monotonic() + 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zslearn._solvers.svm._losses import loss_and_slope
+from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import to_numpy
 

@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import ClassVar
@@ -16,9 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import scipy.sparse
 import sklearn
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -26,9 +23,9 @@ from sklearn.preprocessing import StandardScaler
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._messages import InputWarning
-from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except, inherit_docs
+from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except
 from zslearn.baselines import ESZSL, GDA, ConSE
-from zslearn.calibration import Adapted, CalibratedStacking
+from zslearn.calibration import CalibratedStacking
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, SignatureViews
 from zslearn.signatures._views import side_by_side
@@ -126,16 +123,6 @@ def test_label_types(problem, rename):
     np.testing.assert_array_equal(predicted, expected)
 
 
-def test_boolean_labels():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 3))
-    y = X[:, 0] > 0
-    model = ESZSL().fit(X, y, signatures={True: [1.0, 0.0], False: [0.0, 1.0]})
-    assert model.classes_.dtype == bool
-    assert model.predict(X).dtype == bool
-    assert model.score(X, y) > 0.8
-
-
 def test_object_and_categorical_labels(problem):
     expected = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     expected = expected.predict(problem.X_test_unseen)
@@ -172,24 +159,6 @@ def test_frames_and_mappings(problem):
             assert list(model.feature_names_in_) == names
             with pytest.raises(ValueError, match="feature names"):
                 model.predict(pd.DataFrame(problem.X_test_unseen, columns=names[::-1]))
-
-
-def test_array_rows_follow_the_sorted_labels(problem):
-    seen = np.unique(problem.y_train)
-    frame = problem.signatures.loc[seen]
-    by_array = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame.to_numpy())
-    by_frame = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
-    X = problem.X_test_seen
-    np.testing.assert_allclose(
-        by_array.decision_function(X), by_frame.decision_function(X), rtol=1e-9, atol=1e-12
-    )
-
-
-def test_without_signatures_it_is_an_ordinary_classifier(problem):
-    model = ESZSL().fit(problem.X_train, problem.y_train)
-    np.testing.assert_array_equal(model.classes_, np.unique(problem.y_train))
-    assert model.unseen_classes_.size == 0
-    assert model.score(problem.X_test_seen, problem.y_test_seen) > 0.4
 
 
 def test_columns_of_text_among_features_are_named(problem):
@@ -233,19 +202,6 @@ def test_dates_are_no_features(dates, named):
 def test_dates_are_no_signatures(kind):
     with pytest.raises(ValueError, match="dates or durations, not numbers"):
         ESZSL().fit(np.eye(4), list("aabb"), signatures=kind(SECONDS[:2]))
-
-
-def test_decision_function_columns_follow_classes(fitted, problem):
-    order = fitted.classes_[::-1]
-    X = problem.X_test_seen
-    np.testing.assert_allclose(
-        fitted.decision_function(X, classes=order), fitted.decision_function(X)[:, ::-1]
-    )
-    one = fitted.decision_function(X, classes=[order[0]])
-    assert one.shape == (len(X), 1)
-    for container in (list, pd.Index, pd.Series, pl.Series):
-        scores = fitted.decision_function(X, classes=container(order))
-        np.testing.assert_array_equal(scores, fitted.decision_function(X, classes=order))
 
 
 def test_two_classes_follow_scikit_learn_unless_named(problem):
@@ -363,16 +319,6 @@ def test_a_signature_that_is_not_finite_names_its_class(problem, bad):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
 
 
-def test_a_zero_signature_is_allowed_and_warned_about(problem):
-    frame = problem.signatures.copy()
-    frame.loc[problem.unseen_classes[0]] = 0.0
-    with pytest.warns(
-        InputWarning, match=f"'{problem.unseen_classes[0]}' in signatures is all zeros"
-    ):
-        model = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
-    assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
-
-
 def test_labels_of_another_type(problem):
     frame = problem.signatures.reset_index(drop=True)
     with pytest.raises(ValueError, match="signatures are numbers, those of y are strings"):
@@ -423,38 +369,6 @@ def test_unknown_empty_and_repeated_candidates(fitted, problem):
             ask(X, classes="unicorn")
 
 
-def test_more_candidates_than_classes(fitted, problem):
-    with pytest.raises(ValueError, match="k must be between 1 and the number of classes, 2"):
-        fitted.predict_top_k(problem.X_test_unseen, 3, classes=fitted.classes_[:2])
-
-
-def test_features_of_another_width(fitted, problem):
-    with pytest.raises(ValueError, match="19 features, but ESZSL is expecting 20"):
-        fitted.predict(problem.X_test_unseen[:, 1:])
-
-
-def test_foreign_features_of_another_width(fitted, problem):
-    xp = pytest.importorskip("array_api_strict")
-    with pytest.raises(ValueError, match="19 features, but ESZSL is expecting 20"):
-        fitted.predict(xp.asarray(problem.X_test_unseen[:, 1:]))
-    with pytest.raises(ValueError, match="1 axes"):
-        fitted.predict(xp.asarray(problem.X_test_unseen[0]))
-    with pytest.raises(ValueError, match="0 samples"):
-        fitted.predict(xp.asarray(problem.X_test_unseen[:0]))
-
-
-def test_sparse_features_are_refused(problem):
-    with pytest.raises(TypeError, match="Sparse data was passed.*toarray"):
-        ESZSL().fit(scipy.sparse.csr_array(problem.X_train), problem.y_train)
-
-
-def test_labels_with_gaps(problem):
-    y = problem.y_train.astype(object)
-    y[3] = None
-    with pytest.raises(ValueError, match="y has a missing label, None at position 3"):
-        ESZSL().fit(problem.X_train, y, signatures=problem.signatures)
-
-
 def test_describing_known_or_ill_fitting_classes_changes_nothing(fitted, problem):
     before = fitted.decision_function(problem.X_test_unseen)
     rows = problem.signatures.iloc[:2]
@@ -472,17 +386,6 @@ def test_describing_known_or_ill_fitting_classes_changes_nothing(fitted, problem
     with pytest.raises(ValueError, match="NaN"):
         fitted.add_classes(new * np.nan)
     np.testing.assert_array_equal(fitted.decision_function(problem.X_test_unseen), before)
-
-
-def test_named_attributes_may_come_in_another_order(fitted, problem):
-    new = problem.signatures.iloc[:2].rename(index=lambda label: label + " new")
-    other = clone(fitted).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    X = problem.X_test_unseen
-    fitted.add_classes(new)
-    other.add_classes(new.iloc[:, ::-1])
-    np.testing.assert_allclose(
-        fitted.decision_function(X), other.decision_function(X), rtol=1e-9, atol=1e-12
-    )
 
 
 def test_classes_by_attribute_or_like_another_one(fitted, problem):
@@ -532,33 +435,6 @@ def test_attributes_of_several_views_by_name(problem):
     assert back.tolist() == [3.0, *table.iloc[0, 6:]]
 
 
-def test_removed_classes(fitted, problem):
-    X, unseen = problem.X_test_unseen, problem.unseen_classes
-    kept = fitted.decision_function(X, classes=unseen[1:])
-    assert fitted.remove_classes(unseen[:1]) is fitted
-    assert fitted.unseen_classes_.tolist() == np.sort(unseen[1:]).tolist()
-    np.testing.assert_allclose(fitted.decision_function(X, classes=unseen[1:]), kept, rtol=1e-9)
-    before = fitted.classes_.tolist()
-    for labels, said in (
-        (problem.seen_classes[:1], "learned from images of .* give classes="),
-        ([unseen[1], problem.seen_classes[0]], "learned from images"),
-        (unseen[:1], "labels names what is not described"),
-        (unseen[1], "labels must be a list"),
-        ([], "labels is empty"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            fitted.remove_classes(labels)
-    assert fitted.classes_.tolist() == before
-    again = problem.signatures.loc[unseen[:1]]
-    assert fitted.add_classes(again).classes_.tolist() == sorted(problem.signatures.index)
-    # Equal classes are said once, when they are described.
-    with pytest.warns(InputWarning, match="cannot be distinguished"):
-        fitted.add_classes(again.set_axis(["equal"], axis=0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted.remove_classes(unseen[1:2])
-
-
 def test_wrappers_refuse_to_remove_what_has_few_images(problem):
     few = problem.seen_classes[0]
     rows = np.flatnonzero(problem.y_train == few)[1:]
@@ -566,24 +442,6 @@ def test_wrappers_refuse_to_remove_what_has_few_images(problem):
     model = GDA(min_images=3).fit(X, y, signatures=problem.signatures)
     with pytest.raises(ValueError, match="GDA learned from images"):
         model.remove_classes([few])
-
-
-@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: CalibratedStacking(e, bias=0.1), Adapted])
-def test_classes_to_remove_may_come_from_a_generator(problem, wrap):
-    model = wrap(EXEM()).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    if isinstance(model, Adapted):
-        model = model.adapt(problem.X_test_unseen, accept=True)
-    gone = problem.unseen_classes[0]
-    before = model.signature_table_.as_user().loc[[gone]]
-    model.remove_classes(label for label in [gone])
-    assert gone not in model.classes_
-    # What unlabelled images made of the class went with it.
-    fresh = wrap(EXEM()).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    scores = [
-        m.decision_function(problem.X_test_unseen, classes=[gone])
-        for m in (model.add_classes(before), fresh)
-    ]
-    np.testing.assert_allclose(*scores)
 
 
 # Features that are not finite
@@ -614,22 +472,6 @@ def test_without_feature_norm_non_finite_features_are_an_error(problem):
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     with pytest.raises(ValueError, match="NaN or infinity"):
         model.predict(X)
-
-
-def test_feature_norm_makes_the_scale_of_a_sample_irrelevant(fitted, problem):
-    X = problem.X_test_unseen
-    scale = np.geomspace(1e-150, 1e150, len(X))[:, None]
-    np.testing.assert_allclose(
-        fitted.decision_function(X * scale), fitted.decision_function(X), rtol=1e-9, atol=1e-12
-    )
-    assert np.isfinite(fitted.decision_function(np.zeros_like(X))).all()
-
-
-def test_integer_features(problem):
-    X = np.rint(problem.X_train * 20).astype(np.int16)
-    a = ESZSL().fit(X, problem.y_train, signatures=problem.signatures)
-    b = ESZSL().fit(X.astype(float), problem.y_train, signatures=problem.signatures)
-    np.testing.assert_array_equal(a.predict(X), b.predict(X.astype(float)))
 
 
 # The scale of the signatures
@@ -706,13 +548,6 @@ def test_metadata_routing(problem):
         )
         assert set(search.best_estimator_.classes_) == set(signatures.index)
         assert search.best_score_ > 0.5
-
-
-def test_no_warning_on_clean_data(problem):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-        model.predict(problem.X_test_unseen)
 
 
 # Attributes and labels that do not match at once
@@ -806,19 +641,6 @@ def test_classes_that_nothing_tells_apart_are_named(problem):
     assert model.signature_scale_ == (1.0,)
 
 
-def test_warnings_point_at_the_users_line(problem):
-    X = problem.X_train.copy()
-    X[0, 0] = np.nan
-    with pytest.warns(InputWarning) as caught:
-        ESZSL().fit(X, problem.y_train, signatures=problem.signatures)
-    assert caught[0].filename == __file__
-
-
-def test_score_refuses_labels_that_are_no_candidates(fitted, problem):
-    with pytest.raises(ValueError, match="not among classes"):
-        fitted.score(problem.X_test_seen, problem.y_test_seen, classes=problem.unseen_classes)
-
-
 def test_before_fit_and_after_a_failed_one(problem):
     from sklearn.exceptions import NotFittedError
 
@@ -863,34 +685,6 @@ def test_tensors_with_gradients_sparse_and_complex_ones(problem):
         model.predict(torch.asarray(problem.X_train).to_sparse())
     with pytest.raises(ValueError, match="Complex data not supported"):
         model.predict(torch.asarray(problem.X_train + 1j))
-
-
-def test_predicting_while_classes_are_added(problem):
-    """Another thread adds classes that sort first: labels never shift by their number."""
-    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    X = np.tile(problem.X_test_seen, (20, 1))
-    expected = model.predict(X)
-    far = -10 * problem.signatures.iloc[0].to_numpy()
-    rng = np.random.default_rng(0)
-    stop = threading.Event()
-
-    def add():
-        for i in range(200):
-            if stop.is_set():
-                return
-            noise = 0.01 * rng.standard_normal(len(far))
-            model.add_classes({f"a{i:03d}": far + noise})
-
-    thread = threading.Thread(target=add)
-    thread.start()
-    try:
-        for _ in range(30):
-            predicted = model.predict(X)
-            old = np.char.startswith(predicted.astype(str), "class")
-            np.testing.assert_array_equal(predicted[old], expected[old])
-    finally:
-        stop.set()
-        thread.join()
 
 
 # One training for many settings
@@ -973,14 +767,6 @@ def test_training_carries_what_a_method_may_ask_for(problem):
     np.testing.assert_array_equal(part.signatures, training.signatures[[1, 4, 5]])
 
 
-def test_a_failed_fit_leaves_the_model_as_it_was(problem, fitted):
-    before = dict(vars(fitted))
-    fitted.set_params(alpha_features=3.0)
-    with pytest.raises(ValueError, match="no signature"):
-        fitted.fit(problem.X_train, problem.y_train, signatures=problem.signatures.iloc[:2])
-    assert vars(fitted) == {**before, "alpha_features": 3.0}
-
-
 def test_a_second_fit_forgets_the_first(problem):
     frame = pd.DataFrame(problem.X_train).rename(columns=str)
     model = ESZSL().fit(frame, problem.y_train, signatures=problem.signatures)
@@ -989,16 +775,6 @@ def test_a_second_fit_forgets_the_first(problem):
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     assert not hasattr(model, "feature_names_in_")
     assert not hasattr(model, "extra_")
-
-
-@pytest.mark.parametrize("names", [("center",), ("center", "alpha_features"), ()])
-def test_alike_groups_by_value(names):
-    variants = [ESZSL(a, center=c) for c in ("both", None) for a in (1.0, 2.0, 1.0)]
-    groups = group_by_params(variants, *names)
-    assert sum(map(len, groups)) == 6
-    keys = [{tuple(getattr(v, n) for n in names) for v in group} for group in groups]
-    assert all(len(key) == 1 for key in keys)
-    assert len(set.union(*keys)) == len(groups)
 
 
 def test_alike_compares_arrays_and_estimators_by_what_they_hold():
@@ -1012,21 +788,6 @@ def test_alike_compares_arrays_and_estimators_by_what_they_hold():
     chance = [SynC(random_state=np.random.RandomState(0)) for _ in range(2)]
     assert len(group_by_params(chance, "random_state")) == 2
     assert group_by_params_except([], "alpha") == []
-
-
-def test_estimators_in_a_grid_are_shared_by_no_two_settings(problem):
-    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
-    inner = ESZSL()
-    settings = [{"estimator": inner, "estimator__alpha_features": a} for a in (0.1, 1e3)]
-    fitted = dict(EXEM(n_components=5, estimator=ESZSL()).fit_grid(**samples, settings=settings))
-    assert inner.alpha_features == ESZSL().alpha_features
-    for i, setting in enumerate(settings):
-        alpha = setting["estimator__alpha_features"]
-        alone = EXEM(n_components=5, estimator=ESZSL(alpha)).fit(**samples)
-        np.testing.assert_allclose(
-            fitted[i].decision_function(problem.X_test_unseen),
-            alone.decision_function(problem.X_test_unseen),
-        )
 
 
 def test_a_fit_that_nothing_would_call_is_refused():
@@ -1108,23 +869,6 @@ def test_a_process_that_is_forked_while_classes_are_added(problem):
     assert "slow" in model.classes_
 
 
-@pytest.mark.parametrize("dtype", [">f8", np.longdouble, ">f4"])
-def test_other_forms_of_floating_numbers(problem, dtype):
-    """Another byte order, and more digits than double precision has."""
-    plain = np.float32 if dtype == ">f4" else np.float64
-
-    def scores(method, kind):
-        rows = problem.signatures.to_numpy().astype(kind)
-        signatures = dict(zip(problem.signatures.index, rows, strict=True))
-        model = method.fit(problem.X_train.astype(kind), problem.y_train, signatures=signatures)
-        return model.decision_function(problem.X_test_unseen.astype(kind))
-
-    for method in (Prototypes(), ESZSL(), ConSE(feature_norm=None)):
-        found = scores(method, dtype)
-        assert found.dtype == plain
-        np.testing.assert_allclose(found, scores(method, plain), rtol=1e-5, atol=1e-6)
-
-
 def test_sample_weights_that_cannot_be(problem):
     samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
     n_samples = len(problem.y_train)
@@ -1176,7 +920,6 @@ def test_a_copy_describes_other_classes(problem, kind):
     from sklearn.preprocessing import StandardScaler
 
     from zslearn.baselines import ESZSL
-    from zslearn.calibration import CalibratedStacking
     from zslearn.model_selection import ZeroShotPipeline
 
     pipeline = ZeroShotPipeline([("scale", StandardScaler()), ("method", ESZSL())])
@@ -1195,66 +938,6 @@ def test_a_copy_describes_other_classes(problem, kind):
     np.testing.assert_allclose(fewer.decision_function(X), before[:, kept], rtol=1e-9, atol=1e-12)
     # The model itself is as it was.
     assert np.array_equal(model.decision_function(X), before)
-
-
-def test_bases_and_methods_above_document_what_a_method_leaves_out():
-    class Base:
-        """A base.
-
-        Attributes
-        ----------
-        size_ : int
-            Its size.
-        """
-
-        @classmethod
-        def make(cls, x, **options):
-            """Make.
-
-            Parameters
-            ----------
-            x : int
-                A number.
-            **options : dict
-                All.
-
-            Returns
-            -------
-            Base
-                The thing.
-            """
-
-    @inherit_docs
-    class Thing(Base):
-        """A thing."""
-
-        @classmethod
-        def make(cls, y, x, **options):
-            """Make a thing.
-
-            Parameters
-            ----------
-            y : int
-                Another number.
-            """
-
-        def turn(self, y):
-            """Turn.
-
-            Returns
-            -------
-            None
-            """
-
-        def stop(self, x):
-            """Stop."""
-
-    assert Thing.__doc__.endswith("Attributes\n----------\nsize_ : int\n    Its size.")
-    entries = "y : int\n    Another number.\nx : int\n    A number.\n**options : dict\n    All."
-    assert f"Parameters\n----------\n{entries}\n\nReturns\n-------\nBase" in Thing.make.__doc__
-    assert "y : int\n    Another number.\n\nReturns" in Thing.turn.__doc__
-    # What is documented in one line stays so.
-    assert Thing.stop.__doc__ == "Stop."
 
 
 def test_images_of_several_classes_have_several_likely_ones(problem):
@@ -1297,3 +980,14 @@ def test_labels_in_lists_of_any_scalars(labels):
     X = np.random.default_rng(0).standard_normal((20, 3))
     model = ESZSL().fit(X, labels * 10, signatures={"cat": [1.0, 0.5], "dog": [0.2, 1.0]})
     assert model.classes_.tolist() == ["cat", "dog"]
+
+
+def test_array_rows_follow_the_sorted_labels(problem):
+    seen = np.unique(problem.y_train)
+    frame = problem.signatures.loc[seen]
+    by_array = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame.to_numpy())
+    by_frame = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+    X = problem.X_test_seen
+    np.testing.assert_allclose(
+        by_array.decision_function(X), by_frame.decision_function(X), rtol=1e-9, atol=1e-12
+    )

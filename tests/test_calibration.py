@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 import zslearn
-from estimators import SETTINGS, all_estimators, missing_package
-from zslearn._scoring._probabilities import best_temperature, mean_temperature, softmax
+from zslearn._scoring._probabilities import best_temperature, softmax
 from zslearn._utils._folds import class_folds, hold_out_per_class
 from zslearn._utils._messages import InputWarning
-from zslearn.baselines import ESZSL, SAE, ConSE
+from zslearn.baselines import ESZSL, ConSE
 from zslearn.calibration import Adapted, CalibratedStacking
-from zslearn.calibration._folds import rescaled, score_scale
-from zslearn.calibration._unlabelled import _move, _points, _scores_after
+from zslearn.calibration._unlabelled import _move
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
 from zslearn.model_selection import (
@@ -114,16 +110,6 @@ def test_the_temperature_is_in_units_of_the_final_scores(problem):
         np.testing.assert_allclose(chances, truth.predict_proba(problem.X_test_unseen), rtol=1e-3)
     plain = CalibratedStacking(Shrinking(), rescale_bias=False, **options).fit(**samples)
     assert plain.temperature_ > 1.5 * shrunk.temperature_
-
-
-def test_factors_without_a_scale_stay_as_they_are():
-    np.testing.assert_allclose(rescaled([1.0, 2.0, 3.0], [0.5, 0.0, np.nan], 0.25), [0.5, 2, 3])
-    np.testing.assert_allclose(rescaled([1.0, 2.0], [0.5, 1.0], 0.0), [1, 2])
-
-
-def test_the_scale_is_that_of_an_image_over_classes():
-    scores = np.array([[0.0, 2.0], [5.0, 9.0], [1.0, 7.0]])
-    assert score_scale(scores) == 2.0
 
 
 def test_weights_reach_the_estimator_in_every_fold(problem):
@@ -303,27 +289,6 @@ def test_input_warnings_are_given_once(problem):
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.99])
-def test_hold_out_per_class(share):
-    codes = np.repeat(np.arange(5), [1, 2, 3, 10, 100])
-    held = hold_out_per_class(codes, share, np.random.RandomState(0))
-    for c, count in enumerate([1, 2, 3, 10, 100]):
-        n = held[codes == c].sum()
-        assert n < count
-        assert n == 0 if count == 1 else n >= 1
-        assert abs(n - share * count) <= 1
-
-
-def test_class_folds_cover_every_class_once():
-    order = np.random.RandomState(0).permutation(17)
-    folds = class_folds(order, 5)
-    assert sorted(np.concatenate(folds)) == list(range(17))
-    assert {len(fold) for fold in folds} == {3, 4}
-    dropped = class_folds(order, 5, drop_remainder=True)
-    assert [len(fold) for fold in dropped] == [3] * 5
-    np.testing.assert_array_equal(np.concatenate(dropped), order[:15])
-
-
 # Probabilities
 
 
@@ -347,19 +312,6 @@ def test_the_best_temperature_by_brute_force():
     for scale in (1e-6, 1.0, 1e5):
         expected = scale * candidates[np.argmin(losses)]
         assert best_temperature(scale * scores, true) == pytest.approx(expected, rel=2e-2)
-
-
-def test_temperatures_at_the_ends():
-    true = np.repeat([0, 1], 20)
-    right = np.eye(2)[true]
-    # All right: sure, yet not beyond what forty samples can tell.
-    chances = softmax(right, best_temperature(right, true))
-    assert 0.95 < chances.max() < 0.999
-    # All wrong: as good as equal.
-    assert softmax(right, best_temperature(right, 1 - true)).max() < 0.51
-    assert np.isnan(best_temperature(np.zeros((4, 3)), np.zeros(4, dtype=int)))
-    assert mean_temperature([np.nan, 1.0, 4.0]) == pytest.approx(2.0)
-    assert mean_temperature([np.nan]) == 1.0
 
 
 def test_probabilities_of_calibrated_stacking(problem):
@@ -430,58 +382,6 @@ def test_without_a_temperature_there_are_no_probabilities(problem):
     outer = CalibratedStacking(CalibratedStacking(ESZSL(), temperature=0.5), bias=0.0)
     _fit(outer, problem)
     assert outer.predict_proba(problem.X_test_seen).shape[1] == len(outer.classes_)
-
-
-@pytest.mark.parametrize("temperature", [0.0, -1.0, "best", np.inf])
-def test_wrong_temperatures(problem, temperature):
-    with pytest.raises(ValueError, match="temperature"):
-        _fit(CalibratedStacking(ESZSL(), temperature=temperature), problem)
-
-
-def test_probabilities_of_tensors(problem):
-    torch = pytest.importorskip("torch")
-    model = _fit(CalibratedStacking(ESZSL(), temperature="cv"), problem)
-    X, _ = _rows(problem)
-    chances = model.predict_proba(torch.as_tensor(X))
-    assert isinstance(chances, torch.Tensor)
-    np.testing.assert_allclose(chances.numpy(), model.predict_proba(X))
-    best = model.predict_top_k(torch.as_tensor(X), 2, proba=True)[1]
-    assert isinstance(best, torch.Tensor)
-    np.testing.assert_allclose(best.numpy(), model.predict_top_k(X, 2, proba=True)[1])
-
-
-def test_best_probabilities_in_small_blocks(problem, monkeypatch):
-    model = _fit(CalibratedStacking(ESZSL(), temperature="cv"), problem)
-    X, _ = _rows(problem)
-    for classes in (None, problem.unseen_classes[::-1]):
-        chances = -np.sort(-model.predict_proba(X, classes=classes), axis=1)[:, :2]
-        whole = model.predict_top_k(X, 2, classes=classes, proba=True)[1]
-        np.testing.assert_allclose(whole, chances)
-        with monkeypatch.context() as patch:
-            patch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1000)
-            few = model.predict_top_k(X, 2, classes=classes, proba=True)[1]
-        np.testing.assert_allclose(few, chances)
-
-
-@pytest.mark.parametrize("name", sorted(all_estimators()))
-@pytest.mark.slow
-def test_every_method_has_probabilities(problem, name):
-    cls = all_estimators()[name]
-    default = {"estimator": ESZSL()} if name == "CalibratedStacking" else {}
-    setting = SETTINGS.get(name, [default])[0]
-    if (package := missing_package(name, setting)) is not None:
-        pytest.skip(f"needs {package}")
-    method = cls(**setting)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = _fit(CalibratedStacking(method, temperature="cv", cv=2), problem)
-    assert 0 < model.temperature_ < np.inf
-    X, _ = _rows(problem)
-    chances = model.predict_proba(X)
-    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
-    assert np.mean(model.classes_[chances.argmax(axis=1)] == model.predict(X)) > 0.99
-    # Neither all but equal nor all but certain.
-    assert 1.5 / len(model.classes_) < chances.max(axis=1).mean() < 0.999
 
 
 @pytest.fixture(scope="module")
@@ -561,17 +461,6 @@ class TestAdapted:
         np.testing.assert_allclose(
             adapted.decision_function(data.X_test_seen), model.decision_function(data.X_test_seen)
         )
-
-    @pytest.mark.parametrize("inner", [EXEM(), SAE(), CalibratedStacking(EXEM(), cv=2)])
-    def test_left_out_classes_are_scored_as_the_adapted_model_scores(self, many_classes, inner):
-        data = many_classes
-        model = Adapted(inner, cv=2)
-        model.fit(data.X_train, data.y_train, signatures=data.signatures)
-        X, scorer = data.X_test_unseen, model.estimator_.class_scorer_
-        adapted = model.adapt(X, accept=True)
-        images, every = _points(scorer, scorer.embedding(X)), np.arange(len(scorer.labels))
-        found = _scores_after(scorer, images, every, adapted.adaptation_.weight)
-        np.testing.assert_allclose(found, adapted.decision_function(X), atol=1e-9)
 
     def test_products_have_no_exemplars(self, many_classes):
         data = many_classes

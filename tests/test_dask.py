@@ -54,25 +54,6 @@ def test_fitted_as_on_one_machine(model):
 
 
 @pytest.mark.parametrize(
-    "scheduler", ["threads", pytest.param("processes", marks=pytest.mark.slow)]
-)
-def test_schedulers(scheduler):
-    rows = da.from_array(X, chunks=(100, 5))
-    model = EXEM(n_components=6, distance="standardized")
-    expected = _fit(model, X, Y)
-    with dask.config.set(scheduler=scheduler, num_workers=2):
-        found = _fit(EXEM(n_components=6, distance="standardized"), rows, Y)
-        _close(found.decision_function(TEST), expected.decision_function(TEST))
-        test = da.from_array(TEST, chunks=(70, -1))
-        labels, scores = dask.compute(*found.predict_top_k(test, 3))
-        accuracy = found.score(test, DATA.y_test_unseen, classes=DATA.unseen_classes)
-    assert same_choices(labels, expected.predict_top_k(TEST, 3)[0], expected, TEST, 1e-6).all()
-    _close(scores, expected.predict_top_k(TEST, 3)[1])
-    y = DATA.y_test_unseen
-    assert accuracy == pytest.approx(expected.score(TEST, y, classes=DATA.unseen_classes))
-
-
-@pytest.mark.parametrize(
     "labels",
     [
         Y,
@@ -112,14 +93,6 @@ def test_weights():
         _fit(ESZSL(), rows, Y, sample_weight=weights[1:])
     expected = _fit(ESZSL(), X, Y, sample_weight=2.0).decision_function(TEST)
     _close(_fit(ESZSL(), rows, Y, sample_weight=2.0).decision_function(TEST), expected)
-
-
-def test_single_precision_stays_single():
-    rows = da.from_array(X.astype(np.float32), chunks=(41, -1))
-    found = _fit(ESZSL(), rows, Y).decision_function(da.from_array(TEST.astype(np.float32)))
-    assert found.dtype == found.compute().dtype == np.float32
-    expected = _fit(ESZSL(), X.astype(np.float32), Y).decision_function(TEST.astype(np.float32))
-    assert np.allclose(found.compute(), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -173,17 +146,6 @@ def test_probabilities_and_two_classes():
     found = two.decision_function(da.from_array(X[keep], chunks=(9, -1)))
     assert found.shape == (keep.sum(),)
     _close(found.compute(), two.decision_function(X[keep]))
-
-
-def test_scores_of_unknown_and_empty_chunks():
-    model = _fit(ESZSL(), X, Y)
-    rows = da.from_array(TEST, chunks=(60, -1))
-    keep = np.zeros(len(TEST), dtype=bool)
-    keep[[3, 140]] = True  # the second chunk is left empty
-    found = rows[da.from_array(keep, chunks=60)]
-    few = TEST[keep]
-    assert same_choices(model.predict(found).compute(), model.predict(few), model, few).all()
-    _close(model.decision_function(found).compute(), model.decision_function(TEST[keep]))
 
 
 def test_labels_and_scores_are_computed_once_together():

@@ -11,7 +11,6 @@ from zslearn._scoring._blocks import class_scores, top_k
 from zslearn._scoring._classes import score_precision
 from zslearn._scoring._embedding import Embedding, FeaturePreparation, PreparedRows
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import block_budget, move_like, moves_kept
 from zslearn._utils._messages import InputWarning
 
 torch = pytest.importorskip("torch")
@@ -77,19 +76,6 @@ def test_nan_is_named():
 
 
 @pytest.mark.usefixtures("tensors_on_device")
-def test_preparation_asks_the_device_once():
-    X = torch.asarray(np.random.default_rng(0).standard_normal((20, 4)))
-    X[3, 1], X[7, 0] = torch.nan, torch.inf
-    prepare = FeaturePreparation("l2")
-    blocks = [prepare(X[:10]), prepare(X[10:])]
-    assert prepare.replaced == 0
-    with pytest.warns(InputWarning, match="X contains 2 NaN or infinite numbers"):
-        prepare.warn()
-    on_host = FeaturePreparation("l2")(X.numpy())
-    np.testing.assert_allclose(torch.cat(blocks).numpy(), on_host, rtol=1e-12)
-
-
-@pytest.mark.usefixtures("tensors_on_device")
 @pytest.mark.parametrize(
     ("value", "message"), [(torch.nan, "contains NaN"), (1e120, "its square cannot be computed")]
 )
@@ -100,43 +86,6 @@ def test_the_reason_is_found_in_the_rows(value, message):
     scorer = ClassScorer(np.arange(3), np.eye(3), Embedding(lambda rows: rows, (None,)))
     with pytest.raises(ValueError, match=message):
         scorer.top_k(X, 2)
-
-
-@pytest.mark.usefixtures("tensors_on_device")
-def test_classes_travel_once(monkeypatch):
-    moved = []
-    original = torch.asarray
-
-    def asarray(x, **options):
-        if isinstance(x, np.ndarray):
-            moved.append(x.shape)
-        return original(x, **options)
-
-    monkeypatch.setattr("array_api_compat.torch.asarray", asarray)
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1500)
-    monkeypatch.setattr("zslearn._utils._array._free_bytes", lambda x: 0)
-    rng = np.random.default_rng(0)
-    X, P, turn = original(rng.random((30, 5))), rng.random((9, 4)), rng.random((4, 5))
-    scorer = ClassScorer(np.arange(9), P, Embedding(lambda rows: rows @ move_like(turn.T, rows)))
-    first = scorer.top_k(X, 2, classes=np.arange(6))
-    assert moved == [(5, 4), (6, 4)]
-    again = scorer.top_k(X, 2, classes=np.arange(6))
-    assert moved == [(5, 4), (6, 4), (5, 4)]
-    np.testing.assert_array_equal(first[0], again[0])
-    others = ClassScorer(np.arange(9), P + 1, scorer.embedding)
-    assert not np.array_equal(others.top_k(X, 2)[1], first[1])
-
-
-def test_moves_are_kept_by_content_not_by_name():
-    like = torch.zeros((1, 2), dtype=torch.float32)
-    table = np.arange(4.0).reshape(2, 2)
-    with moves_kept():
-        kept = move_like(table, like)
-        assert move_like(table, like) is kept
-        assert move_like(table.T, like) is not kept
-        np.testing.assert_array_equal(move_like(table.T, like).numpy(), table.T)
-        assert move_like(table, like.double()).dtype == torch.float64
-    assert move_like(table, like) is not kept
 
 
 def test_precision_is_one_of_three():
@@ -159,11 +108,6 @@ def test_less_exact_products(precision):
     assert torch.backends.cuda.matmul.allow_tf32 == before
     error = np.abs(scores.numpy() - X.numpy() @ P.T).max()
     assert (1e-4 < error < 3e-2) if precision == "bf16" else error < 1e-5
-
-
-def test_the_budget_of_a_block():
-    X = np.zeros((2, 2))
-    assert block_budget(X) == block_budget(torch.asarray(X)) == 1 << 25
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])

@@ -28,18 +28,6 @@ def test_every_number_in_a_sentence_is_measured(numbers):
         assert "nan" not in text, name
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("methods ahead of GFZSL in the paper", "13"),
-        ("settings of Class-Norm", "24"),
-        ("conventional > SSE > published", "43.9"),
-    ],
-)
-def test_numbers_that_sentences_had_wrong(numbers, name, text):
-    assert numbers.resolve(name) == text
-
-
 def test_numbers_follow_the_tables(numbers, tmp_path, monkeypatch):
     monkeypatch.setattr(numbers, "DOCS", tmp_path)
     monkeypatch.setattr(numbers, "RECORDS", tmp_path)

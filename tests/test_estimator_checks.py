@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sys
 from numbers import Real
-from types import SimpleNamespace
 from unittest import SkipTest
 
 import numpy as np
@@ -19,7 +18,6 @@ from zslearn.base.checks import (
     parametrize_with_checks,
     zero_shot_checks,
 )
-from zslearn.base.checks._problem import fitted, same_choices
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 
@@ -125,17 +123,6 @@ class RoundsDifferently(PredictedMeans):
 )
 def test_rounding_is_allowed(name):
     CHECKS[name](RoundsDifferently())
-
-
-def test_labels_are_compared_by_their_scores():
-    scores = np.array([[1.0, 1.0 + 1e-13, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
-    model = SimpleNamespace(decision_function=lambda X: X, classes_=np.array(["a", "b", "c"]))
-    found, expected = np.array(["a", "a", "other"]), np.array(["b", "b", "c"])
-    same = same_choices(found, expected, model, scores, 1e-12)
-    assert same.tolist() == [True, False, False]
-    best = np.array([["a", "b"], ["a", "b"], ["c", "a"]])
-    same = same_choices(best, best[:, ::-1], model, scores, 1e-12)
-    assert same.tolist() == [[True, True], [False, False], [False, False]]
 
 
 # Broken methods, each with what must find it, and words of the message.
@@ -501,15 +488,6 @@ def test_every_check_says_what_must_hold():
         assert len(check.__doc__.strip()) > 60
 
 
-def test_a_failure_names_the_check_and_the_estimator():
-    with pytest.raises(AssertionError, match="check_documentation failed: DocumentsNothing"):
-        check_zero_shot_estimator(DocumentsNothing())
-    with pytest.raises(
-        AssertionError, match=r"several_views failed: NeedsOneView\(\): Runtime.*one"
-    ):
-        check_zero_shot_estimator(NeedsOneView())
-
-
 def test_expected_failures_of_scikit_learn_are_passed_on():
     failing = IsNoClassifier()
     check = list(zero_shot_checks(failing))[-1]
@@ -539,27 +517,10 @@ def test_expected_failures_are_marked_with_their_reason():
     assert [mark.name for mark in by_id["calibrated-check_top_k"].marks] == ["slow"]
 
 
-def test_classes_are_refused():
-    with pytest.raises(TypeError, match=r"make an instance, such as ESZSL\(\)"):
-        parametrize_with_checks([ESZSL])
-    with pytest.raises(TypeError, match="not 3"):
-        check_zero_shot_estimator(3)
-
-
 def test_without_pytest_the_error_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "pytest", None)
     with pytest.raises(ImportError, match="pip install pytest"):
         parametrize_with_checks([ESZSL()])
-
-
-def test_each_model_is_fitted_once():
-    estimator = PredictedMeans(alpha=0.37)
-    model = fitted(estimator)
-    assert fitted(PredictedMeans(alpha=0.37)) is model
-    assert fitted(estimator, alpha=0.5) is not model
-    assert fitted(estimator) is model
-    fitted(PredictedMeans(alpha=0.38))
-    assert fitted(estimator) is not model
 
 
 def test_skipped_where_a_package_is_missing(monkeypatch):

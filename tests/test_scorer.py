@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
-from zslearn._scoring._scorer import ClassScorer, identical_rows, row_keys
+from zslearn._scoring._scorer import ClassScorer, identical_rows
 from zslearn._utils._messages import InputWarning
 from zslearn.base import ZeroShotClassifier
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.synthesis import EXEM, SynC
+from zslearn.synthesis import EXEM
 
 LABELS = np.array(["ant", "bee", "cat", "dog"])
 
@@ -27,11 +27,6 @@ def _identity(rows):
 def _scorer(**changes):
     rng = np.random.default_rng(0)
     return ClassScorer(LABELS, rng.standard_normal((4, 3)), Embedding(_identity), **changes)
-
-
-def test_it_is_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        _scorer().labels = LABELS[:2]
 
 
 def test_columns_follow_the_candidates():
@@ -126,16 +121,6 @@ def test_best_classes_agree_with_the_matrix_whatever_is_held_back(data):
     assert scorer.top_k(X, 4)[0][0].tolist() == LABELS[order].tolist()
 
 
-def test_preparation_warns_once_for_all_blocks(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1)
-    X = np.ones((6, 3))
-    X[[1, 4], 0] = np.nan
-    scorer = dataclasses.replace(_scorer(), embedding=Embedding(_identity, ("l2",)))
-    with pytest.warns(InputWarning, match="X contains 2 NaN") as caught:
-        scorer.scores(X)
-    assert len(caught) == 1
-
-
 class Weighted(ZeroShotClassifier):
     """Embeds by an array and a number."""
 
@@ -182,37 +167,6 @@ def test_rows_are_embedded_once_while_embed_is_decided_by_the_same_objects():
     for function in (np.asarray, (2 * np.eye(3)).__matmul__, (3 * np.eye(3)).__matmul__):
         square = EmbeddedRows(np.eye(3))
         np.testing.assert_array_equal(square.embedded_by(Embedding(function)), function(np.eye(3)))
-
-
-@pytest.mark.parametrize(
-    ("estimator", "grid"),
-    [
-        (ESZSL(), {"alpha_features": [1.0, 5.0], "alpha_signatures": [0.1, 1.0]}),
-        (SynC(), {"gamma": [0.5, 2.0], "alpha": [2.0**-6, 2.0**-9]}),
-        (EXEM(), {"gamma": [1.0], "C": [0.5, 1.0, 4.0]}),
-        (EXEM(estimator=SynC()), {"estimator__gamma": [0.5, 2.0]}),
-        (EXEM(estimator=ESZSL()), {"estimator__alpha_signatures": [0.1, 2.0]}),
-    ],
-    ids=["ESZSL", "SynC", "EXEM", "EXEM-SynC", "EXEM-ESZSL"],
-)
-def test_settings_of_a_grid_embed_once(problem, estimator, grid):
-    from zslearn.model_selection._search import expand
-
-    rows = EmbeddedRows(problem.X_test_unseen)
-    fitted = estimator.fit_grid(
-        problem.X_train,
-        problem.y_train,
-        signatures=problem.signatures,
-        settings=expand(estimator, grid),
-    )
-    for _, model in fitted:
-        np.testing.assert_allclose(
-            model.class_scorer_.scores(rows),
-            model.decision_function(problem.X_test_unseen),
-            rtol=1e-12,
-            atol=1e-14,
-        )
-    assert rows.n_embeddings == 1
 
 
 def test_a_wrapper_makes_its_scorer_from_the_inner_one(problem):
@@ -283,13 +237,3 @@ def test_the_first_of_identical_classes_is_predicted(make, problem):
     whole = model.predict(rows, classes=problem.unseen_classes)
     alone = [model.predict(row[None], classes=problem.unseen_classes)[0] for row in rows]
     assert max(first, second) not in set(whole.tolist()) | set(alone)
-
-
-def test_identical_rows():
-    assert identical_rows(np.eye(3)) is None
-    rows = np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0], [2.0, 3.0], [2.0, np.nextafter(3, 4)]])
-    assert identical_rows(rows).tolist() == [0, 1, 0, 1, 4]
-    assert identical_rows(np.ones((3, 2, 2), dtype=np.float32)).tolist() == [0, 0, 0]
-    # Rows of round numbers have different keys, or comparing them would take a long time.
-    binary = (np.arange(1 << 12)[:, None] >> np.arange(12)) & 1
-    assert len(np.unique(row_keys(binary.astype(np.float64)))) == 1 << 12

@@ -17,13 +17,6 @@ from sklearn.preprocessing import StandardScaler
 
 from zslearn._utils._messages import (
     InputWarning,
-    did_you_mean,
-    each_warning_once,
-    look_alikes,
-    name_near_misses,
-    normal_form,
-    suggest,
-    warn_user,
 )
 from zslearn.baselines import ESZSL, GDA
 from zslearn.calibration import (
@@ -35,11 +28,9 @@ from zslearn.calibration import (
 )
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.model_selection import (
-    METHODS,
     ClassKFold,
     ZeroShotPipeline,
     ZeroShotSearchCV,
-    find_method,
     unseen_accuracy_scorer,
 )
 from zslearn.signatures import MultiSignatures
@@ -253,16 +244,6 @@ def test_scoring_unseen_images_against_seen_classes_is_said_once(monkeypatch):
         model.score(data.X_test_seen, data.y_test_seen)
 
 
-def test_labels_of_any_type_have_a_score(words):
-    X, y, _ = words
-    codes = np.unique(y, return_inverse=True)[1]
-    for labels in (codes, codes.astype(float), codes.tolist(), pd.Series(codes), codes > 2):
-        fitted = ESZSL().fit(X, labels)
-        assert fitted.score(X, labels) > 0.3
-    with pytest.raises(ValueError, match="classes_ has 2, y has '2'"):
-        ESZSL().fit(X, codes).score(X, codes.astype(str))
-
-
 def test_without_signatures_no_class_can_be_added(words):
     X, y, signatures = words
     fitted = ESZSL().fit(X, y)
@@ -296,16 +277,6 @@ def test_unicode_forms_are_shown_apart(words):
     with pytest.raises(ValueError, match="no signature") as caught:
         ESZSL().fit(X, y, signatures=signatures)
     assert r"signatures has 'gro\u0308\xdfe', y has 'gr\xf6\xdfe'" in str(caught.value)
-
-
-def test_numbered_classes_are_no_near_misses(words):
-    X, y, signatures = words
-    names = {label: f"class {i}" for i, label in enumerate(signatures.index)}
-    signatures = signatures.rename(index=names)
-    y = np.array([names[label] for label in y])
-    with pytest.raises(ValueError, match="Add a row for each") as caught:
-        ESZSL().fit(X, y, signatures=signatures.drop(index="class 3"))
-    assert "signatures has" not in str(caught.value)
 
 
 def test_a_candidate_that_is_nearly_a_class(model, words):
@@ -370,22 +341,6 @@ def test_a_transposed_table_is_recognised(words, estimator):
         clone(estimator).fit(X, y, signatures={"round": signatures["round"]})
 
 
-def test_other_transposed_tables(model, words):
-    X, y, signatures = words
-    codes = np.array([NUMBERS.index(label) for label in y])
-    numbered = signatures.set_axis(range(8))
-    with pytest.raises(ValueError, match="looks transposed: its columns are the classes"):
-        ESZSL().fit(X, codes, signatures=numbered.T)
-    seen = signatures.loc[np.unique(y)]
-    with pytest.raises(ValueError, match="transposed: it has 5 rows and 6 columns"):
-        ESZSL().fit(X, y, signatures=seen.to_numpy().T)
-    both = MultiSignatures({"a": signatures.T, "b": signatures.T})
-    with pytest.raises(ValueError, match="the view 'a' of signatures looks transposed"):
-        ESZSL().fit(X, y, signatures=both)
-    with pytest.raises(ValueError, match="transposed: its rows are the attributes"):
-        model.add_classes(signatures.T)
-
-
 def test_numbers_as_labels_and_columns_without_names(words):
     """Numbers of columns are no names of attributes: new classes may bear them."""
     X, y, signatures = words
@@ -408,56 +363,7 @@ def test_labels_that_are_not_in_the_index(words):
 # Names of methods
 
 
-@pytest.mark.parametrize(
-    ("typed", "name"),
-    [
-        ("eszsl", "ESZSL"),
-        ("exem-1nns", "EXEM (1NNs)"),
-        ("EXEM(1NN)", "EXEM (1NN)"),
-        ("exem (sync ovo)", "EXEM (SynC o-vs-o)"),
-        ("sync_struct", "SynC struct"),
-        ("cmt*", "CMT*"),
-        ("CMT", "CMT"),
-        ("sae", "SAE"),
-    ],
-)
-def test_the_spelling_of_methods_is_free(typed, name):
-    assert find_method(typed) is METHODS[name]
-
-
-@pytest.mark.parametrize(
-    ("typed", "question"),
-    [
-        ("ESZL", r"Did you mean 'ESZSL'\?"),
-        ("exem 1nnss", r"Did you mean 'EXEM \(1NNs\)' or 'EXEM \(1NN\)'\?"),
-        ("exem-sync", r"Did you mean one of EXEM \(SynC o-vs-o\), .*EXEM \(SynC struct\)\?"),
-        ("exemm", r"Did you mean 'EXEM'\?"),
-        ("snyc", r"Did you mean 'SynC'\?"),
-    ],
-)
-def test_methods_that_may_be_meant_are_named(typed, question):
-    with pytest.raises(ValueError, match=rf"^Unknown method: '{typed}'\. {question} There are: "):
-        find_method(typed)
-
-
-def test_nothing_is_suggested_for_nonsense():
-    for name in ("qqqq", "", "()"):
-        with pytest.raises(ValueError, match=r"^Unknown method: '.*'\. There are: "):
-            find_method(name)
-
-
 # The helper
-
-
-def test_suggest():
-    assert suggest("Killer Whale", ["killer_whale", "killer"]) == ["killer_whale"]
-    assert suggest("zebar", ["zebra", "horse"]) == ["zebra"]
-    assert suggest("unicorn", ["zebra", "horse"]) == []
-    assert suggest("7", [7, 8]) == [7]
-    assert len(suggest("aaaa", ["aaab", "aaac", "aaad", "aaae"], limit=2)) == 2
-    assert normal_form("_") == "_"
-    assert did_you_mean("demos", ["demo"]) == " Did you mean 'demo'?"
-    assert did_you_mean("xyz", ["demo"]) == ""
 
 
 def test_a_warning_is_located_where_the_library_was_called():
@@ -478,32 +384,3 @@ def entry():
     with pytest.warns(InputWarning, match="odd") as caught:
         module.entry()
     assert caught[0].filename == __file__
-
-
-def test_each_warning_once():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with each_warning_once():
-            for text in ("a", "b", "a"):
-                with each_warning_once():
-                    warn_user(text)
-        warn_user("a")
-    assert [str(w.message) for w in caught] == ["a", "b", "a"]
-
-
-def test_near_misses_are_counted():
-    labels = [f"name{'abcde'[i]}" for i in range(5)]
-    text = name_near_misses(
-        [label.upper() for label in labels], labels, unknown_in="y", known_in="classes"
-    )
-    assert text.startswith(" classes has 'namea', y has 'NAMEA'; ")
-    assert text.endswith("; and 2 more.")
-    assert name_near_misses(["x"], ["y"], unknown_in="y", known_in="classes") == ""
-
-
-def test_look_alikes():
-    assert look_alikes(["A "], ["A", "b"]) == [("A ", "A")]
-    assert look_alikes(["a"], ["A", "b"]) == [("a", "A")]
-    assert look_alikes(["B"], ["A", "a", "b"]) == []
-    assert look_alikes([DECOMPOSED], ["größe"]) == [(DECOMPOSED, "größe")]
-    assert look_alikes([1], [2]) == []

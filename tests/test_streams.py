@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from zslearn._utils._messages import InputWarning
-from zslearn.base._class_statistics import class_means, class_moments, class_squares
 from zslearn.base.checks._problem import same_choices
 from zslearn.baselines import ALE, CCA, ESZSL, GFZSL, SAE
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.synthesis import EXEM, ClassStatistics, GaussianEXEM
+from zslearn.synthesis import EXEM, GaussianEXEM
 
 #: All that learn from sums, in settings that ask for different ones.
 METHODS = [
@@ -71,12 +70,6 @@ def test_weights(model):
     _close(found.decision_function(TEST), expected.decision_function(TEST))
 
 
-def test_one_weight_for_all_samples():
-    expected = _fit(ESZSL(), DATA.X_train, DATA.y_train, sample_weight=2.0).decision_function(TEST)
-    _close(_fit(ESZSL(), _blocks(), None, sample_weight=2.0).decision_function(TEST), expected)
-    assert np.abs(_fit(ESZSL(), _blocks(), None).decision_function(TEST) - expected).max() > 1e-3
-
-
 def test_more_samples_than_a_temperature_is_found_from():
     data = make_zero_shot(n_seen=12, samples_per_class=120, random_state=0)
     assert len(data.X_train) > 1000
@@ -85,16 +78,6 @@ def test_more_samples_than_a_temperature_is_found_from():
     blocks = _blocks(data.X_train, data.y_train, rows=101)
     found = model.fit(blocks, None, signatures=data.signatures).temperature_
     assert found == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("label_type", [int, str, object])
-def test_labels_of_every_kind(label_type):
-    y = np.unique(DATA.y_train, return_inverse=True)[1]
-    y = y.astype(str).astype(object) if label_type is object else y.astype(label_type)
-    expected = ESZSL().fit(DATA.X_train, y)
-    found = ESZSL().fit(_blocks(y=y), None)
-    assert found.classes_.tolist() == expected.classes_.tolist()
-    assert same_choices(found.predict(_rows(TEST)), expected.predict(TEST), expected, TEST).all()
 
 
 def test_everything_is_predicted_from_blocks():
@@ -121,14 +104,6 @@ def test_everything_is_predicted_from_blocks():
     y = DATA.y_test_unseen
     expected = model.score(TEST, y, classes=some)
     assert model.score(test, y, classes=some) == pytest.approx(expected, abs=1e-12)
-
-
-def test_two_classes_give_one_number():
-    keep = np.isin(DATA.y_train, DATA.seen_classes[:2])
-    X, y = DATA.X_train[keep], DATA.y_train[keep]
-    model = ESZSL().fit(X, y)
-    assert model.decision_function(_rows(X)).shape == (len(X),)
-    _close(model.decision_function(_rows(X)), model.decision_function(X))
 
 
 def test_wrappers_predict_blocks():
@@ -239,31 +214,6 @@ def test_after_an_error_the_model_is_as_it_was():
 
 
 # Sums
-
-
-def test_sums_of_blocks_are_those_of_all():
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((300, 4)) + 1e6  # a large offset costs no digits
-    y = rng.integers(0, 7, 300)
-    weights = rng.random(300) + 0.1
-    parts = [
-        ClassStatistics.of_block(X[rows], y[rows], weights[rows])
-        for rows in np.array_split(np.arange(300), 11)
-    ]
-    total = sum(parts)
-    means = class_means(X, y, 7, sample_weight=weights)
-    assert np.allclose(total.means, means, rtol=1e-14)
-    squares = class_squares(X, y, means, sample_weight=weights)
-    assert np.allclose(total.squares, squares, rtol=1e-7)
-    for center in (True, False):
-        expected = class_moments(X, y, 7, center=center, sample_weight=weights)
-        for found, wanted in zip(total.moments(center=center), expected, strict=True):
-            assert np.allclose(found, wanted, rtol=1e-9, atol=1e-6)
-    # A tree and a chain give the same.
-    tree = (parts[0] + parts[1]) + (parts[2] + parts[3])
-    chain = ((parts[0] + parts[1]) + parts[2]) + parts[3]
-    assert np.allclose(tree.scatter, chain.scatter, rtol=1e-9)
-    assert total.n_samples == 300
 
 
 # Memory

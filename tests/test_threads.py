@@ -7,54 +7,16 @@ import threading
 import numpy as np
 import pytest
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from zslearn._scoring._blocks import top_k
 from zslearn._utils._processes import (
-    blas_threads,
-    in_threads,
     one_blas_thread,
-    threads_for,
 )
 from zslearn.baselines import GDA, GFZSL
 from zslearn.calibration import CalibratedStacking, PredictionSets
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures._table import SignatureTable
 from zslearn.synthesis import GaussianEXEM
-
-
-def test_work_decides_about_threads():
-    with threadpool_limits(2, user_api="blas"):
-        two = blas_threads()
-        with threads_for(1e3):
-            assert blas_threads() == 1
-        with threads_for(1e12):
-            assert blas_threads() == two
-        assert blas_threads() == two
-
-
-def test_items_side_by_side():
-    seen, threads, limits = [], set(), set()
-
-    def function(item):
-        threads.add(threading.get_ident())
-        limits.add(blas_threads())
-        seen.append(item)
-
-    in_threads(function, [1, 2, 3])
-    assert sorted(seen) == [1, 2, 3]
-    assert limits == {1}
-    in_threads(function, [4])
-    assert seen[-1] == 4
-
-
-def test_an_error_in_a_thread_comes_back():
-    def function(item):
-        if item == 2:
-            raise ValueError("two")
-
-    with pytest.raises(ValueError, match="two"):
-        in_threads(function, [1, 2])
 
 
 @pytest.mark.parametrize("score", ["dot", "euclidean"])

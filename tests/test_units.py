@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import warnings
 from pathlib import Path
 
@@ -11,21 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.io import loadmat
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
-from sklearn.decomposition import PCA
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import zslearn
 from zslearn import EXEM, GaussianEXEM, SynC
-from zslearn._utils._columns import dominating_columns, some_rows, units_of
-from zslearn._utils._fit_cache import fingerprint
+from zslearn._utils._columns import dominating_columns, some_rows
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.datasets import load_glyphs, load_table, load_xlsa17, make_zero_shot
+from zslearn.datasets import load_table, load_xlsa17
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.signatures import MultiSignatures, attribute_signatures, text_signatures
+from zslearn.signatures import MultiSignatures, attribute_signatures
 
 METHODS = [EXEM(), SynC(), GaussianEXEM(), ESZSL()]
 N_UNSEEN = 12
@@ -146,24 +143,6 @@ def test_folds_use_the_units_of_their_own_classes(animals):
         assert units[1, -1] == pytest.approx(classes["weight_kg"].drop("c00").std(ddof=0))
 
 
-def test_the_choice_travels_with_the_table(animals):
-    classes = animals[2]
-    scaled = attribute_signatures(classes, signature_scaling="range")
-    for other in (scaled.copy(), scaled.loc[["c03", "c01"]], pickle.loads(pickle.dumps(scaled))):
-        assert other.attrs == {"signature_scaling": "range"}
-    assert fingerprint(scaled) != fingerprint(attribute_signatures(classes))
-    assert fingerprint(attribute_signatures(classes)) == fingerprint(
-        attribute_signatures(classes, signature_scaling=None)
-    )
-    with pytest.raises(
-        ValueError, match="signature_scaling='unit'; there are None, 'standard', 'r"
-    ):
-        attribute_signatures(classes, signature_scaling="unit")
-    scaled.attrs["signature_scaling"] = 3
-    with pytest.raises(ValueError, match="signature_scaling"):
-        ESZSL().fit(*animals[:2], signatures=scaled)
-
-
 def test_one_feature_in_grams(animals):
     X, y, classes, unseen = animals
     heavy = np.column_stack([X, np.exp(np.random.default_rng(0).normal(8, 3, len(X)))])
@@ -200,23 +179,6 @@ def test_one_feature_in_grams(animals):
 # -------------------------------------------------------------------------------------- the rule
 
 
-def test_what_has_one_unit_is_left_alone():
-    for load in (load_iris, load_digits):
-        assert dominating_columns(load().data) == []
-    for seed in range(20):
-        made = make_zero_shot(random_state=seed)
-        assert dominating_columns(made.signatures.to_numpy()) == []
-        assert dominating_columns(some_rows(made.X)) == []
-        # Principal components differ in size; that is what they say.
-        assert dominating_columns(PCA(5).fit_transform(made.X)) == []
-    rng = np.random.default_rng(0)
-    rare = (rng.random((60, 40)) < np.geomspace(0.02, 0.5, 40)) * 1.0
-    assert dominating_columns(rare) == []
-    assert dominating_columns(np.column_stack([rare, np.full(60, 1e6)])) == []
-    for empty in (np.zeros((5, 3)), np.zeros((0, 3)), np.zeros((5, 0)), np.full((4, 2), np.nan)):
-        assert dominating_columns(empty) == []
-
-
 def test_what_has_several_units_is_found():
     assert dominating_columns(load_wine().data) == [12]
     assert dominating_columns(load_breast_cancer().data) == [3, 23]
@@ -228,22 +190,6 @@ def test_what_has_several_units_is_found():
     holes[0, 0] = np.nan
     assert dominating_columns(holes) == [6]
     assert dominating_columns(np.column_stack([answers, 310 + 0.1 * legs])) == []
-
-
-def test_units_of_a_column_that_does_not_vary():
-    rows = np.column_stack([np.full(3, 0.1 + 0.2), [1.0, 2.0, 3.0]])
-    for scaling in ("standard", "range"):
-        assert units_of(rows, scaling)[1, 0] == 1.0
-
-
-@pytest.mark.slow
-def test_glyphs_and_texts_are_left_alone():
-    glyphs = load_glyphs()
-    assert dominating_columns(glyphs.signatures.to_numpy(dtype=float)) == []
-    assert dominating_columns(some_rows(glyphs.X)) == []
-    assert dominating_columns(some_rows(glyphs.images.reshape(len(glyphs.y), -1))) == []
-    texts = text_signatures({name: f"the letter {name}" for name in map(str, glyphs.seen_classes)})
-    assert dominating_columns(texts.to_numpy()) == []
 
 
 @pytest.mark.skipif("ZSLEARN_DATA" not in os.environ, reason="needs the benchmarks' files")

@@ -10,6 +10,7 @@ from scipy.io import savemat
 
 from xlsa17_files import write_data_set, write_standard_split
 from zslearn.cli import _data, main
+from zslearn.cli._output import add_options
 from zslearn.datasets import ZeroShotDataset, _fetch, make_zero_shot
 
 
@@ -68,7 +69,7 @@ def test_features_of_imagenet_by_class(home, monkeypatch):
 def arguments_of(*words):
     """Parse the words of `zslearn data show`."""
     parser = argparse.ArgumentParser()
-    _data.add_data_options(parser)
+    add_options(parser, *_data.DATA_OPTIONS)
     return parser.parse_args(words)
 
 

@@ -188,7 +188,6 @@ def test_other_commands_read_the_table(folder, capsys):
     ("words", "message"),
     [
         (["text", "-o", "s.csv"], "Which classes?"),
-        (["text", "wnids.txt", "-o", "s.xls"], "written as .csv or .parquet"),
         (["text", "wnids.txt", "--wnids", "1k", "-o", "s.csv"], "not both"),
         (["text", "nothing.csv", "-o", "s.csv"], "nothing.csv"),
         (["text", "--wnids", "nothing", "--wordnet", "wordnet", "-o", "s.csv"], "2-hop and 3-hop"),

@@ -172,7 +172,7 @@ def test_timm(timm):  # noqa: F811
     other = load_backbone("timm:tiny2", device="cpu")
     assert other.weights_sha256 != backbone.weights_sha256
     assert load_backbone("timm:tiny", device="cpu").about == backbone.about
-    with pytest.raises(ValueError, match="knows pictures alone"):
+    with pytest.raises(ValueError, match="knows images alone"):
         backbone.encode_text(["red"])
 
 

@@ -188,16 +188,6 @@ def test_perfect():
     assert generalized_accuracy(y, scores, bias=bias, **space) == pytest.approx((1, 1), abs=1e-12)
 
 
-def test_hopeless():
-    classes = np.arange(4)
-    y = np.repeat(classes, 3)
-    scores = np.where(y[:, None] == classes, -10.0, np.random.default_rng(0).random((12, 4)))
-    space = {"classes": classes, "seen_classes": [0, 1]}
-    margin = scores[:, :2].max(axis=1) - scores[:, 2:].max(axis=1)
-    assert ausuc(y, scores, **space) == 0
-    assert best_harmonic_mean(y, scores, **space) == (0, margin.min())
-
-
 def test_ends_are_exact_for_many_samples():
     rng = np.random.default_rng(0)
     classes = np.arange(100)

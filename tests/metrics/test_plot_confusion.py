@@ -193,20 +193,3 @@ def test_everything_is_inside_the_figure(plt):
     assert box.y0 >= 0
     assert box.x1 <= width
     assert box.y1 <= height
-
-
-def test_small_axes_have_fewer_labels(plt):
-    classes = [f"class {i:03d}" for i in range(40)]
-    _, axes = plt.subplots(2, 2, figsize=(4, 4))
-    display = _plot(classes, classes, ax=axes[0, 0])
-    assert 2 <= len(_ticks(display.ax_.yaxis)) < 20
-
-
-def test_constructor(plt):
-    display = UnseenConfusionDisplay(counts=[[1, 1], [0, 0]], classes=["a", "b"], n_other=[2, 0])
-    np.testing.assert_array_equal(display.shares, [[0.25, 0.25], [np.nan, np.nan]])
-    assert display.plot() is display
-    with pytest.raises(ValueError, match="2 classes, and counts has shape"):
-        UnseenConfusionDisplay(counts=np.eye(3), classes=["a", "b"])
-    with pytest.raises(ValueError, match="more than once"):
-        UnseenConfusionDisplay(counts=np.eye(2), classes=["a", "a"])

@@ -174,28 +174,6 @@ def test_two_curves_on_the_same_axes(plt, data):
     assert second.line_.get_color() == second.point_.get_color()
 
 
-def test_names(plt, data):
-    y_true, scores = data
-    display = SeenUnseenCurveDisplay.from_estimator(Model(), scores, y_true, name="mine")
-    assert display.line_.get_label() == f"mine (AUSUC = {display.ausuc:.2f})"
-    assert display.plot(name="other").line_.get_label() == f"other (AUSUC = {display.ausuc:.2f})"
-    assert display.plot(label="as given").line_.get_label() == "as given"
-
-
-def test_missing_is_passed_on(plt, data):
-    y_true, scores = data
-    some = y_true != "d"
-    with pytest.raises(ValueError, match="These classes have no sample in y_true: 'd'"):
-        SeenUnseenCurveDisplay.from_estimator(Model(), scores[some], y_true[some])
-    areas = [
-        SeenUnseenCurveDisplay.from_estimator(
-            Model(), scores[some], y_true[some], missing=missing
-        ).ausuc
-        for missing in ("ignore", "zero")
-    ]
-    assert areas[0] == pytest.approx(2 * areas[1])
-
-
 @pytest.mark.parametrize("kind", [SeenUnseenCurveDisplay, UnseenConfusionDisplay])
 def test_without_matplotlib(monkeypatch, data, kind):
     load = importlib.import_module

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -16,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from estimators import instances
-from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import DAP, ESZSL, IAP, ConSE
 from zslearn.datasets import make_zero_shot
@@ -37,13 +35,6 @@ def problem():
 def _fit(search, problem):
     fitted = clone(search).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     return fitted.cv_results_["mean_test_accuracy"]
-
-
-def _sign(content):
-    """The checksum as documented, computed apart from the library."""
-    plain = {name: value for name, value in content.items() if name != "checksum"}
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
-    return plain | {"checksum": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def _edit(change):
@@ -107,20 +98,6 @@ def test_what_is_kept_comes_back(problem, tmp_path):
     assert np.isinf(first.cv_results_["split0_test_score"]).any()
 
 
-def test_the_checksum_is_of_the_content(tmp_path):
-    """Spaces and the order of keys do not matter; every value does."""
-    path = tmp_path / "deep" / "a.json"
-    content = {"b": [1, 2.5, None, float("nan")], "a": {"é": "x\n"}, 3: (True,)}
-    write_checked_json(path, content)
-    read = read_checked_json(path)
-    assert list(read) == ["b", "a", "3"]
-    assert read["3"] == [True]
-    written = json.loads(path.read_text())
-    assert written["checksum"] == _sign(written)["checksum"]
-    path.write_text(json.dumps(dict(reversed(written.items())), indent=3))
-    assert read_checked_json(path)["a"] == {"é": "x\n"}
-
-
 def _digits(model, X, y, classes):
     """A number that changes with any score."""
     return float(np.abs(model.decision_function(X, classes=classes)).sum())
@@ -151,15 +128,6 @@ def test_what_lies_in_the_place_of_a_checkpoint_ends_no_search(problem, tmp_path
         search = _search(folder).fit(**samples)
     assert search.best_score_ == pytest.approx(expected.best_score_, rel=1e-9)
     assert any("checkpoint" in str(warning.message).lower() for warning in caught)
-
-
-def test_files_of_any_size_are_not_read(tmp_path, monkeypatch):
-    path = tmp_path / "x.json"
-    write_checked_json(path, {"a": "b" * 1000})
-    assert read_checked_json(path) == {"a": "b" * 1000}
-    monkeypatch.setattr("zslearn._utils._files.MAX_BYTES", 500)
-    with pytest.raises(DamagedFileError, match="larger than"):
-        read_checked_json(path)
 
 
 ALPHAS = {"alpha": [1e-2, 1e-3, 1e-4, 1e-5]}

@@ -66,14 +66,6 @@ def test_classifiers_that_depend_on_descriptions_are_not_shared(data, tmp_path):
         assert _search(data, EXEM(estimator=sync), tmp_path).n_read_fits_ == 0
 
 
-def test_what_differs_is_not_shared(data, tmp_path):
-    _search(data, SynC("ovo"), tmp_path)
-    for other in (SynC("ovo", tol=1e-3), SynC("ovo", feature_norm=None), SynC("cs")):
-        assert _search(data, other, tmp_path).n_read_fits_ == 0
-    # The folds of the generalized setting have fewer rows; the last fit may be the same.
-    assert _search(data, SynC("ovo"), tmp_path, setting="gzsl").n_read_fits_ <= 1
-
-
 def test_a_damaged_fit_is_computed_again(data, tmp_path):
     first = _search(data, SynC("ovo"), tmp_path)
     files = sorted(tmp_path.glob("fit-*.npz"))
@@ -120,15 +112,6 @@ def test_whatever_is_written_is_read(tmp_path, monkeypatch):
     assert limits == [_fit_cache.MAX_FIT_BYTES]
 
 
-def test_nothing_is_kept_unasked(data, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert _search(data, ESZSL(), None).n_read_fits_ == 0
-    with FitCache(None) as kept:
-        assert not kept.n_read
-        assert cached_fit((1,), lambda: {"x": np.ones(1)})["x"] == 1
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_folder_that_cannot_be_written_changes_nothing(data, tmp_path):
     (tmp_path / "file").write_text("")
     _equal(_search(data, ESZSL(), tmp_path / "file"), _search(data, ESZSL(), None))
@@ -147,27 +130,3 @@ def test_a_record_says_what_was_shared(data, tmp_path):
     assert inner["metrics"] == alone["metrics"]
     assert inner["hyper_parameters"] == alone["hyper_parameters"]
     assert not list((tmp_path / "both").glob(".parts-*"))
-
-
-def test_a_fit_that_is_kept_waits_for_no_disk(tmp_path, monkeypatch):
-    """It proves to be whole when it is read, and can be computed again."""
-
-    def refuse(descriptor):
-        raise AssertionError("waited")
-
-    monkeypatch.setattr(os, "fsync", refuse)
-    with FitCache(tmp_path) as kept:
-        for _ in range(2):
-            assert cached_fit(("x",), lambda: {"x": np.ones(1)})["x"] == 1
-    assert kept.n_read == 1
-
-
-def test_fits_of_another_source_are_not_read(tmp_path, monkeypatch):
-    def fit():
-        with FitCache(tmp_path) as kept:
-            cached_fit(("a fit",), lambda: {"coef": np.ones(2)})
-        return kept.n_read
-
-    assert [fit(), fit()] == [0, 1]
-    monkeypatch.setattr("zslearn._utils._fit_cache.source_digest", lambda: "another")
-    assert fit() == 0

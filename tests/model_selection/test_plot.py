@@ -92,24 +92,6 @@ def test_heat_map(plt, names):
     assert display.chosen == (1, 1)
 
 
-def test_others_are_at_their_best(plt):
-    grid = TWO | {"gamma": [1, 2, 3]}
-    scores = np.random.default_rng(0).random(18)
-    display = plot(_search(grid, scores), x="beta", y="alpha")
-    np.testing.assert_array_equal(display.mean, scores.reshape(3, 2, 3).max(axis=2))
-    assert display.others == ["gamma"]
-    std = scores[scores.reshape(3, 2, 3).argmax(axis=2) + 3 * np.arange(6).reshape(3, 2)] / 10
-    np.testing.assert_array_equal(display.std, std)
-    with pytest.raises(ValueError, match="varied 3 hyper-parameters: choose x= and y= among 'alp"):
-        plot(_search(grid, scores))
-
-
-def test_values_that_do_not_vary_are_not_drawn_by_default(plt):
-    display = plot(_search({"alpha": [1, 2, 3], "beta": [5]}, [1, 3, 2]))
-    assert (display.x_name, display.y_name, display.others) == ("alpha", None, [])
-    assert display.ax_.get_legend().get_title().get_text() == ""
-
-
 @pytest.mark.parametrize(
     ("scores", "edge", "words", "shift"),
     [([3, 2, 1], "smallest", "smaller", -26), ([1, 2, 3], "largest", "larger", 26)],
@@ -139,15 +121,6 @@ def test_edges_of_a_heat_map(plt):
     assert list(plot(_search(grid, np.arange(9.0)), "beta").arrows_) == ["beta"]
 
 
-def test_ties_take_the_first_and_are_no_edge(plt):
-    grid = {"alpha": [1, 2, 3], "beta": [1, 2]}
-    search = _search(grid, np.ones(6), std=np.arange(6.0))
-    display = plot(search, "alpha")
-    np.testing.assert_array_equal(display.std, [0, 2, 4])
-    assert display.edges == {}
-    assert display.chosen == (0,)
-
-
 def test_nan(plt):
     scores = [np.nan, 0.2, np.nan, np.nan, 0.1, np.nan]
     display = plot(_search(TWO, scores), "alpha")
@@ -155,25 +128,6 @@ def test_nan(plt):
     display = plot(_search(TWO, scores))
     assert display.mesh_.get_array().mask.tolist() == [[True, True, False], [False, True, True]]
     assert [text.get_text() for text in display.text_].count("no score") == 4
-
-
-def test_one_setting(plt):
-    display = plot(_search({"alpha": [3]}, [0.5]))
-    assert (display.x_name, display.chosen, display.edges) == ("alpha", (0,), {})
-    display = plot(_search({"alpha": [3], "beta": ["x"]}, [0.5]), "alpha", "beta")
-    assert display.mean.shape == (1, 1)
-
-
-def test_settings_of_several_grids(plt):
-    search = _search({"alpha": [1, 2, 3]}, [1, 2, 3])
-    search.cv_results_["params"] = [{"alpha": 1}, {"alpha": 2}, {"other": 5}]
-    display = plot(search, "alpha")
-    np.testing.assert_array_equal(display.mean, [1, 2])
-    assert display.chosen is display.chosen_ is None
-    assert _legend(display) == ["mean over the folds ± 1 standard deviation"]
-    display = plot(search, "alpha", "other")
-    assert np.isnan(display.mean).all()
-    assert display.ax_.get_legend() is None
 
 
 def test_values_that_are_no_numbers(plt):
@@ -186,26 +140,6 @@ def test_values_that_are_no_numbers(plt):
     assert display.line_.get_linestyle() == "None"  # they have no order
     assert display.edges == {}
     assert _legend(display)[1] == "chosen: <script> = Ridge(alpha=3) (5.000)"
-
-
-def test_numbers_are_sorted_and_ticks_thinned(plt):
-    values = list(range(30))[::-1]
-    display = plot(_search({"n": values}, np.sin(values)))
-    np.testing.assert_array_equal(display.line_.get_ydata(), np.sin(np.arange(30)))
-    assert _ticks(display.ax_.xaxis) == [str(v) for v in range(0, 30, 3)]
-    big = plot(_search({"n": values, "m": [1, 2, 3, 4]}, np.random.default_rng(0).random(120)))
-    assert big.text_ == []
-
-
-def test_other_scores(plt):
-    more = {"mean_test_ausuc": np.array(SCORES[::-1]), "std_test_ausuc": np.zeros(6)}
-    display = plot(_search(TWO, SCORES, **more), "alpha", score="ausuc")
-    np.testing.assert_array_equal(display.mean, [0.4, 0.6, 0.2])
-    assert display.ax_.get_ylabel() == "Validation ausuc"
-    # The chosen setting is the one that the search chose, at what it scores here.
-    assert display.chosen_.get_xydata().tolist() == [[1, 0.5]]
-    with pytest.raises(ValueError, match="no score 'f1'; it has 'accuracy', 'ausuc'"):
-        plot(_search(TWO, SCORES, **more), "alpha", score="f1")
 
 
 @pytest.mark.filterwarnings("ignore::zslearn.model_selection.GridEdgeWarning")

@@ -56,13 +56,6 @@ def test_ranks(problem):
     assert search.best_index_ == 1
 
 
-def test_the_best_estimator_has_two_names(problem):
-    search = ZeroShotSearchCV(ESZSL(), GRID, cv=3)
-    assert not hasattr(search, "best_estimator_")
-    _fit(search, problem)
-    assert search.best_estimator_ is search.estimator_
-
-
 class Slow(ESZSL):
     """The first of the settings takes long, since it does what the others share."""
 
@@ -87,13 +80,6 @@ def test_times_tell_fitting_from_scoring(problem):
     assert second >= 0.02
     assert (results["mean_score_time"] >= 0.05).all()
     assert results["std_fit_time"].shape == results["std_score_time"].shape == (2,)
-
-
-def test_times_are_kept(problem, tmp_path):
-    search = ZeroShotSearchCV(ESZSL(), GRID, cv=3, checkpoint=tmp_path)
-    first = _fit(clone(search), problem).cv_results_
-    again = _fit(clone(search), problem).cv_results_
-    np.testing.assert_array_equal(first["mean_fit_time"], again["mean_fit_time"])
 
 
 def test_without_a_search_there_are_columns_of_parameters(problem):
@@ -255,14 +241,6 @@ def test_a_generalized_search_finds_the_temperature_of_stacking(problem):
         _fit(model, problem)
     assert search.temperature_ == pytest.approx(stacked.temperature_)
     np.testing.assert_allclose(search.predict_proba(X), stacked.predict_proba(X), atol=1e-9)
-
-
-def test_checkpoints_with_and_without_a_temperature(problem, tmp_path):
-    search = ZeroShotSearchCV(ESZSL(), GRID, cv=3, checkpoint=tmp_path)
-    _fit(clone(search), problem)
-    with_one = _fit(clone(search).set_params(temperature="cv"), problem)
-    assert np.isfinite(with_one.temperature_)
-    assert np.isfinite(with_one.cv_results_["mean_temperature"]).all()
 
 
 @pytest.mark.parametrize("kind", ["object", "int"])

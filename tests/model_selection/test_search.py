@@ -9,22 +9,19 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.exceptions import FitFailedWarning
 
-from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
-from zslearn.model_selection._search import start_folds
 from zslearn.signatures import MultiSignatures
 
 GRID = {"alpha_features": [0.1, 10.0, 1000.0], "center": [None, "both"]}
@@ -159,15 +156,6 @@ def test_says_where_no_setting_is_better(problem):
         _fit(ZeroShotSearchCV(ESZSL(), grid, cv=3), problem)
 
 
-def test_says_nothing_where_settings_differ(problem):
-    grid = {"alpha_features": [1e-3, 10.0, 1e6], "center": [None, "both"]}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", "In fold", InputWarning)
-        search = _fit(ZeroShotSearchCV(ESZSL(), grid, cv=3), problem)
-    for i in range(3):
-        assert np.unique(search.cv_results_[f"split{i}_test_accuracy"]).size > 1
-
-
 def test_shared_work_gives_what_single_fits_give(problem):
     settings = [
         {"alpha_features": a, "alpha_signatures": b, "center": c}
@@ -191,17 +179,6 @@ def test_shared_work_gives_what_single_fits_give(problem):
             atol=1e-10,
         )
         np.testing.assert_array_equal(found[i].classes_, alone.classes_)
-
-
-def test_a_method_without_the_hook_is_searched_all_the_same(problem):
-    search = _fit(ZeroShotSearchCV(ESZSL(), {"signature_scale": [0.5, 1.0], **GRID}), problem)
-    assert len(search.cv_results_["params"]) == 12
-    stacked = CalibratedStacking(ESZSL(), bias=0.1)
-    search = _fit(ZeroShotSearchCV(stacked, {"estimator__alpha_features": [0.1, 1e5]}), problem)
-    assert (
-        search.estimator_.estimator_.alpha_features
-        == search.best_params_["estimator__alpha_features"]
-    )
 
 
 @pytest.mark.parametrize("setting", ["zsl", "gzsl"])
@@ -418,21 +395,6 @@ def test_workers_end_with_the_run_that_was_killed(tmp_path):
 # What a review found
 
 
-def test_every_parameter_of_a_grid_is_searched_as_if_alone(problem):
-    """Also those that change how images are prepared, which the search keeps embedded."""
-    X = problem.X_train * 50 + 3
-    grid = {"feature_norm": ["l2", None], "center": [None, "both"], "alpha_features": [1.0, 50.0]}
-    search = ZeroShotSearchCV(ESZSL(), grid, cv=ClassKFold(3))
-    search.fit(X, problem.y_train, signatures=problem.signatures)
-    for i, setting in enumerate(search.cv_results_["params"]):
-        accuracies = []
-        for train, test in ClassKFold(3).split(X, problem.y_train):
-            y = problem.y_train
-            model = ESZSL(**setting).fit(X[train], y[train], signatures=problem.signatures)
-            accuracies.append(model.score(X[test], y[test], classes=np.unique(y[test])))
-        assert search.cv_results_["mean_test_accuracy"][i] == pytest.approx(np.mean(accuracies))
-
-
 def test_folds_leave_at_least_two_classes_out(problem):
     few = np.isin(problem.y_train, problem.seen_classes[:5])
     X, y = problem.X_train[few], problem.y_train[few]
@@ -484,88 +446,11 @@ def test_checkpoints_tell_scorers_and_long_parameters_apart(problem, tmp_path):
     assert fingerprint(a) == fingerprint(clone(a))
 
 
-def test_fit_grid_leaves_the_estimator_as_it_was(problem):
-    model = _fit(ESZSL(), problem)
-    before = model.unseen_classes_
-    few = np.isin(problem.y_train, problem.seen_classes[:5])
-    settings = [{"alpha_features": 1.0}]
-    for _ in model.fit_grid(
-        problem.X_train[few],
-        problem.y_train[few],
-        signatures=problem.signatures,
-        settings=settings,
-    ):
-        pass
-    np.testing.assert_array_equal(model.unseen_classes_, before)
-    assert not hasattr(ESZSL(), "seen_classes_")
-
-
 def test_fit_and_fit_grid_survive_what_is_singular(problem):
     X = np.hstack([problem.X_train] * 2) * 1e10
     search = ZeroShotSearchCV(ESZSL(feature_norm=None), {"alpha_features": [1.0, 10.0]}, cv=3)
     search.fit(X, problem.y_train, signatures=problem.signatures)
     assert np.isfinite(search.decision_function(X)).all()
-
-
-def test_fingerprints_of_frames_count_every_row():
-    from zslearn._utils._fit_cache import fingerprint
-
-    frame = pd.DataFrame({"child": np.arange(500), "parent": np.arange(500) // 2})
-    other = frame.copy()
-    other.iloc[250, 1] = -1  # a row that repr leaves out
-    assert fingerprint(frame) == fingerprint(frame.copy())
-    assert fingerprint(frame) != fingerprint(other)
-    assert fingerprint(frame["parent"]) != fingerprint(other["parent"])
-    assert fingerprint(np.array(["a", None], dtype=object)) != fingerprint(np.array(["b", None]))
-
-
-def test_fingerprints_tell_what_repr_leaves_out():
-    from zslearn._utils._fit_cache import fingerprint
-
-    torch = pytest.importorskip("torch")
-    long = torch.zeros(5000)
-    other = long.clone()
-    other[2500] = 1
-    assert fingerprint(long) != fingerprint(other)
-    assert fingerprint(long) == fingerprint(long.clone())
-
-
-def test_fingerprints_of_arrays_count_what_they_hold():
-    from zslearn._utils._fit_cache import fingerprint
-
-    table = np.arange(12.0).reshape(3, 4)
-    arrays = [
-        table,
-        table.T,
-        table[:, ::2],
-        table.astype(np.float32),
-        np.float64(3) * np.ones(()),
-        np.zeros((0, 4)),
-        np.zeros((4, 0)),
-        np.array(["", ""]),
-        np.array([""]),
-        np.array(["a", "bc"]),
-        np.array(["2026-01-01"], dtype="datetime64[D]"),
-        np.zeros(2, dtype=[("x", "i4"), ("y", "f8")]),
-        np.array([True, False]),
-        np.array([1j]),
-    ]
-    assert len({fingerprint(array) for array in arrays}) == len(arrays)
-    # How they lie in memory is of no account.
-    assert fingerprint(table.T) == fingerprint(np.ascontiguousarray(table.T))
-    assert fingerprint(table[:, ::2]) == fingerprint(table[:, ::2].copy())
-
-
-def test_fingerprints_count_functions_within_functions():
-    from zslearn._utils._fit_cache import fingerprint
-
-    def made(factor):
-        names = {}
-        exec(f"def scorer(x):\n    return (lambda t: t * {factor})(x)\n", {}, names)
-        return names["scorer"]
-
-    assert fingerprint(made(2)) != fingerprint(made(3))
-    assert fingerprint(made(2)) == fingerprint(made(2))
 
 
 @pytest.mark.slow
@@ -648,51 +533,6 @@ def test_one_warning_for_one_reason_of_failures(problem):
     assert failed.filename == __file__
 
 
-class Slack(ESZSL):
-    """Never converges, and says so of the penalty."""
-
-    @classmethod
-    def _fit_many(cls, training, variants):
-        for model in super()._fit_many(training, variants):
-            warn_user(f"no end at alpha_features={model.alpha_features}", ConvergenceWarning)
-            warn_user(f"alpha_features={model.alpha_features} is odd")
-            yield model
-
-
-def test_a_search_says_nothing_of_settings_that_it_does_not_choose(problem):
-    grid = {"alpha_features": [1.0, 10.0]}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        search = _fit(ZeroShotSearchCV(Slack(), grid, cv=3), problem)
-    chosen = search.best_params_["alpha_features"]
-    # That the list holds odd values is known to whoever wrote it.
-    assert [str(w.message) for w in caught] == [f"no end at alpha_features={chosen}"]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        Slack().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    assert len(caught) == 2
-
-
-def test_a_search_of_the_generalized_setting_is_scored_in_it(problem):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        search = _fit(ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0]}, setting="gzsl"), problem)
-        search.score(problem.X_test_unseen, problem.y_test_unseen)
-
-
-def test_error_score_as_in_scikit_learn(problem):
-    grid = {"alpha_features": [13.0, 10.0]}
-    with pytest.raises(RuntimeError, match="thirteen"):
-        _fit(ZeroShotSearchCV(Fragile(), grid, error_score="raise"), problem)
-    with pytest.warns(FitFailedWarning):
-        search = _fit(ZeroShotSearchCV(Fragile(), grid, error_score=0.0), problem)
-    assert search.cv_results_["mean_test_accuracy"][0] == 0.0
-    with pytest.warns(FitFailedWarning), pytest.raises(ValueError, match="Every setting.*thirteen"):
-        _fit(ZeroShotSearchCV(Fragile(), {"alpha_features": [13.0, 13]}), problem)
-    with pytest.raises(ValueError, match="error_score"):
-        _fit(ZeroShotSearchCV(ESZSL(), grid, error_score="ignore"), problem)
-
-
 def test_a_setting_that_cannot_be_set_is_named_and_passed_over(problem):
     with pytest.warns(FitFailedWarning, match="'alpha_features' parameter"):
         search = _fit(ZeroShotSearchCV(ESZSL(), {"alpha_features": [-1.0, 10.0]}), problem)
@@ -717,13 +557,6 @@ def test_a_generalized_search_with_failures(problem):
         search = _fit(ZeroShotSearchCV(Fragile(), grid, setting="gzsl"), problem)
     alone = _fit(ZeroShotSearchCV(ESZSL(), {"alpha_features": [10.0]}, setting="gzsl"), problem)
     assert search.bias_ == pytest.approx(alone.bias_)
-
-
-def test_error_score_raise_where_nothing_fails(problem):
-    grid = {"alpha_features": [1.0, 10.0]}
-    search = _fit(ZeroShotSearchCV(ESZSL(), grid, error_score="raise"), problem)
-    plain = _fit(ZeroShotSearchCV(ESZSL(), grid), problem)
-    assert search.best_params_ == plain.best_params_
 
 
 def test_one_failure_leaves_the_others_together(problem):
@@ -799,19 +632,3 @@ def test_what_a_search_says(problem, capsys, caplog):
     assert re.fullmatch(
         r"\[fold 1/2\] alpha_features=1\.0: accuracy=\d\.\d{3}, \d+\.\d\d s", lines[0]
     )
-
-
-def test_folds_of_other_processes_get_no_bar():
-    """`parallel_config(n_jobs=2)` counts as n_jobs=2 does: a bar cannot be sent to a process."""
-    bars, moved = [], []
-
-    class Task(SimpleNamespace):
-        def run(self, advance):
-            bars.append(advance)
-            return "result"
-
-    tasks = [Task(settings=[{}] * 3)] * 2
-    with joblib.parallel_config(backend="threading", n_jobs=2):
-        assert list(start_folds(tasks, None, None, moved.append)) == ["result"] * 2
-    assert bars == [None, None]
-    assert moved == [3, 3]

@@ -81,32 +81,6 @@ def test_methods_share_one_decomposition(data, tmp_path):
         assert {path.name for path in tmp_path.glob("fit-*.npz")} == files
 
 
-def test_the_last_fit_is_shared_by_both_settings(data, tmp_path):
-    _search(data, "CCA", tmp_path)
-    assert _search(data, "CCA", tmp_path, setting="gzsl").n_read_fits_ == 1
-
-
-@pytest.mark.parametrize("name", ["COSTA", "CCA", "GFZSL", "EXEM"])
-def test_weights_count(name, data, tmp_path):
-    estimator = clone(SEARCHES[name][0])
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(data.y_train))
-    models = []
-    for folder in (None, tmp_path):
-        with FitCache(folder) as kept:
-            for sample_weight in (None, weights, weights[::-1].copy()):
-                model = clone(estimator).fit(
-                    data.X_train,
-                    data.y_train,
-                    signatures=data.signatures,
-                    sample_weight=sample_weight,
-                )
-                models.append(model.decision_function(data.X_test_unseen[:50]))
-    assert kept.n_read == 0
-    assert not np.allclose(models[1], models[2], atol=1e-9)
-    for plain, shared in zip(models[:3], models[3:], strict=True):
-        np.testing.assert_allclose(shared, plain, atol=1e-7 * np.abs(plain).max())
-
-
 def test_classes_of_unequal_sizes_have_their_own_scatter(data, tmp_path):
     rows = np.flatnonzero((data.y_train != data.y_train[0]) | (np.arange(len(data.y_train)) % 2))
     X, y = data.X_train[rows], data.y_train[rows]
@@ -137,32 +111,6 @@ def test_other_rows_labels_and_norms_are_not_shared(data, tmp_path):
         assert kept.n_read == 0
         CCA().fit(X.copy(), y, signatures=data.signatures)
         assert kept.n_read == 1
-
-
-def test_little_work_is_not_kept(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(_row_sums, "_WORTH_KEEPING", 1e9)
-    monkeypatch.setattr(_kept_regressors, "_WORTH_KEEPING", 2e7)
-    for name in ("CCA", "EXEM"):
-        assert _search(data, name, tmp_path).n_read_fits_ == 0
-    assert not list(tmp_path.iterdir())
-
-
-def test_tables_that_would_crowd_each_other_out_are_not_kept(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(_row_sums, "_LARGEST_TABLE", 8 * data.X_train.shape[1] ** 2 - 1)
-    assert _search(data, "CCA", tmp_path).n_read_fits_ == 0
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_is_not_kept_is_not_digested(data, monkeypatch):
-    """A plain fit pays nothing for what searches share."""
-
-    def refuse(*parts):
-        raise AssertionError("digested")
-
-    monkeypatch.setattr("zslearn.base._training.fingerprint", refuse)
-    for name in SEARCHES:
-        estimator = clone(SEARCHES[name][0])
-        estimator.fit(data.X_train, data.y_train, signatures=data.signatures)
 
 
 def test_searches_of_exem_share_regressors(data, tmp_path):

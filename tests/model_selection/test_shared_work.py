@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from zslearn._scoring._embedding import EmbeddedRows
 from zslearn.baselines import CCA, GFZSL, BiDiLEL
 from zslearn.model_selection import METHODS, ClassKFold, ZeroShotSearchCV
 from zslearn.model_selection._search import expand
@@ -45,26 +44,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("estimator", "settings"), CASES, ids=lambda value: str(value)[:40])
-def test_fit_grid_is_as_if_alone(problem, estimator, settings):
-    X, y = problem.X_train, problem.y_train
-    rows = EmbeddedRows(problem.X_test_unseen)
-    found = {}
-    for i, model in clone(estimator).fit_grid(
-        X, y, signatures=problem.signatures, settings=settings
-    ):
-        assert i not in found
-        found[i] = model.class_scorer_.scores(rows)
-        for name, value in settings[i].items():
-            assert model.get_params()[name] == value
-    assert sorted(found) == list(range(len(settings)))
-    for i, setting in enumerate(settings):
-        alone = clone(estimator).set_params(**setting)
-        alone.fit(X, y, signatures=problem.signatures)
-        scores = alone.decision_function(problem.X_test_unseen)
-        np.testing.assert_allclose(found[i], scores, atol=2e-4 * np.abs(scores).max())
-
-
 @pytest.mark.parametrize("estimator", [SynC(tol=1e-9), EXEM(n_components=8)], ids=str)
 def test_searched_scores_are_those_of_single_fits(problem, estimator):
     grid = {"gamma": [0.5, 2.0]}
@@ -78,24 +57,6 @@ def test_searched_scores_are_those_of_single_fits(problem, estimator):
             model.fit(X[train], y[train], signatures=problem.signatures.loc[problem.seen_classes])
             accuracies.append(model.score(X[test], y[test], classes=np.unique(y[test])))
         assert search.cv_results_["mean_test_accuracy"][i] == pytest.approx(np.mean(accuracies))
-
-
-@pytest.mark.parametrize(
-    ("grid", "n_embeddings"),
-    [
-        ({"gamma": [0.5, 2.0], "C": [1.0, 2.0]}, [1]),
-        # The order in which settings are fitted is the method's.
-        ({"n_components": [4, 8], "gamma": [0.5, 2.0], "C": [1.0, 2.0]}, [2, 4]),
-    ],
-)
-def test_rows_are_embedded_once_where_settings_embed_alike(problem, grid, n_embeddings):
-    rows = EmbeddedRows(problem.X_test_unseen)
-    settings = expand(EXEM(), grid)
-    for _, model in EXEM().fit_grid(
-        problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
-    ):
-        model.class_scorer_.scores(rows)
-    assert rows.n_embeddings in n_embeddings
 
 
 def test_ties_are_settled_in_the_papers_order():

@@ -137,6 +137,8 @@ def _classes(n_per_class=150):
 )
 def test_known_gaussians_are_learned(model):
     X, y, signatures, means, std = _classes()
+    # Noise as wide as this signature is enough for a spread in 30 dimensions.
+    signatures = np.pad(signatures, [(0, 0), (0, 11)])
     model.set_params(learning_rate=3e-4, n_epochs=60, random_state=0)
     drawn = model.fit(X, y, signatures).sample(signatures, 1000, random_state=1)
     found, center = drawn.mean(axis=1), means.mean(axis=0)

@@ -33,7 +33,7 @@ from zslearn.model_selection import ClassKFold, ZeroShotPipeline, ZeroShotSearch
 from zslearn.networks import GeneratedFeatures
 from zslearn.persistence import CannotSaveError
 from zslearn.persistence._model_files import FORMAT_VERSION
-from zslearn.signatures import MultiSignatures, cluster_hierarchy
+from zslearn.signatures import cluster_hierarchy
 from zslearn.synthesis import EXEM, SynC
 
 DATA = make_zero_shot(
@@ -83,41 +83,6 @@ LABELS = [
 ]
 
 
-@pytest.mark.parametrize("labels", LABELS, ids=["names", "numbers", "widths"])
-@pytest.mark.parametrize("dtype", [None, object])
-def test_labels_travel_as_data(path, labels, dtype):
-    if dtype is object and not isinstance(labels[0], str):
-        pytest.skip("numbers get a dtype")
-    names = dict(zip(DATA.signatures.index, labels, strict=True))
-    y = np.array([names[label] for label in DATA.y_train], dtype=dtype)
-    model = ESZSL().fit(DATA.X_train, y, signatures=DATA.signatures.rename(index=names))
-    loaded = again(model, path)
-    assert_same(loaded, model)
-    assert loaded.classes_.dtype == model.classes_.dtype
-    assert loaded.seen_classes_.dtype == model.seen_classes_.dtype
-    assert persistence.describe(path)["classes"] == sorted(labels)
-
-
-def test_two_classes_named_by_booleans(path):
-    y = np.arange(20) % 2 == 0
-    rows = np.random.default_rng(0).standard_normal((20, 3)) + y[:, None]
-    model = ESZSL().fit(rows, y, signatures={True: [1.0, 0.0], False: [0.0, 1.0]})
-    loaded = again(model, path)
-    assert np.array_equal(loaded.predict(rows), model.predict(rows))
-    assert loaded.classes_.dtype == bool
-    assert np.array_equal(loaded.decision_function(rows), model.decision_function(rows))
-
-
-def test_a_model_without_signatures_and_with_named_features(path):
-    frame = pd.DataFrame(DATA.X_train, columns=[f"f{i}" for i in range(7)])
-    model = ESZSL().fit(frame, DATA.y_train)
-    loaded = again(model, path)
-    assert loaded.feature_names_in_.tolist() == list(frame.columns)
-    assert_same(loaded, model, frame)
-    with pytest.raises(ValueError, match="feature names"):
-        loaded.predict(frame.rename(columns={"f0": "g0"}))
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -152,16 +117,6 @@ def test_wrappers_and_parts_of_scikit_learn(path, model):
     if isinstance(model, HAT):
         return
     assert_same(loaded.add_classes(new), model.add_classes(new))
-
-
-def test_several_views(path):
-    views = {"a": DATA.signatures.iloc[:, :2], "b": DATA.signatures.iloc[:, 2:]}
-    model = fit(EXEM(n_components=3), signatures=MultiSignatures(views, weights=[3, 1]))
-    assert_same(again(model, path), model)
-    said = persistence.describe(path)["signatures"]
-    assert [view["name"] for view in said] == ["a", "b"]
-    assert [view["n_attributes"] for view in said] == [2, 3]
-    assert said[0]["columns"] == [str(column) for column in DATA.signatures.columns[:2]]
 
 
 def test_statistics_that_further_samples_add_to(path):

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("fastapi")
 from service_tools import client_of, save_feature_model
+from zslearn.serving import create_app
 
 
 @pytest.fixture
@@ -13,9 +15,7 @@ def model_path(problem, tmp_path):
 
 @pytest.fixture
 def client(model_path):
-    """Who asks a service of that model."""
-    from zslearn.serving import create_app
-
+    """A client of a service of that model."""
     with client_of(create_app(model_path)) as client:
         yield client
 

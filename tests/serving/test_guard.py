@@ -2,105 +2,48 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import socket
-import warnings
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event, Semaphore
+from threading import Event
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from service_tools import (
-    client_of,
-    get,
-    post,
-    reason,
-    running,
-)
-from zslearn.serving import Limits, Recognizer, create_app, serve
-from zslearn.serving._batching import Batcher, Job
-
-pytest.importorskip("fastapi")
-from zslearn.serving import _guard
+from service_tools import client_of, get, post, reason, running
+from zslearn.baselines import ESZSL
+from zslearn.persistence import load
+from zslearn.serving import Limits, create_app, serve
 
 TOKEN = "a-token-of-some-length"
 
 
 def test_the_token(model_path, rows):
-    with client_of(create_app(model_path, token=TOKEN), host="birds.example") as client:
+    app = create_app(model_path, token=TOKEN)
+    with client_of(app, host="birds.example") as client:
         for path in ("/", "/page.js", "/health"):
             assert client.get(path).status_code == 200
         for path in ("/classes", "/metrics", "/about", "/classes/x", "/nowhere", "/openapi.json"):
             answer = client.get(path)
             assert "token" in reason(answer, 401)
             assert answer.headers["www-authenticate"] == "Bearer"
-        for wrong in (
-            "Bearer",
-            "Bearer x",
-            f"Basic {TOKEN}",
-            TOKEN,
-            f"Bearer {TOKEN}x",
-            "Bearer é",
-        ):
+        basic, longer = f"Basic {TOKEN}", f"Bearer {TOKEN}x"
+        for wrong in ("Bearer", "Bearer x", basic, TOKEN, longer, "Bearer é"):
             sent = client.get("/classes", headers={"authorization": wrong.encode("latin-1")})
             reason(sent, 401)
         right = {"authorization": f"bearer {TOKEN}"}
         assert client.get("/classes", headers=right).status_code == 200
         sent = client.post("/predict", json={"features": rows}, headers=right)
         assert sent.status_code == 200
+        # Refused before the body is read.
+        huge = {"content-type": "application/json", "content-length": "9" * 30}
+        assert client.post("/predict", content=b"", headers=huge).status_code == 401
 
 
-def test_guesses_of_the_token_are_limited(model_path, monkeypatch):
-    from starlette.testclient import TestClient
-
-    if "client" not in inspect.signature(TestClient).parameters:
-        pytest.skip("needs a version of Starlette whose test client has an address")
-    now = [0.0]
-    monkeypatch.setattr(_guard, "monotonic", lambda: now[0])
-    monkeypatch.setattr(_guard, "_MAX_GUESSES", 2)
-    app = create_app(model_path, token=TOKEN)
-    client, other = (TestClient(app, client=(host, 1)) for host in ("10.0.0.1", "10.0.0.2"))
-    right = {"authorization": f"Bearer {TOKEN}"}
-    assert client.get("/classes").status_code == 401  # no guess
-    for _ in range(2):
-        assert client.get("/classes", headers={"authorization": "Bearer x"}).status_code == 401
-    now[0] = 20.0
-    refused = client.get("/classes", headers=right)
-    assert "wrong tokens" in reason(refused, 429)
-    assert refused.headers["retry-after"] == "40"
-    assert client.get("/health").status_code == 200
-    assert other.get("/classes", headers=right).status_code == 200
-    now[0] = 60.0
-    assert client.get("/classes", headers=right).status_code == 200
-    # The addresses that are remembered have an end: the oldest is forgotten.
-    monkeypatch.setattr(_guard, "_MAX_ADDRESSES", 3)
-    for host, status in [("0", 401)] * 2 + [("0", 429)] + [(str(i), 401) for i in range(1, 4)]:
-        asking = TestClient(app, client=(host, 1))
-        sent = asking.get("/classes", headers={"authorization": "Bearer x"})
-        assert sent.status_code == status
-    assert TestClient(app, client=("0", 1)).get("/classes", headers=right).status_code == 200
-
-
-def test_tokens_are_compared_in_constant_time(model_path, monkeypatch):
-    import hmac
-
-    calls = []
-    monkeypatch.setattr(
-        _guard.hmac, "compare_digest", lambda a, b: calls.append((a, b)) or hmac.compare_digest
-    )
-    with client_of(create_app(model_path, token=TOKEN)) as client:
-        client.get("/classes", headers={"authorization": "Bearer short"})
-    ((one, other),) = calls
-    assert len(one) == len(other) == 32
-
-
-def test_tokens_that_are_none(model_path):
-    for token in ("", "short", "ä" * 20, "with a space in between"):
-        with pytest.raises(ValueError, match="16 characters or more"):
-            create_app(model_path, token=token)
+@pytest.mark.parametrize("token", ["", "short", "ä" * 20, "with a space in between"])
+def test_tokens_that_are_refused(model_path, token):
+    with pytest.raises(ValueError, match="16 characters or more"):
+        create_app(model_path, token=token)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.2", "::", "birds.example"])
@@ -152,59 +95,76 @@ def test_headers_of_the_page(client):
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", script)
 
 
-def test_limits_of_the_body(model_path):
-    limits = Limits(body_bytes=1000)
-    with client_of(create_app(Recognizer(model_path, limits=limits))) as client:
+def test_limits_of_body_and_batch(model_path, rows):
+    with client_of(create_app(model_path, limits=Limits(body_bytes=3000, batch=4))) as client:
         kind = {"content-type": "application/json"}
-        sent = client.post("/predict", content=b" " * 1001, headers=kind)
-        assert "longer than 1000" in reason(sent, 413)
+        form = {"content-type": "multipart/form-data; boundary=x"}
 
         def pieces():
             for _ in range(100):
                 yield b" " * 100
 
-        # Its length is not said.
-        sent = client.post("/classes", content=pieces(), headers=kind)
-        assert "longer than 1000" in reason(sent, 413)
-        huge = {**kind, "content-length": "9" * 30}
-        assert "longer than 1000" in reason(client.post("/predict", content=b"", headers=huge), 413)
-
-
-def test_limits_of_the_batch(model_path, rows):
-    with client_of(create_app(Recognizer(model_path, limits=Limits(batch=4)))) as client:
+        for path, headers, body in (
+            ("/predict", kind, b" " * 3001),
+            # Without a length, and with one beyond all measure.
+            ("/classes", kind, pieces()),
+            ("/predict/images", form, pieces()),
+            ("/predict", {**kind, "content-length": "9" * 30}, b""),
+        ):
+            sent = client.post(path, content=body, headers=headers)
+            assert "longer than 3000" in reason(sent, 413)
+            assert sent.headers["connection"] == "close"
         sent = client.post("/predict", json={"features": rows})
-        assert "5 rows; at most 4" in reason(sent, 413)
+        assert "at most 4" in reason(sent, 422)
 
 
 @pytest.fixture
-def blocked(model_path):
-    """A recognizer whose answers wait for an event, and the event of the first that begins."""
-    recognizer, begun, go_on, sizes = Recognizer(model_path), Event(), Event(), []
-    answer = recognizer.answer
+def blocked(model_path, monkeypatch):
+    """Applications whose predictions wait for an event, and the event of the first that begins."""
+    begun, go_on, sizes = Event(), Event(), []
+    embed = ESZSL.embed
 
-    def slow(X, *arguments, **options):
+    def slow(self, X):
         sizes.append(len(X))
         begun.set()
         go_on.wait(60)
-        return answer(X, *arguments, **options)
+        return embed(self, X)
 
-    recognizer.answer = slow
-    return SimpleNamespace(recognizer=recognizer, begun=begun, go_on=go_on, sizes=sizes)
+    def app(**limits):
+        app = create_app(model_path, limits=Limits(**limits))
+        # A model is tried when it is read.
+        monkeypatch.setattr(ESZSL, "embed", slow)
+        return app
+
+    return SimpleNamespace(app=app, begun=begun, go_on=go_on, sizes=sizes)
 
 
 def test_the_time_of_a_request(blocked, rows):
-    blocked.recognizer.limits = Limits(seconds=0.5)
-    with client_of(create_app(blocked.recognizer)) as client:
+    with client_of(blocked.app(seconds=0.5)) as client:
         sent = client.post("/predict", json={"features": rows})
+        blocked.go_on.set()
         assert "within 0.5 seconds" in reason(sent, 503)
         assert sent.headers["retry-after"] == "1"
-        blocked.go_on.set()
+
+
+def test_a_body_that_does_not_come(model_path):
+    with running(create_app(model_path, limits=Limits(seconds=0.5))) as address:
+        port = int(address.split(":")[2].strip("/"))
+        head = (
+            b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 100\r\n\r\n{"
+        )
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            connection.sendall(head)
+            received = b""
+            while piece := connection.recv(4096):
+                received += piece
+        assert received.startswith(b"HTTP/1.1 408")
 
 
 def test_requests_in_flight(blocked, rows):
-    blocked.recognizer.limits = Limits(in_flight=1, seconds=60)
     body = {"features": rows}
-    with running(create_app(blocked.recognizer)) as address, ThreadPoolExecutor(1) as pool:
+    with running(blocked.app(in_flight=1, seconds=60)) as address, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(post, address + "predict", body)
         assert blocked.begun.wait(60)
         status, content, headers = post(address + "predict", body)
@@ -217,98 +177,50 @@ def test_requests_in_flight(blocked, rows):
         assert post(address + "predict", body)[0] == 200
 
 
-def test_concurrent_requests_are_computed_together(blocked, model_path, problem, monkeypatch):
-    all_wait, submit = Semaphore(0), Batcher.submit
-
-    def counted(*arguments):
-        done = submit(*arguments)
-        all_wait.release()
-        return done
-
-    monkeypatch.setattr(Batcher, "submit", counted)
-    alone = Recognizer(model_path)
-    with running(create_app(blocked.recognizer)) as address, ThreadPoolExecutor(9) as pool:
-        X = problem.X_test_unseen
+def test_concurrent_requests_are_computed_together(blocked, model_path, problem):
+    X = problem.X_test_unseen
+    in_flight = re.compile(rb"zslearn_requests_in_flight (\d+)")
+    with running(blocked.app()) as address, ThreadPoolExecutor(9) as pool:
         ask = [{"features": X[i : i + 2].tolist()} for i in range(9)]
         futures = [pool.submit(post, address + "predict?top=1", ask[0])]
         assert blocked.begun.wait(60)
         futures += [
             pool.submit(post, address + f"predict?top={1 + i % 3}", ask[i]) for i in range(1, 9)
         ]
-        assert all(all_wait.acquire(timeout=60) for _ in range(9))
+        # Nine, and the one that asks.
+        while b"10" not in in_flight.findall(get(address + "metrics")[1])[0]:
+            pass
         blocked.go_on.set()
         found = [future.result(60)[1]["predictions"] for future in futures]
-        assert b"zslearn_batch_rows" in get(address + "metrics")[1]
-    assert blocked.sizes == [2, 16]
+        assert b"zslearn_batch_rows_count 2.0" in get(address + "metrics")[1]
+    assert blocked.sizes[0] == 2
+    assert sum(blocked.sizes) == 18
+    alone = load(model_path)
     for i, predictions in enumerate(found):
-        expected = alone.answer(X[i : i + 2], alone.snapshot, top=1 + i % 3 if i else 1)
-        for mine, other in zip(predictions, expected, strict=True):
-            assert [e["class"] for e in mine["ranked"]] == [e["class"] for e in other["ranked"]]
+        labels, _ = alone.predict_top_k(X[i : i + 2], 1 + i % 3 if i else 1)
+        ranked = [[entry["class"] for entry in p["ranked"]] for p in predictions]
+        assert ranked == labels.tolist()
 
 
-def test_an_error_of_one_does_not_hurt_those_beside_it(model_path, problem):
-    recognizer = Recognizer(model_path)
-    batcher = Batcher(recognizer, observe=lambda n_rows: None)
-    jobs = [Job(problem.X_test_unseen[:2]), Job(np.ones((1, 3))), Job(problem.X_test_unseen[2:3])]
-    gone = Job(problem.X_test_unseen[:1])
-    gone.done.cancel()
-    batcher._compute([*jobs, gone])
-    assert len(jobs[0].done.result()[0]) == 2
-    assert jobs[1].done.exception() is not None
-    assert len(jobs[2].done.result()[0]) == 1
+def test_an_error_of_one_does_not_hurt_those_beside_it(blocked, problem, monkeypatch, caplog):
+    """Errors show nothing of the inside; the log has them."""
+    app, embed = blocked.app(), ESZSL.embed
 
+    def fail(self, X):
+        if not X.any(axis=1).all():
+            raise RuntimeError("a secret")
+        return embed(self, X)
 
-def test_a_fault_shows_nothing(model_path, rows, monkeypatch, caplog):
-    recognizer = Recognizer(model_path)
-
-    def fail(*_, **__):
-        raise RuntimeError("a secret")
-
-    monkeypatch.setattr(recognizer, "answer", fail)
-    with client_of(create_app(recognizer)) as client:
-        why = reason(client.post("/predict", json={"features": rows}), 500)
-        assert "secret" not in why
-        assert "a secret" in caplog.text  # for the operator
-
-
-def test_slow_senders_are_not_waited_for(model_path):
-    recognizer = Recognizer(model_path, limits=Limits(seconds=0.5))
-    with running(create_app(recognizer), recognizer.limits) as address:
-        port = int(address.split(":")[2].strip("/"))
-        heads = {
-            b"GET /health HT": b"",  # the connection just ends
-            b"": b"",
-            b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            b"Content-Length: 100\r\n\r\n{": b"HTTP/1.1 408",
-        }
-        for head, beginning in heads.items():
-            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-                connection.sendall(head)
-                received = b""
-                while piece := connection.recv(4096):
-                    received += piece
-                assert received.startswith(beginning)
-                assert bool(received) == bool(beginning)
-
-
-def test_who_does_not_read_is_dropped(model_path):
-    """However much waits for it: a connection that is closed only would wait until all is read."""
-    limits = Limits(seconds=0.1)
-    with (
-        running(create_app(Recognizer(model_path, limits=limits)), limits) as address,
-        socket.socket() as connection,
-    ):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.settimeout(20)
-        connection.connect(("127.0.0.1", int(address.split(":")[2].strip("/"))))
-        # More than the buffers in between hold, of answers and of requests.
-        ask = b"GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400_000
-        with pytest.raises(ConnectionError):
-            connection.sendall(ask)
-
-
-def test_serving_leaves_the_filters_of_warnings(model_path, monkeypatch):
-    monkeypatch.setattr("uvicorn.Server.run", lambda server: None)
-    before = list(warnings.filters)
-    serve(model_path)
-    assert warnings.filters == before
+    monkeypatch.setattr(ESZSL, "embed", fail)
+    bodies = [{"features": [[value] * 20]} for value in (1.0, 0.0, 2.0)]
+    with running(app) as address, ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(post, address + "predict", bodies[0])]
+        assert blocked.begun.wait(60)
+        futures += [pool.submit(post, address + "predict", body) for body in bodies]
+        while b"in_flight 5" not in get(address + "metrics")[1]:
+            pass
+        blocked.go_on.set()
+        found = [future.result(60)[:2] for future in futures]
+    assert [status for status, _ in found] == [200, 200, 500, 200]
+    assert "secret" not in found[2][1]["reason"]
+    assert "a secret" in caplog.text

@@ -6,26 +6,16 @@ import io
 import shutil
 import struct
 import sys
-import threading
-import time
 import zlib
-from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
 
-from service_tools import (
-    client_of,
-    reason,
-    save_color_model,
-)
+from service_tools import client_of, reason, save_color_model
 from small_images import COLORS, tiny_timm
+from zslearn.images import Backbone
 from zslearn.persistence import read_model, save
-from zslearn.serving import Limits, Recognizer, _recognizer, create_app
-from zslearn.serving._recognizer import Refusal
-
-pytest.importorskip("fastapi")
+from zslearn.serving import Limits, create_app
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +28,7 @@ def saved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def colors(saved):
-    recognizer = Recognizer(saved, limits=Limits(pixels=10_000, batch=3))
-    with client_of(create_app(recognizer)) as client:
+    with client_of(create_app(saved, limits=Limits(pixels=10_000, batch=3))) as client:
         yield client
 
 
@@ -72,7 +61,8 @@ def png_of_claimed_size(width, height):
 
 def test_images_are_recognised(colors, tmp_path):
     files = [("images", (f"../../{c}.png", png(c), "image/png")) for c in ("red", "green", "blue")]
-    found = colors.post("/predict?features=true&explain=true", files=files).json()["predictions"]
+    sent = colors.post("/predict/images?features=true&explain=true", files=files)
+    found = sent.json()["predictions"]
     assert [p["ranked"][0]["class"] for p in found] == ["red", "green", "blue"]
     assert [p["image"] for p in found] == ["../../red.png", "../../green.png", "../../blue.png"]
     assert len(found[0]["features"]) == 12
@@ -101,120 +91,38 @@ def test_images_are_recognised(colors, tmp_path):
 )
 def test_images_that_are_refused(colors, data, status, why):
     data = data() if callable(data) else data
-    sent = colors.post("/predict", files=[("images", ("x.png", data, "image/png"))])
+    sent = colors.post("/predict/images", files=[("images", ("x.png", data, "image/png"))])
     assert why in reason(sent, status)
 
 
-class Blocked:
-    """Takes the place of `Recognizer.pixels`: counts what begins, which ends when it may."""
-
-    def __init__(self):
-        self.begun, self.may_end = [], threading.Event()
-
-    def __call__(self, data, where):
-        self.begun.append(where)
-        if b"broken" in data:
-            raise Refusal(422, "broken")
-        self.may_end.wait(30)
-        raise Refusal(422, "ended")
-
-
-def test_a_decoder_is_busy_until_it_ends(color_model, monkeypatch):
-    """Whoever has gone: six requests that are answered in time do not make six threads."""
-    recognizer = Recognizer(color_model, limits=Limits(seconds=0.1))
-    pixels = Blocked()
-    monkeypatch.setattr(recognizer, "pixels", pixels)
-    with client_of(create_app(recognizer)) as client:
-        for _ in range(6):
-            sent = client.post("/predict", files=[("images", ("x.png", png(), "image/png"))])
-            assert sent.status_code in (408, 503)
-        pixels.may_end.set()
-    assert len(pixels.begun) <= 4
-
-
-def test_nothing_is_decoded_for_a_request_that_is_refused(color_model, monkeypatch):
-    recognizer = Recognizer(color_model)
-    pixels = Blocked()
-    monkeypatch.setattr(recognizer, "pixels", pixels)
-    files = [("images", (f"{i}.png", b"" if i else b"broken", "image/png")) for i in range(20)]
-    with client_of(create_app(recognizer)) as client:
-        assert "broken" in reason(client.post("/predict", files=files), 422)
-        pixels.may_end.set()
-        # Behind what the others have left to do.
-        assert "ended" in reason(client.post("/predict", files=files[-1:]), 422)
-    # Four at once, and one that took the place of the first before the others were given up.
-    assert len(pixels.begun) <= 6
-
-
-def test_images_share_the_memory(color_model, monkeypatch):
-    """At the same time there are no more than fit, however many threads decode."""
-    recognizer = Recognizer(color_model, limits=Limits(pixels=100))
-    inside, most = [], []
-
-    def watched(image):
-        inside.append(image)
-        most.append(len(inside))
-        time.sleep(0.001)
-        inside.pop()
-
-    monkeypatch.setattr(_recognizer, "decode_image", watched)
-    network = SimpleNamespace(preprocessing=SimpleNamespace(pixels=lambda image: None))
-    monkeypatch.setattr(recognizer, "image_network", lambda: network)
-    # 8 bytes for each of 100 pixels, of 3200.
-    data = png(size=(10, 10))
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(recognizer.pixels, [data] * 40, ["x"] * 40))
-    assert max(most) <= 4
-
-
 @pytest.mark.parametrize(
-    ("body", "kind", "why"),
+    ("body", "status"),
     [
-        (b"", "multipart/form-data", "boundary"),
-        (b"", "multipart/form-data; boundary=x", "no files"),
-        (b"--x\r\n\r\nabc\r\n--x--", "multipart/form-data; boundary=x", "cannot be read"),
-        (b"--y--", "multipart/form-data; boundary=x", "cannot be read"),
-        (
-            b'--x\r\nContent-Disposition: form-data; name="images"\r\n\r\nabc\r\n--x--\r\n',
-            "multipart/form-data; boundary=x",
-            "Too many fields",
-        ),
+        (b"", 422),
+        (b"--x\r\n\r\nabc\r\n--x--", 400),
+        (b"--y--", 400),
+        (b'--x\r\nContent-Disposition: form-data; name="images"\r\n\r\nabc\r\n--x--\r\n', 422),
         (
             b'--x\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\nabc\r\n'
             b"--x--\r\n",
-            "multipart/form-data; boundary=x",
-            "field 'images'",
-        ),
-        (
-            b'--x\r\nContent-Disposition: form-data; name="\xff\xfe"; filename="\xff"\r\n\r\na\r\n'
-            b"--x--\r\n",
-            "multipart/form-data; boundary=x; charset=nonsense",
-            "field 'images'",
+            422,
         ),
     ],
 )
-def test_forms_that_are_refused(colors, body, kind, why):
-    sent = colors.post("/predict", content=body, headers={"content-type": kind})
-    assert why in reason(sent, 422)
+def test_forms_that_are_refused(colors, body, status):
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    reason(colors.post("/predict/images", content=body, headers=kind), status)
+    reason(colors.post("/predict/images", content=body, headers={"content-type": "x/y"}), 422)
 
 
 def test_too_many_images(colors):
     files = [("images", ("x.png", png(), "image/png"))] * 4
-    assert "Too many files" in reason(colors.post("/predict", files=files), 422)
+    assert "at most 3" in reason(colors.post("/predict/images", files=files), 422)
 
 
 def test_images_to_a_model_of_features(client):
-    sent = client.post("/predict", files=[("images", ("x.png", png(), "image/png"))])
+    sent = client.post("/predict/images", files=[("images", ("x.png", png(), "image/png"))])
     assert "takes feature vectors" in reason(sent, 415)
-
-
-def test_large_files_stay_in_memory(colors, monkeypatch):
-    import tempfile
-
-    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
-    data = png() + b"\0" * 3_000_000
-    sent = colors.post("/predict", files=[("images", ("x.png", data, "image/png"))])
-    assert sent.status_code == 200
 
 
 def test_training_pictures_are_shown_from_the_folder_alone(color_model, saved, tmp_path):
@@ -230,8 +138,7 @@ def test_training_pictures_are_shown_from_the_folder_alone(color_model, saved, t
     named = ["../secret.png", absolute, "link.png", "damaged.png", "\0", "red", 3]
     about = {**file.about, "training": {"images": [*names, *named], "labels": None}}
     save(file.model, color_model, about=about, extras=file.extras)
-    recognizer = Recognizer(color_model, pictures=folder)
-    with client_of(create_app(recognizer)) as client:
+    with client_of(create_app(color_model, pictures=folder)) as client:
         about = client.get("/about").json()
         assert about["shows_pictures"]
         assert set(about["samples"]) <= {*names, "damaged.png"}
@@ -242,46 +149,43 @@ def test_training_pictures_are_shown_from_the_folder_alone(color_model, saved, t
             sent = client.get(f"/pictures/{name}")
             assert sent.status_code == 404, name
             assert sent.headers["content-type"] == "application/json"
-    with client_of(create_app(Recognizer(color_model), token="x" * 16)) as client:
+    with client_of(create_app(color_model, token="x" * 16)) as client:
         assert client.get(f"/pictures/{names[0]}").status_code == 401
 
 
-def test_a_repeated_picture_is_one_correction_whatever_its_batch(tmp_path, monkeypatch):
+def test_a_repeated_image_is_one_correction_whatever_its_batch(tmp_path, monkeypatch):
     """Features differ in their last digits between batches; what was sent does not."""
     pytest.importorskip("torch")
     monkeypatch.setitem(sys.modules, "timm", tiny_timm())
-    recognizer = Recognizer(save_color_model(tmp_path, learns=True))
-    features, calls = recognizer.features, []
+    app = create_app(save_color_model(tmp_path, learns=True))
+    features, calls = Backbone.features_of_pixels, []
 
-    def rounded_otherwise(pixels):
+    def rounded_otherwise(self, pixels):
         calls.append(1)
-        return features(pixels) * (1 + 1e-7 * len(calls))
+        return features(self, pixels) * (1 + 1e-7 * len(calls))
 
-    recognizer.features = rounded_otherwise
+    monkeypatch.setattr(Backbone, "features_of_pixels", rounded_otherwise)
     picture = {"images": ("a.png", png("red"), "image/png")}
-    with client_of(create_app(recognizer)) as client:
-        first, second = (
-            client.post("/examples?class=red", files=picture, headers={"idempotency-key": "a"})
-            for _ in range(2)
-        )
+    with client_of(app) as client:
+        where, key = "/examples/images?class=red", {"idempotency-key": "a"}
+        first, second = (client.post(where, files=picture, headers=key) for _ in range(2))
         assert first.status_code == second.status_code == 201
         assert first.json() == second.json()
         assert len(client.get("/examples").json()["examples"]) == 1
     assert len(calls) == 1
 
 
-def test_pictures_correct_answers(tmp_path, monkeypatch):
+def test_images_correct_answers(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setitem(sys.modules, "timm", tiny_timm())
     path = save_color_model(tmp_path, learns=True)
-    limits = Limits(batch=3, unlabelled=2)
-    with client_of(create_app(Recognizer(path, limits=limits))) as client:
+    with client_of(create_app(path, limits=Limits(batch=3, unlabelled=2))) as client:
         files = [("images", (f"{c}.png", png(c), "image/png")) for c in ("magenta", "magenta")]
-        made = client.post("/examples?class=blue", files=files)
+        made = client.post("/examples/images?class=blue", files=files)
         assert made.status_code == 201
         assert [e["image"] for e in made.json()["examples"]] == ["magenta.png"] * 2
-        found = client.post("/predict?top=1", files=files).json()["predictions"]
+        found = client.post("/predict/images?top=1", files=files).json()["predictions"]
         assert [p["ranked"][0]["examples"] for p in found] == [2, 2]
-        assert client.post("/adapt", files=files).json()["n_images"] == 2
-        sent = client.post("/adapt", files=files + files[:1])
-        assert "3 pictures; at most 2" in reason(sent, 413)
+        assert client.post("/adapt/images", files=files).json()["n_images"] == 2
+        sent = client.post("/adapt/images", files=files + files[:1])
+        assert "at most 2" in reason(sent, 422)

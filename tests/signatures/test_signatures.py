@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.spatial.distance import pdist
 
+from zslearn.baselines import ESZSL
 from zslearn.signatures import (
     SignatureViews,
     median_distance,
@@ -104,11 +106,10 @@ def test_equal_signatures_have_scale_one():
     np.testing.assert_allclose(normalize_signatures(np.ones((5, 4))), 0.5)
 
 
-def test_scale_and_norm_are_checked():
-    with pytest.raises(ValueError, match="positive number"):
-        normalize_signatures([[1.0], [2.0]], scale=0.0)
-    with pytest.raises(ValueError, match="norm='l3' is not one of"):
-        normalize_signatures([[1.0], [2.0]], norm="l3")
+def test_scale_norm_and_gamma_are_checked():
+    for options, message in (({"scale": 0.0}, "positive number"), ({"norm": "l3"}, "'l3' is not")):
+        with pytest.raises(ValueError, match=message):
+            normalize_signatures([[1.0], [2.0]], **options)
     with pytest.raises(ValueError, match="gamma must be a positive number"):
         rbf_similarity(np.eye(2), gamma=0.0)
 
@@ -159,3 +160,34 @@ def test_a_view_of_weight_zero_counts_for_nothing():
     first, second = rng.standard_normal((6, 3)), rng.standard_normal((6, 5))
     views = SignatureViews((first, second), (1.0, 0.0))
     np.testing.assert_allclose(normalized_similarity(views), normalized_similarity(first))
+
+
+# Names of classes: many of them, and those that nobody can tell apart.
+
+COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
+SHOWN = r"code points: 'caf\\xe9' and 'cafe\\u0301'"
+
+
+def fitted(names):
+    rng = np.random.default_rng(0)
+    signatures = pd.DataFrame(rng.normal(size=(len(names), 3)), index=names)
+    y = np.repeat(names[:3], 4)
+    return ESZSL().fit(rng.normal(size=(12, 5)), y, signatures=signatures)
+
+
+def test_twins_among_the_signatures_and_new_classes():
+    with pytest.raises(ValueError, match="signatures has names that look the same.*" + SHOWN):
+        fitted(["ant", "bee", COMPOSED, DECOMPOSED])
+    model = fitted(["ant", "bee", COMPOSED])
+    new = pd.DataFrame([[1.0, 2, 3]], index=[DECOMPOSED])
+    with pytest.raises(ValueError, match=SHOWN):
+        model.add_classes(new)
+    assert COMPOSED in fitted(["ant", "bee", COMPOSED]).classes_
+
+
+def test_many_classes_one_of_them_repeated():
+    names = [f"class {i}" for i in range(60_000)]
+    names[-1] = names[0]
+    signatures = pd.DataFrame(np.ones((60_000, 1)), index=names)
+    with pytest.raises(ValueError, match=r"describes a class more than once: 'class 0'\."):
+        ESZSL().fit(np.eye(2), ["class 1", "class 2"], signatures=signatures)

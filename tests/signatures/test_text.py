@@ -67,11 +67,7 @@ def test_several_descriptions_are_averaged():
     assert found.index.tolist() == ["x", 2]
     assert found.to_numpy().tolist() == [[2, 2, 1], [2, 0, 1]]
     assert found.columns[0] == "text 0"
-
-
-def test_a_series_is_read_by_its_index():
-    found = text_signatures(pd.Series({"x": "a", "y": "bb"}), lengths)
-    assert found.loc["y"].tolist() == [2, 0, 1]
+    assert text_signatures(pd.Series({"x": "a", "y": "bb"}), lengths).loc["y"].tolist() == [2, 0, 1]
     with pytest.raises(ValueError, match="'x' more than once"):
         text_signatures(pd.Series(["a", "b"], index=["x", "x"]), lengths)
 
@@ -157,33 +153,22 @@ def test_a_cache_that_cannot_be_written_is_no_error(counting, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("texts", "message"),
+    ("call", "given", "message"),
     [
-        ([], "texts is empty"),
-        ("one text", "must be a list of texts"),
-        (3, "must be a list of texts"),
-        (["a", " \n"], r"texts\[1\] is empty"),
-        (["a", None], r"texts\[1\] is None"),
+        (encode_text, [], "texts is empty"),
+        (encode_text, "one text", "must be a list of texts"),
+        (encode_text, ["a", " \n"], r"texts\[1\] is empty"),
+        (encode_text, ["a", None], r"texts\[1\] is None"),
+        (text_signatures, {}, "got nothing"),
+        (text_signatures, ["a"], "got list"),
+        (text_signatures, {"x": []}, "'x' has no description"),
+        (text_signatures, {"x": "a", "y": ["b", ""]}, "'y' has an empty description"),
+        (text_signatures, {"x": float("nan")}, "'x' is described by nan"),
     ],
 )
-def test_wrong_texts(texts, message):
+def test_wrong_texts(call, given, message):
     with pytest.raises(ValueError, match=message):
-        encode_text(texts, lengths)
-
-
-@pytest.mark.parametrize(
-    ("descriptions", "message"),
-    [
-        ({}, "got nothing"),
-        (["a"], "got list"),
-        ({"x": []}, "'x' has no description"),
-        ({"x": "a", "y": ["b", ""]}, "'y' has an empty description"),
-        ({"x": float("nan")}, "'x' is described by nan"),
-    ],
-)
-def test_wrong_descriptions(descriptions, message):
-    with pytest.raises(ValueError, match=message):
-        text_signatures(descriptions, lengths)
+        call(given, lengths)
 
 
 @pytest.mark.parametrize(
@@ -396,7 +381,6 @@ def test_neighbours_by_images_stand_beside_those_by_text():
 
 def test_reports_of_very_few_classes():
     assert description_report({"a": []}, by_colors).empty == ["a"]
-    assert len(description_report({"a": ["red"], "b": ""}, by_colors).neighbours) == 0
 
 
 def _sentences(rng, n_classes=6, n_sentences=9):

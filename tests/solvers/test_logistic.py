@@ -93,26 +93,6 @@ def test_the_gap_bounds_the_distance_to_the_minimum(rows, tol):
         assert (loose.objective - tight.objective <= loose.gap + 1e-14).all()
 
 
-def test_gradients_vanish_by_finite_differences(rows):
-    X, Y, y = rows
-    (result,) = logistic_path(X, Y, alphas=[0.01], tol=1e-13)
-    (multi,) = softmax_path(X, y, alphas=[0.01], tol=1e-13)
-    rng = np.random.default_rng(1)
-    for _ in range(5):
-        d, e = rng.standard_normal(X.shape[1]), rng.standard_normal()
-        values = [
-            _binary_objective(X, Y[:, 2], result.coef[2] + h * d, result.intercept[2] + h * e, 0.01)
-            for h in (-1e-5, 1e-5)
-        ]
-        assert abs(values[1] - values[0]) / 2e-5 < 1e-6
-        D, E = rng.standard_normal(multi.coef.shape), rng.standard_normal(5)
-        values = [
-            _softmax_objective(X, y, multi.coef + h * D, multi.intercept + h * E, 0.01)
-            for h in (-1e-5, 1e-5)
-        ]
-        assert abs(values[1] - values[0]) / 2e-5 < 1e-6
-
-
 def test_weights_repeat_samples(rows):
     X, Y, y = rows
     counts = np.random.default_rng(0).integers(0, 4, size=len(X))
@@ -146,18 +126,6 @@ def test_targets_may_be_probabilities(rows):
     np.testing.assert_allclose(result.coef, expected.coef, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(10, 40), (40, 1)], ids=["wide", "one column"])
-def test_any_shape(shape):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal(shape)
-    y = np.arange(shape[0]) % 3
-    (binary,) = logistic_path(X, y[:, None] == 0, alphas=[0.01], tol=1e-10)
-    (multi,) = softmax_path(X, y, alphas=[0.01], tol=1e-10)
-    expected = _reference(X, y == 0, 0.01)
-    np.testing.assert_allclose(binary.coef, expected.coef_, atol=1e-4)
-    np.testing.assert_allclose(multi.coef, _reference(X, y, 0.01).coef_, atol=1e-4)
-
-
 def test_separable_rows_with_little_penalty():
     X = np.concatenate([np.full((20, 3), -1.0), np.full((30, 3), 1.0)])
     y = np.repeat([0, 1], [20, 30])
@@ -187,35 +155,6 @@ def test_single_precision_rows(rows, monkeypatch):
         (double,) = path(X.astype(np.float32).astype(float), target, alphas=[1e-3], tol=1e-9)
         assert single.converged
         np.testing.assert_allclose(single.coef, double.coef, atol=1e-3)
-
-
-def test_blocks_of_rows_change_nothing(rows, monkeypatch):
-    X, Y, y = rows
-    paths = (logistic_path, Y), (softmax_path, y)
-    whole = [path(X, target, alphas=ALPHAS, tol=1e-10) for path, target in paths]
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 8 * 1000)
-    for expected, (path, target) in zip(whole, paths, strict=True):
-        for one, other in zip(expected, path(X, target, alphas=ALPHAS, tol=1e-10), strict=True):
-            np.testing.assert_allclose(one.coef, other.coef, atol=1e-4)
-
-
-def test_warm_starts_change_nothing(rows):
-    X, Y, y = rows
-    for path, target in ((logistic_path, Y), (softmax_path, y)):
-        for together in path(X, target, alphas=ALPHAS, tol=1e-11):
-            (alone,) = path(X, target, alphas=[together.alpha], tol=1e-11)
-            scale = np.abs(alone.coef).max()
-            np.testing.assert_allclose(together.coef, alone.coef, atol=1e-4 * scale)
-
-
-def test_results_share_no_array(rows):
-    """Where the start needs no step, two penalties have one solution."""
-    X, Y, y = rows
-    for path, target in ((logistic_path, Y), (softmax_path, y)):
-        first, second = path(X, target, alphas=[1e-2, 1e-2 * (1 - 1e-9)], tol=1e-4)
-        assert second.n_iter == 0
-        assert not np.shares_memory(first.coef, second.coef)
-        assert not np.shares_memory(first.intercept, second.intercept)
 
 
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])

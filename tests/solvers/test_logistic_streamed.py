@@ -6,10 +6,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from zslearn._scoring._embedding import PreparedRows
-from zslearn._solvers._platt import platt_targets
 from zslearn.solvers import logistic_path
 
 ALPHAS = [1e-1, 1e-3, 1e-5]
@@ -75,28 +73,6 @@ def test_one_row_of_targets_for_each_sample(small_blocks):
     np.testing.assert_allclose(shared.coef, spread.coef, rtol=1e-9, atol=1e-12)
 
 
-def test_separable_problems_end(small_blocks):
-    """Attributes of well separated classes, at a penalty that lets scores grow."""
-    rng = np.random.default_rng(0)
-    y = np.arange(400) % 8
-    X = 5 * np.eye(8, 12)[y] + 0.1 * rng.standard_normal((400, 12))
-    rows = PreparedRows(X.astype(np.float32), "l2")
-    rows.check()
-    has = np.array([[c >> bit & 1 for bit in range(3)] for c in range(8)], dtype=bool)
-    for result in logistic_path(rows, has, codes=y, alphas=[1e-8, 1e-4], tol=1e-4):
-        assert result.converged
-        signs = rows.whole() @ result.coef.T + result.intercept > 0
-        np.testing.assert_array_equal(signs, has[y])
-
-
-def test_steps_that_run_out_are_told(small_blocks):
-    rows, y, has = _problem()
-    with pytest.warns(ConvergenceWarning, match="did not converge"):
-        (result,) = logistic_path(rows, has, codes=y, alphas=[1e-5], tol=1e-12, max_iter=1)
-    assert not result.converged
-    assert result.n_iter == 1
-
-
 def test_codes_are_checked():
     rows, y, has = _problem()
     for codes, match in ((y[1:], "one integer"), (y + 0.5, "one integer"), (y - 1, "rows of Y")):
@@ -104,15 +80,6 @@ def test_codes_are_checked():
             logistic_path(rows, has, codes=codes, alphas=[1.0])
     with pytest.raises(ValueError, match="one outcome"):
         logistic_path(rows, np.ones((9, 1)), codes=y, alphas=[1.0])
-
-
-def test_targets_of_rows_that_stand_for_many():
-    has = np.array([[True, False], [False, True], [True, True]])
-    counts = np.array([3, 1, 2])
-    spread = platt_targets(np.repeat(has, counts, axis=0))
-    np.testing.assert_array_equal(
-        np.repeat(platt_targets(has, counts=counts), counts, axis=0), spread
-    )
 
 
 def test_no_table_of_rows_by_problems(monkeypatch):

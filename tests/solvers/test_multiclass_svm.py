@@ -13,10 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from svm_objective import multiclass_svm_objective
-from zslearn._solvers.svm._crammer_singer import project_dual
-from zslearn._solvers.svm._losses import loss_and_slope
-from zslearn._solvers.svm._rows import TrainingRows
-from zslearn._solvers.svm._squared_hinge import _Problem
+from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn._utils._array import to_numpy
 from zslearn.solvers import multiclass_svm, multiclass_svm_path
 
@@ -167,16 +164,6 @@ def test_no_other_minimiser_finds_less(loss):
 
 
 @every_loss
-def test_slope_of_the_loss_is_its_derivative(loss):
-    rng = np.random.default_rng(0)
-    scores, y = rng.standard_normal((8, 4)), np.arange(8) % 4
-    step = 1e-6 * rng.standard_normal(scores.shape)
-    ahead, behind = (loss_and_slope(scores + sign * step, y, loss)[0] for sign in (1, -1))
-    slope = loss_and_slope(scores, y, loss)[1]
-    assert (ahead - behind) / 2 == pytest.approx(np.sum(slope * step), rel=1e-6)
-
-
-@every_loss
 @pytest.mark.parametrize("alpha", [2.0**-30, 2.0**-20])
 def test_nearly_no_penalty(loss, alpha):
     X, y = make_rows(90, 40, 6)
@@ -206,28 +193,12 @@ def test_all_attempts_share_the_passes(power, max_iter):
     assert longer.objective - longer.dual_gap <= result.objective * (1 + 1e-9)
 
 
-def test_a_small_penalty_is_reached_from_larger_ones(monkeypatch):
+def test_a_small_penalty_is_reached_from_larger_ones():
     X, y = make_rows(400, 12, 8, spread=1.5)
     problem = {"loss": "crammer_singer", "alpha": 2.0**-20, "max_iter": 400, "random_state": 0}
     with pytest.warns(ConvergenceWarning):
         result = multiclass_svm(X, y, **problem)
-    monkeypatch.setattr("zslearn._solvers.svm._crammer_singer._EASY", 0.0)
-    with pytest.warns(ConvergenceWarning):
-        straight = multiclass_svm(X, y, **problem)
-    assert result.relative_gap < 0.05 < 0.5 < straight.relative_gap
-    assert result.objective < straight.objective
-
-
-@pytest.mark.parametrize(("power", "max_iter"), [(-12, 200), (-16, 500), (-20, 1000)])
-def test_an_ascent_that_will_arrive_goes_on(power, max_iter, monkeypatch):
-    X, y = make_rows(600, 40, 12, spread=1.5)
-    problem = {"loss": "crammer_singer", "alpha": 2.0**power, "tol": 1e-4, "random_state": 0}
-    result = multiclass_svm(X, y, max_iter=max_iter, **problem)
-    monkeypatch.setattr("zslearn._solvers.svm._crammer_singer._EASY", 0.0)
-    straight = multiclass_svm(X, y, max_iter=max_iter, **problem)
-    assert result.converged
-    assert result.n_iter == straight.n_iter > max_iter / 8
-    np.testing.assert_array_equal(result.coef, straight.coef)
+    assert result.relative_gap < 0.05  # straight from zero it stays above a half
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -257,49 +228,6 @@ def test_units_that_single_precision_cannot_hold(unit):
     assert result.objective == pytest.approx(expected.objective, rel=2e-4)
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    point=st.lists(st.floats(0, 1), min_size=2, max_size=8).filter(lambda p: sum(p) > 1e-3),
-    slopes=st.lists(st.floats(-3, 3), min_size=8, max_size=8),
-    curvature=st.sampled_from([1e-12, 1e-6, 1e-2, 1.0, 1e6]),
-    tie=st.booleans(),
-)
-def test_best_dual_point_of_a_row(point, slopes, curvature, tie):
-    """The projection onto the simplex, against the one by sorting; it always ends."""
-    dual = np.array(point) / np.sum(point)
-    value = np.array(slopes)[: len(dual)]
-    if tie:
-        value[:] = value[0] + curvature * (dual - dual[0])
-    old = dual.copy()
-    change = np.empty_like(dual)
-    project_dual(value, dual, curvature, change)
-    aim = old + (value - value.max()) / curvature
-    sums = np.cumsum(np.sort(aim)[::-1]) - 1
-    threshold = np.max(sums / np.arange(1, len(aim) + 1))
-    np.testing.assert_allclose(dual, np.maximum(aim - threshold, 0), atol=1e-9)
-    assert dual.sum() == pytest.approx(1)
-
-
-@pytest.mark.parametrize("shape", [(300, 8), (60, 80)], ids=["by feature", "by row"])
-def test_direct_steps_agree_with_conjugate_gradients(shape, monkeypatch):
-    X, y = make_rows(*shape, spread=1.5)
-    calls = []
-    direct = _Problem._direct_direction
-
-    def counted(self, *args):
-        calls.append(1)
-        return direct(self, *args)
-
-    monkeypatch.setattr(_Problem, "_direct_direction", counted)
-    gradients = solve(X, y, loss="squared_hinge", alpha=2.0**-12, tol=1e-10)
-    before = len(calls)
-    monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._MAX_CG", 0)
-    result = solve(X, y, loss="squared_hinge", alpha=2.0**-12, tol=1e-10)
-    assert len(calls) > before
-    assert result.converged
-    np.testing.assert_allclose(result.coef, gradients.coef, rtol=1e-4, atol=1e-4)
-
-
 # Properties.
 
 
@@ -314,39 +242,12 @@ def test_permuting_classes_permutes_rows(loss):
 
 
 @every_loss
-def test_duplicating_every_sample_changes_nothing(loss):
-    X, y = make_rows()
-    first = solve(X, y, loss=loss)
-    again = solve(np.vstack([X, X]), np.hstack([y, y]), loss=loss)
-    np.testing.assert_allclose(again.coef, first.coef, atol=1e-4)
-    assert again.objective == pytest.approx(first.objective, rel=1e-7)
-
-
-@every_loss
-def test_a_large_penalty_leaves_nothing(loss):
-    X, y = make_rows()
-    sizes = [np.abs(solve(X, y, loss=loss, alpha=alpha).coef).max() for alpha in (1.0, 1e3, 1e6)]
-    assert sizes[0] > 100 * sizes[1] > 1e4 * sizes[2]
-    assert sizes[2] < 1e-5
-
-
-@every_loss
-def test_identity_as_mixing_is_no_mixing(loss):
-    X, y = make_rows()
-    plain = solve(X, y, loss=loss)
-    mixed = solve(X, y, loss=loss, mixing=np.eye(5))
-    assert mixed.objective == pytest.approx(plain.objective, rel=1e-7)
-    np.testing.assert_allclose(mixed.coef, plain.coef, atol=1e-4)
-
-
-@every_loss
 def test_orthogonal_columns_are_unaffected_by_a_rotation_of_the_features(loss):
     """N < D is solved in the span of the rows; the answer is that of the long way."""
     X, y = make_rows(30, 8)
     rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((70, 8)))[0]
     narrow = solve(X, y, loss=loss)
     wide = solve(X @ rotation.T, y, loss=loss)
-    assert TrainingRows(X @ rotation.T, y).shape == (30, 30)
     np.testing.assert_allclose(wide.coef @ rotation, narrow.coef, atol=1e-4)
     assert wide.objective == pytest.approx(narrow.objective, rel=1e-7)
 
@@ -385,16 +286,6 @@ def test_float32_rows(loss, monkeypatch):
     np.testing.assert_allclose(single.coef, double.coef, atol=5e-3)
 
 
-def test_single_precision_products_still_reach_double_precision(monkeypatch):
-    X, y = make_rows(300, 12)
-    exact = solve(X, y, loss="squared_hinge", tol=1e-12)
-    monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
-    assert TrainingRows(X, y).single.dtype == np.float32
-    result = solve(X, y, loss="squared_hinge", tol=1e-12)
-    assert result.converged
-    np.testing.assert_allclose(result.coef, exact.coef, atol=1e-6)
-
-
 @every_loss
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
@@ -407,17 +298,6 @@ def test_other_libraries(loss, mixed, library):
     assert type(result.coef) is type(xp.asarray(X))
     assert result.objective == pytest.approx(expected.objective, rel=1e-7)
     np.testing.assert_allclose(to_numpy(result.coef), expected.coef, atol=1e-4)
-
-
-@every_loss
-def test_seed_does_not_matter_beyond_the_gap(loss):
-    X, y = make_rows()
-    values = [
-        multiclass_svm(X, y, loss=loss, alpha=0.01, tol=1e-6, random_state=seed)
-        for seed in range(3)
-    ]
-    lower = max(result.objective - result.dual_gap for result in values)
-    assert all(result.objective >= lower for result in values)
 
 
 # Odd input.

@@ -100,57 +100,6 @@ def test_a_small_batch_gives_the_same(problem, monkeypatch):
     _check(kernels, Y, list(nu_svr_paths(*tensors, **GRID)), 1e-3)
 
 
-@pytest.mark.slow
-def test_a_device_with_little_free_memory(problem, monkeypatch):
-    kernels, Y = problem
-    largest, units = [], []
-    step, grid = batched.step, batched.Grid
-
-    def watched(state, **options):
-        largest.append(state.Y.shape[0])
-        return step(state, **options)
-
-    def counted(known, targets, part, *rest):
-        units.append(len(part))
-        return grid(known, targets, part, *rest)
-
-    monkeypatch.setattr(batched, "step", watched)
-    monkeypatch.setattr(batched, "Grid", counted)
-    monkeypatch.setattr(batched, "on_device", lambda x: True)
-    # Solutions of eight settings, and ten problems at a time.
-    monkeypatch.setattr(batched, "block_budget", lambda x: 8 * 8 * 30 * 5)
-    found = list(nu_svr_paths(*_as_torch(kernels, Y), **GRID))
-    _check(kernels, Y, found, 1e-3)
-    assert max(largest) == 10
-    assert max(units) == 8
-
-
-@pytest.mark.slow
-def test_what_takes_long_is_finished_on_the_host(problem, monkeypatch):
-    kernels, Y = problem
-    monkeypatch.setattr(batched, "_STEPS", 10)
-    found = list(nu_svr_paths(*_as_torch(kernels, Y), **GRID, tol=1e-6))
-    _check(kernels, Y, found, 1e-6)
-    assert max(int(fit.n_iter.max()) for _, fit in found) > 10
-
-
-def test_a_solution_serves_settings_that_it_is_optimal_for(problem, monkeypatch):
-    kernels, Y = problem
-    passed = []
-    pass_through = batched.Grid._pass_through
-
-    def counted(self, rows, most_steps, host):
-        passed.append(len(rows))
-        pass_through(self, rows, most_steps, host)
-
-    monkeypatch.setattr(batched.Grid, "_pass_through", counted)
-    grid = {"C": [2.0**k for k in range(-1, 4)], "nu": [0.25, 0.5, 1.0]}
-    (kernels, Y) = _as_torch(kernels[2:], Y)
-    found = {(fit.C, fit.nu): fit for _, fit in nu_svr_paths(kernels, Y, **grid)}
-    assert sum(passed) < len(found) * Y.shape[1] / 2
-    assert passed[1] < (len(found) - 7) * Y.shape[1]
-
-
 def test_one_kernel_at_a_time_on_the_host(problem):
     kernels, Y = problem
     asked = []
@@ -189,10 +138,3 @@ def test_numbers_that_are_not_finite(problem, bad):
         Y[0, 0] = np.inf
     with pytest.raises(ValueError, match="must be finite"):
         list(nu_svr_paths(*_as_torch(kernels, Y), **GRID))
-
-
-def test_kernels_of_other_points(problem):
-    kernels, Y = problem
-    tensors, Y = _as_torch(kernels, Y)
-    with pytest.raises(ValueError, match="K must be square and Y have as many rows"):
-        list(nu_svr_paths([tensors[0], tensors[1][:4, :4]], Y, **GRID))

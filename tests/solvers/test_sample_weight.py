@@ -7,10 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 from svm_objective import multiclass_svm_objective
-from zslearn._solvers.svm._losses import loss_and_slope
-from zslearn._solvers.svm._multiclass import train_multiclass_svm
-from zslearn._solvers.svm._rows import TrainingRows
-from zslearn.solvers import multiclass_svm, multiclass_svm_path
+from zslearn._solvers.svm._multiclass import loss_and_slope
+from zslearn.solvers import multiclass_svm
 
 LOSSES = ["squared_hinge", "crammer_singer", "struct"]
 every_loss = pytest.mark.parametrize("loss", LOSSES)
@@ -51,21 +49,6 @@ def test_whole_weights_repeat_rows(loss, alpha, mixed, shape):
     assert weighted.gain == pytest.approx(repeated.gain, rel=1e-3)
 
 
-def test_whole_weights_repeat_rows_in_direct_steps(monkeypatch):
-    monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._MAX_CG", 0)
-    for shape in ((70, 6), (30, 90)):
-        X, y, counts = make_rows(*shape)
-        weighted, repeated = (
-            multiclass_svm(*rows, alpha=1e-3, tol=1e-10, n_classes=4, **more)
-            for rows, more in (
-                ((X, y), {"sample_weight": counts}),
-                ((np.repeat(X, counts, axis=0), np.repeat(y, counts)), {}),
-            )
-        )
-        assert weighted.converged
-        np.testing.assert_allclose(weighted.coef, repeated.coef, rtol=1e-4, atol=1e-5)
-
-
 @every_loss
 @pytest.mark.parametrize("single", [False, True])
 def test_the_certificate_holds_against_another_minimiser(loss, single, monkeypatch):
@@ -101,54 +84,6 @@ def test_the_certificate_holds_against_another_minimiser(loss, single, monkeypat
     assert fine.objective - fine.dual_gap <= found <= rough.objective
     if loss == "squared_hinge":
         assert fine.objective == pytest.approx(found, rel=1e-5)
-
-
-@every_loss
-def test_slope_of_the_weighted_loss_is_its_derivative(loss):
-    rng = np.random.default_rng(0)
-    scores, y, weights = rng.standard_normal((8, 4)), np.arange(8) % 4, rng.random(8)
-    chosen = options(loss)
-    given = (y, chosen["loss"], chosen.get("margins"))
-    step = 1e-6 * rng.standard_normal(scores.shape)
-    ahead, behind = (
-        loss_and_slope(scores + sign * step, *given, sample_weight=weights)[0] for sign in (1, -1)
-    )
-    slope = loss_and_slope(scores, *given, sample_weight=weights)[1]
-    assert (ahead - behind) / 2 == pytest.approx(np.sum(slope * step), rel=1e-6)
-
-
-@every_loss
-def test_equal_weights_are_none(loss):
-    X, y, _ = make_rows()
-    assert TrainingRows(X, y, sample_weight=np.full(len(y), 3)).sample_weight is None
-    problem = options(loss) | {"alpha": 0.1, "random_state": 0}
-    plain = multiclass_svm(X, y, **problem)
-    equal = multiclass_svm(X, y, sample_weight=np.full(len(y), 0.3), **problem)
-    np.testing.assert_array_equal(equal.coef, plain.coef)
-
-
-@every_loss
-def test_scale_of_the_weights_does_not_matter_and_a_path_takes_them(loss):
-    X, y, counts = make_rows()
-    problem = options(loss) | {"tol": 1e-8, "random_state": 0}
-    path = multiclass_svm_path(X, y, alphas=[0.01, 1.0], sample_weight=counts, **problem)
-    rows = TrainingRows(X, y, sample_weight=7.5 * counts)
-    assert rows.sample_weight.mean() == pytest.approx(1)
-    for result in path:
-        again = train_multiclass_svm(rows, alpha=result.alpha, **problem)
-        assert again.objective == pytest.approx(result.objective, rel=1e-7)
-
-
-@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
-@every_loss
-def test_other_libraries(loss, library):
-    xp = pytest.importorskip(library)
-    X, y, counts = make_rows(30, 40)
-    problem = options(loss) | {"alpha": 0.1, "tol": 1e-8, "random_state": 0, "n_classes": 4}
-    expected = multiclass_svm(X, y, sample_weight=counts, **problem)
-    found = multiclass_svm(xp.asarray(X), y, sample_weight=xp.asarray(counts), **problem)
-    assert type(found.coef) is type(xp.asarray(X))
-    np.testing.assert_allclose(np.asarray(found.coef), expected.coef, atol=1e-4)
 
 
 @pytest.mark.parametrize(

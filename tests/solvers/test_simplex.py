@@ -90,14 +90,6 @@ def test_any_points_have_a_certificate(points, targets, gamma):
     np.testing.assert_allclose(gap, np.maximum(expected, 0), atol=1e-9 * scale)
 
 
-def test_moving_everything_changes_nothing():
-    rng = np.random.default_rng(1)
-    points, targets = rng.normal(size=(10, 4)), rng.normal(size=(5, 4))
-    first = simplex_least_squares(targets, points, gamma=0.1).weights
-    moved = simplex_least_squares(targets + 1e4, points + 1e4, gamma=0.1).weights
-    np.testing.assert_allclose(first, moved, atol=1e-8)
-
-
 def test_equal_points_share_their_weight():
     rng = np.random.default_rng(2)
     points = rng.normal(size=(5, 3))
@@ -141,10 +133,6 @@ def test_few_steps_say_how_far_they_came():
         assert -1e-12 <= above <= gap + 1e-12
 
 
-def test_one_point():
-    np.testing.assert_array_equal(simplex_least_squares([[3.0]], [[1.0]]).weights, [[1.0]])
-
-
 @pytest.mark.parametrize("gamma", [0.0, -1.0, np.nan])
 def test_gamma_must_be_positive(gamma):
     with pytest.raises(ValueError, match="gamma must be a positive number"):
@@ -175,9 +163,3 @@ def test_projection_meets_its_optimality_conditions(rows):
         assert np.ptp(level) < 1e-9
         assert (difference <= level.max() + 1e-9).all()
     np.testing.assert_allclose(project_to_simplex(projected), projected, atol=1e-12)
-
-
-def test_projection_of_huge_rows():
-    np.testing.assert_array_equal(
-        project_to_simplex(np.array([[1e300, 0.0], [0.0, -1e300]])), [[1, 0]] * 2
-    )

@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from svm_objective import multiclass_svm_objective
 from zslearn import SynC
-from zslearn._solvers._stopping import StoppingRule
 from zslearn.datasets import load_glyphs
 from zslearn.solvers import logistic_path, multiclass_svm, multiclass_svm_path, softmax_path
 
@@ -197,17 +196,6 @@ def test_where_nothing_can_be_gained(tol):
         for result in results:
             assert result.converged
             assert np.abs(result.coef).max() < 1e-12
-
-
-def test_the_gain_by_hand():
-    goal = StoppingRule(0.1, at_zero=2.0)
-    assert goal.gain(1.5, 0.1, 0.2) == pytest.approx(0.5)
-    assert goal.wanted(1.5, 0.1, 0.2) == pytest.approx(0.05)
-    assert goal.wanted(0.3, 0.1, 0.2) == pytest.approx(0.03)
-    # Nothing is gained yet, but the coefficients cannot be near zero: (0.3 − 0.1)² is.
-    assert goal.gain(2.0, 0.01, 0.09) == pytest.approx(0.04)
-    assert goal.gain(2.5, 0.5, 0.01) == 0
-    assert StoppingRule(0.1, 2.0, noise=1e-20).wanted(2.0, 1e-21, 0.0) == 1e-20
 
 
 @pytest.mark.slow

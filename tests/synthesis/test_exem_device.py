@@ -10,7 +10,7 @@ import pytest
 from zslearn import load, save
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.synthesis import EXEM, ClassStatistics
+from zslearn.synthesis import EXEM
 from zslearn.synthesis import _exemplars as exemplars
 
 torch = pytest.importorskip("torch")
@@ -86,18 +86,6 @@ def test_a_grid_is_solved_beside_the_samples(data, paths, distance):
         np.testing.assert_allclose(again, scores.numpy(), atol=1e-5)
 
 
-@pytest.mark.usefixtures("tensors_on_device")
-def test_few_settings_and_small_tolerances_stay_on_the_host(data, paths):
-    X = torch.asarray(data.X_train)
-    EXEM(tol=1e-3).fit(X, data.y_train, signatures=data.signatures)
-    list(
-        EXEM(n_components=4).fit_grid(
-            X, data.y_train, signatures=data.signatures, settings=_settings()[27:]
-        )
-    )
-    assert paths == [np.ndarray, np.ndarray]
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("tensors_on_device")
 def test_search_chooses_the_same(data, paths):
@@ -124,36 +112,6 @@ def test_models_of_a_device_are_saved(data, tmp_path):
         assert isinstance(other.regressor_.coef, np.ndarray)
         found = other.predict(data.X_test_unseen, classes=data.unseen_classes)
         np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.usefixtures("tensors_on_device")
-def test_principal_components_beside_the_samples(data):
-    statistics = ClassStatistics.from_samples(data.X_train, data.y_train)
-    host, variances = statistics.principal_components(7)
-    device, others = statistics.principal_components(7, like=torch.asarray(data.X_train))
-    np.testing.assert_allclose(device, host, atol=1e-9)
-    np.testing.assert_allclose(others, variances, rtol=1e-9)
-
-
-def test_only_the_classes_left_out_are_described(data, monkeypatch):
-    described = []
-    synthesize = EXEM.synthesize
-
-    def watched(self, signatures, labels=None):
-        described.append(len(signatures))
-        return synthesize(self, signatures, labels)
-
-    monkeypatch.setattr(EXEM, "synthesize", watched)
-    grid = {"C": [0.5, 1.0]}
-    for scoring, expected in (
-        ("accuracy", 8),
-        (lambda model, X, y, classes: float(len(model.classes_)), 24),
-    ):
-        described.clear()
-        search = ZeroShotSearchCV(EXEM(), grid, cv=3, scoring=scoring)
-        search.fit(data.X_train, data.y_train, signatures=data.signatures)
-        assert described[:-1] == [expected] * 6
-        assert described[-1] == 30
 
 
 def test_which_classes_are_described_changes_no_score(data):

@@ -337,23 +337,6 @@ def test_statistics_in_place_of_samples(problem):
     np.testing.assert_allclose(chunks.decision_function(X), expected, rtol=1e-7, atol=1e-7)
 
 
-def test_rows_are_embedded_once_per_space(problem):
-    from zslearn._scoring._embedding import EmbeddedRows
-
-    grid = [
-        {"shrinkage": rho, "gamma": gamma, "alpha": alpha}
-        for gamma in (0.3, 1.0)
-        for rho in (0.2, 0.8)
-        for alpha in (0.1, 1.0)
-    ]
-    rows = EmbeddedRows(problem.X_test_unseen)
-    for _, model in GaussianEXEM().fit_grid(
-        problem.X_train, problem.y_train, signatures=problem.signatures, settings=grid
-    ):
-        model.class_scorer_.scores(rows)
-    assert rows.n_embeddings == 2
-
-
 def test_the_order_of_many_samples_changes_nothing():
     data = make_zero_shot(30, samples_per_class=50, n_features=20, random_state=0)
     models = [GaussianEXEM(), GaussianEXEM()]
@@ -376,21 +359,6 @@ def test_search_and_wrappers_keep_probabilities(problem):
         np.testing.assert_allclose(chances.sum(axis=1), 1)
         predicted = model.classes_[chances.argmax(axis=1)]
         np.testing.assert_array_equal(predicted, model.predict(problem.X_test_unseen))
-
-
-def test_weights_are_repeated_rows_in_the_temperature_too(problem):
-    y = np.asarray(problem.y_train)
-    weights = np.random.default_rng(0).integers(0, 4, size=len(y))
-    weighted = GaussianEXEM().fit(
-        problem.X_train, y, signatures=problem.signatures, sample_weight=weights
-    )
-    rows = np.repeat(np.arange(len(y)), weights)
-    repeated = GaussianEXEM().fit(problem.X_train[rows], y[rows], signatures=problem.signatures)
-    np.testing.assert_allclose(weighted.temperature_, repeated.temperature_, rtol=1e-5)
-    X = problem.X_test_unseen
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), rtol=1e-5, atol=1e-5
-    )
 
 
 # Extreme inputs.

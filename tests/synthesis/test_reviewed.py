@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.exceptions import NotFittedError
 
-from zslearn._solvers.svm._losses import loss_and_slope
+from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn.baselines import ESZSL
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures

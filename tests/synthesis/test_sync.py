@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from svm_objective import multiclass_svm_objective
-from zslearn._solvers.svm._losses import loss_and_slope
-from zslearn._solvers.svm._multiclass import train_multiclass_svm
-from zslearn._utils._array import to_numpy
-from zslearn.base import Training
-from zslearn.base._classifier import fit_variants
+from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.model_selection._search import expand
-from zslearn.signatures import MultiSignatures, SignatureTable, normalized_similarity
+from zslearn.signatures import MultiSignatures, normalized_similarity
 from zslearn.solvers import multiclass_svm
 from zslearn.synthesis import SynC
-from zslearn.synthesis._sync import SynCProblem, Synthesis
+from zslearn.synthesis._sync import Synthesis
 
 LOSSES = ["ovo", "cs", "struct"]
 GOLDEN = {"ovo": "OVO", "cs": "CS", "struct": "struct"}
@@ -372,31 +364,6 @@ def test_indicators_and_a_narrow_kernel_are_the_plain_svm(problem, loss):
 
 
 @every_loss
-def test_renaming_classes_permutes_classifiers(problem, loss):
-    names = np.sort(problem.signatures.index)
-    backwards = dict(zip(names, names[::-1], strict=True))
-    first = fit(problem, loss, tol=1e-8)
-    again = SynC(loss, tol=1e-8, random_state=0).fit(
-        problem.X_train,
-        np.array([backwards[label] for label in problem.y_train]),
-        signatures=problem.signatures.rename(index=backwards),
-    )
-    np.testing.assert_allclose(again.coef_[::-1], first.coef_, atol=2e-3)
-    assert again.objective_ == pytest.approx(first.objective_, rel=1e-7)
-
-
-@every_loss
-def test_duplicating_samples_changes_nothing(problem, loss):
-    first = fit(problem, loss, tol=1e-8)
-    again = SynC(loss, tol=1e-8, random_state=0).fit(
-        np.vstack([problem.X_train, problem.X_train]),
-        np.hstack([problem.y_train, problem.y_train]),
-        signatures=problem.signatures,
-    )
-    np.testing.assert_allclose(again.coef_, first.coef_, atol=2e-3)
-
-
-@every_loss
 def test_a_large_penalty_leaves_nothing(problem, loss):
     assert np.abs(fit(problem, loss, alpha=1e6).coef_).max() < 1e-5
 
@@ -413,18 +380,6 @@ def test_a_very_narrow_kernel_is_stable(problem, loss, penalize):
     )
     np.testing.assert_allclose(similarities.sum(axis=1), 1)
     assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
-
-
-@every_loss
-def test_class_with_one_sample(problem, loss):
-    label = problem.y_train[0]
-    keep = problem.y_train != label
-    keep[0] = True
-    model = SynC(loss, random_state=0).fit(
-        problem.X_train[keep], problem.y_train[keep], signatures=problem.signatures
-    )
-    assert label in model.seen_classes_
-    assert model.dual_gap_ <= 1e-4 * model.objective_
 
 
 @pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
@@ -490,27 +445,6 @@ def test_ridge_by_its_definition(problem, variant):
     )
 
 
-def test_ridges_share_the_training(problem, monkeypatch):
-    count = []
-
-    def counted(*args, **options):
-        count.append(options["alpha"])
-        return train_multiclass_svm(*args, **options)
-
-    monkeypatch.setattr("zslearn.synthesis._sync.train_multiclass_svm", counted)
-    ridges = [0.0, 1e-6, 1e-2]
-    variants = [SynC(alpha=a, ridge=r) for a in (2.0**-8, 2.0**-10) for r in ridges]
-    arguments = problem.X_train, problem.y_train
-    found = dict(fit_variants(variants, *arguments, signatures=problem.signatures))
-    assert len(count) == 2
-    for number, variant in enumerate(variants):
-        alone = clone(variant).fit(*arguments, signatures=problem.signatures)
-        np.testing.assert_allclose(
-            found[number].base_classifiers_, alone.base_classifiers_, rtol=0.1, atol=0.1
-        )
-        assert found[number].ridge == variant.ridge
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -530,55 +464,6 @@ def test_ridges_that_make_no_sense(problem, params, message):
 
 def pairs(alphas, gammas):
     return [{"alpha": alpha, "gamma": gamma} for alpha in alphas for gamma in gammas]
-
-
-@every_loss
-@pytest.mark.parametrize("variant", [{}, {"penalize": "v"}, {"n_phantoms": 5}], ids=str)
-def test_path_equals_single_fits(problem, loss, variant):
-    base = SynC(loss, tol=1e-7, max_iter=20_000, random_state=0, **variant)
-    before = copy.deepcopy(base.__dict__)
-    path = base.fit_grid(
-        problem.X_train,
-        problem.y_train,
-        signatures=problem.signatures,
-        settings=pairs([2.0**-10, 2.0**-6], [0.5, 2.0]),
-    )
-    order = []
-    for index, model in path:
-        order.append(index)
-        single = clone(base).set_params(alpha=model.alpha, gamma=model.gamma)
-        single.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-        assert model.objective_ == pytest.approx(single.objective_, rel=1e-6)
-        np.testing.assert_allclose(
-            model.decision_function(problem.X_test_unseen),
-            single.decision_function(problem.X_test_unseen),
-            atol=0.02,
-        )
-        assert model.add_classes({"zz": problem.signatures.iloc[:2].mean()}).classes_[-1] == "zz"
-    # Each training starts from the one for the next larger alpha.
-    assert order == [2, 3, 0, 1]
-    assert base.__dict__ == before
-
-
-def test_path_trains_once_for_every_gamma(problem, monkeypatch):
-    calls = []
-    original = train_multiclass_svm
-
-    def counted(*args, **kwargs):
-        calls.append(kwargs["alpha"])
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr("zslearn.synthesis._sync.train_multiclass_svm", counted)
-    path = SynC().fit_grid(
-        problem.X_train,
-        problem.y_train,
-        signatures=problem.signatures,
-        settings=pairs([0.1, 0.01], [0.25, 1.0, 4.0]),
-    )
-    classifiers = [model.base_classifiers_ for _, model in path]
-    assert len(classifiers) == 6
-    assert calls == [0.1, 0.01]
-    assert not np.allclose(classifiers[0], classifiers[1])
 
 
 # Several views, metrics, other libraries.
@@ -653,23 +538,6 @@ def test_diagonal_metric_ignores_a_constant_attribute(problem):
     assert np.all((model.phantoms_ @ model._factors[0])[:, -1] == 0)
 
 
-@every_loss
-@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
-@pytest.mark.parametrize("variant", [{}, {"penalize": "v"}, {"learn_phantoms": True}], ids=str)
-def test_arrays_stay_in_their_library(problem, loss, library, variant):
-    xp = pytest.importorskip(library)
-    expected = fit(problem, loss, **variant)
-    model = SynC(loss, random_state=0, **variant).fit(
-        xp.asarray(problem.X_train), problem.y_train, signatures=problem.signatures
-    )
-    assert type(model.base_classifiers_) is type(xp.asarray(problem.X_train))
-    np.testing.assert_allclose(
-        to_numpy(model.decision_function(xp.asarray(problem.X_test_unseen))),
-        expected.decision_function(problem.X_test_unseen),
-        atol=3e-3 if variant else 1e-6,
-    )
-
-
 # Bad input.
 
 
@@ -707,15 +575,6 @@ def test_warns_when_not_converged(problem):
     assert model.dual_gap_ > 0
 
 
-def test_default_is_repeatable_and_quiet():
-    data = make_zero_shot(random_state=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        first = SynC().fit(data.X_train, data.y_train, signatures=data.signatures)
-        again = SynC().fit(data.X_train, data.y_train, signatures=data.signatures)
-    np.testing.assert_array_equal(first.base_classifiers_, again.base_classifiers_)
-
-
 def test_grids_follow_the_loss():
     """The class itself has those of the default loss, as every method's class has its grids."""
     assert SynC.grids == SynC().grids
@@ -749,30 +608,3 @@ def test_the_grid_of_v_holds_the_best_alpha(random_state):
     search = ZeroShotSearchCV(SynC(penalize="v", tol=1e-3), "fast", cv=ClassKFold(5))
     search.fit(data.X_train, data.y_train, signatures=data.signatures)
     assert 2.0**-40 < search.best_params_["alpha"] < 2.0**-8
-
-
-@every_loss
-@pytest.mark.parametrize(
-    "variant", [{}, {"penalize": "v"}, {"n_phantoms": 0.5, "learn_phantoms": True}], ids=str
-)
-def test_weights_are_repetitions(problem, loss, variant):
-    """An integer weight of a sample is as many samples."""
-    weights = np.random.default_rng(0).integers(1, 4, len(problem.y_train))
-    codes = np.unique(problem.y_train, return_inverse=True)[1]
-    repeated = np.repeat(np.arange(len(codes)), weights)
-    seen = np.unique(problem.y_train)
-    table = SignatureTable.from_user(problem.signatures, seen)
-    scale = table.scales(table.positions(seen))
-    A = table.subset(table.positions(seen)).normalized(scale, keep_views=True)
-    X = unit(problem.X_train)
-    model = SynC(loss, 2.0**-8, tol=1e-8, max_iter=20_000, random_state=0, **variant)
-    weighted = Training(X, codes, A, seen, table, scale, weights=weights.astype(float))
-    longer = Training(X[repeated], codes[repeated], A, seen, table, scale)
-    plain = Training(X, codes, A, seen, table, scale)
-    objectives = [
-        SynCProblem(training, model).learn(model, None).objective
-        for training in (weighted, longer, plain)
-    ]
-    # Learned phantoms have several optima, and rounding decides which one is near.
-    assert objectives[0] == pytest.approx(objectives[1], rel=1e-6 if not variant else 5e-3)
-    assert abs(objectives[2] - objectives[1]) > 10 * abs(objectives[0] - objectives[1])

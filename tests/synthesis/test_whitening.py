@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zslearn._scoring._embedding import EmbeddedRows
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.synthesis import EXEM, ClassStatistics, SynC, exemplar_distance_score
@@ -53,23 +52,6 @@ def test_whitening_is_that_of_features_made_by_hand(data, by_hand, estimator):
         assert found == pytest.approx(expected, abs=1e-5)
 
 
-def test_settings_with_and_without_whitening_in_one_grid(data):
-    settings = [{"whiten": w, "gamma": g} for g in (0.5, 1.0) for w in (None, 0.3, 1.0)]
-    rows = EmbeddedRows(data.X_test_unseen)
-    for index, fitted in EXEM().fit_grid(
-        data.X_train, data.y_train, signatures=data.signatures, settings=settings
-    ):
-        alone = EXEM(**settings[index])
-        alone.fit(data.X_train, data.y_train, signatures=data.signatures)
-        np.testing.assert_allclose(
-            fitted.class_scorer_.scores(rows),
-            alone.decision_function(data.X_test_unseen),
-            atol=1e-6,
-        )
-    # One embedding per whitening serves every width of the kernel.
-    assert rows.n_embeddings == 3
-
-
 def test_statistics_are_not_enough(data):
     model = EXEM(whiten=0.3)
     statistics = ClassStatistics.from_samples(data.X_train, data.y_train)
@@ -90,20 +72,3 @@ def test_no_deviation_within_classes(data):
         m.score(data.X_test_unseen, data.y_test_unseen, **among) for m in (model, plain)
     )
     assert found > usual - 0.2
-
-
-def test_torch_features(data):
-    torch = pytest.importorskip("torch")
-    model = EXEM(whiten=0.3, estimator=ESZSL())
-    model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    scores = model.decision_function(torch.tensor(data.X_test_unseen))
-    assert isinstance(scores, torch.Tensor)
-    np.testing.assert_allclose(
-        scores.numpy(), model.decision_function(data.X_test_unseen), atol=1e-9
-    )
-
-
-@pytest.mark.parametrize("whiten", [0.0, 1.5])
-def test_wrong_shrinkage(data, whiten):
-    with pytest.raises(ValueError, match="whiten"):
-        EXEM(whiten=whiten).fit(data.X_train, data.y_train, signatures=data.signatures)

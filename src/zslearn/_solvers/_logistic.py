@@ -10,17 +10,15 @@ With weights :math:`\kappa_n` of the samples that sum to one (1/N by default), s
   + \frac{\alpha}{2} \|W\|_F^2`.
 
 One Newton's method serves both. A loss gives its value, its gradient and the product of its Hessian
-with a direction as sums over blocks of rows, in one pass each; rows that are held are read in the
-same blocks as rows that are made as they are read, and no table of all rows by all classes is
-made. Directions of coefficients and intercepts come from conjugate gradients, with the covariance
-of the rows as preconditioner; a step is shortened where it does not lower the objective enough.
+with a direction as sums over blocks of rows, so that no table of all rows by all classes is made.
+Directions of coefficients and intercepts come from conjugate gradients, with the covariance of the
+rows as preconditioner; a step is shortened where it does not lower the objective enough.
 
-At the end of a step the intercepts are the best ones for its coefficients: what is minimised is
+Where a problem looks solved its intercepts are the best ones for its coefficients: minimised is
 :math:`F(W) = \min_b f(W, b)`, whose gradient is that of f in W at the best b. F is
 :math:`\alpha`-strongly convex, so that :math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`. This gap is
-the certificate, always from the rows in double precision, though steps are made in single precision
-where rows are many. It is measured against the objective and against what training gains; see
-`_stopping`.
+the certificate, always from the rows in double precision, though steps are taken in single
+precision where there are many rows. `_stopping` says how small it must be.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
@@ -50,8 +48,8 @@ _TABLES = 6
 # Of the scatter between classes so much counts in the preconditioner of a softmax: where a class is
 # in doubt rows lie close together, and its curvature is that of the scatter within classes.
 _BETWEEN = 0.1
-# Conjugate gradients reduce the residual, in its preconditioned norm, at least this much, and end
-# where its own gap is so small a share of the one that is wanted, or after so many products.
+# Conjugate gradients reduce the residual, in its preconditioned norm, at least this much; they end
+# where its own gap is this share of the wanted one, or after so many products.
 _FORCING = 0.2
 _LAST = 0.4
 _MAX_PRODUCTS = 100
@@ -165,15 +163,15 @@ def logistic_path(
     rows = TrainingRows(X, np.zeros(n_samples, dtype=np.intp), 2)  # its labels are not used
     table, places = _checked_targets(Y, n_samples, codes)
     weights = _sum_one(sample_weight, (n_samples, table.shape[1]))
-    ones, zeros = (target_mass(x, places, weights) for x in (table, 1 - table))
+    ones, zeros = (_target_mass(x, places, weights) for x in (table, 1 - table))
     constant = np.flatnonzero((ones <= 0) | (zeros <= 0))
     if constant.size:
         raise ValueError(
             f"Column {name_some(constant.tolist())} of Y has one outcome only: its intercept has "
             "no minimum. Leave constant columns out."
         )
-    loss = BinaryLoss(CentredRows(rows, table.shape[1]), table, places, weights)
-    return _with_warning(Newton(loss, tol, max_iter).path(alphas))
+    loss = _BinaryLoss(_CentredRows(rows, table.shape[1]), table, places, weights)
+    return _Newton(loss, tol, max_iter).path(alphas)
 
 
 def softmax_path(
@@ -245,7 +243,7 @@ def softmax_path(
         counts = np.bincount(rows.y, minlength=rows.n_classes)
         codes, table = rows.y, _soft_labels(counts, pseudo_counts)
     weights = _sum_one(sample_weight, (len(codes), 1))
-    missing = target_mass(table, codes, weights) == 0
+    missing = _target_mass(table, codes, weights) == 0
     if labels.ndim == 1:
         # Softened labels give every class some mass, whether it has rows or not.
         missing |= counts == 0
@@ -254,8 +252,8 @@ def softmax_path(
             f"No row of y belongs to class {name_some(np.flatnonzero(missing).tolist())}: "
             "its intercept has no minimum. Number only the classes that have rows."
         )
-    loss = SoftmaxLoss(CentredRows(rows, rows.n_classes), table, codes, weights)
-    return _with_warning(Newton(loss, tol, max_iter).path(alphas))
+    loss = _SoftmaxLoss(_CentredRows(rows, rows.n_classes), table, codes, weights)
+    return _Newton(loss, tol, max_iter).path(alphas)
 
 
 def _checked_targets(Y: Any, n_samples: int, codes: Any) -> tuple[Floats, NDArray[np.intp]]:
@@ -292,31 +290,14 @@ def _sum_one(sample_weight: Any, shape: tuple[int, int]) -> Floats:
     return weights / weights.sum(axis=0)
 
 
-def target_mass(table: Floats, codes: NDArray[np.intp], weights: Floats) -> Floats:
-    """Σκt of each column; for the parameters see :class:`Loss`."""
+def _target_mass(table: Floats, codes: NDArray[np.intp], weights: Floats) -> Floats:
+    """Σκt of each column; for the parameters see :class:`_Loss`."""
     mass = np.zeros((len(table), weights.shape[1]))
     np.add.at(mass, codes, weights)
     return np.asarray((mass * table).sum(axis=0))
 
 
-def _with_warning(results: list[LogisticResult]) -> list[LogisticResult]:
-    """The results; one warning for all that did not converge."""
-    loose = [result for result in results if not result.converged]
-    if loose:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = [result.gap / np.minimum(result.objective, result.gain) for result in loose]
-        worst = max(float(np.nanmax(share)) for share in shares)
-        warn_user(
-            f"Logistic regression did not converge for alpha in "
-            f"{name_some([result.alpha for result in loose])}: the gap is up to {worst:.1e} of the "
-            "objective, or of what training gains. "
-            "Use a larger alpha, a larger tol or more iterations.",
-            ConvergenceWarning,
-        )
-    return results
-
-
-class CentredRows:
+class _CentredRows:
     """Rows less their mean, which the intercepts take up; read in blocks, in one precision."""
 
     def __init__(self, rows: TrainingRows, n_columns: int) -> None:
@@ -365,8 +346,8 @@ class CentredRows:
         return float(np.finfo(np.float64).eps * (self.rows.shape[0] * self.rows.mean_square) ** 0.5)
 
 
-class Sums(NamedTuple):
-    """What one pass over the rows finds at some coefficients and intercepts."""
+class _Sums(NamedTuple):
+    """The sums of one pass over the rows at some coefficients and intercepts."""
 
     value: Floats  # (n_problems,), the loss
     gradient: Array  # (n_columns, width), in the coefficients
@@ -376,7 +357,20 @@ class Sums(NamedTuple):
     absolute: Floats  # (n_problems,), Σ|κ (p − t)|
 
 
-class Loss(ABC):
+class _Point(NamedTuple):
+    """What is known at some coefficients and intercepts."""
+
+    coef: Array  # (n_columns, width)
+    intercept: Array  # (n_columns,)
+    sums: _Sums
+    gradient: Array  # of the objective in the coefficients
+    objective: Floats  # (n_problems,), as all that follow
+    gap: Floats
+    gain: Floats  # at least
+    wanted: Floats  # the gap that is small enough
+
+
+class _Loss(ABC):
     """A loss of rows, with one column of scores for each problem or class.
 
     Row `codes[n]` of `table` holds the targets t of sample n. The columns of `weights`, κ, sum to
@@ -385,38 +379,29 @@ class Loss(ABC):
 
     #: Whether each column is a problem of its own.
     separate: ClassVar[bool]
+    #: The best intercepts where all coefficients are zero, and the loss of each problem there.
+    start: Floats
+    at_zero: Floats
 
     def __init__(
-        self, rows: CentredRows, table: Floats, codes: NDArray[np.intp], weights: Floats
+        self, rows: _CentredRows, table: Floats, codes: NDArray[np.intp], weights: Floats
     ) -> None:
         self.rows, self.xp = rows, rows.xp
-        self._table, self._codes, self._weights = table, codes, weights
-        self._device_table = rows.rows.asarray(table)
-        self._device_weights = rows.rows.asarray(weights)
-        self.n_columns = table.shape[1]
-
-    @cached_property
-    def share(self) -> Floats:
-        """Σκt of each column."""
-        return target_mass(self._table, self._codes, self._weights)
-
-    @property
-    @abstractmethod
-    def start(self) -> Floats:
-        """The best intercepts where all coefficients are zero."""
-
-    @property
-    @abstractmethod
-    def at_zero(self) -> Floats:
-        """The loss of each problem there."""
+        self._codes, self.n_columns = codes, table.shape[1]
+        self._table, self._weights = rows.rows.asarray(table), rows.rows.asarray(weights)
+        self._begin(_target_mass(table, codes, weights))
 
     @abstractmethod
-    def _losses(self, scores: Array, targets: Array) -> tuple[Array, Array]:
-        """The losses of samples, in columns that add up to problems, and probabilities."""
+    def _begin(self, share: Floats) -> None:
+        """Set `start` and `at_zero`, from Σκt of each column."""
+
+    @abstractmethod
+    def _losses(self, scores: Array, targets: Array) -> Array:
+        """The losses of samples, in columns that add up to problems."""
 
     @abstractmethod
     def _probabilities(self, scores: Array) -> Array:
-        """Probabilities alone."""
+        """The probabilities p."""
 
     @abstractmethod
     def _curved(self, weighted: Array, probabilities: Array, moved: Array) -> Array:
@@ -442,14 +427,7 @@ class Loss(ABC):
         """Sums of squares of a table (n_columns, width), for each problem."""
         return self.per_problem(self.xp.sum(x * x, axis=1))
 
-    def take(self, problems: NDArray[np.intp]) -> Self:
-        """The loss of some problems; those of a softmax are all there is."""
-        if len(problems) == len(self.at_zero):
-            return self
-        weights = self._weights if self._weights.shape[1] == 1 else self._weights[:, problems]
-        return type(self)(self.rows, self._table[:, problems], self._codes, weights)
-
-    def sums(self, coef: Array, intercept: Array, dtype: Any) -> Sums:
+    def sums(self, coef: Array, intercept: Array, dtype: Any) -> _Sums:
         """The loss and its derivatives; products with the rows are in `dtype`."""
         xp, turned = self.xp, self.xp.astype(coef.T, dtype)
         value: Any = 0.0
@@ -460,10 +438,10 @@ class Loss(ABC):
         absolute: Any = 0.0
         for rows, block in self.rows.blocks(dtype):
             scores = xp.astype(block @ turned, xp.float64, copy=False) + intercept
-            targets = take_rows(self._device_table, self._codes[rows])
-            weights = self._device_weights[rows, :]
-            losses, probabilities = self._losses(scores, targets)
-            value = value + xp.sum(weights * losses, axis=0)
+            targets = take_rows(self._table, self._codes[rows])
+            weights = self._weights[rows, :]
+            value = value + xp.sum(weights * self._losses(scores, targets), axis=0)
+            probabilities = self._probabilities(scores)
             weighted = weights * probabilities
             residual = weighted - weights * targets
             slope = slope + xp.sum(residual, axis=0)
@@ -476,29 +454,29 @@ class Loss(ABC):
             product = xp.matrix_transpose(residual) @ block
             gradient = gradient + xp.astype(product, xp.float64, copy=False)
         value, absolute = self.per_problem(value), self.per_problem(absolute)
-        return Sums(value, gradient, slope, level, curvature, absolute)
+        return _Sums(value, gradient, slope, level, curvature, absolute)
 
-    def curved_rows(self, point: Point, dtype: Any) -> tuple[Array, list[Array]]:
+    def curved_rows(self, point: _Point, dtype: Any) -> tuple[Array, list[Array]]:
         """Means of the rows under κ p (1 − p), and p of all blocks if they fit one; else none."""
         xp, X = self.xp, self.rows.rows.X
         fit = 8 * X.shape[0] * self.n_columns <= block_budget(X)
         sums: Any = 0.0
         held = []
         for rows, block in self.rows.blocks(dtype):
-            probabilities = self._block_probabilities(block, point.coef, point.intercept)
+            probabilities = self._block_probabilities(block, point)
             if fit:
                 held.append(probabilities)
-            weights = xp.astype(self._device_weights[rows, :], dtype)
+            weights = xp.astype(self._weights[rows, :], dtype)
             curvature = weights * probabilities * (1 - probabilities)
             sums = sums + xp.astype(xp.matrix_transpose(curvature) @ block, xp.float64)
         return sums / nonzero(point.sums.level)[:, None], held
 
-    def _block_probabilities(self, block: Array, coef: Array, intercept: Array) -> Array:
-        coef, intercept = (self.xp.astype(x, block.dtype) for x in (coef, intercept))
+    def _block_probabilities(self, block: Array, point: _Point) -> Array:
+        coef, intercept = (self.xp.astype(x, block.dtype) for x in point[:2])
         return self._probabilities(block @ coef.T + intercept)
 
     def hessian_product(
-        self, point: Point, held: list[Array], search: Array, shift: Array, dtype: Any
+        self, point: _Point, held: list[Array], search: Array, shift: Array, dtype: Any
     ) -> tuple[Array, Array]:
         """The Hessian at a point times a direction of coefficients and intercepts."""
         xp = self.xp
@@ -506,38 +484,27 @@ class Loss(ABC):
         pull: Any = 0.0
         down, along = xp.astype(search.T, dtype), xp.astype(shift, dtype)
         for at, (rows, block) in enumerate(self.rows.blocks(dtype)):
-            if held:
-                probabilities = held[at]
-            else:
-                probabilities = self._block_probabilities(block, point.coef, point.intercept)
-            weighted = xp.astype(self._device_weights[rows, :], dtype) * probabilities
+            probabilities = held[at] if held else self._block_probabilities(block, point)
+            weighted = xp.astype(self._weights[rows, :], dtype) * probabilities
             moved = self._curved(weighted, probabilities, block @ down + along)
             product = product + xp.astype(xp.matrix_transpose(moved) @ block, xp.float64)
             pull = pull + xp.sum(moved, axis=0, dtype=xp.float64)
         return product, pull
 
 
-class BinaryLoss(Loss):
+class _BinaryLoss(_Loss):
     """Σκ (log(1 + eᶠ) − t f) of each column."""
 
     separate = True
 
-    @cached_property
-    def start(self) -> Floats:
-        """Log-odds of the mean targets."""
-        return np.log(self.share) - np.log1p(-self.share)
+    def _begin(self, share: Floats) -> None:
+        self.start = np.log(share) - np.log1p(-share)
+        self.at_zero = np.logaddexp(0, self.start) - share * self.start
 
-    @cached_property
-    def at_zero(self) -> Floats:
-        """See :attr:`Loss.at_zero`."""
-        return np.logaddexp(0, self.start) - self.share * self.start
-
-    def _losses(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+    def _losses(self, scores: Array, targets: Array) -> Array:
         xp = self.xp
-        small = xp.exp(-xp.abs(scores))  # neither overflows nor loses what log1p needs
-        losses = xp.log1p(small) + xp.clip(scores, min=0.0) - targets * scores
-        share = small / (1 + small)
-        return losses, xp.where(scores < 0, share, 1 - share)
+        softened = xp.log1p(xp.exp(-xp.abs(scores))) + xp.clip(scores, min=0.0)
+        return softened - targets * scores
 
     def _probabilities(self, scores: Array) -> Array:
         small = self.xp.exp(-self.xp.abs(scores))
@@ -551,34 +518,26 @@ class BinaryLoss(Loss):
         return self.xp.sum(weighted * (1 - probabilities), axis=0, dtype=self.xp.float64)
 
     def intercept_solver(self, curvature: Array) -> Callable[[Array], Array]:
-        """See :meth:`Loss.intercept_solver`."""
+        """See :meth:`_Loss.intercept_solver`."""
         divisor = nonzero(curvature)
         return lambda slope: slope / divisor
 
 
-class SoftmaxLoss(Loss):
+class _SoftmaxLoss(_Loss):
     """Σκ (log Σ_c exp f_c − Σ_c t_c f_c): all columns are one problem."""
 
     separate = False
 
-    @cached_property
-    def start(self) -> Floats:
-        """Logarithms of the classes' shares, centred."""
-        logs = np.log(self.share)
-        return logs - logs.mean()
+    def _begin(self, share: Floats) -> None:
+        logs = np.log(share)
+        self.start = logs - logs.mean()
+        self.at_zero = np.asarray([np.logaddexp.reduce(self.start) - share @ self.start])
 
-    @cached_property
-    def at_zero(self) -> Floats:
-        """See :attr:`Loss.at_zero`."""
-        return np.asarray([np.logaddexp.reduce(self.start) - self.share @ self.start])
-
-    def _losses(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+    def _losses(self, scores: Array, targets: Array) -> Array:
         xp = self.xp
         top = xp.max(scores, axis=1, keepdims=True)
-        powers = xp.exp(scores - top)
-        total = xp.sum(powers, axis=1, keepdims=True)
-        wanted = xp.vecdot(targets, scores)[:, None]
-        return xp.log(total) + top - wanted, powers / total
+        total = xp.sum(xp.exp(scores - top), axis=1, keepdims=True)
+        return xp.log(total) + top - xp.vecdot(targets, scores)[:, None]
 
     def _probabilities(self, scores: Array) -> Array:
         powers = self.xp.exp(scores - self.xp.max(scores, axis=1, keepdims=True))
@@ -591,14 +550,11 @@ class SoftmaxLoss(Loss):
         """diag(Σκp) − Σκppᵀ."""
         xp = self.xp
         outer = xp.astype(xp.matrix_transpose(weighted) @ probabilities, xp.float64)
-        return (
-            xp.eye(self.n_columns, device=self.rows.rows.device, dtype=xp.float64)
-            * xp.sum(weighted, axis=0, dtype=xp.float64)
-            - outer
-        )
+        eye = xp.eye(self.n_columns, device=self.rows.rows.device, dtype=xp.float64)
+        return eye * xp.sum(weighted, axis=0, dtype=xp.float64) - outer
 
     def intercept_solver(self, curvature: Array) -> Callable[[Array], Array]:
-        """See :meth:`Loss.intercept_solver`."""
+        """See :meth:`_Loss.intercept_solver`."""
         xp, n = self.xp, self.n_columns
         eye = xp.eye(n, device=self.rows.rows.device, dtype=xp.float64)
         # The first term added fixes the shift of all intercepts, which changes no probability; the
@@ -607,54 +563,14 @@ class SoftmaxLoss(Loss):
         return lambda slope: self.balanced(inverse @ slope)
 
 
-@dataclass(frozen=True)
-class Point:
-    """What is known at some coefficients and intercepts."""
+class _Newton:
+    """Newton's method for the problems of one loss, in single precision where rows are many.
 
-    coef: Array  # (n_columns, width)
-    intercept: Array  # (n_columns,)
-    sums: Sums
-    gradient: Array  # of the objective in the coefficients
-    objective: Floats  # (n_problems,), as all that follow
-    gap: Floats
-    gain: Floats  # at least
-    wanted: Floats  # the gap that is small enough
-
-    def _changed(self, change: Callable[..., Array], *others: Point) -> Point:
-        parts = [
-            [p.coef, p.intercept, *p.sums, *list(vars(p).values())[3:]] for p in (self, *others)
-        ]
-        coef, intercept, *found = (change(*each) for each in zip(*parts, strict=True))
-        n_sums = len(self.sums)
-        return Point(coef, intercept, Sums(*found[:n_sums]), *found[n_sums:])
-
-    def take(self, problems: NDArray[np.intp]) -> Point:
-        """Some of the problems."""
-        if len(problems) == len(self.gap):
-            return self
-        return self._changed(lambda x: take_rows(x, problems))
-
-    def put(self, problems: NDArray[np.intp], other: Point) -> Point:
-        """The same with some of the problems replaced."""
-        if len(problems) == len(self.gap):
-            return other
-        order = np.arange(len(self.gap))
-        order[problems] = len(order) + np.arange(len(problems))
-
-        def joined(x: Array, y: Array) -> Array:
-            return take_rows(compat.array_namespace(x).concat([x, y], axis=0), order)
-
-        return self._changed(joined, other)
-
-
-class Newton:
-    """Newton's method for the problems of one loss.
-
-    Steps are made in single precision where rows are many. What looks solved is measured anew in
-    double precision; where it is not solved after all, so is every further step.
+    What looks solved is measured anew in double precision; problems that are not solved after all
+    go on in double precision.
     """
 
-    def __init__(self, loss: Loss, tol: float, max_iter: int) -> None:
+    def __init__(self, loss: _Loss, tol: float, max_iter: int) -> None:
         self.loss, self.tol, self.max_iter = loss, tol, max_iter
         self.rows, self.xp = loss.rows, loss.xp
 
@@ -667,23 +583,24 @@ class Newton:
         coef = rows.asarray(self.xp.zeros((self.loss.n_columns, rows.shape[1])))
         intercept = rows.asarray(self.loss.start)
         sums = self.loss.sums(coef, intercept, double)
-        last = point = self._certified(self.loss, 1.0, coef, intercept, sums)
+        last = point = self._certified(1.0, coef, intercept, sums)
         results: dict[int, LogisticResult] = {}
         for position in np.argsort(values, kind="stable")[::-1].tolist():
             alpha = float(values[position])
             is_noise = alpha <= _SINGLE_NOISE * float(self.rows.spectrum[0][-1])
             dtype = double if is_noise else self.rows.step_dtype
-            start = self._certified(self.loss, alpha, point.coef, point.intercept, point.sums)
+            start = self._certified(alpha, *point[:3])
             if results:
-                # The way from the penalty before the last one to the last one leads on.
+                # The step between the last two solutions leads on.
                 step, shift = point.coef - last.coef, point.intercept - last.intercept
-                start = self._along(self.loss, alpha, start, step, shift, dtype)
+                start = self._along(alpha, start, step, shift, dtype)
             last = point
             point, n_iter = self._solve(alpha, start, dtype)
             results[position] = self._result(alpha, point, n_iter)
+        self._warn_of_gaps(list(results.values()))
         return [results[position] for position in range(len(values))]
 
-    def _result(self, alpha: float, point: Point, n_iter: int) -> LogisticResult:
+    def _result(self, alpha: float, point: _Point, n_iter: int) -> LogisticResult:
         """A solution in the original features, which are not centred; its arrays are its own."""
         rows = self.rows.rows
         intercept = self.loss.balanced(point.intercept - (self.rows.mean @ point.coef.T)[0, :])
@@ -698,135 +615,142 @@ class Newton:
             point.gain,
         )
 
-    def _solve(self, alpha: float, point: Point, dtype: Any) -> tuple[Point, int]:
-        """Minimise from a start; problems that are solved are set aside."""
-        double = self.xp.float64
-        is_exact = np.full(len(point.gap), dtype == double)
-        still = np.zeros(len(point.gap), dtype=np.intp)
-        n_iter = 0
-        while True:
-            ended = (point.gap <= point.wanted) | (still >= _MAX_STILL) | (n_iter == self.max_iter)
-            open_ = np.flatnonzero(~ended)
-            # Where what looked solved is not, every open problem goes on in double precision.
-            some_exact = bool(is_exact[open_].any())
-            doubtful = np.flatnonzero(~is_exact & (ended | some_exact))
-            if len(doubtful):
-                part, loss = point.take(doubtful), self.loss.take(doubtful)
-                exact = self._settled(loss, alpha, part.coef, part.intercept, double)
-                point = point.put(doubtful, exact)
-                is_exact[doubtful], still[doubtful] = True, 0
-                continue
-            if not len(open_):
-                return point, n_iter
-            precision = double if some_exact else dtype
-            loss, before = self.loss.take(open_), point.take(open_)
-            step, shift = self._direction(loss, alpha, before, precision)
-            after = self._along(loss, alpha, before, step, shift, precision)
-            point = point.put(open_, after)
-            is_exact[open_] = precision == double
-            n_iter += 1
-            stays = after.objective >= before.objective * (1 - 1e-14)
-            stays &= after.gap > 0.5 * before.gap
-            still[open_] = np.where(stays, still[open_] + 1, 0)
+    @staticmethod
+    def _warn_of_gaps(results: list[LogisticResult]) -> None:
+        """One warning of all solutions that did not converge."""
+        loose = [result for result in results if not result.converged]
+        if not loose:
+            return
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = [result.gap / np.minimum(result.objective, result.gain) for result in loose]
+        worst = max(float(np.nanmax(share)) for share in shares)
+        warn_user(
+            f"Logistic regression did not converge for alpha in "
+            f"{name_some([result.alpha for result in loose])}: the gap is up to {worst:.1e} of the "
+            "objective, or of what training gains. "
+            "Use a larger alpha, a larger tol or more iterations.",
+            ConvergenceWarning,
+        )
 
-    def _certified(
-        self, loss: Loss, alpha: float, coef: Array, intercept: Array, sums: Sums
-    ) -> Point:
+    def _solve(self, alpha: float, point: _Point, dtype: Any) -> tuple[_Point, int]:
+        """Minimise from a start."""
+        double = self.xp.float64
+        n_iter = 0
+        for precision in [dtype] if dtype == double else [dtype, double]:
+            if precision != dtype:
+                point = self._settled(alpha, point.coef, point.intercept, double)
+            still = np.zeros(len(point.gap), dtype=np.intp)
+            while n_iter < self.max_iter:
+                open_ = (point.gap > point.wanted) & (still < _MAX_STILL)
+                if not open_.any():
+                    break
+                step, shift = self._direction(alpha, point, open_, precision)
+                after = self._along(alpha, point, step, shift, precision)
+                n_iter += 1
+                stays = after.objective >= point.objective * (1 - 1e-14)
+                stays &= after.gap > 0.5 * point.gap
+                still = np.where(stays, still + 1, 0)
+                point = after
+        return point, n_iter
+
+    def _certified(self, alpha: float, coef: Array, intercept: Array, sums: _Sums) -> _Point:
         """A point with its certificate, which holds where the intercepts are the best ones."""
-        penalty = 0.5 * alpha * loss.squares(coef)
+        penalty = 0.5 * alpha * self.loss.squares(coef)
         gradient = sums.gradient + alpha * coef
-        gap = loss.squares(gradient) / (2 * alpha)
+        gap = self.loss.squares(gradient) / (2 * alpha)
         noise = (self.rows.rounding * sums.absolute) ** 2 / (2 * alpha)
-        goal = StoppingRule(self.tol, loss.at_zero, noise)
+        goal = StoppingRule(self.tol, self.loss.at_zero, noise)
         state = sums.value + penalty, gap, penalty
         gain, wanted = (np.asarray(f(*state)) for f in (goal.gain, goal.wanted))
-        return Point(coef, intercept, sums, gradient, state[0], gap, gain, wanted)
+        return _Point(coef, intercept, sums, gradient, state[0], gap, gain, wanted)
 
-    def _settled(
-        self, loss: Loss, alpha: float, coef: Array, intercept: Array, dtype: Any
-    ) -> Point:
+    def _settled(self, alpha: float, coef: Array, intercept: Array, dtype: Any) -> _Point:
         """A point; where a problem looks solved, with the best intercepts."""
-
-        def at(loss: Loss, coef: Array, intercept: Array) -> Point:
-            return self._certified(loss, alpha, coef, intercept, loss.sums(coef, intercept, dtype))
-
+        loss = self.loss
         # Probabilities do not change when all classes move by the same vector; the penalty shrinks.
-        point = at(loss, loss.balanced(coef), intercept)
+        coef = loss.balanced(coef)
+        point = self._certified(alpha, coef, intercept, loss.sums(coef, intercept, dtype))
         length = np.ones(len(point.gap))
         for _ in range(_MAX_INTERCEPT_STEPS):
-            if not (point.gap <= point.wanted).any():
+            solved = point.gap <= point.wanted
+            if not solved.any():
                 break
             slope = point.sums.slope
             change = -loss.intercept_solver(point.sums.curvature)(slope)
             # What the change is worth, to second order; a step of no worth would only be noise.
             worth = -0.5 * loss.per_problem(slope * change)
-            moves = worth > max(_WORTH * self.tol, 1e-15) * point.objective
-            which = np.flatnonzero(moves & (point.gap <= point.wanted))
-            if not len(which):
+            moves = solved & (worth > max(_WORTH * self.tol, 1e-15) * point.objective)
+            if not moves.any():
                 break
-            part = point.take(which)
-            trial = point.intercept + self._on_device(length) * change
-            trial = trial if part is point else take_rows(trial, which)
-            found = at(loss.take(which), part.coef, trial)
-            better = found.sums.value <= part.sums.value * (1 + 1e-14)
-            if better.any():
-                point = point.put(which[better], found.take(np.flatnonzero(better)))
-            length[which] = np.where(better, 1.0, length[which] / 2)
+            trial = point.intercept + self._on_device(np.where(moves, length, 0.0)) * change
+            found = self._certified(alpha, coef, trial, loss.sums(coef, trial, dtype))
+            better = moves & (found.sums.value <= point.sums.value * (1 + 1e-14))
+            point = self._chosen(better, found, point)
+            length = np.where(better, 1.0, np.where(moves, length / 2, length))
         return point
 
     def _on_device(self, numbers: Floats) -> Array:
         """Numbers of the problems where the rows are: one, or one for each column."""
         return self.rows.rows.asarray(numbers)
 
-    def _along(
-        self, loss: Loss, alpha: float, point: Point, step: Array, shift: Array, dtype: Any
-    ) -> Point:
+    def _chosen(self, which: NDArray[np.bool_], new: _Point, old: _Point) -> _Point:
+        """The new point for some problems, the old one for the others."""
+        if which.all() or not which.any():
+            return new if which.any() else old
+
+        def each(a: Any, b: Any) -> Any:
+            mask = (
+                which if compat.is_numpy_array(a) else self.rows.rows.asarray(which, self.xp.bool)
+            )
+            return compat.array_namespace(a).where(mask[:, None] if a.ndim == 2 else mask, a, b)
+
+        sums = _Sums(*map(each, new.sums, old.sums))
+        return _Point(*map(each, new[:2], old[:2]), sums, *map(each, new[3:], old[3:]))
+
+    def _along(self, alpha: float, point: _Point, step: Array, shift: Array, dtype: Any) -> _Point:
         """The lowest point that was found along a step, until its slope is small beside the first.
 
         The slope rises along a step: its zero lies beyond where it is negative, and is looked for
         by the secant.
         """
 
-        def slopes(at: Point, step: Array, shift: Array) -> Floats:
+        def slopes(at: _Point) -> Floats:
             products = self.xp.sum(at.gradient * step, axis=1) + at.sums.slope * shift
-            return loss.per_problem(products)
+            return self.loss.per_problem(products)
 
-        first = slopes(point, step, shift)
-        low, slope_low, length = np.zeros(len(first)), first.copy(), np.ones(len(first))
-        open_, best = np.flatnonzero(first < 0), point
+        first = slopes(point)
+        low, slope_low, length = np.zeros(len(first)), first, np.ones(len(first))
+        open_, best = first < 0, point
         for _ in range(_MAX_LENGTHS):
-            if not len(open_):
+            if not open_.any():
                 break
-            start, down, along, at = point.take(open_), step, shift, length[open_]
-            if start is not point:
-                down, along = take_rows(step, open_), take_rows(shift, open_)
-            lengths = self._on_device(at)
-            coef, intercept = (
-                start.coef + lengths[:, None] * down,
-                start.intercept + lengths * along,
-            )
-            trial = self._settled(loss.take(open_), alpha, coef, intercept, dtype)
-            slope = slopes(trial, down, along)
-            lower = trial.objective < best.objective[open_]
-            if lower.any():
-                best = best.put(open_[lower], trial.take(np.flatnonzero(lower)))
-            before, rise = low[open_], slope - slope_low[open_]
-            secant = at - slope * (at - before) / np.where(rise > 0, rise, 1.0)
-            inner = np.clip(secant, 0.9 * before + 0.1 * at, 0.1 * before + 0.9 * at)
-            length[open_] = np.where(slope < 0, np.clip(secant, at, 4 * at), inner)
-            low[open_] = np.where(slope < 0, at, before)
-            slope_low[open_] = np.where(slope < 0, slope, slope_low[open_])
-            open_ = open_[~lower | (np.abs(slope) > _FLAT_ENOUGH * np.abs(first[open_]))]
+            at = self._on_device(np.where(open_, length, 0.0))
+            coef, intercept = point.coef + at[:, None] * step, point.intercept + at * shift
+            trial = self._settled(alpha, coef, intercept, dtype)
+            slope = slopes(trial)
+            lower = open_ & (trial.objective < best.objective)
+            best = self._chosen(lower, trial, best)
+            rise = slope - slope_low
+            secant = length - slope * (length - low) / np.where(rise > 0, rise, 1.0)
+            inner = np.clip(secant, 0.9 * low + 0.1 * length, 0.1 * low + 0.9 * length)
+            falls = slope < 0
+            following = np.where(falls, np.clip(secant, length, 4 * length), inner)
+            low, slope_low = np.where(falls, length, low), np.where(falls, slope, slope_low)
+            length = following
+            open_ &= ~lower | (np.abs(slope) > _FLAT_ENOUGH * np.abs(first))
         return best
 
-    def _direction(self, loss: Loss, alpha: float, point: Point, dtype: Any) -> tuple[Array, Array]:
-        """Newton directions of coefficients and intercepts, by conjugate gradients.
+    def _direction(
+        self, alpha: float, point: _Point, open_: NDArray[np.bool_], dtype: Any
+    ) -> tuple[Array, Array]:
+        """Newton directions of coefficients and intercepts of the open problems; else zero.
 
-        The preconditioner takes the rows of a column to vary around m, their mean under its
-        curvature, as all rows vary: with the covariance Σ of these and ℓ = Σκp(1 − p) it is the
-        inverse of [ℓΣ + αI + ℓmmᵀ, ℓm; ℓmᵀ, ℓ], with the Hessian in all intercepts for the last ℓ.
+        They come from conjugate gradients. The preconditioner takes the rows of a column to vary
+        around m, their mean under its curvature, as all rows vary: with the covariance Σ of these
+        and ℓ = Σκp(1 − p) it is the inverse of [ℓΣ + αI + ℓmmᵀ, ℓm; ℓmᵀ, ℓ], with the Hessian in
+        all intercepts for the last ℓ.
         """
-        xp, level = self.xp, point.sums.level
+        xp, loss, level = self.xp, self.loss, point.sums.level
         values, vectors = self.rows.spectrum
         vectors = xp.astype(vectors, dtype, copy=False)
         inverse = xp.astype(1 / (level[:, None] * values[None, :] + alpha), dtype)
@@ -845,7 +769,8 @@ class Newton:
         excess = np.asarray(StoppingRule(self.tol, loss.at_zero).excess(point.objective, point.gap))
         # The last step need not be more exact than the tolerance asks.
         forcing = np.minimum(np.sqrt(excess), _FORCING) ** 2
-        forcing = np.maximum(forcing, np.minimum(0.1 * self.tol / excess, _FORCING**2))
+        least = 0.1 * self.tol / np.where(open_, excess, 1.0)
+        forcing = np.maximum(forcing, np.minimum(least, _FORCING**2))
         residual, rest = -point.gradient, -point.sums.slope
         search, turn = precondition(residual, rest)
         step, shift = xp.zeros_like(residual), xp.zeros_like(rest)
@@ -853,7 +778,8 @@ class Newton:
         enough = forcing * power
         for _ in range(_MAX_PRODUCTS):
             # The residual is what remains of the gradient where the loss is quadratic.
-            is_open = (power > enough) & (loss.squares(residual) > _LAST * 2 * alpha * point.wanted)
+            unsolved = loss.squares(residual) > _LAST * 2 * alpha * point.wanted
+            is_open = open_ & (power > enough) & unsolved
             if not is_open.any():
                 break
             product, pull = loss.hessian_product(point, held, search, turn, dtype)

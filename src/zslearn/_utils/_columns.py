@@ -13,7 +13,7 @@ from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._blocks import evenly_spaced
 from zslearn._utils._messages import name_some, warn_user
 
-#: How columns are brought to one unit; None leaves them.
+#: How columns are scaled; None leaves them.
 SCALINGS = ("standard", "range")
 #: Where a table of signatures says how, among `attrs` of a DataFrame.
 SCALING = "signature_scaling"
@@ -26,7 +26,7 @@ _ROWS = 1000
 
 
 def check_scaling(value: Any, name: str, *, auto: bool = False) -> None:
-    """Refuse what is no way to bring columns to one unit."""
+    """Refuse what is no way to scale columns."""
     known = (None, *SCALINGS, *(["auto"] if auto else []))
     if value not in known:
         raise ValueError(f"{name}={value!r}; there are {', '.join(map(repr, known))}.")
@@ -44,20 +44,17 @@ def dominating_columns(rows: Floats) -> list[int]:
 
     A column whose values are all near a large number is none: distances do not depend on that.
     """
-    n_columns = rows.shape[1] if rows.ndim == 2 else 0
-    if n_columns < 2:
-        return []
-    rows = rows[np.isfinite(rows).all(axis=1)]
-    if len(rows) < 2:
+    rows = rows[np.isfinite(rows).all(axis=1)] if rows.ndim == 2 else rows
+    if len(rows) < 2 or rows.shape[-1] < 2:
         return []
     with np.errstate(all="ignore"):
         spread, extent = rows.std(axis=0), np.ptp(rows, axis=0)
-        if not (np.isfinite(spread).all() and spread.any()):
-            return []
-        order = np.argsort(-spread, kind="stable")
-        squares = (spread[order] / spread[order[0]]) ** 2
+    if not (np.isfinite(spread).all() and spread.any()):
+        return []
+    order = np.argsort(-spread, kind="stable")
+    squares = (spread[order] / spread[order[0]]) ** 2
     shares = np.cumsum(squares) / squares.sum()
-    for count in range(1, n_columns // 2 + 1):
+    for count in range(1, len(order) // 2 + 1):
         large, others = order[:count], order[count:]
         if (
             shares[count - 1] > _DECISIVE
@@ -119,17 +116,14 @@ def columns_named(positions: Sequence[int], names: Any) -> str:
     return f"the column{plural} {name_some(names[position] for position in positions)}"
 
 
-# ------------------------------------------------------------------------------ words as numbers
+# Words that mean numbers.
 
 #: Words of which each pair means 0 and 1.
 _WORDS = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))
 
 
 def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
-    """The table with columns of yes and no, and of numbers kept as objects, as numbers.
-
-    What was words is said in a warning; columns that cannot be read stay as they are.
-    """
+    """The table with columns of yes and no, which a warning names, and of objects as numbers."""
     found: dict[Any, Any] = {}
     words: list[Any] = []
     for place, (name, dtype) in enumerate(table.dtypes.items()):
@@ -163,17 +157,15 @@ def is_missing(value: Any) -> bool:
 def as_numbers(values: Iterable[Any]) -> Any:
     """A function from the values of a column to numbers; None where they are others."""
     values = list(values)
-    if values and all(
-        isinstance(value, (bool, int, float, np.number, np.bool_)) for value in values
-    ):
+    if not values:
+        return None
+    if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in values):
         return float
-    if not values or not all(isinstance(value, str) for value in values):
+    if not all(isinstance(value, str) for value in values):
         return None
     there = {value.strip().casefold() for value in values}
-    for pair in _WORDS:
-        if there <= set(pair):
-            return lambda value: float(pair.index(value.strip().casefold()))
-    return None
+    pair = next((pair for pair in _WORDS if there <= set(pair)), None)
+    return None if pair is None else lambda value: float(pair.index(value.strip().casefold()))
 
 
 def holds_numbers(values: Iterable[Any]) -> bool:

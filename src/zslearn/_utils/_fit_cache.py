@@ -55,7 +55,7 @@ def _add(digest: Any, part: Any) -> None:
     if isinstance(part, np.ndarray) and part.dtype.kind != "O":
         digest.update(f"{part.dtype.str} {part.shape} ".encode())
         flat = np.ascontiguousarray(part).reshape(-1)
-        digest.update(flat.view(np.uint8) if flat.dtype.itemsize else b"")  # type: ignore[arg-type]
+        digest.update(flat.view(np.uint8) if flat.dtype.itemsize else b"")
     elif isinstance(part, (set, frozenset)):
         # In an order that is the same in every process.
         digest.update("".join(sorted(fingerprint(item) for item in part)).encode())

@@ -60,14 +60,13 @@ class ClassKFold:
     n_splits : int, default=5
         Number of folds.
     shots : int, default=0
-        How many samples of each class left out are given back to training, as of a class that is
-        described and has a few labelled images. A fold validates on the others. Classes with no
-        more samples to train on than that are trained on in every fold and validated in none.
-        :class:`ZeroShotSearchCV` takes a class of which some were given back for left out all the
-        same.
+        How many samples of each held-out class are given back to training, as of a class that is
+        described and has a few labelled images; a fold validates on the others. Classes with no
+        more samples than that are trained on in every fold. :class:`ZeroShotSearchCV` takes a
+        class of which some were given back for held out all the same.
     unlabelled : {"zsl", "gzsl"}, optional
-        Images without labels that the method's `adapt` is given before a fold is scored: those that
-        the fold validates of the classes left out, which are the candidates ("zsl"), or all that it
+        Unlabelled images that the method's `adapt` is given before a fold is scored: those that the
+        fold validates of the held-out classes, which are the candidates ("zsl"), or all that it
         validates, with all classes as candidates ("gzsl").
     remainder : {"spread", "drop"}, default="spread"
         What becomes of classes that do not fill a fold evenly: "spread" makes some folds larger by
@@ -77,10 +76,6 @@ class ClassKFold:
         default a random permutation.
     random_state : int, RandomState or None, default=0
         Decides the permutation.
-
-    See Also
-    --------
-    GeneralizedClassKFold : Also holds aside images of the classes that stay.
 
     Examples
     --------
@@ -110,18 +105,7 @@ class ClassKFold:
         self.random_state = random_state
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds.
-
-        Parameters
-        ----------
-        X, y, groups : object
-            Not used; scikit-learn passes them.
-
-        Returns
-        -------
-        int
-            `n_splits`.
-        """
+        """Number of folds; the arguments are those that scikit-learn passes."""
         return self.n_splits
 
     def split(
@@ -131,12 +115,10 @@ class ClassKFold:
 
         Parameters
         ----------
-        X : object
-            Not used; scikit-learn passes it.
+        X, groups : object
+            Not used; scikit-learn passes them.
         y : array-like of shape (n_samples,)
             Class labels.
-        groups : object
-            Not used.
 
         Yields
         ------

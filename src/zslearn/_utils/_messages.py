@@ -17,8 +17,13 @@ import numpy as np
 
 
 def composed(name: str) -> str:
-    """A name in the Unicode form in which people type: some systems name folders in another."""
+    """A name in the Unicode form in which it is typed: some systems name folders in another."""
     return unicodedata.normalize("NFC", name)
+
+
+def _more(n_more: int) -> str:
+    """What ends a list of pairs of which only some are written."""
+    return f"; and {n_more} more" if n_more > 0 else ""
 
 
 #: Characters that are counted as printable and show nothing: fillers, blanks and selectors.
@@ -52,10 +57,9 @@ def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:
         if other != name:
             pairs.append(f"{other!a} and {name!a}")
     if pairs:
-        more = f"; and {len(pairs) - 3} more" if len(pairs) > 3 else ""
         raise ValueError(
             f"{where} has names that look the same and differ in their code points: "
-            f"{'; '.join(pairs[:3])}{more}. Write each name in one form, for example "
+            f"{'; '.join(pairs[:3])}{_more(len(pairs) - 3)}. Write each name in one form, such as "
             "unicodedata.normalize('NFC', name)."
         )
 
@@ -125,60 +129,49 @@ def name_near_misses(
     unknown: Iterable[Any], known: Iterable[Any], *, unknown_in: str, known_in: str
 ) -> str:
     """Say which unknown labels have a known one that differs in its spelling only."""
-    known = list(known)
-    pairs = [(label, suggest(label, known)) for label in list(unknown)[:50]]
-    pairs = [(label, [k for k in near if _may_be_meant(label, k)]) for label, near in pairs]
-    pairs = [(label, near) for label, near in pairs if near]
-    if not pairs:
+    known, said = list(known), []
+    for label in list(unknown)[:50]:
+        # Labels that differ in their numbers are different: class 7 is no misspelt class 8.
+        numbers = re.findall(r"\d+", str(label))
+        near = [k for k in suggest(label, known) if re.findall(r"\d+", str(k)) == numbers]
+        if near:
+            said.append(
+                f"{known_in} has {_shown(near[0], label)}, {unknown_in} has "
+                f"{_shown(label, near[0])}"
+            )
+    if not said:
         return ""
-    shown = [
-        f"{known_in} has {_shown(near[0], label)}, {unknown_in} has {_shown(label, near[0])}"
-        for label, near in pairs[:3]
-    ]
-    more = f"; and {len(pairs) - 3} more" if len(pairs) > 3 else ""
-    said = "; ".join(shown)
+    text = "; ".join(said[:3])
     if known_in.startswith("the "):
-        said = said[0].upper() + said[1:]
-    return f" {said}{more}."
+        text = text[0].upper() + text[1:]
+    return f" {text}{_more(len(said) - 3)}."
 
 
 def look_alikes(labels: Iterable[Any], known: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """Labels that differ from a known one where nobody sees it: by spaces, case or Unicode form."""
-    known = [label for label in known if isinstance(label, str)]
-    composed = [_composed(label) for label in known]
-    folded = [form.casefold() for form in composed]
-    case_counts = len(set(folded)) < len(set(composed))
-    by_form = dict(zip(composed if case_counts else folded, known, strict=True))
-    pairs = []
-    for label in labels:
-        if isinstance(label, str):
-            form = _composed(label) if case_counts else _composed(label).casefold()
-            if form in by_form:
-                pairs.append((label, by_form[form]))
-    return pairs
+    """Labels that differ from a known one only by spaces, case or Unicode form."""
+
+    def form(label: str) -> str:
+        return " ".join(composed(label).split())
+
+    forms = {label: form(label) for label in known if isinstance(label, str)}
+    # Where known labels differ in their case alone, case counts.
+    case_counts = len({name.casefold() for name in forms.values()}) < len(set(forms.values()))
+    fold = str if case_counts else str.casefold
+    by_form = {fold(name): label for label, name in forms.items()}
+    found = [(label, by_form.get(fold(form(label)))) for label in labels if isinstance(label, str)]
+    return [(label, other) for label, other in found if other is not None]
 
 
 def name_pairs(pairs: Iterable[tuple[Any, Any]], limit: int = 3) -> str:
     """Write up to `limit` pairs of labels so that one sees where they differ."""
     written = [f"{_shown(first, second)} and {_shown(second, first)}" for first, second in pairs]
-    more = f"; and {len(written) - limit} more" if len(written) > limit else ""
-    return "; ".join(written[:limit]) + more
-
-
-def _composed(label: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", label).split())
-
-
-def _may_be_meant(label: Any, known: Any) -> bool:
-    """Labels that differ in their numbers are different: class 7 is no misspelt class 8."""
-    numbers = re.compile(r"\d+")
-    return numbers.findall(str(label)) == numbers.findall(str(known))
+    return "; ".join(written[:limit]) + _more(len(written) - limit)
 
 
 def _shown(label: Any, other: Any) -> str:
     """A label as Python writes it; in ASCII where it looks like the other one otherwise."""
     if isinstance(label, str) and isinstance(other, str):
-        first, second = (unicodedata.normalize("NFC", text) for text in (label, other))
+        first, second = composed(label), composed(other)
         if first.casefold() == second.casefold() and (first, second) != (label, other):
             return ascii(label)
     return name_some([label])
@@ -191,7 +184,7 @@ _SAID: set[str] = set()
 
 
 class InputWarning(UserWarning):
-    """What was given can be used, but something about it is odd: its text says what."""
+    """What was given can be used, but something about it is odd: the message says what."""
 
 
 _is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
@@ -225,26 +218,20 @@ def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
         return
     if said is not None:
         said.add(message)
-    names = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe(1))]
+    frames = walk_stack(sys._getframe(1))
+    packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in frames]
     # The library may call itself through others, such as contextlib.
-    level = max((i for i, name in enumerate(names) if _package(name) == "zslearn"), default=-1) + 1
-    while level < len(names) - 1 and _package(names[level]) in ("sklearn", "joblib"):
+    level = max((i for i, name in enumerate(packages) if name == "zslearn"), default=-1) + 1
+    while level < len(packages) - 1 and packages[level] in ("sklearn", "joblib"):
         level += 1
     warnings.warn(plain(message, lines=True), category, stacklevel=level + 2)
 
 
 def warn_once(message: str) -> None:
-    """Warn as :func:`warn_user` does, but of one thing only once in a process.
-
-    For what is right in one use and a mistake in another: those who know it hear it once.
-    """
+    """Warn as :func:`warn_user` does, of one thing only once in a process."""
     if message not in _SAID:
         _SAID.add(message)
         warn_user(message)
-
-
-def _package(module: str) -> str:
-    return module.partition(".")[0]
 
 
 def squeeze_name(name: str) -> str:

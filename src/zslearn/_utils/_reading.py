@@ -110,10 +110,9 @@ class Budget:
 
 def _amount(n_bytes: int) -> str:
     """A number of bytes in words."""
-    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if n_bytes >= 2**power:
-            return f"{n_bytes / 2**power:.3g} {unit}"
-    return f"{n_bytes} bytes"
+    power = min(4, max(0, n_bytes.bit_length() - 1) // 10)
+    unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
+    return f"{n_bytes / 2 ** (10 * power):.3g} {unit}" if power else f"{n_bytes} bytes"
 
 
 def reason(error: Exception) -> str:
@@ -216,8 +215,17 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
     n_rows = 1 + sum(1 for _ in rows)
     arguments = options(first)
     has_header = "header" not in arguments
-    if has_header:
-        _check_header(first, path)
+    if has_header and len(first) > 1 and not first[-1]:
+        raise ValueError(
+            f"{plain(path)}: the header ends in a comma, so that the last column has no name. "
+            "Remove the comma there and at the end of every line, or name the column."
+        )
+    counts = Counter(name for name in first if name)
+    if has_header and (repeated := [name for name, count in counts.items() if count > 1]):
+        raise ValueError(
+            f"{plain(path)}: the header names {name_some(repeated)} more than once; give each "
+            "column its own name."
+        )
     budget.take(len(first) * (_COLUMN_BYTES + _CELL_BYTES * n_rows) + 2 * budget.file_size)
     with reading(path, "the table"):
         # "NA" and "nan" may be names of classes; only what is empty is missing.
@@ -235,20 +243,6 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
             f"{n_rows - has_header} rows or {len(table)}. Write it anew, for example with pandas."
         )
     return table
-
-
-def _check_header(header: list[str], path: Path) -> None:
-    if len(header) > 1 and not header[-1]:
-        raise ValueError(
-            f"{plain(path)}: the header ends in a comma, so that the last column has no name. "
-            "Remove the comma there and at the end of every line, or name the column."
-        )
-    counts = Counter(name for name in header if name)
-    if repeated := [name for name, count in counts.items() if count > 1]:
-        raise ValueError(
-            f"{plain(path)}: the header names {name_some(repeated)} more than once; give each "
-            "column its own name."
-        )
 
 
 def read_rows(

@@ -494,7 +494,7 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
         if is_streamed(X):
             raise needs_rows(self, X)
         # The steps were fitted on the same columns, and check names themselves.
-        return self.transform_rows(X)
+        return X if is_empty(X) else self.transform_rows(X)
 
     def transform_rows(self, X: Any) -> Array:
         """What the transformers make of features.

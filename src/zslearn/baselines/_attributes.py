@@ -72,11 +72,7 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._folds import class_folds
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
-from zslearn.base._classifier import (
-    ZeroShotClassifier,
-    group_by_params,
-    group_by_params_except,
-)
+from zslearn.base._classifier import ZeroShotClassifier, group_by_params, group_by_params_except
 from zslearn.base._training import Training
 from zslearn.signatures._attributes import (
     BinaryKind,

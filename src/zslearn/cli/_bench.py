@@ -16,14 +16,13 @@ import pandas as pd
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._messages import plain
-from zslearn.cli._data import add_data_options, load_named
+from zslearn.cli._data import DATA_OPTIONS, load_named
 from zslearn.cli._output import (
+    SEEDS,
     TAXONOMY,
-    add_jobs,
-    add_options,
-    add_seeds,
     counted,
     import_from_working_folder,
+    jobs,
     print_table,
     say,
     values_of,
@@ -50,14 +49,8 @@ from zslearn.experiments.analyses import (
     run_analysis,
     summarize_analysis,
 )
-from zslearn.model_selection import GRIDS, METHODS, default_methods
-from zslearn.model_selection._cluster import on_cluster
+from zslearn.model_selection import GRIDS, METHODS, default_methods, on_cluster
 
-_SHOTS = (
-    "add so many labelled test images of each unseen class to training, one run for each number, "
-    "and test on the others; the seed draws them"
-)
-_RESUME = ("--resume", bool, True, "keep what is finished (default), or begin anew")
 #: Columns of the demo's table: metric → title.
 _DEMO_COLUMNS = {
     "per_class_accuracy": "among unseen",
@@ -88,18 +81,12 @@ _ONLY_FOR = {
 }
 
 
-def add_demo(parser: argparse.ArgumentParser) -> None:
+def _run_demo(arguments: argparse.Namespace) -> int:
     """Fit three methods on the embedded glyphs and recognise letters that they never saw.
 
     Takes about half a minute. Prints a table; writes it, pictures and a report for a browser to a
-    folder.
+    folder. `zslearn demo imagenet` predicts the last layer of a network: see its --help.
     """
-    parser.epilog = "`zslearn demo imagenet` predicts the last layer of a network: see its --help."
-    add_options(parser, ("--out", "FOLDER", Path("zslearn-demo"), "where to write"))
-    parser.set_defaults(run=_run_demo)
-
-
-def _run_demo(arguments: argparse.Namespace) -> int:
     demo = run_demo(arguments.out, say=say, progress=True)
     table = demo.table[list(_DEMO_COLUMNS)].map("{:.3f}".format).rename(columns=_DEMO_COLUMNS)
     print(f"{_filled(demo.headline())}\n")
@@ -121,53 +108,14 @@ def _filled(text: str) -> str:
     return "\n\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
-def add_bench(parser: argparse.ArgumentParser) -> None:
-    """Tune methods by leaving out seen classes, and measure them on the test images.
+def _run_bench(arguments: argparse.Namespace) -> int:
+    """Tune methods on held-out seen classes, and measure them on the test images.
 
     Writes one record for each run, and prints a table of the results. What is finished is not
-    computed again; what was stopped goes on where it was. A method that fails is named at the end,
-    and tried again the next time.
+    computed again; what was stopped continues where it was. A method that fails is named at the
+    end, and tried again the next time. `zslearn bench imagenet` makes the paper's tables on
+    ImageNet: see its --help.
     """
-    parser.epilog = "`zslearn bench imagenet` makes the paper's tables on ImageNet: see its --help."
-    add_data_options(parser)
-    others = ", ".join(name for name, method in METHODS.items() if not method.in_default)
-    methods = f"which methods (default: {', '.join(default_methods())}); there are also: {others}"
-    protocol = "how methods are tuned: ours, or as in the authors' program, with their class orders"
-    authors = "the authors' files, for --protocol authors (default: authors in ZSLEARN_DATA)"
-    grid = (
-        "the values to search; paper is for ResNet's features, paper-googlenet for GoogLeNet's, "
-        "quick is a part of fast (default: fast; with --protocol authors, paper)"
-    )
-    unlabelled = (
-        "give the test images of the unseen classes (zsl) or of all (gzsl) to the method's adapt, "
-        "without labels: the transductive protocol"
-    )
-    cluster = "compute folds on a dask cluster, by the address of its scheduler; --jobs is ignored"
-    parser.add_argument(
-        "--setting", nargs="+", choices=SETTINGS, default=list(SETTINGS),
-        help="conventional, generalized, or both (default: both)",
-    )  # fmt: skip
-    add_options(
-        parser,
-        ("--methods", "METHOD…", None, f"{methods}; or classes of your own, as module:Class"),
-        ("--protocol", PROTOCOLS, "default", protocol),
-        ("--authors", "FOLDER", None, authors),
-        ("--grid", GRIDS, None, grid),
-        ("--unlabelled", SETTINGS, None, unlabelled),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}: also measure how often each rank is right"),
-        ("--subset", "TAXON…", None, "test only the unseen classes below these taxa"),
-        ("--out", "FOLDER", Path("runs"), "where records are written"),
-        ("--cluster", "ADDRESS", None, cluster),
-        _RESUME,
-    )
-    parser.add_argument("--shots", nargs="+", type=int, metavar="K", help=_SHOTS)
-    add_seeds(parser, [0])
-    add_jobs(parser, what="methods, or folds of one,")
-    parser.set_defaults(run=_run_bench)
-
-
-def _run_bench(arguments: argparse.Namespace) -> int:
-    """Run the benchmark, print its results, and say where the records are and what failed."""
     methods = default_methods() if arguments.methods is None else arguments.methods
     import_from_working_folder(methods)
     if arguments.authors is not None and arguments.protocol != "authors":
@@ -248,27 +196,11 @@ def _name_run(run: dict[Any, Any], runs: pd.DataFrame) -> str:
     return ", ".join([run["method"], run["setting"], *where])
 
 
-def add_table(parser: argparse.ArgumentParser) -> None:
-    """Records in the layout of one of the paper's tables: ours, published and the difference.
+def _run_table(arguments: argparse.Namespace) -> int:
+    """Show records in the layout of one of the paper's tables: ours, published and the difference.
 
     Ours alone for data that the paper does not have. Only reads records.
     """
-    parser.add_argument("runs", type=Path, metavar="RUNS", help="the folder of the records")
-    add_options(
-        parser,
-        ("--like", LAYOUTS, "main", "the layout"),
-        ("--format", FORMATS, "terminal", "how it is written"),
-        ("--features", "NAME", None, "only these features"),
-        ("--split-version", "VERSION", None, "only this version of a split"),
-        ("--protocol", "NAME", None, "only this protocol"),
-        ("--grid", "NAME", None, "only what was tuned on this"),
-        ("--all", bool, False, "also rows and columns that we lack"),
-        ("--picture", "FILE", None, "also draw mean ranks with the critical difference"),
-    )
-    parser.set_defaults(run=_run_table)
-
-
-def _run_table(arguments: argparse.Namespace) -> int:
     records = read_records(arguments.runs)
     if records.empty:
         failures = len(read_failures(arguments.runs))
@@ -288,70 +220,25 @@ def _run_table(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def add_report(parser: argparse.ArgumentParser) -> None:
+def _run_report(arguments: argparse.Namespace) -> int:
     """Write records as one page for a browser, which needs no network.
 
     The main numbers beside the published ones, curves, ranks, a page for each method and each
     class, what the searches found, times, versions and the command that makes it again. Only reads
     records.
     """
-    parser.add_argument("runs", type=Path, metavar="RUNS", help="the folder of the records")
-    add_options(
-        parser,
-        ("--out", "FILE", Path("report.html"), "the page"),
-        ("--title", "TITLE", None, "what stands above (default: the data sets are named)"),
-    )
-    parser.set_defaults(run=_run_report)
-
-
-def _run_report(arguments: argparse.Namespace) -> int:
     path = write_report(arguments.runs, arguments.out, title=arguments.title)
     print(f"wrote {path}")
     return 0
 
 
-def add_analyze(parser: argparse.ArgumentParser) -> None:
+def _run_analyze(arguments: argparse.Namespace) -> int:
     """Compute one of the paper's analyses on a data set.
 
     Prints its table, and writes the table (.csv), a record of each part and the pictures (.svg,
-    .png). What is finished is not computed again. Hyper-parameters are chosen by leaving out seen
+    .png). What is finished is not computed again. Hyper-parameters are chosen on held-out seen
     classes.
     """
-    names = "\n".join(f"  {name:<13} {found.title}" for name, found in ANALYSES.items())
-    about = textwrap.fill(parser.description or "", width=79)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = f"{about}\n\nanalyses:\n{names}"
-    parser.add_argument("analysis", choices=list(ANALYSES), metavar="NAME", help="see above")
-    add_data_options(parser)
-    runs = f"records of zslearn bench to read, for {', '.join(_ONLY_FOR['runs'])}; DATA is optional"
-    methods = (
-        "which methods, or classes of your own, as module:Class; for regressors: svr, krr, gp, mlp "
-        "(default: a few that are quick)"
-    )
-    shares = "shares of the seen classes, or phantoms as shares of them, such as 0.2 0.6 1"
-    forms = f"forms of SynC to compare (penalties): {', '.join(SYNC_FORMS)}"
-    retune = f"tune for each setting, not once ({', '.join(_ONLY_FOR['retune'])})"
-    add_options(
-        parser,
-        ("--out", "FOLDER", Path("analysis"), "where table, pictures and records are written"),
-        ("--runs", "FOLDER", None, runs),
-        ("--methods", "METHOD…", None, methods),
-        ("--grid", GRIDS, "quick", "the values to search; quick is fast, three of each at most"),
-        ("--folds", int, None, "folds over the seen classes"),
-        ("--retune", bool, False, retune),
-        _RESUME,
-    )
-    parser.add_argument("--forms", nargs="+", choices=list(SYNC_FORMS), metavar="FORM", help=forms)
-    parser.add_argument("--shares", nargs="+", type=float, metavar="SHARE", help=shares)
-    shots = "labelled images of each unseen class (shots), such as 0 1 2 5 10 20"
-    parser.add_argument("--shots", nargs="+", type=int, metavar="K", help=shots)
-    add_seeds(parser, None)
-    add_jobs(parser)
-    parser.set_defaults(run=_run_analyze)
-
-
-def _run_analyze(arguments: argparse.Namespace) -> int:
-    """Compute the analysis, print its table and say where all is."""
     analysis = ANALYSES[arguments.analysis]
     import_from_working_folder(arguments.methods or ())
     for option, names in _ONLY_FOR.items():
@@ -382,3 +269,91 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     for table in analysis.tables if arguments.runs is None else ():
         _print_line(f"see also: zslearn table {arguments.out} --like {table}")
     return 0
+
+
+_METHODS = (
+    f"which methods (default: {', '.join(default_methods())}); there are also: "
+    f"{', '.join(name for name, method in METHODS.items() if not method.in_default)}; or classes "
+    "of your own, as module:Class"
+)
+_GRID = (
+    "the values to search; paper is for ResNet's features, paper-googlenet for GoogLeNet's, quick "
+    "is a part of fast (default: fast; with --protocol authors, paper)"
+)
+_UNLABELLED = (
+    "give the unlabelled test images of the unseen classes (zsl) or of all (gzsl) to the method's "
+    "adapt: the transductive protocol"
+)
+_SHOTS = (
+    "add so many labelled test images of each unseen class to training, one run for each number, "
+    "and test on the others; the seed draws them"
+)
+_CLUSTER = "compute folds on a dask cluster, by the address of its scheduler; --jobs is ignored"
+_PROTOCOL = "how methods are tuned: ours, or as in the authors' program, with their class orders"
+_ANALYSES = "; ".join(f"{name}: {found.title}" for name, found in ANALYSES.items())
+_RECORDS = f"records of zslearn bench to read, for {', '.join(_ONLY_FOR['runs'])}; without DATA"
+_SOME = (
+    "which methods, or classes of your own, as module:Class; for regressors: svr, krr, gp, mlp "
+    "(default: a few that are quick)"
+)
+_SHARES = "shares of the seen classes, or phantoms as shares of them, such as 0.2 0.6 1"
+_RESUME = ("--resume", bool, True, "keep what is finished (default), or begin anew")
+_RUNS = ("runs", "RUNS", ..., "the folder of the records")
+OPTIONS = {
+    "demo": (_run_demo, ("--out", "FOLDER", Path("zslearn-demo"), "where to write")),
+    "bench": (
+        _run_bench,
+        *DATA_OPTIONS,
+        "runs",
+        ("--setting", [*SETTINGS, ...], [*SETTINGS], "conventional, generalized (default: both)"),
+        ("--methods", "METHOD…", None, _METHODS),
+        ("--protocol", PROTOCOLS, "default", _PROTOCOL),
+        ("--authors", "FOLDER", None, "the authors' files (default: authors in ZSLEARN_DATA)"),
+        ("--grid", GRIDS, None, _GRID),
+        ("--unlabelled", SETTINGS, None, _UNLABELLED),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}: also measure how often each rank is right"),
+        ("--subset", "TAXON…", None, "test only the unseen classes below these taxa"),
+        ("--out", "FOLDER", Path("runs"), "where records are written"),
+        ("--cluster", "ADDRESS", None, _CLUSTER),
+        _RESUME,
+        ("--shots", "K…", None, _SHOTS),
+        ("--seeds --seed", "SEED…", [0], SEEDS),
+        jobs("methods, or folds of one,"),
+    ),
+    "table": (
+        _run_table,
+        _RUNS,
+        ("--like", LAYOUTS, "main", "the layout"),
+        ("--format", FORMATS, "terminal", "how it is written"),
+        ("--features", "NAME", None, "only these features"),
+        ("--split-version", "VERSION", None, "only this version of a split"),
+        ("--protocol", "NAME", None, "only this protocol"),
+        ("--grid", "NAME", None, "only what was tuned on this"),
+        ("--all", bool, False, "also rows and columns that we lack"),
+        ("--picture", "FILE", None, "also draw mean ranks with the critical difference"),
+    ),
+    "report": (
+        _run_report,
+        _RUNS,
+        ("--out", "FILE", Path("report.html"), "the page"),
+        ("--title", "TITLE", None, "what stands above (default: the data sets are named)"),
+    ),
+    "analyze": (
+        _run_analyze,
+        ("analysis", list(ANALYSES), ..., _ANALYSES),
+        *DATA_OPTIONS,
+        "analysis",
+        ("--out", "FOLDER", Path("analysis"), "where table, pictures and records are written"),
+        ("--runs", "FOLDER", None, _RECORDS),
+        ("--methods", "METHOD…", None, _SOME),
+        ("--grid", GRIDS, "quick", "the values to search; quick is fast, three of each at most"),
+        ("--folds", int, None, "folds over the seen classes"),
+        ("--retune", bool, False, f"tune for each setting ({', '.join(_ONLY_FOR['retune'])})"),
+        _RESUME,
+        ("--forms", [*SYNC_FORMS, ...], None, "forms of SynC to compare (penalties)"),
+        ("--shares", "SHARE…", None, _SHARES),
+        ("--shots", "K…", None, "labelled images of each unseen class (shots), such as 0 1 5"),
+        ("--seeds --seed", "SEED…", None, SEEDS),
+        jobs(),
+    ),
+}

@@ -6,12 +6,11 @@ import argparse
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from zslearn._utils._messages import did_you_mean, plain
-from zslearn.cli._output import add_options, print_table, say
+from zslearn.cli._output import SCALINGS, print_table, say, scaling
 from zslearn.datasets import (
     ARCHIVES,
     XLSA17,
@@ -27,98 +26,6 @@ from zslearn.datasets import (
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
 _NAMES = ("glyphs", *XLSA17)
-#: Options for a person's own data, and those for a data set with a name.
-_OWN = (
-    *("features_file", "labels_file", "signatures_file", "label", "unseen", "drop"),
-    "feature_scaling",
-)
-_NAMED = ("split", "features", "signatures", "version", "class_splits")
-_SCALINGS = ("auto", "none", "standard", "range")
-
-
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """What data sets there are, and what is in them."""
-    commands = parser.add_subparsers(
-        dest="subcommand", required=True, metavar="list|show|table|fetch|check"
-    )
-    commands.add_parser("list", help="name the data sets").set_defaults(run=_run_list)
-    shown = commands.add_parser("show", help="describe one data set")
-    add_data_options(shown)
-    shown.set_defaults(run=_run_show)
-    counted = commands.add_parser(
-        "table",
-        help="how many images and classes data sets have (Table 1 of the paper)",
-        description="Table 1 of the paper: images, splits, seen and unseen classes; below it the "
-        "splits of DATA, where it is named.",
-    )
-    add_data_options(counted)
-    counted.set_defaults(run=_run_table)
-    _add_fetch(commands)
-    checked = commands.add_parser(
-        "check",
-        help="say what a folder holds, and what is wrong with it",
-        description="Say which data sets a folder holds, with which version of the split, and "
-        "what is wrong with them. Exits with 1 if something is.",
-    )
-    folder = "the folder (default: that named by ZSLEARN_DATA)"
-    checked.add_argument("folder", type=Path, nargs="?", metavar="FOLDER", help=folder)
-    checked.set_defaults(run=_run_check)
-
-
-def add_data_options(parser: argparse.ArgumentParser) -> None:
-    """Add the words that say which data set; `load_named` reads them."""
-    name = (
-        f"the data set: {', '.join(_NAMES)}; or your own: a folder with files features, labels, "
-        "signatures and unseen.txt, one table (.csv, .parquet) of features and labels, or a folder "
-        "of files <wnid>.npy or <wnid>.h5 with --signatures-file"
-    )
-    signatures = (
-        "the variable with the signatures of a named data set, or FILE:VARIABLE; several are "
-        "combined, with weights that are tuned (default: original_att)"
-    )
-    features = (
-        "features of a named data set: a file in its folder or anywhere, .mat, .npy, .npz or "
-        ".parquet, with rows in the order of the published files (default: res101.mat)"
-    )
-    units = (
-        "bring columns of signatures to one unit (default: auto for your own data, where some are "
-        "much larger than the others)"
-    )
-    splits = "unseen classes of ss-1, ss-2, … of CUB and SUN: a JSON file, or drawn at random"
-    held_out = (
-        "test images of seen classes, where a split has none: the share of each class, the "
-        "authors' file, or 'authors' for the one among the data (default: none; for your own "
-        "data 0.2)"
-    )
-    parser.add_argument("name", type=_data_set, nargs="?", metavar="DATA", help=name)
-    parser.add_argument("--hold-out", type=_hold_out, metavar="SHARE|FILE", help=held_out)
-    add_options(
-        parser,
-        ("--split", "SPLIT…", None, "splits of a named data set; ss: all of ss-1, … (default: ns)"),
-        ("--features", "FILE", None, features),
-        ("--signatures", "NAME…", None, signatures),
-        ("--signature-scaling", _SCALINGS, None, units),
-        ("--version", ["PS1", "PS2"], None, "which publication of the split ns the file holds"),
-        ("--class-splits", "FILE|random", None, f"{splits} (default: class_splits.json)"),
-    )
-    labels = "a table or array of labels, if they are no column of the features"
-    add_options(
-        parser.add_argument_group("your own data"),
-        ("--features-file", "FILE", None, "a table or array of features"),
-        ("--labels-file", "FILE", None, labels),
-        ("--signatures-file", "FILE", None, "a table of signatures, one row per class"),
-        ("--label --label-column", "COLUMN", None, "the column of labels (default: label)"),
-        ("--unseen", "CLASS…", None, "the unseen classes, or a text file with one per line"),
-        ("--drop", "COLUMN…", None, "columns that are no features"),
-        ("--feature-scaling", _SCALINGS, None, "the same for features (default: auto)"),
-    )
-
-
-def _data_set(word: str) -> str:
-    """A data set by its name, or the path of one's own data."""
-    if Path(word).exists():
-        return word
-    return _known(word, _NAMES, "; or name a folder or a table of your own")
 
 
 def _known(word: str, names: Sequence[str], more: str = "") -> str:
@@ -132,6 +39,12 @@ def _known(word: str, names: Sequence[str], more: str = "") -> str:
     )
 
 
+def _data_set(word: str) -> str:
+    """A data set by its name, or the path of one's own data."""
+    more = "; or name a folder or a table of your own"
+    return word if Path(word).exists() else _known(word, _NAMES, more)
+
+
 def _hold_out(word: str) -> float | str:
     """A share where it is a number, else the name of a file."""
     try:
@@ -140,8 +53,50 @@ def _hold_out(word: str) -> float | str:
         return word
 
 
+#: Arguments that say which data set: for named ones, for a user's own, and for both.
+_NAMED = (
+    ("--split", "SPLIT…", None, "splits of a named data set; ss: all of ss-1, … (default: ns)"),
+    ("--features", "FILE", None, "its features, .mat, .npy, .npz, .parquet (default: res101.mat)"),
+    ("--signatures", "NAME…", None, "its variables of signatures, or FILE:VARIABLE, combined"),
+    ("--version", ["PS1", "PS2"], None, "which publication of the split ns the file holds"),
+    ("--class-splits", "FILE|random", None, "unseen classes of ss-1, …: a JSON file, or random"),
+)
+_OWN = (
+    ("--features-file", "FILE", None, "a table or array of features"),
+    ("--labels-file", "FILE", None, "a table or array of labels, if not with the features"),
+    ("--signatures-file", "FILE", None, "a table of signatures, one row per class"),
+    ("--label --label-column", "COLUMN", None, "the column of labels (default: label)"),
+    ("--unseen", "CLASS…", None, "the unseen classes, or a text file with one per line"),
+    ("--drop", "COLUMN…", None, "columns that are no features"),
+    ("--feature-scaling", SCALINGS, None, "standardise features (default: auto)"),
+)
+_DATA = (
+    f"the data set: {', '.join(_NAMES)}; or your own: a folder with files features, labels, "
+    "signatures and unseen.txt, one table (.csv, .parquet) of features and labels, or a folder "
+    "of files <wnid>.npy or <wnid>.h5 with --signatures-file"
+)
+_HELD_OUT = (
+    "test images of seen classes, where a split has none: the share of each class, the authors' "
+    "file, or 'authors' (default: none; for your own data 0.2)"
+)
+_UNITS = "standardise signatures (default: auto for your own data)"
+DATA_OPTIONS = (
+    ("name", ("DATA", _data_set), None, _DATA),
+    ("--hold-out", ("SHARE|FILE", _hold_out), None, _HELD_OUT),
+    ("--signature-scaling", SCALINGS, None, _UNITS),
+    *_NAMED,
+    "your own data",
+    *_OWN,
+)
+
+
+def _destination(words: str) -> str:
+    """The attribute that argparse makes of an option."""
+    return words.split()[0].removeprefix("--").replace("-", "_")
+
+
 def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
-    """Load the data set that the words of `add_data_options` name, with the splits that they name.
+    """Load the data set that the words of `DATA_OPTIONS` name, with the splits that they name.
 
     The first of them is active. A split without test images of seen classes has none in the
     result, either, unless --hold-out makes some.
@@ -155,11 +110,11 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
         file, *others = arguments.signatures
         if not others and Path(file).is_file():
             arguments.signatures_file, arguments.signatures = Path(file), None
-    for name in _OWN if is_named else _NAMED:
-        if getattr(arguments, name) is not None:
+    for option, *_ in _OWN if is_named else _NAMED:
+        if getattr(arguments, _destination(option)) is not None:
             which = "your own data" if is_named else "a data set with a name"
             whose = arguments.name or "your own data"
-            raise ValueError(f"--{name.replace('_', '-')} is for {which}, not for {whose}.")
+            raise ValueError(f"{option.split()[0]} is for {which}, not for {whose}.")
     if not is_named:
         return _load_own(arguments)
     if arguments.name == "glyphs":
@@ -169,15 +124,11 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
         features=arguments.features or "res101.mat",
         split=arguments.split or "ns",
         signatures=_one_or_several(arguments.signatures) or "original_att",
-        signature_scaling=_scaling(arguments.signature_scaling or "none"),
+        signature_scaling=scaling(arguments.signature_scaling or "none"),
         version=arguments.version,
         class_splits=arguments.class_splits,
         hold_out=arguments.hold_out,
     )
-
-
-def _scaling(word: str) -> str | None:
-    return None if word == "none" else word
 
 
 def _one_or_several(words: list[str] | None) -> str | list[str] | None:
@@ -186,9 +137,8 @@ def _one_or_several(words: list[str] | None) -> str | list[str] | None:
 
 def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
     """Load the glyphs with the splits that are asked for."""
-    for name in (*_NAMED[1:], "hold_out", "signature_scaling"):
-        if getattr(arguments, name) is not None:
-            option = f"--{name.replace('_', '-')}"
+    for option, *_ in (*_NAMED[1:], *DATA_OPTIONS[1:3]):
+        if getattr(arguments, _destination(option)) is not None:
             raise ValueError(f"{option} is not for glyphs, whose files and splits are fixed.")
     data = load_glyphs(progress=True)
     class_splits = [name for name in data.splits if name.startswith("ss-")]
@@ -224,8 +174,8 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
         unseen_classes=_one_or_several(arguments.unseen),
         hold_out=hold_out,
         drop=arguments.drop or (),
-        signature_scaling=_scaling(arguments.signature_scaling or "auto"),
-        feature_scaling=_scaling(arguments.feature_scaling or "auto"),
+        signature_scaling=scaling(arguments.signature_scaling or "auto"),
+        feature_scaling=scaling(arguments.feature_scaling or "auto"),
     )
 
 
@@ -270,21 +220,6 @@ def _run_table(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _add_fetch(commands: Any) -> None:
-    fetched = commands.add_parser(
-        "fetch",
-        help="download an archive of data sets",
-        description="Download an archive of data sets and unpack it, unless it is there. A "
-        "download that was interrupted is continued.",
-    )
-    names = [*ARCHIVES, *XLSA17]
-    known = partial(_known, names=names)
-    fetched.add_argument("name", type=known, metavar="NAME", help=", ".join(names))
-    where = "where to put it (default: the folder named by ZSLEARN_DATA)"
-    add_options(fetched, ("--to", "FOLDER", None, where))
-    fetched.set_defaults(run=_run_fetch)
-
-
 def _run_fetch(arguments: argparse.Namespace) -> int:
     """Download an archive, and say where it is."""
     folder = fetch_archive(arguments.name, arguments.to, progress=True, say=say)
@@ -302,3 +237,30 @@ def _run_check(arguments: argparse.Namespace) -> int:
         print(f"problem: {plain(' '.join(problem.split()))}")
     print("something is wrong" if report.problems else "nothing is wrong")
     return 1 if report.problems else 0
+
+
+_ARCHIVES = [*ARCHIVES, *XLSA17]
+_HOME = "the folder (default: that named by ZSLEARN_DATA)"
+#: Subcommand → its function, what it does, and its arguments.
+OPTIONS = {
+    "data": {
+        "list": (_run_list, "name the data sets"),
+        "show": (_run_show, "describe one data set", *DATA_OPTIONS),
+        "table": (
+            _run_table,
+            "count images and classes of data sets (Table 1 of the paper); those of DATA below it",
+            *DATA_OPTIONS,
+        ),
+        "fetch": (
+            _run_fetch,
+            "download an archive of data sets; an interrupted download is continued",
+            ("name", ("NAME", partial(_known, names=_ARCHIVES)), ..., ", ".join(_ARCHIVES)),
+            ("--to", "FOLDER", None, f"where to put it: {_HOME}"),
+        ),
+        "check": (
+            _run_check,
+            "say what a folder holds, and what is wrong with it; exits with 1 if something is",
+            ("folder", "FOLDER", None, _HOME),
+        ),
+    }
+}

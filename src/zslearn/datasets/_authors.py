@@ -7,6 +7,7 @@ the seen classes, ``tr_hold_ind`` in the training samples as the split lists the
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class HoldOuts:
     """Positions from 0 that a file of hold-outs gives, as far as it gives them.
 
     `test_seen`: test samples of seen classes, among the training samples of the split. `tuning`:
-    samples held aside while tuning, among those that are left; `by_class`: the same by class.
+    samples held out while tuning, among those that are left; `by_class`: the same by class.
     """
 
     path: Path
@@ -63,21 +64,17 @@ class HoldOuts:
     tuning: NDArray[np.intp] | None
     by_class: list[NDArray[np.intp]] | None
 
-    def fit_test_seen(self, codes: NDArray[np.intp]) -> bool:
-        """Whether about a fifth of each class is held out as test samples of seen classes."""
-        return self.test_seen is not None and _a_fifth_of_each(codes, self.test_seen)
-
     def fit_tuning(self, codes: NDArray[np.intp]) -> bool:
-        """Whether what is held aside while tuning is of the classes that the file says."""
+        """Whether the samples held out while tuning are of the classes that the file says."""
         if self.by_class is None:
-            return self.tuning is None or _a_fifth_of_each(codes, self.tuning)
+            return self.tuning is None or is_a_fifth_of_each(codes, self.tuning)
         return len(self.by_class) == len(np.unique(codes)) and all(
             positions.max() < len(codes) and (codes[positions] == code).all()
             for code, positions in enumerate(self.by_class)
         )
 
 
-def _a_fifth_of_each(codes: NDArray[np.intp], positions: NDArray[np.intp]) -> bool:
+def is_a_fifth_of_each(codes: NDArray[np.intp], positions: NDArray[np.intp]) -> bool:
     """Whether about a fifth of each class is held out; positions in another order mix classes."""
     if positions.max() >= len(codes):
         return False
@@ -89,46 +86,37 @@ def _a_fifth_of_each(codes: NDArray[np.intp], positions: NDArray[np.intp]) -> bo
 def read_hold_outs(path: Path, split: str) -> HoldOuts:
     """Read a file of hold-outs."""
     names = ("tr_hold_ind", "CV_hold_ind", "CV_hold_loc")
-    found = read_mat(path, set(names))
+    found: dict[str, Any] = dict(read_mat(path, set(names)))
     if not found:
         raise ValueError(
             f"{path}: there is none of {', '.join(names)} in it; this is no file of the authors' "
             "hold-outs (NAME_PS_GZSL_inform.mat, NAME_SS_GZSL_inform.mat)."
         )
-    several = [found[name] for name in names[:2] if isinstance(found.get(name), list)]
-    if several:
-        found = _of_class_split(found, len(several[0]), split, path)
-
-    def positions(name: str) -> NDArray[np.intp] | None:
-        return check_indices(found[name], name, path, None) if name in found else None
-
-    by_class = None
-    if "CV_hold_loc" in found:
-        cells = found["CV_hold_loc"]
-        if not isinstance(cells, list):
-            raise ValueError(f"{path}: CV_hold_loc is no cell array with one entry per class.")
-        by_class = [check_indices(cell, "CV_hold_loc", path, None) for cell in cells]
-    return HoldOuts(path, positions("tr_hold_ind"), positions("CV_hold_ind"), by_class)
-
-
-def _of_class_split(found: dict[str, Any], n_splits: int, split: str, path: Path) -> dict[str, Any]:
-    """The entries of one class split, from cell arrays with one row per class split."""
-    word = split.partition("-")[2]
-    k = int(word) if word.isdigit() else 0
-    if not 1 <= k <= n_splits:
-        raise ValueError(f"{path}: the file is for {n_splits} class splits, not for {split!r}.")
-    chosen: dict[str, Any] = {}
-    for name, cells in found.items():
-        # Cells are read column by column, so that every n-th is of the same row.
-        entries = cells[k - 1 :: n_splits] if isinstance(cells, list) else cells
-        if name == "CV_hold_loc":
-            # Rows of splits with fewer classes are filled up with empty cells.
-            chosen[name] = [cell for cell in entries if np.size(cell)]
-        elif len(entries) == 1:
-            chosen[name] = entries[0]
-        else:
-            raise ValueError(f"{path}: {name} does not hold one entry per class split.")
-    return chosen
+    if several := [found[name] for name in names[:2] if isinstance(found.get(name), list)]:
+        # Cell arrays with one row per class split; they are read column by column.
+        n_splits, word = len(several[0]), split.partition("-")[2]
+        k = int(word) if word.isdigit() else 0
+        if not 1 <= k <= n_splits:
+            raise ValueError(f"{path}: the file is for {n_splits} class splits, not for {split!r}.")
+        for name, cells in found.items():
+            entries = cells[k - 1 :: n_splits] if isinstance(cells, list) else cells
+            if name == "CV_hold_loc":
+                # Rows of splits with fewer classes are filled up with empty cells.
+                found[name] = [cell for cell in entries if np.size(cell)]
+            elif len(entries) == 1:
+                found[name] = entries[0]
+            else:
+                raise ValueError(f"{path}: {name} does not hold one entry per class split.")
+    by_class = found.pop("CV_hold_loc", None)
+    if by_class is not None and not isinstance(by_class, list):
+        raise ValueError(f"{path}: CV_hold_loc is no cell array with one entry per class.")
+    test_seen, tuning = (
+        check_indices(found[name], name, path, None) if name in found else None
+        for name in names[:2]
+    )
+    if by_class is not None:
+        by_class = [check_indices(cell, "CV_hold_loc", path, None) for cell in by_class]
+    return HoldOuts(path, test_seen, tuning, by_class)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +126,11 @@ class AuthorsProtocol:
     Attributes
     ----------
     class_order : ndarray of int of shape (n_seen,)
-        Positions in the sorted labels of ``y_train``, in the order in which classes are dealt to
-        the folds: `class_order` of :class:`~zslearn.model_selection.ClassKFold`.
+        Positions in the sorted labels of ``y_train``: `class_order` of
+        :class:`~zslearn.model_selection.ClassKFold`.
     held_out : ndarray of int or None
-        Rows of ``X_train`` that are held aside while tuning for the generalized setting, ascending:
-        `held_out` of :class:`~zslearn.model_selection.GeneralizedClassKFold`. None where it was
-        not asked for.
+        Rows of ``X_train`` that are held out while tuning for the generalized setting: `held_out`
+        of :class:`~zslearn.model_selection.GeneralizedClassKFold`. None where not asked for.
     files : tuple of str
         Names of the files that it was read from.
     remainder : str
@@ -168,8 +155,7 @@ def load_authors_protocol(
 
     The files come with the authors' program: ``NAME_PS_class_info.mat`` and
     ``NAME_PS_GZSL_inform.mat`` for the split "ns", and with SS instead of PS for "ss" and "ss0".
-    The authors count classes by their numbers, our folds by their sorted labels; the order is
-    translated. :ref:`datasets` has an example.
+    :ref:`datasets` has an example.
 
     Parameters
     ----------
@@ -182,21 +168,13 @@ def load_authors_protocol(
     hold_out : bool, default=True
         Whether to read the hold-out, too. The conventional setting does not need it.
     data_folder : str, path or None, default=None
-        Where the data set was loaded from: `folder` of :func:`load_xlsa17`. Where training samples
-        are in another order than the authors', which is noticed, another MATLAB file there that has
-        the published order is used; see :ref:`datasets`.
+        Where the data set was loaded from: `folder` of :func:`load_xlsa17`. Another MATLAB file
+        there with the published order is used where training samples are in another order.
 
     Returns
     -------
     AuthorsProtocol
         For the labels and training samples of `data`.
-
-    Raises
-    ------
-    FileNotFoundError
-        A file is not there.
-    ValueError
-        A file is damaged, or was made for other classes or for samples in another order.
     """
     if data.split.startswith("ss-"):
         raise ValueError(
@@ -204,7 +182,9 @@ def load_authors_protocol(
             "GoogLeNet features, which are not read; there are orders for 'ns', 'ss' and 'ss0'."
         )
     path = authors_file(data.name, data.split, "class_info", [folder])
-    numbered = _seen_by_number(data)
+    # The seen classes in the order of their numbers, as the rows of the signatures are.
+    places = data.signatures.index.get_indexer(pd.Index(data.seen_classes))
+    numbered = data.seen_classes[np.argsort(places)]
     found = read_mat(path, {"class_order"})
     if "class_order" not in found:
         raise ValueError(f"{path}: there is no variable 'class_order'.")
@@ -224,24 +204,17 @@ def load_authors_protocol(
     return AuthorsProtocol(class_order, rows, (path.name, hold_outs.path.name, *source))
 
 
-def _seen_by_number(data: ZeroShotDataset) -> NDArray[Any]:
-    """The seen classes in the order of their numbers, as the rows of the signatures are."""
-    places = data.signatures.index.get_indexer(pd.Index(data.seen_classes))
-    return data.seen_classes[np.argsort(places)]
-
-
 def _held_out_rows(
     data: ZeroShotDataset,
     numbered: NDArray[Any],
     hold_outs: HoldOuts,
     data_folder: str | os.PathLike[str] | None,
 ) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    """Rows of ``X_train`` that are held aside, and the file whose order they count in, if any."""
+    """Rows of ``X_train`` that are held out, and the file whose order they count in, if any."""
     if hold_outs.tuning is None:
         raise ValueError(f"{hold_outs.path}: there is no variable 'CV_hold_ind'.")
-    train = data.active_split.train
     code_of = {label: code for code, label in enumerate(numbered.tolist())}
-    row_of = {sample: row for row, sample in enumerate(train.tolist())}
+    row_of = {sample: row for row, sample in enumerate(data.active_split.train.tolist())}
     for order, source in _orders(data, data_folder):
         codes = np.array([code_of[label] for label in data.y[order].tolist()])
         if hold_outs.tuning.max() < len(order) and hold_outs.fit_tuning(codes):
@@ -263,7 +236,7 @@ def _orders(
     data: ZeroShotDataset, data_folder: str | os.PathLike[str] | None
 ) -> Iterator[tuple[NDArray[np.intp], tuple[str, ...]]]:
     """Orders of the training samples: as loaded, then as other files of the data set have it."""
-    train = data.active_split.train
+    train, variable = data.active_split.train, PART_VARIABLES["train"]
     yield train, ()
     if data.split != "ns":
         return
@@ -272,16 +245,10 @@ def _orders(
     except FileNotFoundError:
         return
     for file in feature_files(home):
-        order = _training_samples(home / file)
-        if order is not None and np.array_equal(np.sort(order), np.sort(train)):
-            yield order, (file,)
-
-
-def _training_samples(path: Path) -> NDArray[np.intp] | None:
-    """What a file lists as training samples; None where it does not, or cannot be read."""
-    variable = PART_VARIABLES["train"]
-    try:
-        found = read_mat(path, {variable})
-        return check_indices(found[variable], variable, path, None) if found else None
-    except (ValueError, OSError, ImportError):
-        return None  # a file that nobody asked for
+        # Files that nobody asked for may be damaged.
+        with contextlib.suppress(ValueError, OSError, ImportError, KeyError):
+            order = check_indices(
+                read_mat(home / file, {variable})[variable], variable, home / file, None
+            )
+            if np.array_equal(np.sort(order), np.sort(train)):
+                yield order, (file,)

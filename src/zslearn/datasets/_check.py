@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from zslearn._utils._reading import data_home
 from zslearn.datasets._xlsa17 import (
@@ -26,9 +25,7 @@ from zslearn.datasets._xlsa17 import (
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
     SPLIT_FILE,
-    Classes,
     NoFeaturesError,
-    Parts,
     feature_files,
     found_version,
     read_classes,
@@ -81,11 +78,6 @@ def check_data(folder: str | os.PathLike[str] | None = None) -> FolderReport:
     FolderReport
         With a table, problems and notes.
 
-    Raises
-    ------
-    FileNotFoundError
-        The folder is not there or holds no data set.
-
     Examples
     --------
     >>> import tempfile, numpy as np
@@ -137,6 +129,7 @@ def _check_data_set(
     path = home / SPLIT_FILE
     standard = "standard_split" in path.parts  # which may come without attributes
     needed = ("train", "test_unseen") if standard else tuple(PART_VARIABLES)
+    known = XLSA17.get(home.name)
     row: dict[str, Any] = {"version": "SS" if standard else "?"}
     classes = None
     with _reported(report, title):
@@ -150,7 +143,16 @@ def _check_data_set(
                 )
         if not standard:
             row["version"] = found_version(path, parts)[0]
-            _note_version(home, title, parts, report)
+            sizes = tuple(len(parts[part]) for part in PART_VARIABLES)
+            if known is not None and sizes != known.sizes:
+                report.notes.append(
+                    f"{title}: the parts have sizes {sizes}, published are {known.sizes}."
+                )
+            if leak := tuning_leak(path, parts):
+                report.notes.append(
+                    f"{title}: train_loc and val_loc hold {leak} samples of test_seen_loc, as "
+                    "published in PS1; never tune on them."
+                )
     with _reported(report, title):
         if not standard:
             classes = read_classes(home, "att" if home.name == "FLO" else DEFAULT_SIGNATURES)
@@ -159,7 +161,7 @@ def _check_data_set(
     for file in feature_files(home):
         where = f"{title} {file}"
         try:
-            X, numbers = read_features(home, file)
+            X, numbers = read_features(home / file)
         except NoFeaturesError as error:
             # The file that is loaded by default must hold them.
             (report.problems if file == DEFAULT_FEATURES else report.notes).append(
@@ -176,7 +178,19 @@ def _check_data_set(
         if classes is not None:
             with _reported(report, where):
                 classes.check_labels(numbers, home / file)
-                rows[where] |= _load_splits(home, root, X, numbers, classes, file, report)
+                for split in known.splits if known else ["ns", "ss"]:
+                    # Each split that has its files, as loading would make it.
+                    with _reported(report, f"{home.name} {file}"):
+                        try:
+                            made = read_split(home.name, split, home, root, numbers, classes.names)
+                        except (FileNotFoundError, NoClassListError):
+                            continue
+                        data_set(home.name, X, numbers, classes, {split: made}, file)
+                        if split == "ns":
+                            rows[where] |= {
+                                "seen": made.seen_classes.size,
+                                "unseen": made.unseen_classes.size,
+                            }
     if not rows and not standard:
         report.notes.append(f"{title}: there is no file of features; it cannot be loaded yet.")
     return rows or {title: row}
@@ -189,42 +203,3 @@ def _reported(report: FolderReport, where: str) -> Iterator[None]:
         yield
     except (ValueError, OSError, ImportError) as error:
         report.problems.append(f"{where}: {error}")
-
-
-def _load_splits(
-    home: Path,
-    root: Path,
-    X: NDArray[Any],
-    numbers: NDArray[np.intp],
-    classes: Classes,
-    file: str,
-    report: FolderReport,
-) -> dict[str, int]:
-    """Make each split that has its files, as loading would; the numbers of classes of "ns"."""
-    found: dict[str, int] = {}
-    known = XLSA17.get(home.name)
-    for split in known.splits if known else ["ns", "ss"]:
-        with _reported(report, f"{home.name} {file}"):
-            try:
-                made = read_split(home.name, split, home, root, numbers, classes.names)
-            except (FileNotFoundError, NoClassListError):
-                continue  # the standard split and the lists of class splits need not be there
-            data_set(home.name, X, numbers, classes, {split: made}, file)
-            if split == "ns":
-                found = {"seen": made.seen_classes.size, "unseen": made.unseen_classes.size}
-    return found
-
-
-def _note_version(home: Path, title: str, parts: Parts, report: FolderReport) -> None:
-    """Note sizes other than the published ones, and test samples among those for tuning."""
-    sizes = tuple(len(parts[part]) for part in PART_VARIABLES)
-    published = XLSA17.get(home.name)
-    if published is not None and sizes != published.sizes:
-        report.notes.append(
-            f"{title}: the parts have sizes {sizes}, published are {published.sizes}."
-        )
-    if leak := tuning_leak(home / SPLIT_FILE, parts):
-        report.notes.append(
-            f"{title}: train_loc and val_loc hold {leak} samples of test_seen_loc, as published "
-            "in PS1; never tune on them."
-        )

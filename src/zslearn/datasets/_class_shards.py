@@ -183,12 +183,6 @@ class ClassShards:
     skipped : dict
         Shard → why it is not used: it has no rows, or its class is not known.
 
-    Raises
-    ------
-    ValueError
-        A shard is damaged, holds no floating-point numbers, or is of another width than most;
-        there are no shards at all.
-
     Examples
     --------
     >>> import tempfile, numpy as np
@@ -440,11 +434,6 @@ def load_imagenet(
     -------
     ZeroShotDataset
         With the split "ss": all other classes are unseen.
-
-    Raises
-    ------
-    ValueError
-        A shard is damaged or of another width; a seen class has no rows or no signature.
 
     See Also
     --------

@@ -213,11 +213,6 @@ class ZeroShotDataset:
     semantic : str, default=""
         Name of the kind of signatures, where there are several to choose from.
 
-    Raises
-    ------
-    ValueError
-        When the parts do not fit together or a split leaks.
-
     Examples
     --------
     >>> import numpy as np, pandas as pd
@@ -283,17 +278,12 @@ class ZeroShotDataset:
         self._check_split_name(split)
 
     def with_split(self, name: str) -> ZeroShotDataset:
-        """Return the same data with another active split.
+        """Return the same data with another active split; arrays are shared, not copied.
 
         Parameters
         ----------
         name : str
             A key of ``splits``.
-
-        Returns
-        -------
-        ZeroShotDataset
-            It shares every array with this one.
         """
         self._check_split_name(name)
         return self._changed(split=name)
@@ -305,11 +295,6 @@ class ZeroShotDataset:
         ----------
         splits : sequence of str or mapping of str to ClassSplit
             Keys of ``splits``, or new splits by name; the first becomes the active one.
-
-        Returns
-        -------
-        ZeroShotDataset
-            It shares every array with this one.
         """
         if isinstance(splits, str) or not splits:
             raise ValueError(f"with_splits takes a list of names, at least one; got {splits!r}.")
@@ -328,18 +313,13 @@ class ZeroShotDataset:
         ----------
         signatures : DataFrame or MultiSignatures
             One row for each class that is described here.
-
-        Returns
-        -------
-        ZeroShotDataset
-            It shares every other array with this one.
         """
         if _check_signatures(signatures, self.name) != set(self.signatures.index.tolist()):
             raise ValueError(f"{self.name}: these signatures describe other classes.")
         return self._changed(signatures=signatures)
 
     def with_unseen(self, classes: Sequence[Hashable], name: str) -> ZeroShotDataset:
-        """Return the same data with some of the unseen classes only, such as those below a taxon.
+        """Return the active split with some of its unseen classes only, and no other split.
 
         Parameters
         ----------
@@ -347,23 +327,6 @@ class ZeroShotDataset:
             The classes to keep; those that are not unseen in the active split are passed over.
         name : str
             What the classes are called: the split becomes "ns, only NAME".
-
-        Returns
-        -------
-        ZeroShotDataset
-            With this split alone; the other unseen classes have no signatures.
-
-        Raises
-        ------
-        ValueError
-            Fewer than two classes are left.
-
-        Examples
-        --------
-        >>> from zslearn.datasets import make_zero_shot
-        >>> data = make_zero_shot(random_state=0)
-        >>> data.with_unseen(data.unseen_classes[:2], "two").split
-        'ns, only two'
         """
         split, chosen = self.active_split, set(classes)
         unseen = [label for label in split.unseen_classes.tolist() if label in chosen]
@@ -399,18 +362,6 @@ class ZeroShotDataset:
             One row for each sample here, in the same order.
         features : str
             Name of these features.
-
-        Returns
-        -------
-        ZeroShotDataset
-            It shares every other array with this one.
-
-        Examples
-        --------
-        >>> from zslearn.datasets import make_zero_shot
-        >>> data = make_zero_shot(random_state=0)
-        >>> data.with_features(data.X[:, :5], "the first five").X_train.shape[1]
-        5
         """
         return replace(self, X=X, features=features, feature_names=None)
 
@@ -426,11 +377,6 @@ class ZeroShotDataset:
         -------
         ndarray of shape (n_samples, n_features)
             The columns of ``X_train``, in their order, as a model fitted on it takes them.
-
-        Raises
-        ------
-        ValueError
-            A column is missing or holds no numbers, or the data set has no names of features.
         """
         if self.feature_names is None:
             raise ValueError(
@@ -562,28 +508,28 @@ class ZeroShotDataset:
             )
 
     def _check_shapes(self) -> None:
+        n_samples = self.X.shape[0] if self.X.shape else 0
+        names, images = self.feature_names, self.images
+        problem = ""
         if len(self.X.shape) != 2:
-            raise ValueError(
-                f"{self.name}: X has shape {tuple(self.X.shape)}; "
-                "give one row of features per sample."
+            problem = f"X has shape {tuple(self.X.shape)}; give one row of features per sample"
+        elif self.y.shape != (n_samples,):
+            problem = (
+                f"X has {n_samples} rows and y has shape {self.y.shape}; give exactly one label "
+                "per row of X"
             )
-        n_samples = self.X.shape[0]
-        if self.y.shape != (n_samples,):
-            raise ValueError(
-                f"{self.name}: X has {n_samples} rows and y has shape {self.y.shape}; "
-                "give exactly one label per row of X."
+        elif names is not None and names.shape != (self.X.shape[1],):
+            problem = (
+                f"there are {names.size} feature_names for {self.X.shape[1]} columns of X; give "
+                "one per column"
             )
-        names = self.feature_names
-        if names is not None and names.shape != (self.X.shape[1],):
-            raise ValueError(
-                f"{self.name}: there are {names.size} feature_names for {self.X.shape[1]} columns "
-                "of X; give one per column."
+        elif images is not None and images.shape[0] != n_samples:
+            problem = (
+                f"there are {images.shape[0]} images for {n_samples} rows of X; give one image "
+                "per row, in the same order"
             )
-        if self.images is not None and self.images.shape[0] != n_samples:
-            raise ValueError(
-                f"{self.name}: there are {self.images.shape[0]} images for {n_samples} rows of X; "
-                "give one image per row, in the same order."
-            )
+        if problem:
+            raise ValueError(f"{self.name}: {problem}.")
 
     def _encode_labels(self, described: set[Hashable]) -> tuple[NDArray[np.intp], list[Hashable]]:
         """Give each class of y a number; refuse a class that no signature describes."""
@@ -594,8 +540,7 @@ class ZeroShotDataset:
                 f"{int(np.argmax(codes < 0))}; remove these samples or label them."
             )
         labels = uniques.tolist()
-        missing = [label for label in labels if label not in described]
-        if missing:
+        if missing := [label for label in labels if label not in described]:
             near = name_near_misses(
                 missing, described, unknown_in="y", known_in="the index of signatures"
             )

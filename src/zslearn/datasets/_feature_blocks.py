@@ -109,13 +109,6 @@ class FeatureBlocks(RowsInBlocks):
         -------
         FeatureBlocks
             Nothing of the rows is read yet, but their number and width.
-
-        Raises
-        ------
-        ValueError
-            A shard is damaged, empty, of another width than the first, or of an unknown kind.
-        OSError
-            A file cannot be opened.
         """
         files = [_open(path, features, label) for path in _shards(paths)]
         blocks = cls.__new__(cls)

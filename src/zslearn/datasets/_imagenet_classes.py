@@ -57,13 +57,6 @@ def imagenet_classes(
     list of str
         The wnids, each once.
 
-    Raises
-    ------
-    FileNotFoundError
-        There are no such files; the message says which package has them.
-    ValueError
-        A list is not of its known length, or names a class twice.
-
     See Also
     --------
     zslearn.signatures.WordNet : Names and glosses of the classes.

@@ -7,7 +7,6 @@ memory is taken; structures, objects, function handles and links to other files 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -37,12 +36,9 @@ class MatFileError(ValueError):
     """A file is no MATLAB file, is damaged, or holds what is not read."""
 
 
-def read_mat(
-    path: str | os.PathLike[str], names: Collection[str], *, max_bytes: int | None = None
-) -> dict[str, Value]:
+def read_mat(path: Path, names: Collection[str]) -> dict[str, Value]:
     """Read those of some variables that a MATLAB file of version 5, 7 or 7.3 has."""
-    path = Path(path)
-    budget = Budget(path, max_bytes)
+    budget = Budget(path)
     with open(path, "rb") as file:
         head = file.read(520)
     is_hdf5 = head.startswith(_HDF5_SIGNATURE) or head[512:].startswith(_HDF5_SIGNATURE)
@@ -52,7 +48,11 @@ def read_mat(
         if not is_hdf5:
             return _read_v5(path, set(names), budget)
         with h5py.File(path, "r") as hdf5:
-            return {name: _variable(h5py, hdf5, name, budget) for name in names if name in hdf5}
+            found = [name for name in names if name in hdf5]
+            for name in found:
+                if not isinstance(hdf5.get(name, getlink=True), h5py.HardLink):
+                    raise _refusal(name, "link")
+            return {name: _hdf5_value(h5py, hdf5, hdf5[name], name, budget) for name in found}
     except FileLimitError:
         raise
     except MatFileError as error:
@@ -72,9 +72,6 @@ def _refusal(name: str, kind: str) -> MatFileError:
     )
 
 
-# ------------------------------------------------------------------------- versions 5 and 7
-
-
 def _read_v5(path: Path, names: set[str], budget: Budget) -> dict[str, Value]:
     listed = [item for item in scipy.io.whosmat(str(path)) if item[0] in names]
     for name, shape, kind in listed:
@@ -86,12 +83,13 @@ def _read_v5(path: Path, names: set[str], budget: Budget) -> dict[str, Value]:
     if not listed:
         return {}
     found = scipy.io.loadmat(str(path), variable_names=list(names))
-    values = {name: _plain(found[name], name) for name, _, _ in listed}
-    # Small whole numbers are stored in fewer bytes than their class has.
-    return {
-        name: value.astype(_NUMBERS[kind], copy=False) if isinstance(value, np.ndarray) else value
-        for (name, _, kind), value in zip(listed, values.values(), strict=True)
-    }
+    values: dict[str, Value] = {}
+    for name, _, kind in listed:
+        value = _plain(found[name], name)
+        # Small whole numbers are stored in fewer bytes than their class has.
+        is_array = isinstance(value, np.ndarray)
+        values[name] = value.astype(_NUMBERS[kind], copy=False) if is_array else value
+    return values
 
 
 def _plain(array: Any, name: str, *, inside_cell: bool = False) -> Value:
@@ -109,17 +107,8 @@ def _plain(array: Any, name: str, *, inside_cell: bool = False) -> Value:
     return [_plain(item, name, inside_cell=True) for item in array.ravel(order="F")]
 
 
-# ------------------------------------------------------------------------------ version 7.3
-
-
-def _variable(h5py: Any, file: Any, name: str, budget: Budget) -> Value:
-    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
-        raise _refusal(name, "link")
-    return _hdf5_value(h5py, file, file[name], name, budget, inside_cell=False)
-
-
 def _hdf5_value(
-    h5py: Any, file: Any, item: Any, name: str, budget: Budget, *, inside_cell: bool
+    h5py: Any, file: Any, item: Any, name: str, budget: Budget, *, inside_cell: bool = False
 ) -> Value:
     """An array that HDF5 keeps transposed, a string, or a list of what references lead to."""
     if not isinstance(item, h5py.Dataset):

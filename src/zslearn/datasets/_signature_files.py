@@ -3,18 +3,81 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from zslearn._utils._columns import holds_numbers
+from zslearn._utils._columns import holds_numbers, not_numbers, numeric_columns, refuse_text
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain
 from zslearn._utils._reading import limit_reading, read_csv, read_json, read_lines, separator_hint
-from zslearn.datasets._tables import is_whole, read_signatures, read_table
+from zslearn.datasets._array_files import read_parquet
 from zslearn.signatures import filled_ranks
+
+#: Names that pandas gives to an index that was saved with a table.
+SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
+#: A whole number as str() writes it, with no more digits than one of 64 bits has.
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def read_table(
+    path: Path, options: Callable[[list[str]], dict[str, Any]] = lambda first: {"dtype": str}
+) -> pd.DataFrame:
+    """A table from a text or Parquet file; `options` take the first row of text into arguments."""
+    if path.suffix == ".csv":
+        return read_csv(path, options)
+    if path.suffix == ".parquet":
+        return read_parquet(path)
+    raise ValueError(f"{path}: files of kind {path.suffix!r} are not read; use .csv or .parquet.")
+
+
+def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
+    """The table of signatures, and whether its labels were read from text."""
+    if not isinstance(source, str | os.PathLike):
+        if isinstance(source, pd.DataFrame):
+            source = source.set_index(label) if label in source.columns else source
+            source = numeric_columns(source, "signatures")
+        return source, False
+    path = Path(source)
+    table = read_table(path, lambda row: {"dtype": {label if label in row else 0: str}})
+    # A parquet file may keep the labels as an index; one with a name was meant.
+    if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
+        if table.shape[1] < 2:
+            raise ValueError(
+                f"{path}: there are {table.shape[1]} columns; the first holds the labels, the "
+                f"others describe the classes.{separator_hint([str(n) for n in table.columns])}"
+            )
+        table = table.set_index(label if label in table.columns else table.columns[0])
+    if table.index.hasnans:
+        raise ValueError(f"{path}: the first column, of labels, has empty cells.")
+    table = numeric_columns(table, plain(path))
+    if not_numbers(table):
+        counts = [str(i) for i in range(len(table))]
+        hint = " Texts of classes become numbers by zslearn signatures text, or fit --describe."
+        if SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts:
+            hint = (
+                " The first column, which holds the labels, counts the rows: write the table with "
+                "index=False."
+            )
+        refuse_text(table, plain(path), hint)
+    return table, path.suffix == ".csv"
+
+
+def is_whole(names: Iterable[Any]) -> bool:
+    """Whether all names are whole numbers of 64 bits, written as such."""
+    return all(
+        isinstance(name, str) and _WHOLE.fullmatch(name) is not None and fits_64_bits(int(name))
+        for name in names
+    )
+
+
+def fits_64_bits(number: int) -> bool:
+    """Whether an integer is one of NumPy's."""
+    return -(2**63) <= number < 2**63
 
 
 def read_signature_table(
@@ -42,11 +105,6 @@ def read_signature_table(
     -------
     DataFrame
         The index holds the labels: whole numbers if all of them are written as such, else text.
-
-    Raises
-    ------
-    ValueError
-        The file is no such table, there is no column `label`, or a class is there twice.
 
     See Also
     --------
@@ -85,13 +143,6 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
     -------
     Path
         The file.
-
-    Raises
-    ------
-    ValueError
-        The path ends otherwise.
-    ImportError
-        Parquet is asked for and pyarrow is not installed.
 
     See Also
     --------
@@ -134,11 +185,6 @@ def read_descriptions(
     -------
     dict of str to list of str
         The texts of each class, in the order of the file.
-
-    Raises
-    ------
-    ValueError
-        The file is none of these, or a class has no text.
 
     See Also
     --------

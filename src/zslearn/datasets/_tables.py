@@ -1,10 +1,9 @@
-"""A person's own data: features, labels and signatures from tables and arrays."""
+"""Your own data: features, labels and signatures from tables and arrays."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
@@ -19,7 +18,6 @@ from zslearn._utils._columns import (
     chosen_scaling,
     columns_named,
     in_units,
-    not_numbers,
     numeric_columns,
     refuse_text,
     units_of,
@@ -34,9 +32,16 @@ from zslearn._utils._messages import (
     refuse_equal_labels,
     warn_user,
 )
-from zslearn._utils._reading import limit_reading, read_csv, read_lines, separator_hint
+from zslearn._utils._reading import limit_reading, read_lines, separator_hint
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
+from zslearn.datasets._signature_files import (
+    SAVED_INDEX,
+    fits_64_bits,
+    is_whole,
+    read_signatures,
+    read_table,
+)
 from zslearn.signatures._attributes import scale_signatures
 
 File = str | os.PathLike[str]
@@ -50,10 +55,6 @@ _FOLDER = {
     "parts": (".csv", ".parquet", ".npy"),
     "images": (".npy",),
 }
-#: Names that pandas gives to an index that was saved with a table.
-_SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
-#: A whole number as str() writes it, with no more digits than one of 64 bits has.
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 #: So few rows may count up by chance.
 _FEWEST_ROWS = 5
 
@@ -76,40 +77,36 @@ def load_table(
     version: str | None = None,
     max_bytes: int | None = None,
 ) -> ZeroShotDataset:
-    r"""Load a person's own data from tables and arrays.
+    r"""Load your own data from tables and arrays.
 
     Features and labels stand in one table, whose column `label` holds the labels, or in two. The
-    split is given in one of two ways: by a column `part` beside the labels, which says of each
-    sample whether it is of "train", "test_seen", "test_unseen" or of none (empty); or by
-    `unseen_classes`. Then `hold_out` of each other class is for testing. Without either, classes
-    that are described and have no samples are the unseen ones, and all samples train.
-    :ref:`own_data` has examples.
+    split is given by a column `part` beside the labels, which says of each sample whether it is of
+    "train", "test_seen", "test_unseen" or of none (empty); or by `unseen_classes`, and then
+    `hold_out` of each other class is for testing. Without either, classes that are described and
+    have no samples are the unseen ones, and all samples train. :ref:`own_data` has examples.
 
     Parameters
     ----------
     features : path, DataFrame or array-like of shape (n_samples, n_features)
-        A DataFrame, or a file ``.csv`` or ``.parquet``, with one row per sample: all columns but
-        those of labels and parts are features. Or an array, or a file ``.npy`` (it is
-        memory-mapped) or ``.npz`` with one array, or one named "X" or "features", beside which "y"
-        or "labels" may hold the labels, as those of :mod:`zslearn.images` do. Or a folder with
-        files ``features``, ``labels``, ``signatures``, ``unseen.txt``, ``parts`` and ``images.npy``
-        of such kinds; what is given as an argument takes the place of a file there.
+        A DataFrame, or a file ``.csv`` or ``.parquet``, whose columns but those of labels and parts
+        are features. Or an array, or a file ``.npy`` (it is memory-mapped) or ``.npz`` with one
+        array, or one named "X" or "features", beside which "y" or "labels" may hold the labels. Or
+        a folder with files ``features``, ``labels``, ``signatures``, ``unseen.txt``, ``parts`` and
+        ``images.npy`` of such kinds; arguments replace its files.
     labels : path, Series, DataFrame or array-like of shape (n_samples,), default=None
-        The labels, in the order of `features`, if they are not a column there: a Series or an
-        array, a DataFrame with a column `label`, a file ``.csv`` or ``.parquet`` with such a
-        column, or ``.npy``.
+        The labels, in the order of `features`, if they are not a column there: an array, a Series,
+        a DataFrame or a file ``.csv`` or ``.parquet`` with a column `label`, or a file ``.npy``.
     signatures : path or DataFrame
-        One row per class. A DataFrame has the labels in its index or in a column `label`. In a
-        file ``.csv`` or ``.parquet`` they are in the column `label` if there is one, else in the
-        first; all other columns say what is known of the class, in numbers.
+        One row per class. A DataFrame has the labels in its index or in a column `label`; a file
+        ``.csv`` or ``.parquet`` in the column `label` if there is one, else in the first.
     label : str or None, default=None
         The column of labels. None: the one named "label", or the only one in a table of labels.
     part : str, path or array-like of shape (n_samples,), default="part"
         The column of parts beside the labels, or the parts themselves.
     unseen_classes : label, iterable of labels, path or None, default=None
         The unseen classes, if there is no `part`: one label, several, or a text file with one
-        label per line. A str is a label unless there is such a file. Some may have no samples; they
-        are candidates, and there is nothing to test them on.
+        label per line. A str is a label unless there is such a file. Classes without samples are
+        candidates that nothing is tested on.
     hold_out : float or None, default=0.2
         With `unseen_classes`: the share of each seen class that becomes ``test_seen``. None: all
         of it trains.
@@ -120,10 +117,8 @@ def load_table(
     images : path to a ``.npy`` file, array-like or None, default=None
         One image per sample.
     signature_scaling : {"auto", "standard", "range"} or None, default="auto"
-        How columns of signatures in different units are brought to one when a method is fitted; see
-        :func:`~zslearn.signatures.attribute_signatures`. "auto" is "standard" where the numbers of
-        some columns are so much larger than those of the others that they alone decide which
-        classes are near, which a warning says; else None, which leaves all columns as they are.
+        How columns of signatures in different units are scaled when a method is fitted; see
+        :func:`~zslearn.signatures.scale_signatures`.
     feature_scaling : {"auto", "standard", "range"} or None, default=None
         The same for the features, by statistics of the training samples. `X` holds the scaled
         numbers, and `features_from` scales those of further samples. None leaves them, and warns
@@ -135,26 +130,14 @@ def load_table(
     max_bytes : int or None, default=None
         The most memory that reading one of the files may take, in bytes. None: what the
         environment variable ``ZSLEARN_MAX_BYTES`` says, else 64 times the size of the file and
-        64 MiB. What is larger is refused before it is read. A memory map takes none.
+        64 MiB. A memory map takes none.
 
     Returns
     -------
     ZeroShotDataset
         With one split, "own". Labels keep their type; those of text files are whole numbers if all
-        of them are written as such, else strings. `feature_names` holds the names of the columns.
-        Columns of yes and no, true and false count as 1 and 0.
-
-    Raises
-    ------
-    ValueError
-        A file is damaged or of an unknown kind, would take too much memory or has rows of
-        different lengths, the parts do not fit together, or a column is no feature: text, a saved
-        pandas index, or a column that counts the rows. Two classes have one name in two Unicode
-        forms.
-    OSError
-        A file cannot be opened.
-    ImportError
-        A parquet file is given and pyarrow is not installed.
+        of them are written as such, else strings. Columns of yes and no, true and false count as 1
+        and 0.
 
     See Also
     --------
@@ -182,39 +165,45 @@ def load_table(
     with limit_reading(max_bytes):
         X, names, y, is_text, parts = _read_samples(features, labels, label, part, drop)
         described, index_text = read_signatures(signatures, label)
-        pictures = images
-        if images is not None:
-            pictures = read_array(Path(images)) if _is_file(images) else np.asarray(images)
-            if not pictures.ndim:
-                raise ValueError("images holds a single number; give one image per sample.")
+        pictures = None if images is None else _as_array(images)
+        if pictures is not None and not pictures.ndim:
+            raise ValueError("images holds a single number; give one image per sample.")
         y, described = _match_types(y, is_text, described, index_text)
-        refuse_equal_labels(
-            [*y.tolist(), *getattr(described, "index", ())], f"{name}: y or signatures"
-        )
-        if parts is None and unseen_classes is None:
-            unseen_classes, hold_out = _without_samples(described, y, part, name), None
+        index = described.index.tolist() if isinstance(described, pd.DataFrame) else []
+        refuse_equal_labels([*y.tolist(), *index], f"{name}: y or signatures")
         if parts is not None and unseen_classes is not None:
             raise ValueError(
                 f"{name}: the split is given twice, by parts and by unseen_classes; leave out one."
             )
+        unseen: list[Any] = []
         if parts is not None:
             indices, how = _split_by_parts(parts, y, name), "parts"
         else:
-            unseen = _read_unseen(unseen_classes, y)
-            _refuse_undescribed(unseen, y, described, name)
+            if unseen_classes is None:
+                unseen, hold_out = _without_samples(index, y, part, name), None
+            else:
+                unseen = _read_unseen(unseen_classes, y)
+            _refuse_undescribed(unseen, y, index, name)
             indices = _split_by_classes(unseen, y, hold_out, random_state, name)
             how = f"hold-out {hold_out:g}" if hold_out is not None else "conventional"
-    seen, unseen_set = (set(y[indices[part]].tolist()) for part in ("train", "test_unseen"))
-    if parts is None:
-        unseen_set |= set(unseen)
+    seen = set(y[indices["train"]].tolist())
+    unseen_set = {*y[indices["test_unseen"]].tolist(), *unseen}
     _warn_of_label_codes(X, names, y, name)
     if isinstance(described, pd.DataFrame):
         described = scale_signatures(described, signature_scaling, seen_classes=seen, where=name)
-    units = _feature_units(X, names, feature_scaling, name, indices["train"])
+    units, train = None, indices["train"]
+    if len(X.shape) == 2 and (scaling := chosen_scaling(X, names, feature_scaling, name, train)):
+        units = units_of(np.asarray(X[train], np.float64), scaling)
+
+    def in_order(labels: set[Any]) -> NDArray[Any]:
+        # In the order of the signatures; those without one are left to the checks.
+        known = [label for label in index if label in labels]
+        return np.array(known + sorted(labels.difference(known), key=str), dtype=y.dtype)
+
     split = ClassSplit(
         **indices,
-        seen_classes=_in_order(seen, described, y),
-        unseen_classes=_in_order(unseen_set, described, y),
+        seen_classes=in_order(seen),
+        unseen_classes=in_order(unseen_set),
         version=version or f"{name}/{how}",
     )
     data = ZeroShotDataset(
@@ -231,71 +220,22 @@ def load_table(
     return data._changed(feature_units=units)
 
 
-def _without_samples(signatures: Any, y: NDArray[Any], part: Any, name: str) -> list[Any]:
-    """The classes that are described and have no samples."""
-    labels = getattr(signatures, "index", pd.Index([])).tolist()
-    present = set(y.tolist())
-    unseen = [label for label in labels if label not in present]
-    if not unseen or not present & set(labels):
-        raise ValueError(
-            f"{name}: no split is given, and every class that is described has samples. To measure "
-            f"a method name the unseen_classes, or add a column {part!r} to the labels (train, "
-            "test_seen, test_unseen). To learn from all of it call fit directly: "
-            "EXEM().fit(X, y, signatures=signatures)."
-        )
-    return unseen
-
-
-def _feature_units(
-    X: Any, names: list[str] | None, scaling: str | None, where: str, train: NDArray[np.intp]
-) -> NDArray[np.float64] | None:
-    """What features are shifted and divided by, from the training samples."""
-    if len(X.shape) != 2:
-        return None
-    scaling = chosen_scaling(X, names, scaling, where, train)
-    return None if scaling is None else units_of(np.asarray(X[train], np.float64), scaling)
-
-
-def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where: str) -> None:
-    """Warn of a feature with one value in each class, another one in each: a code of the label."""
-    codes, classes = pd.factorize(y)
-    first = np.unique(codes, return_index=True)[1]
-    if len(X.shape) != 2 or len(codes) != X.shape[0] or not 2 <= len(classes) < len(y):
-        return
-    values = np.asarray(take_rows(X, first), dtype=np.float64)
-    ordered = np.sort(values, axis=0)
-    distinct = (ordered[1:] != ordered[:-1]).all(axis=0)
-    found = [
-        place
-        for place in np.flatnonzero(distinct).tolist()
-        if np.array_equal(np.asarray(X[:, place], dtype=np.float64), values[codes, place])
-    ]
-    if found:
-        verb, it = ("name", "them") if len(found) > 1 else ("names", "it")
-        how = "" if names is None else f" with drop={[names[place] for place in found]}"
-        warn_user(
-            f"{where}: {columns_named(found, names)} {verb} the class of every sample, as a code "
-            f"of the label does: new samples will not have {it}. Leave {it} out{how}."
-        )
-
-
 def _is_file(value: Any) -> TypeGuard[File]:
     return isinstance(value, str | os.PathLike)
 
 
-def _is_frame(value: Any) -> bool:
-    """Whether a value is a data frame, of pandas or polars."""
-    return hasattr(value, "columns") and hasattr(value, "to_numpy")
+def _as_array(source: Any) -> Any:
+    """An array of any library, or that of a file ``.npy`` or ``.npz``."""
+    if _is_file(source):
+        return read_array(Path(source))
+    return source if hasattr(source, "shape") else np.asarray(source)
 
 
-def _as_pandas(frame: Any) -> pd.DataFrame:
-    if isinstance(frame, pd.DataFrame):
-        return frame
-    return pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
-
-
-def _has(table: pd.DataFrame, column: Any) -> bool:
-    return isinstance(column, str) and column in table.columns
+def _as_frame(source: Any) -> pd.DataFrame | None:
+    """A data frame of pandas or polars as one of pandas; None for anything else."""
+    if isinstance(source, pd.DataFrame) or not hasattr(source, "columns"):
+        return source if isinstance(source, pd.DataFrame) else None
+    return pd.DataFrame({name: source[name].to_numpy() for name in source.columns})
 
 
 def _find_files(folder: Path) -> dict[str, Path]:
@@ -308,8 +248,7 @@ def _find_files(folder: Path) -> dict[str, Path]:
             raise ValueError(
                 f"{folder}: there are {' and '.join(path.name for path in present)}; keep one."
             )
-        if present:
-            found[stem] = present[0]
+        found.update(zip([stem], present, strict=False))
     if "features" not in found:
         names = sorted(path.name for path in folder.iterdir())
         wanted = ", ".join(f"features{ending}" for ending in _FOLDER["features"])
@@ -318,17 +257,6 @@ def _find_files(folder: Path) -> dict[str, Path]:
             f"{name_some(names) if names else 'nothing'}."
         )
     return found
-
-
-def read_table(
-    path: Path, options: Callable[[list[str]], dict[str, Any]] = lambda first: {"dtype": str}
-) -> pd.DataFrame:
-    """A table from a text or Parquet file; `options` take the first row of text into arguments."""
-    if path.suffix == ".csv":
-        return read_csv(path, options)
-    if path.suffix == ".parquet":
-        return read_parquet(path)
-    raise ValueError(f"{path}: files of kind {path.suffix!r} are not read; use .csv or .parquet.")
 
 
 # ------------------------------------------------------------------------------------- samples
@@ -341,11 +269,15 @@ def _read_samples(
     part_column = part if isinstance(part, str) else None
     own_label = label or "label"
     where = str(features) if _is_file(features) else "features"
-    table, is_text = _features_table(features, own_label, part_column)
+    table = _features_table(features, own_label, part_column)
+    is_text = _is_file(features) and Path(features).suffix == ".csv"
+    parts = None
     if labels is not None:
         _refuse_other_order(features, labels)
-        y, parts, is_text = _read_labels(labels, label, part_column)
-        if table is not None and (twice := [c for c in (own_label, part) if _has(table, c)]):
+        y, parts = _read_labels(labels, label, part_column)
+        is_text = _is_file(labels) and Path(labels).suffix == ".csv"
+        columns = [] if table is None else table.columns
+        if twice := [c for c in (own_label, part_column) if c is not None and c in columns]:
             raise ValueError(
                 f"{where}: the column {twice[0]!r} stands among the features, and labels are given "
                 "as well. It would be learned from: leave out labels=, or drop the column."
@@ -354,9 +286,8 @@ def _read_samples(
         y, parts = _columns_of_labels(table, own_label, part_column, where)
         table = table.drop(columns=[own_label, *([part_column] if parts is not None else [])])
     else:
-        parts, found = None, None
-        if _is_file(features) and Path(features).suffix == ".npz":
-            found = read_member(Path(features), LABELS)
+        is_npz = _is_file(features) and Path(features).suffix == ".npz"
+        found = read_member(Path(features), LABELS) if is_npz else None
         if found is None:
             raise ValueError(
                 f"{where}: an array has no column of labels; give labels=, or a table."
@@ -369,19 +300,17 @@ def _read_samples(
     return X, names, y, is_text, parts
 
 
-def _features_table(source: Any, label: str, part: str | None) -> tuple[pd.DataFrame | None, bool]:
-    """The table of features if they are one, and whether it is text."""
-    if _is_frame(source):
-        return _as_pandas(source), False
+def _features_table(source: Any, label: str, part: str | None = None) -> pd.DataFrame | None:
+    """The table of features if they are one."""
     if not _is_file(source) or Path(source).suffix in (".npy", ".npz"):
-        return None, False
+        return _as_frame(source)
     text = dict.fromkeys([label, *([part] if part else [])], str)
     table = read_table(
         Path(source), lambda row: {"header": None} if _is_data(row) else {"dtype": text}
     )
     if not len(table):
         raise ValueError(f"{plain(source)}: the table has no rows below its header.")
-    return table, Path(source).suffix == ".csv"
+    return table
 
 
 def _is_data(first: list[str]) -> bool:
@@ -394,10 +323,8 @@ def _is_data(first: list[str]) -> bool:
 
 def _features_array(source: Any) -> Any:
     """Features that are no table."""
-    if not _is_file(source):
-        return source if hasattr(source, "shape") else np.asarray(source)
-    X = read_array(Path(source))
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
+    X = _as_array(source)
+    if _is_file(source) and (X.ndim != 2 or X.dtype.kind not in "fiub"):
         raise ValueError(
             f"{source}: the array has shape {X.shape} and dtype {X.dtype}; features are numbers, "
             "one row per sample."
@@ -426,15 +353,15 @@ def _numbers(
     )
     if not names:
         raise ValueError(f"{where}: no column of features is left.")
-    plain = all(isinstance(dtype, np.dtype) for dtype in table.dtypes)
-    X = table.to_numpy() if plain else table.to_numpy(dtype=float, na_value=np.nan)
+    is_plain = all(isinstance(dtype, np.dtype) for dtype in table.dtypes)
+    X = table.to_numpy() if is_plain else table.to_numpy(dtype=float, na_value=np.nan)
     return X, names if all(isinstance(name, str) for name in names) else None
 
 
 def _refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
     """Refuse a column that only numbers the rows: it says nothing of a sample but its place."""
     for name in names or []:
-        if _SAVED_INDEX.fullmatch(name):
+        if SAVED_INDEX.fullmatch(name):
             raise ValueError(
                 f"{where}: the column {name!r} is a pandas index that was saved with the table, no "
                 "feature. Write the table with index=False, or leave the column out with "
@@ -448,12 +375,34 @@ def _refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
     for position in np.flatnonzero(counting).tolist():
         column = np.asarray(X[:, position], dtype=float)
         if np.array_equal(column, column[0] + np.arange(len(column))):
-            which = f"the column {names[position]!r}" if names else f"column {position}"
             advice = f"drop=[{names[position]!r}]" if names else "np.delete"
             raise ValueError(
-                f"{where}: {which} counts the rows from {column[0]:g} to {column[-1]:g}; it is no "
-                f"feature. Leave it out, for example with {advice}."
+                f"{where}: {columns_named([position], names)} counts the rows from {column[0]:g} "
+                f"to {column[-1]:g}; it is no feature. Leave it out, for example with {advice}."
             )
+
+
+def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where: str) -> None:
+    """Warn of a feature with one value in each class, another one in each: a code of the label."""
+    codes, classes = pd.factorize(y)
+    first = np.unique(codes, return_index=True)[1]
+    if len(X.shape) != 2 or len(codes) != X.shape[0] or not 2 <= len(classes) < len(y):
+        return
+    values = np.asarray(take_rows(X, first), dtype=np.float64)
+    ordered = np.sort(values, axis=0)
+    distinct = (ordered[1:] != ordered[:-1]).all(axis=0)
+    found = [
+        place
+        for place in np.flatnonzero(distinct).tolist()
+        if np.array_equal(np.asarray(X[:, place], dtype=np.float64), values[codes, place])
+    ]
+    if found:
+        verb, it = ("name", "them") if len(found) > 1 else ("names", "it")
+        how = "" if names is None else f" with drop={[names[place] for place in found]}"
+        warn_user(
+            f"{where}: {columns_named(found, names)} {verb} the class of every sample, as a code "
+            f"of the label does: new samples will not have {it}. Leave {it} out{how}."
+        )
 
 
 def read_own_features(path: Path) -> tuple[Any, NDArray[Any] | None]:
@@ -497,7 +446,7 @@ def read_sample_table(
                 missing, table.columns, unknown_in="the model", known_in="the table"
             )
             raise ValueError(f"{where}: there are no columns {name_some(missing)}.{near}")
-        y = _columns_of_labels(table, own_label, None, where)[0] if _has(table, own_label) else None
+        y = _columns_of_labels(table, own_label, None, where)[0] if own_label in table else None
         X, _ = _numbers(table[list(columns)], (), where)
         names: list[str] | None = list(columns)
     else:
@@ -514,17 +463,15 @@ def read_sample_table(
 # -------------------------------------------------------------------------------------- labels
 
 
-def _read_labels(source: Any, label: str | None, part: str | None) -> tuple[Any, Any, bool]:
-    """Labels, parts where the same table has them, and whether the labels were read from text."""
-    if _is_frame(source):
-        return *_columns_of_labels(_as_pandas(source), label, part, "labels"), False
-    if not _is_file(source):
-        return _plain_labels(source, "labels"), None, False
-    path = Path(source)
-    if path.suffix == ".npy":
-        return _plain_labels(np.array(read_array(path)), str(path)), None, False
-    y, parts = _columns_of_labels(read_table(path), label, part, str(path))
-    return y, parts, path.suffix == ".csv"
+def _read_labels(source: Any, label: str | None, part: str | None) -> tuple[NDArray[Any], Any]:
+    """Labels, and parts where the same table has them."""
+    where = str(source) if _is_file(source) else "labels"
+    frame = _as_frame(source)
+    if _is_file(source) and Path(source).suffix != ".npy":
+        frame = read_table(Path(source))
+    if frame is not None:
+        return _columns_of_labels(frame, label, part, where)
+    return _plain_labels(np.array(_as_array(source)), where), None
 
 
 def _columns_of_labels(
@@ -568,7 +515,7 @@ def _plain_labels(labels: Any, where: str) -> NDArray[Any]:
     if y.dtype != object or not y.size:
         return y
     kind = pd.api.types.infer_dtype(y, skipna=False)
-    if kind == "integer" and not all(map(_fits, y.tolist())):
+    if kind == "integer" and not all(map(fits_64_bits, y.tolist())):
         raise ValueError(
             f"{where}: labels such as {max(y.tolist(), key=abs)} do not fit into 64 bits; give "
             "them as text."
@@ -594,51 +541,13 @@ def _refuse_other_order(features: Any, labels: Any) -> None:
 
 def _read_parts(source: Any) -> Any:
     """Parts that do not stand beside the labels."""
-    if not isinstance(source, os.PathLike):
-        return np.asarray(source)
-    path = Path(source)
-    if path.suffix == ".npy":
-        return np.array(read_array(path))
-    table = read_table(path)
+    if not isinstance(source, os.PathLike) or Path(source).suffix == ".npy":
+        return np.array(_as_array(source))
+    table = read_table(Path(source))
     column = "part" if "part" in table or table.shape[1] != 1 else table.columns[0]
     if column not in table:
-        raise ValueError(f"{path}: there is no column 'part'; it has {name_some(table.columns)}.")
+        raise ValueError(f"{source}: there is no column 'part'; it has {name_some(table.columns)}.")
     return table[column].to_numpy(dtype=object)
-
-
-# ---------------------------------------------------------------------------------- signatures
-
-
-def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
-    """The table of signatures, and whether its labels were read from text."""
-    if not _is_file(source):
-        if isinstance(source, pd.DataFrame):
-            source = source.set_index(label) if _has(source, label) else source
-            source = numeric_columns(source, "signatures")
-        return source, False
-    path = Path(source)
-    table = read_table(path, lambda row: {"dtype": {label if label in row else 0: str}})
-    # A parquet file may keep the labels as an index; one with a name was meant.
-    if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
-        if table.shape[1] < 2:
-            raise ValueError(
-                f"{path}: there are {table.shape[1]} columns; the first holds the labels, the "
-                f"others describe the classes.{separator_hint([str(n) for n in table.columns])}"
-            )
-        table = table.set_index(label if _has(table, label) else table.columns[0])
-    if table.index.hasnans:
-        raise ValueError(f"{path}: the first column, of labels, has empty cells.")
-    table = numeric_columns(table, plain(path))
-    if not_numbers(table):
-        counts = [str(i) for i in range(len(table))]
-        hint = " Texts of classes become numbers by zslearn signatures text, or fit --describe."
-        if _SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts:
-            hint = (
-                " The first column, which holds the labels, counts the rows: write the table with "
-                "index=False."
-            )
-        refuse_text(table, plain(path), hint)
-    return table, path.suffix == ".csv"
 
 
 def _match_types(
@@ -660,19 +569,21 @@ def _match_types(
     return y, signatures
 
 
-def is_whole(names: Iterable[Any]) -> bool:
-    """Whether all names are whole numbers of 64 bits, written as such."""
-    return all(
-        isinstance(name, str) and _WHOLE.fullmatch(name) is not None and _fits(int(name))
-        for name in names
-    )
-
-
-def _fits(number: int) -> bool:
-    return -(2**63) <= number < 2**63
-
-
 # -------------------------------------------------------------------------------------- splits
+
+
+def _without_samples(index: list[Any], y: NDArray[Any], part: Any, name: str) -> list[Any]:
+    """The classes that are described and have no samples."""
+    present = set(y.tolist())
+    unseen = [label for label in index if label not in present]
+    if not unseen or not present & set(index):
+        raise ValueError(
+            f"{name}: no split is given, and every class that is described has samples. To measure "
+            f"a method name the unseen_classes, or add a column {part!r} to the labels (train, "
+            "test_seen, test_unseen). To learn from all of it call fit directly: "
+            "EXEM().fit(X, y, signatures=signatures)."
+        )
+    return unseen
 
 
 def _read_unseen(source: Any, y: NDArray[Any]) -> list[Any]:
@@ -705,10 +616,9 @@ def _split_by_parts(parts: Any, y: NDArray[Any], where: str) -> dict[str, NDArra
     return {part: np.flatnonzero(used & (parts == part)) for part in PARTS}
 
 
-def _refuse_undescribed(unseen: list[Any], y: NDArray[Any], signatures: Any, where: str) -> None:
+def _refuse_undescribed(unseen: list[Any], y: NDArray[Any], index: list[Any], where: str) -> None:
     """Refuse unseen classes that are neither described nor in y; say which have no samples."""
-    present = set(y.tolist())
-    described = set(getattr(signatures, "index", pd.Index([])).tolist())
+    present, described = set(y.tolist()), set(index)
     known = present | described
     if missing := [label for label in unseen if label not in known]:
         near = name_near_misses(missing, known, unknown_in="unseen_classes", known_in="the table")
@@ -747,11 +657,3 @@ def _split_by_classes(
         held = hold_out_per_class(codes, float(hold_out), check_random_state(random_state))
         train, test_seen = train[~held], train[held]
     return {"train": train, "test_seen": test_seen, "test_unseen": np.flatnonzero(is_unseen)}
-
-
-def _in_order(labels: set[Any], signatures: pd.DataFrame, y: NDArray[Any]) -> NDArray[Any]:
-    """Labels in the order of the signatures; those without one are left to the checks."""
-    index = signatures.index.tolist() if isinstance(signatures, pd.DataFrame) else []
-    known = [label for label in index if label in labels]
-    known += sorted(labels.difference(known), key=str)
-    return np.array(known, dtype=y.dtype)

@@ -22,14 +22,13 @@ from zslearn._utils._columns import check_scaling
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import did_you_mean, name_some
 from zslearn._utils._reading import data_home, limit_reading, read_json
-from zslearn.datasets._authors import AUTHORS, authors_file, read_hold_outs
+from zslearn.datasets._authors import AUTHORS, authors_file, is_a_fifth_of_each, read_hold_outs
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.datasets._fetch import unverified_mark
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
     SPLIT_FILE,
     Classes,
-    Parts,
     checked_version,
     feature_files,
     find_data_set,
@@ -154,46 +153,43 @@ def load_xlsa17(
     name : {"AWA1", "AWA2", "CUB", "SUN", "APY", "FLO"}
         The data set.
     folder : str, path or None, default=None
-        The folder that holds the folder `name`, or that holds ``data/``, ``xlsa17/`` or
-        ``xlsa17/data/`` with it. None means the folder named by the environment variable
-        ``ZSLEARN_DATA``, else the user's data folder, where ``zslearn data fetch`` puts things.
+        The folder that holds the folder `name`, or ``data/``, ``xlsa17/`` or ``xlsa17/data/`` with
+        it. None: the folder named by the environment variable ``ZSLEARN_DATA``, else the user's
+        data folder, where ``zslearn data fetch`` puts things.
     features : str, path or array of shape (n_samples, n_features), default="res101.mat"
         A file of features and labels, in the data set's folder or anywhere: ``.mat``, or ``.npy``,
         ``.npz`` or ``.parquet`` with one row per image, as :func:`load_table` reads them. Or an
-        array. Rows are in the order of the published files; labels of one's own, by name or number,
-        must agree with those of a file ``.mat`` in the data set's folder, where there is one, which
-        also gives the labels where there are no others.
+        array. Rows are in the order of the published files, which also give the labels where there
+        are none, and with which labels, by name or number, must agree.
     split : str or sequence of str, default="ns"
         The active split, or several of which the first is active:
 
         - "ns": the proposed split, with its own test images of seen classes.
         - "ss" (AWA1, AWA2, APY) or "ss0" (CUB, SUN): the standard split, read from
           ``standard_split/NAME/att_splits.mat`` in or beside `folder`.
-        - "ss-1", "ss-2", … (CUB, SUN): class splits as given by `class_splits`. Results of the
-          four of CUB and of the ten of SUN are to be averaged; "ss" means all of them.
+        - "ss-1", "ss-2", … (CUB, SUN): class splits as given by `class_splits`, over which results
+          are averaged; "ss" means all of them.
     signatures : str or sequence of str, default="original_att"
         The variable of ``att_splits.mat`` that describes the classes: "original_att" (raw),
         "att" (each class divided by its norm), or another one of your own; FLO has "att" only.
         ``"FILE:VARIABLE"`` is a variable of another file in the same folder, such as
         ``"sent_splits.mat:att"``. Several make :class:`~zslearn.signatures.MultiSignatures`.
     signature_scaling : {"standard", "range"} or None, default=None
-        How columns of signatures are brought to one unit when a method is fitted; see
+        How columns of signatures in different units are scaled when a method is fitted; see
         :func:`~zslearn.signatures.attribute_signatures`. The published ones need none.
     version : {"PS1", "PS2"} or None, default=None
-        Which publication of the proposed split the file holds. With None it is found from the
-        file where it tells, and recorded as "unknown" where it does not; see Notes.
+        Which publication of the proposed split the file holds. None: it is found from the file
+        where it tells, else recorded as "unknown"; :ref:`datasets` says what tells them apart.
     class_splits : mapping, path, "random" or None, default=None
         Unseen classes of each class split, by name or by number from 1:
-        ``{"ss-1": ["cat", …], …}``; or a JSON file with the same. By default the file
+        ``{"ss-1": ["cat", …], …}``; or a JSON file with the same, by default
         ``class_splits.json`` in the data set's folder. "random" deals the classes to the splits
-        with `random_state`, as many to each as were published (CUB 50, SUN 72 or 71); the version
-        then says so, for example ``"xlsa17/ss-1/random-seed0/…"``.
+        with `random_state`, as many to each as were published, which the version says.
     hold_out : float, path, "authors" or None, default=None
         Test images of seen classes for those splits that have none of their own: a share of each
         class, drawn with `random_state` (the field takes 0.2), or the authors' file
         (``NAME_SS_GZSL_inform.mat``); "authors" finds it in the folder ``authors`` in `folder`.
-        None: all images of seen classes train, and ``X_test_seen`` is empty, which is the
-        conventional setting.
+        None: all images of seen classes train, as in the conventional setting.
     random_state : int, RandomState or None, default=0
         Seed of the hold-out, and of random class splits.
     max_bytes : int or None, default=None
@@ -203,25 +199,12 @@ def load_xlsa17(
     -------
     ZeroShotDataset
         Classes are labelled by their names as they stand in the file, or numbered from 1 where
-        the file has no names. Rows of ``signatures``, ``seen_classes`` and ``unseen_classes`` are
-        in the order of the class numbers, ``active_split.train`` in the order of the file, so
-        that the authors' class orders and hold-outs apply.
-
-    Raises
-    ------
-    FileNotFoundError
-        A file is not there.
-    ValueError
-        A file is damaged, foreign, or holds more than plain arrays; files do not fit together;
-        parts overlap, unseen classes are trained on, or classes lack attributes.
+        the file has no names, and stand in the order of their numbers; training samples stand in
+        the order of the file, so that the authors' class orders and hold-outs apply. The version
+        holds the first digits of the split's checksum.
 
     Notes
     -----
-    The proposed split was published twice, as PS1 (2017) and PS2 (2020); :ref:`datasets` says what
-    tells them apart. The version also holds the first digits of the split's checksum, so that two
-    runs can always tell whether they used the same split. It ends in "unverified" and the checksum
-    of the archive where the files were fetched and no checksum of the archive was known before.
-
     Missing attribute values of AWA are −1 in the files and stay so, as in the authors' program.
 
     Examples
@@ -258,10 +241,14 @@ def load_xlsa17(
     with limit_reading(max_bytes):
         classes = read_classes(home, signatures)
         if isinstance(class_splits, str) and class_splits == "random":
-            made = _random_version(random_state)
-            class_splits = random_class_splits(
-                XLSA17[name].n_class_splits, len(classes.names), random_state
-            )
+            # Each class is unseen in exactly one split, as in the paper: 4 disjoint subsets of 50
+            # classes of CUB, 10 of 72 or 71 classes of SUN.
+            is_seed = isinstance(random_state, Integral)
+            made = f"/random-seed{int(random_state)}" if is_seed else "/random"
+            order = check_random_state(random_state).permutation(len(classes.names)) + 1
+            n_splits = max(1, XLSA17[name].n_class_splits)
+            dealt = enumerate(np.array_split(order, n_splits), start=1)
+            class_splits = {f"ss-{k}": np.sort(numbers) for k, numbers in dealt}
         # What is known to be wrong is refused before features are read, which takes long.
         if version is not None and "ns" in names:
             path = home / SPLIT_FILE
@@ -358,10 +345,12 @@ def read_split(
         else:
             tests = np.isin(numbers, _unseen_classes(class_splits, home, split, class_names))
             parts = {"train": np.flatnonzero(~tests), "test_unseen": np.flatnonzero(tests)}
-            split += made
-        amount = _hold_out_amount(hold_out, name, split.partition("/")[0], folder)
-        parts, how = _held_out(parts, numbers, amount, split.partition("/")[0], random_state)
-        label = where = split + how
+        label = where = split + (made if split.startswith("ss-") else "")
+        if hold_out is not None:
+            train = parts["train"]
+            held, how = _held_out(train, numbers, hold_out, name, split, folder, random_state)
+            parts |= {"train": train[~held], "test_seen": train[held]}
+            label = where = label + how
     labels = np.asarray(class_names)
     seen, unseen = (np.unique(numbers[parts[part]]) for part in ("train", "test_unseen"))
     if (both := np.intersect1d(seen, unseen)).size:
@@ -388,27 +377,6 @@ class NoClassListError(ValueError):
     """There are lists of unseen classes, but not for this split."""
 
 
-def random_class_splits(
-    n_splits: int, n_classes: int, random_state: Any
-) -> dict[str, NDArray[np.intp]]:
-    """Deal all classes to the class splits at random; each class is unseen in exactly one.
-
-    So did the paper: 4 disjoint subsets of 50 classes of CUB, 10 of 72 or 71 classes of SUN.
-    """
-    if n_classes < n_splits:
-        raise ValueError(
-            f"class_splits='random': {n_classes} classes cannot be dealt to {n_splits} class "
-            "splits; give the unseen classes of each split."
-        )
-    dealt = np.array_split(check_random_state(random_state).permutation(n_classes), n_splits)
-    return {f"ss-{k}": np.sort(numbers) + 1 for k, numbers in enumerate(dealt, start=1)}
-
-
-def _random_version(random_state: Any) -> str:
-    """What the version of a split with drawn classes says: it is not a published one."""
-    return f"/random-seed{int(random_state)}" if isinstance(random_state, Integral) else "/random"
-
-
 def _unseen_classes(
     class_splits: Any, home: Path, split: str, names: list[Any]
 ) -> NDArray[np.intp]:
@@ -431,7 +399,16 @@ def _unseen_classes(
     labels = class_splits[split]
     if isinstance(labels, str | Mapping) or not isinstance(labels, Iterable):
         raise ValueError(f"class split {split!r}: there must be a list of classes.")
-    unseen = [_class_number(label, split, names) for label in labels]
+    unseen = []
+    for label in labels:
+        number = label
+        if isinstance(label, str):
+            number = names.index(label) + 1 if label in names else None
+        if isinstance(number, bool) or not isinstance(number, Integral):
+            raise ValueError(f"class split {split!r}: there is no class {label!r}.")
+        if not 1 <= int(number) <= len(names):
+            raise ValueError(f"class split {split!r}: class number {number} is out of range.")
+        unseen.append(int(number))
     if len(set(unseen)) != len(unseen) or not 0 < len(unseen) < len(names):
         raise ValueError(
             f"class split {split!r}: {len(unseen)} unseen classes out of {len(names)}, some of "
@@ -440,31 +417,17 @@ def _unseen_classes(
     return np.array(unseen, dtype=np.intp)
 
 
-def _class_number(label: Any, split: str, names: list[Any]) -> int:
-    """The number of a class that is named or numbered."""
-    number = label
-    if isinstance(label, str):
-        number = names.index(label) + 1 if label in names else None
-    if isinstance(number, bool) or not isinstance(number, Integral):
-        raise ValueError(f"class split {split!r}: there is no class {label!r}.")
-    if not 1 <= int(number) <= len(names):
-        raise ValueError(f"class split {split!r}: class number {number} is out of range.")
-    return int(number)
-
-
 # ------------------------------------------------ test samples of seen classes, held out
 
 
 def _check_hold_out(splits: Sequence[str], hold_out: Any) -> None:
     """Refuse what is no share, and a hold-out where every split has its own."""
-    if hold_out is None:
-        return
-    if set(splits) == {"ns"}:
+    if hold_out is not None and set(splits) == {"ns"}:
         raise ValueError(
             "hold_out is for the splits without test images of seen classes; 'ns' has its own. "
             "Leave it None."
         )
-    if isinstance(hold_out, str | os.PathLike):
+    if hold_out is None or isinstance(hold_out, str | os.PathLike):
         return
     is_number = isinstance(hold_out, Real) and not isinstance(hold_out, bool)
     if not is_number or not 0 < float(hold_out) < 1:
@@ -474,48 +437,32 @@ def _check_hold_out(splits: Sequence[str], hold_out: Any) -> None:
         )
 
 
-def _hold_out_amount(
-    amount: Any, name: str, split: str, folder: str | os.PathLike[str] | None
-) -> float | Path | None:
-    """A share, or the file of the authors' hold-outs."""
-    if isinstance(amount, str) and amount == AUTHORS:
-        return authors_file(name, split, "GZSL_inform", [data_home(folder) / AUTHORS, None])
-    if not isinstance(amount, str | os.PathLike):
-        return amount
-    if not Path(amount).is_file():
+def _held_out(
+    train: NDArray[np.intp],
+    numbers: NDArray[np.intp],
+    hold_out: Any,
+    name: str,
+    split: str,
+    folder: str | os.PathLike[str] | None,
+    random_state: Any,
+) -> tuple[NDArray[np.bool_], str]:
+    """Which training samples are for testing; and how they were found, for the version."""
+    codes = np.unique(numbers[train], return_inverse=True)[1]
+    if not isinstance(hold_out, str | os.PathLike):
+        held = hold_out_per_class(codes, float(hold_out), check_random_state(random_state))
+        return held, f"/hold-out {float(hold_out):g}"
+    if hold_out == AUTHORS:
+        path = authors_file(name, split, "GZSL_inform", [data_home(folder) / AUTHORS, None])
+    elif not (path := Path(hold_out)).is_file():
         raise FileNotFoundError(
-            f"hold_out={str(amount)!r}: there is no such file. Give a share such as 0.2, "
+            f"hold_out={str(hold_out)!r}: there is no such file. Give a share such as 0.2, "
             "'authors', or one of the authors' files."
         )
-    return Path(amount)
-
-
-def _held_out(
-    parts: Parts,
-    numbers: NDArray[np.intp],
-    amount: float | Path | None,
-    split: str,
-    random_state: Any,
-) -> tuple[Parts, str]:
-    """Take some training samples of each class for testing; say how, for the version."""
-    if amount is None:
-        return parts, ""
-    train = parts["train"]
-    codes = np.unique(numbers[train], return_inverse=True)[1]
-    if isinstance(amount, Path):
-        held, how = _authors_hold_out(amount, split, codes), f"/{amount.stem}"
-    else:
-        held = hold_out_per_class(codes, float(amount), check_random_state(random_state))
-        how = f"/hold-out {float(amount):g}"
-    return {**parts, "train": train[~held], "test_seen": train[held]}, how
+    return _authors_hold_out(path, split, codes), f"/{path.stem}"
 
 
 def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which training samples of a split the authors test on; refused where they do not fit.
-
-    The file tells whether it fits: about a fifth of each class is held out, and the positions held
-    aside while tuning are listed class by class.
-    """
+    """Which training samples of a split the authors test on; refused where they do not fit."""
     hold_outs = read_hold_outs(path, split)
     if hold_outs.test_seen is None:
         raise ValueError(
@@ -523,7 +470,7 @@ def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArra
             "(NAME_SS_GZSL_inform.mat) have it."
         )
     held = np.zeros(len(codes), dtype=bool)
-    fits = hold_outs.fit_test_seen(codes)
+    fits = is_a_fifth_of_each(codes, hold_outs.test_seen)
     if fits:
         held[hold_outs.test_seen] = True
         fits = hold_outs.fit_tuning(codes[~held])

@@ -169,9 +169,8 @@ class NoFeaturesError(ValueError):
     """A file holds something else than features."""
 
 
-def read_features(home: Path, features: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def read_features(path: Path) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Read features, one row per sample, and class numbers from 1."""
-    path = home / features
     found = read_mat(path, {"features", "labels"})
     if not found:
         raise NoFeaturesError(f"{path}: there are neither features nor labels in it.")
@@ -195,51 +194,50 @@ def feature_files(home: Path) -> list[str]:
     return sorted(path.name for path in home.glob("*.mat") if path.name != SPLIT_FILE)
 
 
-def _labelled_files(home: Path) -> dict[str, NDArray[np.intp]]:
-    """Class numbers of the images, by the files of features that have them."""
-    found = {}
-    for name in feature_files(home):
-        with contextlib.suppress(ValueError):  # damaged, or no features
-            labels = read_mat(home / name, {"labels"}).get("labels")
-            found[name] = _whole_numbers(labels, "labels", home / name)
-    return found
-
-
 def read_any_features(
     home: Path, features: Any, classes: Classes
 ) -> tuple[NDArray[Any], NDArray[np.intp], str]:
     """Features from a file of the data set, from one's own file or an array; labels, their name."""
+    labelled: dict[str, NDArray[np.intp]] = {}
+    path = None
+    if isinstance(features, str | os.PathLike):
+        path = next((p for p in (home / features, Path(features)) if p.is_file()), None)
+    if path is not None and path.suffix == ".mat" and path.parent == home:
+        X, numbers = read_features(path)
+        classes.check_labels(numbers, path)
+        return X, numbers, path.stem
+    for name in feature_files(home):
+        with contextlib.suppress(ValueError):  # damaged, or no features
+            raw = read_mat(home / name, {"labels"}).get("labels")
+            labelled[name] = _whole_numbers(raw, "labels", home / name)
     if not isinstance(features, str | os.PathLike):
         X = features if hasattr(features, "shape") else np.asarray(features)
-        return X, _own_numbers(X, None, home, classes, "features"), "array"
-    path = next((p for p in (home / features, Path(features)) if p.is_file()), None)
+        return X, _own_numbers(X, None, labelled, classes, "features"), "array"
     if path is None:
-        others = _labelled_files(home)
         raise FileNotFoundError(
             f"There is no {features} in {home}, nor in {Path.cwd()}; "
             + (
-                f"features= may be one of {', '.join(others)}."
-                if others
+                f"features= may be one of {', '.join(labelled)}."
+                if labelled
                 else "get it with: zslearn data fetch xlsa17, or put a file of features there."
             )
         )
     if path.suffix in (".npy", ".npz", ".parquet"):
         X, labels = read_own_features(path)
-        return X, _own_numbers(X, labels, home, classes, str(path)), path.stem
-    X, numbers = read_features(path.parent, path.name)
-    classes.check_labels(numbers, path)
-    if path.parent != home:
-        _own_numbers(X, numbers, home, classes, str(path))
-    return X, numbers, path.stem
+    else:
+        X, labels = read_features(path)
+    return X, _own_numbers(X, labels, labelled, classes, str(path)), path.stem
 
 
-def _own_numbers(X: Any, labels: Any, home: Path, classes: Classes, where: str) -> NDArray[np.intp]:
-    """Class numbers of a person's own features, compared with those of the data set's files."""
-    other, known = next(iter(_labelled_files(home).items()), ("", None))
+def _own_numbers(
+    X: Any, labels: Any, labelled: dict[str, NDArray[np.intp]], classes: Classes, where: str
+) -> NDArray[np.intp]:
+    """Class numbers of your own features, compared with those of the data set's files."""
+    other, known = next(iter(labelled.items()), ("", None))
     if known is None and labels is None:
         raise ValueError(
-            f"{where}: there are no labels, and {home} has no file of features that would tell "
-            "them; give a file .npz with the arrays X and y."
+            f"{where}: there are no labels, and {classes.path.parent} has no file of features that "
+            "would tell them; give a file .npz with the arrays X and y."
         )
     if len(X.shape) != 2:
         raise ValueError(f"{where}: features have shape {tuple(X.shape)}; give one row per image.")
@@ -274,14 +272,15 @@ def _numbers_of(labels: NDArray[Any], classes: Classes, where: str) -> NDArray[n
                 f"from 1 to {len(classes.names)}."
             )
         return numbers
-    number_of = {name: number for number, name in enumerate(classes.names, start=1)}
-    names = [str(label).strip() for label in labels.ravel().tolist()]
-    if unknown := sorted({name for name in names if name not in number_of}):
+    names = pd.Index([str(label).strip() for label in labels.ravel().tolist()])
+    numbers = pd.Index(classes.names).get_indexer(names) + 1
+    if not numbers.all():
+        unknown = names[numbers == 0].unique().sort_values()
         raise ValueError(
             f"{where}: labels such as {name_some(unknown, 3)} are no classes of this data set."
             f"{did_you_mean(unknown[0], classes.names)}"
         )
-    return np.array([number_of[name] for name in names], dtype=np.intp)
+    return numbers
 
 
 def read_parts(path: Path, parts: Iterable[str], n_samples: int | None) -> Parts:
@@ -333,9 +332,6 @@ def _whole_numbers(raw: Any, variable: str, path: Path) -> NDArray[np.intp]:
     return vector.astype(np.intp)
 
 
-# Which publication of the proposed split a file holds.
-
-_FOR_TUNING = ("train_loc", "val_loc")
 # Splits that are also published in files with train_loc and val_loc, so that a file without them is
 # recognised: CUB, SUN, FLO. The splits of AWA1 and AWA2 stand in files of both versions.
 _KNOWN_SPLITS = {
@@ -348,14 +344,14 @@ _KNOWN_SPLITS = {
 def parts_checksum(parts: Parts) -> str:
     """SHA-256 of the parts of a split, whatever their order, in hexadecimal digits."""
     digest = hashlib.sha256()
-    for part in ("train", "test_seen", "test_unseen"):
+    for part in PART_VARIABLES:
         indices = parts.get(part, np.empty(0, dtype=np.intp))
         digest.update(np.sort(indices).astype("<i8").tobytes() + b"\n")
     return digest.hexdigest()
 
 
 def found_version(path: Path, parts: Parts) -> tuple[str, str]:
-    """The publication of the proposed split, where the file tells it."""
+    """The publication of the proposed split, where the file tells it, and how."""
     # Without test images of seen classes it is neither: they are what the two differ in.
     tuning = _tuning_samples(path) if len(parts["test_seen"]) else None
     if tuning is not None and np.isin(parts["test_seen"], tuning).all():
@@ -387,9 +383,8 @@ def tuning_leak(path: Path, parts: Parts) -> int:
 
 def _tuning_samples(path: Path) -> NDArray[np.intp] | None:
     """The samples of ``train_loc`` and ``val_loc``, ascending; None where one is missing."""
-    found = read_mat(path, set(_FOR_TUNING))
-    if set(found) != set(_FOR_TUNING):
+    found = read_mat(path, {"train_loc", "val_loc"})
+    if len(found) < 2:
         return None
-    return np.unique(
-        np.concatenate([check_indices(found[name], name, path, None) for name in _FOR_TUNING])
-    )
+    indices = [check_indices(raw, name, path, None) for name, raw in found.items()]
+    return np.unique(np.concatenate(indices))

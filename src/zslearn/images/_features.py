@@ -112,13 +112,6 @@ def extract_features(
     Samples
         Features, labels, names, and how they were made.
 
-    Raises
-    ------
-    ValueError
-        There are no images, or none can be read.
-    ImportError
-        A package is not installed; the message says which.
-
     See Also
     --------
     load_features : Reads the file that this writes.

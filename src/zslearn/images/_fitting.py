@@ -101,12 +101,6 @@ def fit_samples(
         than four classes; with `none_rate` :class:`~zslearn.calibration.NoneOfThese`, with
         `taxonomy` :class:`~zslearn.calibration.RankPredictor`.
 
-    Raises
-    ------
-    ValueError
-        A label has no signature, there are no labels, `none_rate` is not between 0 and 1, or it is
-        given together with `taxonomy`.
-
     Examples
     --------
     >>> from zslearn.datasets import make_zero_shot
@@ -240,19 +234,6 @@ def estimators_of(model: Any) -> list[Any]:
 
 
 def fitted_method(model: Any, method: str = AUTO) -> str:
-    """The name of the method that a model was fitted with.
-
-    Parameters
-    ----------
-    model : zero-shot estimator
-        From :func:`fit_samples`.
-    method : str, default="auto"
-        The method that was asked for.
-
-    Returns
-    -------
-    str
-        `method`, or what "auto" chose.
-    """
+    """The name of the method of a fitted model: `method`, or what "auto" chose."""
     kinds = {type(find_method(name).make()): name for name in LEADING_METHODS}
     return kinds[type(estimators_of(model)[-1])] if method == AUTO else method

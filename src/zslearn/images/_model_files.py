@@ -57,10 +57,8 @@ def save_fitted(
         Fitted.
     path : path
         The file.
-    samples : Samples
-        What the model was trained on.
-    description : Description
-        What classes were described by.
+    samples, description : Samples, Description
+        What the model was fitted on.
     method : str
         Name of the method.
     """
@@ -120,7 +118,7 @@ def backbone_for_model(
     Returns
     -------
     Backbone or None
-        None where the file names no network; a ValueError where it is not the same on this machine.
+        None where the file names no network; a ValueError where it differs on this machine.
     """
     expected = _part(about, "features")
     if not expected.get("backbone"):
@@ -144,35 +142,26 @@ def features_for_model(
     device: str = "auto",
     **options: Any,
 ) -> Samples:
-    """Features as a model needs them, made as its training features were.
+    """Features as a model needs them: by the network, weights and preprocessing of its own.
 
     Parameters
     ----------
     source : path
         A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths; for a
         model of a table another one with its columns.
-    about : mapping
-        `about` of the model file, whose "features" say how features were made.
-    model_name : str, default="the model"
-        What errors call the model.
+    about, model_name, weights, device
+        See :func:`backbone_for_model`.
     label : str, optional
         The column of labels of a table; by default the one that the model was fitted with.
     described : sequence of str, optional
         The classes that labels may name; other labels are refused before features are computed.
-    weights, device
-        See :func:`load_backbone`.
     **options
         Further arguments of :func:`extract_features`.
 
     Returns
     -------
     Samples
-        Made by the same network, weights and preprocessing.
-
-    Raises
-    ------
-    ValueError
-        The features were made otherwise, or the model does not say how.
+        A ValueError where they were made otherwise, or the model does not say how.
     """
     path, where, expected = Path(source), plain(source), _part(about, "features")
     columns = expected.get("columns")
@@ -218,12 +207,10 @@ def encoder_for_model(
 
     Parameters
     ----------
-    about : mapping
-        `about` of the model file.
+    about, model_name
+        See :func:`backbone_for_model`.
     encoder : str, optional
-        Your word for an encoder in a folder (``st:FOLDER``), which is not read on that of a file.
-    model_name : str, default="the model"
-        What errors call the model.
+        An encoder in a folder (``st:FOLDER``), which is read on your word, not on that of a file.
 
     Returns
     -------
@@ -268,9 +255,7 @@ def describe_for_model(
     ----------
     texts : mapping of str to str or sequence of str
         The texts of each class.
-    about : mapping
-        `about` of the model file.
-    encoder, model_name
+    about, encoder, model_name
         See :func:`encoder_for_model`.
     backbone, cache
         See :func:`describe_in_text`.
@@ -335,14 +320,7 @@ def add_classes_to_file(
     Returns
     -------
     list of str
-        Labels of the new classes.
-
-    Raises
-    ------
-    ValueError
-        A class is known already, or is described in another way than those of the model.
-    RuntimeError
-        Another process changes the same file.
+        Labels of the new classes; a ValueError where one is known already or described otherwise.
     """
     labels: list[str] = []
 
@@ -366,18 +344,16 @@ def add_examples_to_file(
     signatures: pd.DataFrame | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> list[str]:
-    """Give labelled samples to a saved model; nothing else is learned again.
+    """Give labelled samples to a saved model, by its `add_examples`.
 
     Parameters
     ----------
-    path : path
-        The model file; see :meth:`zslearn.synthesis.GaussianEXEM.add_examples`.
+    path, out
+        See :func:`add_classes_to_file`.
     samples : Samples
         With labels.
     signatures : DataFrame, optional
         Signatures of classes that the model does not describe yet.
-    out : path, optional
-        Where to write the model; by default it replaces `path` atomically.
 
     Returns
     -------
@@ -421,17 +397,12 @@ def adapt_file(
 
     Parameters
     ----------
-    path : path
-        The model file; see :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
+    path, out
+        See :func:`add_classes_to_file`. A model that does not gain is not written.
     samples : Samples
         Their labels are not used.
-    classes : sequence of labels, optional
-        The candidates; by default every described class.
-    accept : "cv" or True, default="cv"
-        Whether held-out classes decide, or the samples are used in any case.
-    out : path, optional
-        Where to write the model; by default it replaces `path` atomically. A model that does not
-        gain is not written.
+    classes, accept
+        See :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
 
     Returns
     -------
@@ -452,17 +423,7 @@ def adapt_file(
 
 
 def check_can_learn(model: Any, verb: str, model_name: str = "the model") -> None:
-    """Check that a model can learn later, by `add_examples` or `adapt`.
-
-    Parameters
-    ----------
-    model : zero-shot estimator
-        Fitted.
-    verb : {"add_examples", "adapt"}
-        What it must have.
-    model_name : str, default="the model"
-        What the ValueError calls it.
-    """
+    """Check that a model has `verb`, "add_examples" or "adapt"; else raise a ValueError."""
     *_, method = parts = estimators_of(model)
     advice = "fit it anew with method='Gaussian EXEM'"
     if not hasattr(model, verb):

@@ -91,14 +91,10 @@ def prediction_table(
 
 
 class RankedClasses(NamedTuple):
-    """The best classes of each sample, best first.
+    """The best classes of each sample, best first: arrays of shape (n_samples, k).
 
-    Attributes
-    ----------
-    labels, scores, probabilities : ndarray of shape (n_samples, k)
-        Probabilities are NaN where the model has none.
-    is_none : ndarray of bool of shape (n_samples,) or None
-        Whether a sample is of none of the candidates, where the model can tell.
+    Probabilities are NaN where the model has none. `is_none` says whether a sample is of none of
+    the candidates; it is None where the model cannot tell.
     """
 
     labels: NDArray[Any]
@@ -119,11 +115,7 @@ def rank_classes(
 
     Parameters
     ----------
-    model : zero-shot estimator
-        Fitted.
-    X : array of shape (n_samples, n_features)
-        Features.
-    classes, top, prior
+    model, X, classes, top, prior
         See :func:`prediction_table`; of fewer candidates than `top` all are ranked.
 
     Returns
@@ -156,19 +148,7 @@ def explain_predictions(
 ) -> list[Explanation]:
     """Explain predictions of a model file, with the nearest training images that it knows.
 
-    Parameters
-    ----------
-    file : ModelFile
-        As :func:`~zslearn.persistence.read_model` gives it.
-    X : array of shape (n_samples, n_features)
-        Features.
-    classes : sequence of labels, optional
-        The candidates; by default every described class.
-
-    Returns
-    -------
-    list of Explanation
-        See :func:`zslearn.inspection.explain`.
+    See :func:`zslearn.inspection.explain`, to which the file's model and images are given.
     """
     return explain(file.model, X, classes=classes, training=_training_pictures(file))
 
@@ -224,10 +204,8 @@ class PromptClassifier(ZeroShotPredictor):
     def __init__(self, signatures: pd.DataFrame, temperature: float = 0.01) -> None:
         if temperature <= 0:
             raise ValueError(f"temperature={temperature} must be positive.")
-        if signatures.index.has_duplicates:
-            raise ValueError("A class is described twice.")
-        if signatures.index.nlevels > 2:
-            raise ValueError("The rows of signatures are named by class, or by class and sentence.")
+        if signatures.index.has_duplicates or signatures.index.nlevels > 2:
+            raise ValueError("Rows of signatures are named by class, or class and sentence, once.")
         self.signatures = signatures
         self.temperature = temperature
         self.n_features_in_ = signatures.shape[1]

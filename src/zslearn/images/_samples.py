@@ -69,18 +69,7 @@ class Samples:
         return [(str(name), str(reason)) for name, reason in pairs]
 
     def take(self, rows: Any) -> Samples:
-        """Some of the samples.
-
-        Parameters
-        ----------
-        rows : array of int or bool
-            Which ones.
-
-        Returns
-        -------
-        Samples
-            With the same record of how they were made.
-        """
+        """The samples of some rows, an array of positions or of bool, with the same record."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
         return replace(
             self,
@@ -94,11 +83,7 @@ class Samples:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file ``.npz``, without pickles.
 
-        Parameters
-        ----------
-        path : path
-            The file, with the arrays "X", "y", "images" (names), "digests" and "about" (JSON in
-            UTF-8).
+        The arrays are "X", "y", "images" (names), "digests" and "about" (JSON in UTF-8).
         """
         arrays: dict[str, NDArray[Any]] = {
             "X": self.X,
@@ -138,13 +123,6 @@ def load_features(
     -------
     Samples
         Features and what is known of them.
-
-    Raises
-    ------
-    ValueError
-        The file is damaged or holds something else.
-    OSError
-        The file cannot be opened.
 
     Examples
     --------

@@ -1,9 +1,4 @@
-"""Explanations of predictions, for any method, wrapper or pipeline.
-
-Of a class that is described only: the seen classes it was made from, and the attributes that
-distinguish it from the runner-up, each by describing the class with the runner-up's value and
-making it anew.
-"""
+"""Explanations of predictions, for any method, wrapper or pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zslearn._scoring._blocks import top_k
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
@@ -23,11 +17,13 @@ from zslearn.base._streams import is_streamed
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._table import SignatureTable
 
-# Where a class cannot be made apart from the others, each attribute needs a description of all of
-# them: so many attributes are tried, those that differ most.
+# Where a class cannot be synthesised alone, each attribute needs the synthesis of all classes: only
+# this many attributes are tried, those that differ most.
 _MOST_APART = 12
-# Parameters of a class made alone, and made with all others, that agree to this share are the same.
+# Parameters of a class synthesised alone and with all others are equal if they agree to this share.
 _SAME = 1e-5
+# An attribute: the number of its view, and its column there.
+_Place = tuple[int, int]
 _BY_WEIGHTS = "the weights by which the method makes the class"
 _BY_SIGNATURES = "how near the descriptions are; the method has no weights of seen classes"
 
@@ -59,10 +55,9 @@ class AttributeEffect:
     """An attribute that distinguishes the predicted class from the runner-up."""
 
     name: str
-    value: float  # that of the predicted class, as it was described
+    value: float  # of the predicted class, as it was described
     runner_up_value: float
-    #: How much the score of the predicted class falls if it has the runner-up's value and all else
-    #: stays: the class is described so, and made anew.
+    #: How much the predicted class's score falls if it is described with the runner-up's value.
     effect: float
 
 
@@ -113,11 +108,8 @@ class Explanation:
         dict
             Keys are the fields.
         """
-        content: dict[str, Any] = asdict(self)
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in content.items()
-        }
+        content = asdict(self)
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in content.items()}
 
     def __str__(self) -> str:
         lines = [str(self.predicted)]
@@ -169,10 +161,10 @@ def explain(
 ) -> list[Explanation]:
     """Say of each image why it is predicted as it is.
 
-    Of a predicted class that has no training images it says which seen classes it was made from,
-    and which attributes distinguish it from the runner-up. For the latter the class is given the
-    runner-up's value of one attribute at a time and is made anew by the method: the effect of an
-    attribute is how much the score falls. This is what the model would do, not an approximation.
+    Of a predicted class without training images: which seen classes it was made from, and which
+    attributes distinguish it from the runner-up. The effect of an attribute is how much the score
+    falls when the method synthesises the class with the runner-up's value of it: what the model
+    would do, not an approximation.
 
     Parameters
     ----------
@@ -225,21 +217,18 @@ def explain(
     near: list[tuple[NearPicture, ...]] = [()] * len(best)
     if training is not None and k:
         near = _near_pictures(model, method, rows, training, k)
-    out = []
-    for row, (predicted, *others) in enumerate(best):
-        made = shares.get(predicted.label, ())
-        out.append(
-            Explanation(
-                predicted,
-                others[0] if others else None,
-                rejected=rejected[row],
-                made_from=made,
-                made_by=made_by if made else "",
-                attributes=effects.get(row, ()),
-                pictures=near[row],
-            )
+    return [
+        Explanation(
+            predicted,
+            others[0] if others else None,
+            rejected=rejected[row],
+            made_from=shares.get(predicted.label, ()),
+            made_by=made_by if predicted.label in shares else "",
+            attributes=effects.get(row, ()),
+            pictures=near[row],
         )
-    return out
+        for row, (predicted, *others) in enumerate(best)
+    ]
 
 
 def _best_two(model: Any, X: Array, classes: Any) -> list[list[Prediction]]:
@@ -292,8 +281,9 @@ def _seen_shares(method: Any, k: int) -> tuple[dict[Any, tuple[SeenShare, ...]],
     shares, out = shares / total, {}
     names = seen.tolist()
     for label, row in zip(table.labels[~is_seen].tolist(), shares, strict=True):
-        order = np.argsort(-row, kind="stable")[:k]
-        out[label] = tuple(SeenShare(names[c], float(row[c])) for c in order if row[c] > 0)
+        order = [c for c in np.argsort(-row, kind="stable")[:k] if row[c] > 0]
+        if order:
+            out[label] = tuple(SeenShare(names[c], float(row[c])) for c in order)
     return out, made_by
 
 
@@ -335,16 +325,11 @@ def _attribute_effects(
 
 
 def _effects_alone(
-    method: Any,
-    table: SignatureTable,
-    rows: Array,
-    own: int,
-    other: int,
-    places: list[tuple[int, int]],
+    method: Any, table: SignatureTable, rows: Array, own: int, other: int, places: list[_Place]
 ) -> Floats | None:
-    """How much the score falls with each attribute of the other class: all variants in one call.
+    """How much the score falls with each attribute of the other class; all variants in one call.
 
-    None where what is made of a class depends on the others beside it.
+    None where the parameters of a class depend on the other classes.
     """
     arrays = [np.repeat(array[[own]], 1 + len(places), axis=0) for array in table.arrays]
     for number, (view, column) in enumerate(places, start=1):
@@ -363,27 +348,16 @@ def _effects_alone(
         known, first, rtol=0, atol=_SAME * np.abs(known).max()
     ):
         return None
-    alone = replace(
-        scorer,
-        labels=np.arange(1 + len(places)),
-        parameters=parameters,
-        bias=None,
-        precedence=None,
-        temperature=None,
-    )
+    nothing = {"bias": None, "precedence": None, "temperature": None}
+    alone = replace(scorer, labels=np.arange(1 + len(places)), parameters=parameters, **nothing)
     scores = np.asarray(to_numpy(alone.scores(rows)), dtype=np.float64)
     return scores[:, :1] - scores[:, 1:]
 
 
 def _effects_together(
-    method: Any,
-    table: SignatureTable,
-    rows: Array,
-    own: int,
-    other: int,
-    places: list[tuple[int, int]],
+    method: Any, table: SignatureTable, rows: Array, own: int, other: int, places: list[_Place]
 ) -> Floats:
-    """The same where every class is described anew for each attribute."""
+    """The same where all classes are synthesised for each attribute."""
     label = table.labels[[own]]
     before = to_numpy(method.class_scorer_.scores(rows, label))[:, 0]
     effects = np.empty((len(before), len(places)))
@@ -399,12 +373,12 @@ def _effects_together(
 
 
 def _most_different(
-    table: SignatureTable, own: int, other: int, places: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
+    table: SignatureTable, own: int, other: int, places: list[_Place]
+) -> list[_Place]:
     """The attributes that differ most, in units of their deviation over the classes."""
 
-    def distance(place: tuple[int, int]) -> float:
-        values: NDArray[np.float64] = table.arrays[place[0]][:, place[1]]
+    def distance(place: _Place) -> float:
+        values: Floats = table.arrays[place[0]][:, place[1]]
         return float(abs(values[own] - values[other]) / max(values.std(), 1e-300))
 
     return sorted(sorted(places, key=distance, reverse=True)[:_MOST_APART])

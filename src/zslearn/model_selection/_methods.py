@@ -211,12 +211,8 @@ def _variants() -> Iterator[Method]:
         yield Method(f"EXEM ({name}, whitened)", make, partial(tune_whitened, tune))
     yield from _original_forms()
     for name, loss in _LOSSES.items():
-        for training, label in (
-            ("exact", " (learned phantoms)"),
-            ("truncated", " (learned phantoms, truncated)"),
-        ):
-            learned = partial(_sync, loss, learn_phantoms=True, phantom_training=training)
-            yield Method(f"{name}{label}", learned, tune_in_two_steps)
+        learned = partial(_sync, loss, learn_phantoms=True)
+        yield Method(f"{name} (learned phantoms)", learned, tune_in_two_steps)
     # For a few labelled images of a class, beside its description.
     yield Method("GDA", GDA)
     yield Method("Tip-Adapter", TipAdapter)

@@ -169,12 +169,6 @@ def critic_loss(
     return scores[n_rows:].mean() - scores[:n_rows].mean() + _GRADIENT_PENALTY * penalty
 
 
-def adam(torch: ModuleType, groups: list[dict[str, Any]], learning_rate: float) -> Any:
-    """Adam over groups of weights; on a GPU one kernel updates all, and can be recorded."""
-    on_gpu = groups[0]["params"][0].is_cuda
-    return torch.optim.Adam(groups, lr=learning_rate, betas=_BETAS, fused=on_gpu, capturable=on_gpu)
-
-
 @saves(
     weights_=Saved(
         each=(
@@ -205,8 +199,8 @@ class AdversarialGenerator(BaseEstimator):
     learning_rate : float, default=1e-4
         Step of Adam.
     device : {"cpu", "cuda"} or None, default=None
-        Where the networks are trained. None is a GPU where torch finds one, else the CPU. A tensor
-        of torch is trained with where it lies. A fitted generator is on no device.
+        Where the networks are trained; None is a GPU where torch finds one, else the CPU. For
+        tensors of torch, their own device. A fitted generator is on no device.
     verbose : int, default=0
         Above 0, a bar shows how many epochs are done.
     random_state : int, RandomState or None, default=None
@@ -267,7 +261,8 @@ class AdversarialGenerator(BaseEstimator):
 
     def fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> Self:
         """Learn from features of the seen classes."""
-        vars(self).update(vars(self.fit_stages(X, y, signatures, [self.n_epochs])[0]))
+        (fitted,) = self.fit_stages(X, y, signatures, [self.n_epochs])
+        self.__dict__.update(fitted.__dict__)
         return self
 
     @checks_parameters()
@@ -315,8 +310,15 @@ class AdversarialGenerator(BaseEstimator):
         groups: list[dict[str, Any]] = [{"params": weights}]
         if encoder:
             groups.append({"params": encoder, "betas": _ENCODER_BETAS})
-        optimizer = adam(torch, groups, self.learning_rate)
-        critic_optimizer = adam(torch, [{"params": critic}], self.learning_rate)
+        # On a GPU one kernel updates all weights, and can be recorded.
+        adam = partial(
+            torch.optim.Adam,
+            lr=self.learning_rate,
+            betas=_BETAS,
+            fused=X.is_cuda,
+            capturable=X.is_cuda,
+        )
+        optimizer, critic_optimizer = adam(groups), adam(critic)
         loss_of = self._loss_on(X, y)
         draw = _Draws(X, torch.as_tensor(y, device=X.device), tensor(signatures, X), seed)
         size, shape = self.batch_size, (self.batch_size, n_attributes)
@@ -444,9 +446,7 @@ class WGANGenerator(AdversarialGenerator):
     classification : float, default=0.01
         β, how much generated features must be recognised.
     n_epochs : int, default=56
-        How often the generator has as many batches as make up the training data. A search over it,
-        as `generator__n_epochs`, costs one run per fold: the run goes on, and its state at each
-        number is scored on the classes left out.
+        Epochs of the generator. A search over it, as `generator__n_epochs`, costs one run per fold.
 
     See Also
     --------
@@ -459,12 +459,11 @@ class WGANGenerator(AdversarialGenerator):
     differs, inside :class:`GeneratedFeatures`:
 
     - Features have unit norm before each is scaled to [0, 1]; the program scales raw ones, as
-      `feature_norm=None` does. Generated features are scaled back, and brought to unit norm where
-      the real ones are, before a classifier learns from them; the program's learns from scaled
-      ones.
+      `feature_norm=None` does. Generated features are scaled back, and normalised where the real
+      ones are, before a classifier learns from them; the program's learns from scaled ones.
     - The softmax regression p and the last classifier are minima of penalised losses; the program
-      takes 50 and 25 epochs of Adam. In the conventional setting it trains the latter on the unseen
-      classes alone.
+      takes 50 and 25 epochs of Adam, and in the conventional setting trains the latter on the
+      unseen classes alone.
     - A batch is drawn with replacement. The critic has no last intercept, which would cancel.
 
     References
@@ -547,8 +546,7 @@ class VAEGANGenerator(AdversarialGenerator):
     adversarial : float, default=10.0
         γ, how much features must pass the critic.
     n_epochs : int, default=300
-        How often the generator has as many batches as make up the training data; see
-        :class:`WGANGenerator`.
+        Epochs of the generator; see :class:`WGANGenerator`.
 
     See Also
     --------
@@ -559,8 +557,8 @@ class VAEGANGenerator(AdversarialGenerator):
     -----
     The number of epochs, γ, the layers of the encoder and the cross-entropy are those of a later
     program by others, TF-VAEGAN, for CUB. An epoch of that goes through the data twice; its critic
-    sees reconstructions in place of features made of standard normal noise, and λ changes as it
-    trains. Features are scaled and classified as with :class:`WGANGenerator`, not as there.
+    sees reconstructions instead of features generated from standard normal noise, and λ changes as
+    it trains. Features are scaled and classified as with :class:`WGANGenerator`.
 
     References
     ----------

@@ -87,7 +87,7 @@ def first_weights(
     encoder_sizes: tuple[int, int],
     decoder_sizes: tuple[int, int],
 ) -> Autoencoders:
-    """Random weights; of each pair of sizes the first is that for features."""
+    """Random weights; each pair of sizes is for features and for signatures."""
     encoders, decoders = [], []
     for n_inputs, n_hidden in zip((n_features, n_attributes), encoder_sizes, strict=True):
         heads = [_layer(rng, n_hidden, latent_size) for _ in range(2)]
@@ -159,14 +159,6 @@ def loss(
     return total.mean()
 
 
-def feature_units(X: Array) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Smallest value and range of each feature over the training samples; a range of 0 counts 1."""
-    xp = compat.array_namespace(X)
-    smallest, largest = to_numpy(xp.min(X, axis=0)), to_numpy(xp.max(X, axis=0))
-    width = largest - smallest
-    return smallest, np.where(width > 0, width, np.ones_like(width))
-
-
 def scale(X: Array, smallest: NDArray[Any], width: NDArray[Any]) -> Array:
     """Features in units where those of training lie in [0, 1]."""
     return (X - move_like(smallest, X)[None, :]) / move_like(width, X)[None, :]
@@ -229,14 +221,13 @@ class CADAVAE(ScheduledMethod):
     decoder_sizes : tuple of two int, default=(1660, 665)
         Hidden units of the decoders.
     divergence_weight : float, default=0.25
-        β, the weight of the Kullback–Leibler divergence beside 2,048 features; with fewer, whose
-        errors sum to less, it is less in proportion. It grows from 0 over 93 % of the epochs.
+        β, the weight of the divergence for 2,048 features; proportionally less for fewer, whose
+        errors sum to less. It grows over 93 % of the epochs.
     cross_weight : float, default=2.37
-        γ, the weight of reconstructing features from signatures and the reverse. It grows between
-        21 and 75 % of the epochs.
+        γ, the weight of cross-alignment. It grows between 21 and 75 % of the epochs.
     distance_weight : float, default=8.13
-        δ, the weight of the distance between a sample's Gaussian and that of its class, likewise
-        beside 2,048 features. It grows between 6 and 22 % of the epochs.
+        δ, the weight of distribution alignment, likewise for 2,048 features. It grows between 6 and
+        22 % of the epochs.
     learning_rate : float, default=1.5e-4
         Step of Adam, in the form of AMSGrad.
     batch_size : int, default=50
@@ -244,23 +235,21 @@ class CADAVAE(ScheduledMethod):
     max_iter : int, default=100
         Epochs.
     n_seen_latents : int, default=200
-        Latents per seen class that the softmax learns from: images drawn from their Gaussians, each
-        image several times where there are fewer.
+        Latents per seen class that the softmax learns from, drawn from the Gaussians of images.
     n_unseen_latents : int, default=400
-        Latents per unseen class, drawn from the Gaussian of its signature. The more of them beside
-        those of a seen class, the more often unseen classes are named.
+        Latents per unseen class, drawn from the Gaussian of its signature. The more of them, the
+        more often unseen classes are predicted.
     alpha : float, default=5e-4
         Weight of the softmax's ℓ2 penalty; see :func:`~zslearn.solvers.softmax_path`.
 
     Attributes
     ----------
     encoder_, signature_encoder_ : list of ndarray
-        Weights, one row per input, and intercepts: of the hidden layer, of the means, of the
-        logarithms of variances.
+        Weights and intercepts: of the hidden layer, of the means, of the log variances.
     decoders_ : tuple of two lists of ndarray
         Those of the decoders, of features and of signatures.
     feature_min_, feature_range_ : ndarray of shape (n_features,)
-        What features are scaled to [0, 1] by.
+        Minimum and range by which features are scaled to [0, 1].
     seen_latents_ : ndarray of shape (n_seen, n_seen_latents, latent_size)
         Latents of training images.
     latent_seed_ : int
@@ -273,23 +262,18 @@ class CADAVAE(ScheduledMethod):
     Notes
     -----
     The softmax is over all described classes, so that one more class changes the scores of the
-    others: `add_classes` fits it again, on the same latents of the other classes; the autoencoders
-    stay. In the conventional setting the authors fit a softmax to unseen classes alone; here its
-    rows of these classes are compared.
+    others: `add_classes` fits it again, on the same latents of the other classes. In the
+    conventional setting the authors fit a softmax to unseen classes alone.
 
-    It differs from the authors' program (github.com/edgarschnfld/CADA-VAE-PyTorch) in this:
+    As in the authors' program (github.com/edgarschnfld/CADA-VAE-PyTorch), signatures have unit norm
+    and a latent is drawn with one number for all dimensions, times σ²; the paper has a number for
+    each dimension, times σ. What differs from the program:
 
-    - The softmax is the minimum of its penalised loss. The program stops Adam after a number of
-      epochs that was fixed for each data set by validation, and reports the last.
+    - The softmax is the minimum of its penalised loss; the program stops Adam after a number of
+      epochs that was fixed for each data set by validation.
     - Features have unit norm before each is scaled to [0, 1]; the program scales raw ones, as
-      `feature_norm=None` does. Test images are scaled by the ranges of the training images; the
-      program scales them by their own.
+      `feature_norm=None` does, and test images by their own ranges.
     - An epoch goes through all samples; the program draws every batch anew.
-
-    As in the program, a latent is drawn with one number for all dimensions, times σ²; the paper has
-    a number for each dimension, times σ.
-
-    Signatures have unit norm, as in the program's data.
 
     References
     ----------
@@ -379,7 +363,10 @@ class CADAVAE(ScheduledMethod):
         import torch
 
         rng, seed = networks.generator(self.random_state)
-        smallest, width = feature_units(training.X)
+        xp = compat.array_namespace(training.X)
+        smallest = to_numpy(xp.min(training.X, axis=0))
+        width = to_numpy(xp.max(training.X, axis=0)) - smallest
+        width = np.where(width > 0, width, np.ones_like(width))
         rows = DeviceRows(scale(training.X, smallest, width), training.y, self.device)
         signatures = networks.tensor(unit_rows(training.signatures), rows.like)
         start = first_weights(

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._solvers.svm._losses import LOSSES
-from zslearn._solvers.svm._multiclass import train_multiclass_svm
+from zslearn._solvers.svm._multiclass import LOSSES, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
@@ -372,26 +371,20 @@ class GraphMethod(NetworkMethod):
     Parameters
     ----------
     hierarchy : ClassGraph, ClassTree, mapping, DataFrame, list, "cluster" or None, default=None
-        What the graph is built from: a :class:`~zslearn.signatures.ClassGraph`, whose nodes may
-        have several parents, or child–parent pairs over class labels and inner nodes as
-        :class:`~zslearn.baselines.HAT` takes them. Every seen class must be in it; a described
-        class that is not in it is placed beside the seen class of the nearest signature. Only
-        described classes and what lies above them become nodes. "cluster": built by clustering the
-        seen classes' signatures, see :func:`~zslearn.signatures.cluster_hierarchy`. None: the same,
-        with a warning.
+        A :class:`~zslearn.signatures.ClassGraph`, whose nodes may have several parents, or any
+        hierarchy that :class:`~zslearn.baselines.HAT` takes, with the same rules. Only described
+        classes and what lies above them become nodes.
     targets : {"ovo", "cs", "struct", "mean"}, DataFrame, mapping or array, default="ovo"
-        The classifier rows of the seen classes: what :class:`~zslearn.synthesis.SynC` learns with
-        the loss of that name (its W); "mean", the mean image of each class; or rows of any
-        classifier, such as the last layer of a network: a DataFrame or mapping by class label, or
-        an array whose rows follow `np.unique(y)`. One column more than there are features holds
-        intercepts.
+        The classifier rows of the seen classes: the W of :class:`~zslearn.synthesis.SynC` with that
+        loss; "mean", the class means; or rows of any classifier, such as the last layer of a
+        network, by class label or in the order of `np.unique(y)`. A last column beyond the number
+        of features holds intercepts.
     target_alpha : float, default=2**-12
         Penalty of "ovo", "cs" and "struct", as SynC's `alpha`.
     graph : {"seen", "all"}, default="seen"
-        Nodes that the network is trained with: "seen", the seen classes and what lies above them,
-        so that describing another class never changes what was learned; "all", every class
-        described at `fit`, as in the released programs. Rows are made on the graph of all described
-        classes.
+        Classes that the network is trained with: "seen", so that describing another class never
+        changes what was learned; "all", every class described at `fit`, as in the released
+        programs. Rows are made on the graph of all described classes.
     alpha : float, default=5e-4
         Weight decay, as Adam's `weight_decay` in torch.
     learning_rate : float, default=1e-3

@@ -255,7 +255,7 @@ class ScheduledMethod(NetworkMethod):
             stops = [min(m.max_iter, m.stop_after or m.max_iter) for m in models]
             states = models[0]._train(training, stops)
             for model, stop in zip(models, stops, strict=True):
-                vars(model).update(states[stop])
+                model.__dict__.update(states[stop])
                 model._complete(training)
                 yield model
 

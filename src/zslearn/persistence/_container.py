@@ -3,9 +3,9 @@
 safetensors checks that types are of a closed list, that sizes follow from shapes, and that arrays
 lie one after another without gap or overlap to the last byte, before memory is taken for any of
 them. zslearn adds the text, which is the metadata entry "zslearn", and a limit on memory before
-anything is read. The text holds a digest of itself, with the digits left out, and of the name,
-type, shape and bytes of every array. There is one entry because safetensors writes several in any
-order, and the same model is to give the same file.
+anything is read. The text holds a digest of the rest of the text and of the name, type, shape and
+bytes of every array. There is one entry because safetensors writes several in any order, and the
+same model is to give the same file.
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ class OpenFile(NamedTuple):
 
     content: dict[str, Any]
     sha256: str
-    text: str
     tensors: Any
     budget: Budget
 
@@ -81,7 +80,7 @@ class OpenFile(NamedTuple):
             n_numbers = math.prod(max(n, 1) for n in said["shape"])
             self.budget.check(n_numbers * np.dtype(said["dtype"]).itemsize)
         arrays = {name: self.tensors.get_tensor(name) for name in self.arrays()}
-        if _digest(self.text.replace(self.sha256, "", 1), arrays) != self.sha256:
+        if _digest(self.content, arrays) != self.sha256:
             raise BadContentError(
                 "its checksum does not match: it was damaged or changed after it was written"
             )
@@ -94,21 +93,23 @@ class OpenFile(NamedTuple):
 
 def write_file(path: Path, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a file, whole or not at all; arrays are C-contiguous, of the types in `DTYPES`."""
-    text = json.dumps({"sha256": "", **content}, allow_nan=False, separators=(",", ":"))
+    text = _text({"sha256": _digest(content, arrays), **content})
     if len(text) > _MAX_HEADER // 2:
         raise ValueError(
             f"The header of the model file would take more than {_MAX_HEADER >> 21} MiB: give "
             "large lists as arrays in extras=, not in about=."
         )
-    # The digest is the first key, so that the first match is the right one.
-    text = text.replace('"sha256":""', f'"sha256":"{_digest(text, arrays)}"', 1)
     with replacing(path) as temporary:
         save_file(dict(arrays), temporary, metadata={"zslearn": text})
 
 
-def _digest(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 of a text without its digest, and of all arrays by name."""
-    digest = hashlib.sha256(text.encode())
+def _text(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, allow_nan=False, separators=(",", ":"))
+
+
+def _digest(content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 of the content and of all arrays by name."""
+    digest = hashlib.sha256(_text(content).encode())
     for name, array in sorted(arrays.items()):
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         digest.update(f"\n{name!r} {array.dtype.str} {array.shape}\n".encode())
@@ -135,11 +136,10 @@ def open_file(path: Path) -> Iterator[OpenFile]:
         metadata = tensors.metadata() or {}
         if metadata.keys() != {"zslearn"}:
             raise BadContentError("it is no model file: its metadata are not those of zslearn")
-        text = metadata["zslearn"]
-        content = read_json(text, "its description")
+        content = read_json(metadata["zslearn"], "its description")
         if not isinstance(content, dict):
             raise BadContentError("its description is no object in JSON")
-        yield OpenFile(content, str(content.pop("sha256", "")), text, tensors, budget)
+        yield OpenFile(content, str(content.pop("sha256", "")), tensors, budget)
 
 
 def _opened(path: Path) -> Any:

@@ -1,138 +1,130 @@
-"""The thread that computes answers: requests that come at the same time are one computation."""
+"""Requests that come at the same time are computed together, in one thread."""
 
 from __future__ import annotations
 
-import queue
-import threading
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.serving._recognizer import Answer, Recognizer, Snapshot
+from zslearn.serving._recognizer import Recognizer, State, answer
 
-# Once so many rows are gathered, further requests wait for the next batch.
+# A batch with so many rows takes no further requests.
 _ENOUGH_ROWS = 256
+
+#: Answers for the rows of a request, and the features that they were computed from.
+Answered = tuple[list[dict[str, Any]], NDArray[Any]]
 
 
 @dataclass(eq=False)
 class Job:
-    """What one request asks, of features or pixels (uint8); `trial` replaces the model served."""
+    """A request for answers to features, or to pixels (uint8), by a model at one moment."""
 
     X: NDArray[Any]
-    top: int = 5
-    among: str = "all"
-    within: tuple[str, ...] = ()
+    state: State
+    top: int = 1
+    candidates: list[Any] | None = None
     explain: bool = False
-    trial: Snapshot | None = None
-    prior: Mapping[str, float] | None = None
-    done: Future[tuple[list[Answer], NDArray[Any]]] = field(default_factory=Future)
+    odds: Mapping[Any, float] | None = None
+    done: asyncio.Future[Answered] = field(init=False)
+
+    def computed_with(self) -> tuple[Any, ...]:
+        """A key that is equal for jobs that can be computed together."""
+        labels = None if self.candidates is None else tuple(self.candidates)
+        odds = None if self.odds is None else tuple(self.odds.items())
+        return id(self.state), labels, self.explain, odds
 
 
 class Batcher:
-    """One thread that computes; what waits meanwhile is computed together.
+    """One thread that computes answers; jobs that wait meanwhile are the next batch.
 
-    Nothing is waited for: a request that comes alone is computed at once, and those that come while
-    it is computed are the next batch. `observe` is called with the number of rows of each.
+    Nothing waits for a batch to fill: a job that comes alone is computed at once. `observe` is
+    called with the number of rows of each batch.
     """
 
     def __init__(self, recognizer: Recognizer, observe: Callable[[int], None]) -> None:
         self._recognizer = recognizer
         self._observe = observe
-        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: list[Job] = []
+        self._work: asyncio.Task[None] | None = None
 
-    def submit(self, job: Job) -> Future[tuple[list[Answer], NDArray[Any]]]:
-        """Have a job done: its answers, and the features that they were made of."""
-        with self._lock:
-            # An application may be started again after it was closed.
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, daemon=True)
-                self._thread.start()
-            self._waiting.put(job)
-        return job.done
+    async def compute(self, job: Job) -> Answered:
+        """The answers of a job, and the features that they were computed from."""
+        loop = asyncio.get_running_loop()
+        job.done = loop.create_future()
+        self._waiting.append(job)
+        if self._work is None or self._work.done():
+            self._work = loop.create_task(self._compute_waiting())
+        return await job.done
 
-    def close(self) -> None:
-        """Finish what waits, then end the thread."""
-        with self._lock:
-            if self._thread is not None:
-                self._waiting.put(None)
-                self._thread.join(timeout=10)
-                self._thread = None
+    async def _compute_waiting(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            jobs, n_rows = [], 0
+            while self._waiting and n_rows < _ENOUGH_ROWS:
+                job = self._waiting.pop(0)
+                # A request that has timed out is not computed.
+                if not job.done.done():
+                    jobs.append(job)
+                    n_rows += len(job.X)
+            if not jobs:
+                break
+            self._observe(n_rows)
+            results = await loop.run_in_executor(self._thread, self._results, jobs)
+            for job, result in zip(jobs, results, strict=True):
+                if job.done.done():
+                    continue
+                if isinstance(result, Exception):
+                    job.done.set_exception(result)
+                else:
+                    job.done.set_result(result)
 
-    def _work(self) -> None:
-        for job in iter(self._waiting.get, None):
-            jobs, n_rows = [job], len(job.X)
-            while n_rows < _ENOUGH_ROWS and not self._waiting.empty():
-                more = self._waiting.get()
-                if more is None:
-                    self._waiting.put(None)
-                    break
-                jobs.append(more)
-                n_rows += len(more.X)
-            self._compute(jobs)
-
-    def _compute(self, jobs: Sequence[Job]) -> None:
-        # Those whose request has gone are not computed.
-        jobs = [job for job in jobs if job.done.set_running_or_notify_cancel()]
-        if not jobs:
-            return
-        self._observe(sum(len(job.X) for job in jobs))
+    def _results(self, jobs: Sequence[Job]) -> list[Answered | Exception]:
+        """Answers of jobs; where one fails, the others are computed without it."""
         try:
-            results = self._answers(jobs)
+            return list(self._answers(jobs))
         except Exception as error:
             if len(jobs) == 1:
-                jobs[0].done.set_exception(error)
-                return
-            # One of them is to blame: each answers for itself.
-            for job in jobs:
-                try:
-                    job.done.set_result(self._answers([job])[0])
-                except Exception as own_error:
-                    job.done.set_exception(own_error)
-            return
-        for job, result in zip(jobs, results, strict=True):
-            job.done.set_result(result)
+                return [error]
+            return [result for job in jobs for result in self._results([job])]
 
-    def _answers(self, jobs: Sequence[Job]) -> list[tuple[list[Answer], NDArray[Any]]]:
-        """Answers to each job; those that ask the same of the same model are one computation."""
+    def _answers(self, jobs: Sequence[Job]) -> list[Answered]:
+        """Answers of jobs; those of the same model and options are one computation."""
         features = self._features(jobs)
-        current = self._recognizer.snapshot
-        groups: dict[Any, list[int]] = {}
+        groups: dict[tuple[Any, ...], list[int]] = {}
         for place, job in enumerate(jobs):
-            asked = (id(job.trial), id(job.prior), job.among, job.within, job.explain)
-            groups.setdefault(asked, []).append(place)
-        out: list[Any] = [None] * len(jobs)
+            groups.setdefault(job.computed_with(), []).append(place)
+        out: dict[int, Answered] = {}
         for places in groups.values():
             first = jobs[places[0]]
             found = iter(
-                self._recognizer.answer(
+                answer(
+                    first.state,
                     np.concatenate([features[place] for place in places]),
-                    first.trial or current,
-                    among=first.among,
-                    within=first.within,
+                    candidates=first.candidates,
                     top=max(jobs[place].top for place in places),
                     explain=first.explain,
-                    prior=first.prior,
+                    odds=first.odds,
                 )
             )
             for place in places:
                 own = [next(found) for _ in features[place]]
                 cut = [{**a, "ranked": a["ranked"][: jobs[place].top]} for a in own]
                 out[place] = cut, features[place]
-        return out
+        return [out[place] for place in range(len(jobs))]
 
     def _features(self, jobs: Sequence[Job]) -> list[NDArray[Any]]:
-        """Features of each job; those of images are made together."""
-        of_job = [job.X for job in jobs]
-        images = [place for place, X in enumerate(of_job) if X.dtype == np.uint8]
+        """Features of each job; those of images are computed together."""
+        features = [job.X for job in jobs]
+        images = [place for place, X in enumerate(features) if X.dtype == np.uint8]
         if images:
-            made = self._recognizer.features(np.concatenate([of_job[place] for place in images]))
-            ends = np.cumsum([len(of_job[place]) for place in images])[:-1]
+            made = self._recognizer.features(np.concatenate([features[i] for i in images]))
+            ends = np.cumsum([len(features[i]) for i in images])[:-1]
             for place, rows in zip(images, np.split(made, ends), strict=True):
-                of_job[place] = rows
-        return [np.asarray(X, dtype=np.float64) for X in of_job]
+                features[place] = rows
+        return [np.asarray(X, dtype=np.float64) for X in features]

@@ -1,45 +1,102 @@
-"""`create_app` and `serve`: the application of a model, and a server of it until Ctrl-C.
+"""`create_app` and `serve`, and the guard that every request passes first.
 
-What needs the extra ``serve`` is imported when they are called, so that an error names the extra.
+The guard checks host, origin and token, limits bodies, time and the number of requests, and counts
+what is answered. Packages of the extra ``serve`` are imported when they are needed, so that an
+error names the extra.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import json
+import logging
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
-from zslearn.serving._recognizer import Recognizer
+from zslearn._version import __version__
+from zslearn.serving._recognizer import Limits, Recognizer, Refusal
 
 if TYPE_CHECKING:
+    import pandas as pd
     from fastapi import FastAPI
 
-#: A token that can be guessed is none.
+_log = logging.getLogger("zslearn")
+
+#: Shorter tokens could be guessed.
 _SHORTEST_TOKEN = 16
 
 
-def create_app(model: Recognizer | str | os.PathLike[str], *, token: str | None = None) -> FastAPI:
-    """An ASGI application that serves a model, for a server of one's own.
+def create_app(
+    model: str | os.PathLike[str],
+    *,
+    token: str | None = None,
+    limits: Limits | None = None,
+    pictures: str | os.PathLike[str] | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    encoder: str | None = None,
+    prior: Mapping[str, float] | None = None,
+    taxonomy: pd.DataFrame | None = None,
+    describe: Mapping[str, Sequence[str]] | None = None,
+) -> FastAPI:
+    """Build an ASGI application that serves a model file, for a server of your own.
+
+    Added classes, corrections and adaptations are written into the file, each before its request
+    is answered. While the application runs, no other process can change the file.
 
     Parameters
     ----------
-    model : Recognizer or path
-        What answers; a path is that of a model file.
+    model : path
+        The model file.
     token : str, optional
         What requests must carry as ``Authorization: Bearer TOKEN``, of 16 characters at least.
         Without one, only requests to a name of this machine (localhost) are answered.
+    limits : Limits, optional
+        What the service takes on.
+    pictures : path, optional
+        The folder of the training images, whose names the model file has; small copies of them are
+        shown.
+    weights, device : optional
+        See :func:`~zslearn.images.load_backbone`.
+    encoder : str, optional
+        What turns texts into signatures, for a model file that names an encoder in a folder: such a
+        folder is read on your word alone.
+    prior : mapping of str to float, optional
+        Prior odds of classes for requests that give none; 1 for classes that are not named.
+    taxonomy : DataFrame, optional
+        Ranks of classes, as :func:`~zslearn.signatures.taxonomy_hierarchy` takes them: requests may
+        choose among the classes below a taxon.
+    describe : mapping of str to sequence of str, optional
+        Texts of classes, which are added where the model does not know them yet.
 
     Returns
     -------
     FastAPI
-        The application, of which one process may serve a model file at a time: others would
-        not see the classes that are added.
+        The application, of which one process may serve a model file at a time.
 
     Raises
     ------
     ImportError
         A package of the extra ``serve`` is not installed; the message names it.
+    ValueError
+        The file is no model file, or an option does not fit it.
 
     Examples
     --------
@@ -53,33 +110,42 @@ def create_app(model: Recognizer | str | os.PathLike[str], *, token: str | None 
     ...     zslearn.save(model, Path(folder, "made_up.zsl"))
     ...     app = create_app(Path(folder, "made_up.zsl"))
     >>> sorted(app.openapi()["paths"])[:4]
-    ['/about', '/adapt', '/classes', '/classes/{name}']
+    ['/about', '/adapt', '/adapt/images', '/classes']
     """
-    _check_packages()
-    from zslearn.serving._app import build_app
-
-    _check_token(token)
-    return build_app(model if isinstance(model, Recognizer) else Recognizer(model), token)
+    _check(token)
+    recognizer = Recognizer(
+        model,
+        limits=limits,
+        pictures=pictures,
+        weights=weights,
+        device=device,
+        encoder=encoder,
+        prior=prior,
+        taxonomy=taxonomy,
+        describe=describe,
+    )
+    return _app_of(recognizer, token)
 
 
 def serve(
-    model: Recognizer | str | os.PathLike[str],
+    model: str | os.PathLike[str],
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
+    **options: Any,
 ) -> None:
-    """Serve a model until the process is stopped.
+    """Serve a model file until the process is stopped.
 
     Parameters
     ----------
-    model : Recognizer or path
-        What answers; a path is that of a model file.
+    model : path
+        The model file.
     host : str, default="127.0.0.1"
         The address to listen at; one that other machines can reach needs a token.
     port : int, default=8000
         The port.
-    token : str, optional
+    token, **options
         See :func:`create_app`.
 
     Raises
@@ -87,33 +153,339 @@ def serve(
     ValueError
         Other machines could reach the service, and there is no token.
     RuntimeError
-        Another process serves these classes; the message names it.
+        Another process has the model file.
     """
-    _check_packages()
+    _check(token)
     import uvicorn
 
-    from zslearn.serving._guard import is_loopback, server_config
-
-    _check_token(token)
     if token is None and not is_loopback(host):
         raise ValueError(
             f"Other machines can reach {host}: give a token (--token), or serve this machine alone "
             "(--host 127.0.0.1)."
         )
-    recognizer = model if isinstance(model, Recognizer) else Recognizer(model)
-    app = create_app(recognizer, token=token)
+    recognizer = Recognizer(model, **options)
+    app = _app_of(recognizer, token)
     with recognizer.held():
-        uvicorn.Server(server_config(app, host, port, recognizer.limits)).run()
+        _log.info(
+            "%s: %d classes, takes %s; serving at http://%s:%d/ (Ctrl-C ends it)",
+            plain(recognizer.path),
+            len(recognizer.state.label_of),
+            "features" if recognizer.backbone is None else "images and features",
+            plain(f"[{host}]" if ":" in host else host),
+            port,
+        )
+        config = server_options(recognizer.limits)
+        uvicorn.Server(uvicorn.Config(app, host=host, port=port, **config)).run()
 
 
-def _check_packages() -> None:
+def server_options(limits: Limits) -> dict[str, Any]:
+    """Settings of uvicorn."""
+    return {
+        "ws": "none",
+        "lifespan": "on",
+        "access_log": False,
+        "log_level": "warning",
+        "server_header": False,
+        # People who look at the page keep connections open.
+        "limit_concurrency": limits.in_flight + 256,
+        "timeout_keep_alive": 15,
+        "timeout_graceful_shutdown": 5,
+    }
+
+
+def _check(token: str | None) -> None:
+    """Refuse to begin without packages, or with a token that could be guessed."""
     for module in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         import_optional(module, "The service")
-
-
-def _check_token(token: str | None) -> None:
     if token is not None and not re.fullmatch(f"[!-~]{{{_SHORTEST_TOKEN},}}", token):
         raise ValueError(
             f"The token must be {_SHORTEST_TOKEN} characters or more, of ASCII and without spaces; "
             'make one with: python -c "import secrets; print(secrets.token_urlsafe())"'
         )
+
+
+def _app_of(recognizer: Recognizer, token: str | None) -> FastAPI:
+    """The application of a recognizer."""
+    from fastapi import FastAPI, Request, Response, Security
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.security import HTTPBearer
+    from starlette.exceptions import HTTPException
+
+    from zslearn.serving._app import Reason, api_router, page_routes
+    from zslearn.serving._batching import Batcher
+
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        with recognizer.held():
+            yield
+
+    app = FastAPI(
+        title="zslearn",
+        version=__version__,
+        summary="A zero-shot model: predictions, and classes that are added by describing them.",
+        # Its pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        responses={"default": {"model": Reason, "description": "Refused, with the reason."}},
+        # For the document alone: the guard checks the token before a body is read.
+        dependencies=[] if token is None else [Security(HTTPBearer(auto_error=False))],
+    )
+    app.include_router(
+        api_router(recognizer, Batcher(recognizer, metrics.batch_rows.observe), metrics)
+    )
+    app.router.routes.extend(page_routes())
+    app.add_middleware(Guard, limits=recognizer.limits, metrics=metrics, token=token)
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Refusal) -> Response:
+        return Response(*refusal_parts(error))
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> Response:
+        known = {404: "There is nothing at this address.", 405: "This address takes other methods."}
+        reason = known.get(error.status_code, plain(error.detail, 200))
+        content, status, headers = refusal_parts(Refusal(error.status_code, reason))
+        return Response(content, status, {**headers, **(error.headers or {})})
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        # Of a union that branch which the value is nearest to.
+        errors = error.errors()
+        first = min(errors, key=lambda e: (e["type"].endswith("_type"), -len(e["loc"])))
+        kind = request.headers.get("content-type", "")
+        if first["loc"] == ("body",) and not kind.startswith("application/json"):
+            reason = "The body must be JSON, with Content-Type: application/json."
+            return Response(*refusal_parts(Refusal(415, reason)))
+        # Branches of a union are no part of the body.
+        place = ".".join(plain(part, 60) for part in first["loc"] if "[" not in str(part))
+        reason = plain(first["msg"].removeprefix("Value error, "), 300)
+        return Response(*refusal_parts(Refusal(422, f"{place}: {reason}")))
+
+    return app
+
+
+# The guard.
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+#: Answered without a token: nothing there is of the model, and the page asks for the token.
+OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/health"})
+#: Answered however many requests there are.
+_ALWAYS = frozenset({"/health", "/metrics"})
+_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is that of this machine alone."""
+    if host.casefold() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def refusal_parts(refusal: Refusal) -> tuple[bytes, int, dict[str, str]]:
+    """Body, status and headers of a refusal."""
+    headers = {"content-type": "application/json"}
+    if refusal.retry_after is not None:
+        headers["retry-after"] = str(refusal.retry_after)
+    if refusal.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if refusal.status in (408, 413):
+        # The rest of the body is not read.
+        headers["connection"] = "close"
+    content = {"status": refusal.status, "reason": refusal.reason}
+    return json.dumps(content).encode(), refusal.status, headers
+
+
+class Guard:
+    """An ASGI application around another one, which refuses requests that may not be answered.
+
+    Without a token only requests to a name of this machine are answered: others come from a page
+    whose server has pointed its own name here.
+    """
+
+    def __init__(
+        self, app: Application, *, limits: Limits, metrics: Metrics, token: str | None
+    ) -> None:
+        self._app = app
+        self._limits = limits
+        self._metrics = metrics
+        self._token = None if token is None else hashlib.sha256(token.encode()).digest()
+        self._in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status, n_bytes, is_whole = perf_counter(), 0, 0, False
+
+        async def limited_receive() -> Message:
+            nonlocal n_bytes, is_whole
+            message = await receive()
+            n_bytes += len(message.get("body", b""))
+            if n_bytes > self._limits.body_bytes:
+                raise self._too_long()
+            is_whole |= not message.get("more_body", False)
+            return message
+
+        async def watched_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        self._in_flight += 1
+        self._metrics.in_flight.set(self._in_flight)
+        try:
+            self._admit(scope)
+            async with asyncio.timeout(self._limits.seconds):
+                await self._app(scope, limited_receive, watched_send)
+        except Exception as error:
+            # An answer that has begun cannot be taken back.
+            if not status:
+                content, refused, headers = refusal_parts(self._refusal(error, scope, is_whole))
+                pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+                pairs.append((b"content-length", str(len(content)).encode()))
+                await watched_send(
+                    {"type": "http.response.start", "status": refused, "headers": pairs}
+                )
+                await send({"type": "http.response.body", "body": content})
+        finally:
+            self._in_flight -= 1
+            self._metrics.in_flight.set(self._in_flight)
+            seconds = perf_counter() - start
+            self._metrics.count(_route_of(scope), scope["method"], status or 500, seconds)
+
+    def _too_long(self) -> Exception:
+        """The error of a body beyond the limit, which FastAPI passes on."""
+        from starlette.exceptions import HTTPException
+
+        reason = f"The body is longer than {self._limits.body_bytes} bytes."
+        return HTTPException(413, reason, {"connection": "close"})
+
+    def _refusal(self, error: Exception, scope: Scope, is_whole: bool) -> Refusal:
+        """What is answered after an error."""
+        if isinstance(error, Refusal):
+            return error
+        if isinstance(error, TimeoutError):
+            seconds = f"{self._limits.seconds:g} seconds"
+            if is_whole:
+                return Refusal(503, f"No answer within {seconds}.", 1)
+            return Refusal(408, f"The request was not whole within {seconds}.")
+        _log.error("a request to %s failed", _route_of(scope), exc_info=error)
+        return Refusal(500, "The service failed; its log gives the reason.")
+
+    def _admit(self, scope: Scope) -> None:
+        """Refuse a request that may not be answered, before its body is read."""
+        headers = dict(scope["headers"])
+        if self._token is None:
+            host = headers.get(b"host", b"").decode("latin-1")
+            if not is_loopback(_name_of(host)):
+                raise Refusal(
+                    421,
+                    "This service answers under the names of its own machine, such as localhost.",
+                )
+            # A token does more than this, and a proxy in front may have another name.
+            origin = headers.get(b"origin")
+            if origin is not None and _place_of(origin) != host:
+                raise Refusal(403, "Pages of other servers may not ask this one.")
+        elif scope["path"] not in OPEN_PATHS:
+            scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+            # Digests have one length and are compared in constant time.
+            is_same = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._token)
+            if not is_same or scheme.lower() != b"bearer":
+                raise Refusal(401, "Give the token of this service: Authorization: Bearer TOKEN.")
+        if self._in_flight > self._limits.in_flight and scope["path"] not in _ALWAYS:
+            raise Refusal(503, f"{self._limits.in_flight} requests are being answered.", 1)
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and (len(length) > 18 or int(length) > self._limits.body_bytes):
+            raise Refusal(413, f"The body is longer than {self._limits.body_bytes} bytes.")
+
+
+def _route_of(scope: Scope) -> str:
+    """The path of the route that a request matched: no text of the request's own."""
+    return getattr(scope.get("route"), "path", "other")
+
+
+def _name_of(host: str) -> str:
+    """The name in a header Host, without the port."""
+    if host.startswith("["):
+        return host.partition("]")[0].strip("[")
+    return host.partition(":")[0]
+
+
+def _place_of(origin: bytes) -> str | None:
+    """Name and port in a header Origin."""
+    try:
+        return urlsplit(origin.decode("latin-1")).netloc
+    except ValueError:
+        return None
+
+
+_METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})
+
+
+class Metrics:
+    """Counters of one service, for Prometheus; no label is made of what a request says."""
+
+    def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+        self._registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "zslearn_requests", "Requests that were answered.", ["route", "method", "status"],
+            registry=registry,
+        )  # fmt: skip
+        self._seconds = Histogram(
+            "zslearn_request_seconds", "Seconds from the first byte to the answer.", ["route"],
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
+            registry=registry,
+        )  # fmt: skip
+        self.in_flight = Gauge(
+            "zslearn_requests_in_flight", "Requests being answered.", registry=registry
+        )
+        self.batch_rows = Histogram(
+            "zslearn_batch_rows", "Images or feature vectors that were computed together.",
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,
+        )  # fmt: skip
+        self.images = Counter(
+            "zslearn_images", "Images that were predicted.", ["as"], registry=registry
+        )
+        self.classes = Gauge(
+            "zslearn_classes", "Classes by how they are known.", ["known_by"], registry=registry
+        )
+
+    def count(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        method = method if method in _METHODS else "other"
+        self._requests.labels(route, method, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """All counters, in the text format of Prometheus."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self._registry)

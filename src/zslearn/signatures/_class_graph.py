@@ -256,17 +256,10 @@ class ClassGraph:
 
     @classmethod
     def from_tree(cls, tree: Any) -> ClassGraph:
-        """Make a graph of any data set's hierarchy.
+        """Make a graph of child–parent pairs, as :class:`~zslearn.baselines.HAT` takes them.
 
-        Parameters
-        ----------
-        tree : ClassTree, mapping, DataFrame or iterable of pairs
-            Child–parent pairs; a node may have several parents, and None or NaN is no parent.
-
-        Returns
-        -------
-        ClassGraph
-            Nodes in the order in which they are named first.
+        A node may have several parents; None or NaN is no parent. Nodes are in the order in which
+        they are named first.
         """
         pairs = tree.parents.items() if isinstance(tree, ClassTree) else read_pairs(tree)
         position: dict[Any, int] = {}
@@ -280,20 +273,7 @@ class ClassGraph:
         return cls(list(position), np.array(list(edges), dtype=np.intp))
 
     def find(self, labels: Iterable[Any], what: str = "labels") -> NDArray[np.intp]:
-        """Positions of some nodes; those that are not in the graph are an error.
-
-        Parameters
-        ----------
-        labels : iterable
-            Nodes.
-        what : str
-            What they are, for the error.
-
-        Returns
-        -------
-        ndarray of shape (n_labels,)
-            Their positions in `nodes`.
-        """
+        """Positions of some nodes; those that are not in the graph are an error about `what`."""
         listed = list(labels)
         unknown = [label for label in listed if label not in self.position]
         if unknown:
@@ -304,13 +284,7 @@ class ClassGraph:
         return np.array([self.position[label] for label in listed], dtype=np.intp)
 
     def adjacency(self) -> sparse.csr_array:
-        """The links as a sparse matrix.
-
-        Returns
-        -------
-        sparse array of shape (n_nodes, n_nodes)
-            1 at (child, parent), else 0.
-        """
+        """The links as a sparse matrix: 1 at (child, parent), else 0."""
         # SciPy's functions on graphs take no wider indices before version 1.14.
         child, parent = np.unique(self.edges, axis=0).T.astype(np.int32)
         return sparse.csr_array(
@@ -318,29 +292,11 @@ class ClassGraph:
         )
 
     def pairs(self) -> list[tuple[Any, Any]]:
-        """The links as (child, parent) pairs of nodes.
-
-        Returns
-        -------
-        list of pairs
-            As :func:`~zslearn.metrics.hierarchical_precision_at_k` and
-            :class:`~zslearn.baselines.HAT` take them.
-        """
+        """The links as (child, parent) pairs, as HAT and the hierarchical metrics take them."""
         return [(self.nodes[child], self.nodes[parent]) for child, parent in self.edges.tolist()]
 
     def ancestors(self, labels: Iterable[Any]) -> ClassGraph:
-        """The part of the graph that holds some nodes and all their ancestors.
-
-        Parameters
-        ----------
-        labels : iterable
-            Nodes; they come first in the result.
-
-        Returns
-        -------
-        ClassGraph
-            The other nodes keep their order.
-        """
+        """The part of the graph with some nodes, which come first, and all their ancestors."""
         first = self.find(labels)
         links = self.adjacency()
         inside = np.zeros(len(self.nodes), dtype=bool)
@@ -371,19 +327,11 @@ def class_graph(wordnet: WordNet, wnids: Iterable[str], *, instances: bool = Tru
     Returns
     -------
     ClassGraph
-        The classes first, in the order of `wnids`, then the other nodes by wnid; the last of all
-        their ancestors is WordNet's root.
+        The classes first, in the order of `wnids`, then the other nodes by wnid.
 
     See Also
     --------
     imagenet_graph : The graph that graph methods use on ImageNet.
-
-    Examples
-    --------
-    >>> from zslearn.signatures import WordNet, class_graph
-    >>> graph = class_graph(WordNet(), ["n02391049", "n02389026"])
-    >>> len(graph), len(graph.edges)
-    (17, 16)
     """
     first = list(dict.fromkeys(wordnet.check(wnids)))
     above = (wordnet.ancestors(wnid, instances=instances) for wnid in first)

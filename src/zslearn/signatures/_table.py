@@ -321,19 +321,9 @@ class SignatureTable:
 
     @classmethod
     def from_user(cls, signatures: Any, seen: NDArray[Any]) -> SignatureTable:
-        """Read what was given to `fit`; it must describe every class of `seen`.
+        """Read what was given to `fit`; it must describe every class of `seen`, the sorted labels.
 
-        Parameters
-        ----------
-        signatures : None, DataFrame, mapping, array, MultiSignatures or SignatureTable
-            None describes each seen class by its own indicator; the rows of an array follow `seen`.
-        seen : ndarray of shape (n_seen,)
-            Sorted labels of the training data.
-
-        Returns
-        -------
-        SignatureTable
-            Rows for the seen classes and every further class.
+        None describes each seen class by its own indicator; the rows of an array follow `seen`.
         """
         if signatures is None:
             return cls(seen, (np.eye(len(seen)),), (None,), indicators=True)
@@ -356,21 +346,9 @@ class SignatureTable:
 
     @classmethod
     def from_new(cls, signatures: Any, known: SignatureTable, like: Any = None) -> SignatureTable:
-        """Read what was given to `add_classes`: labelled rows that fit the table `known`.
+        """Read what was given to `add_classes`: further classes, by the attributes of `known`.
 
-        Parameters
-        ----------
-        signatures : DataFrame, mapping, MultiSignatures or SignatureTable
-            Classes that `known` does not describe, with the same attributes.
-        known : SignatureTable
-            What is described already.
-        like : label, optional
-            The class of `known` whose values attributes have that are not named.
-
-        Returns
-        -------
-        SignatureTable
-            The new rows alone, columns in the order of `known`.
+        `like` is the class of `known` that gives the values of attributes that are not named.
         """
         if known.indicators:
             raise ValueError(
@@ -406,19 +384,8 @@ class SignatureTable:
     ) -> SignatureTable:
         """Read signatures in any form, whatever classes they describe.
 
-        Parameters
-        ----------
-        signatures : DataFrame, mapping, array or MultiSignatures
-            What is known of the classes.
-        seen : ndarray of shape (n_seen,) or None
-            The labels that the rows of an array follow; None refuses an array.
-        where : str, default="signatures"
-            What they are, for error messages.
-
-        Returns
-        -------
-        SignatureTable
-            One row per class.
+        The rows of an array follow the labels `seen`; None refuses an array. Errors call the
+        signatures `where`.
         """
         if isinstance(signatures, MultiSignatures):
             return cls._read_views(signatures)
@@ -506,11 +473,10 @@ class SignatureTable:
         """Refuse a view whose columns, and not its rows, are the classes of the training data."""
         if set(seen) <= set(self.labels.tolist()):
             return
-        wanted = {normal_form(label) for label in seen}
-        n_rows = len(wanted.intersection(normal_form(label) for label in self.labels.tolist()))
+        wanted, rows = _normal_forms(seen), _normal_forms(self.labels.tolist())
         for name, columns in zip(self.names, self.columns, strict=True):
-            n_columns = len(wanted.intersection(normal_form(column) for column in columns or ()))
-            if n_columns > max(n_rows, len(wanted) // 2):
+            n_columns = len(wanted & _normal_forms(columns or ()))
+            if n_columns > max(len(wanted & rows), len(wanted) // 2):
                 raise ValueError(
                     f"{_view_named(name)} looks transposed: its columns are the classes; give "
                     "signatures.T."
@@ -518,11 +484,10 @@ class SignatureTable:
 
     def _labels_are_attributes_of(self, known: SignatureTable) -> bool:
         """Whether the rows are labelled by the attributes of another table."""
-        rows = {normal_form(label) for label in self.labels.tolist()}
+        rows = _normal_forms(self.labels.tolist())
         # Columns without names are numbers, as classes may be.
         named = [c for c in known.columns if c and list(c) != list(range(len(c)))]
-        attributes = [set(map(normal_form, columns)) for columns in named]
-        return any(2 * len(rows & names) > len(names) for names in attributes)
+        return any(2 * len(rows & names) > len(names) for names in map(_normal_forms, named))
 
     def aligned_with(self, known: SignatureTable) -> SignatureTable:
         """The same rows with views and attributes in the order of another table."""
@@ -673,25 +638,17 @@ class SignatureTable:
 
     def warn_equal_signatures(self, normalized: Floats | SignatureViews) -> None:
         """Warn of classes whose normalised signatures are equal: no method can tell them apart."""
-        arrays = normalized.arrays if isinstance(normalized, SignatureViews) else [normalized]
+        arrays = normalized.arrays if isinstance(normalized, SignatureViews) else (normalized,)
         # Of zeros, which say nothing, there is a warning where they are read.
         says_something = np.any([array.any(axis=1) for array in self.arrays], axis=0)
-        rows = np.flatnonzero(says_something & _nearly_equal(arrays))
-        # −0 and 0 are equal.
-        rounded = np.concatenate([array[rows] for array in arrays], axis=1).round(10) + 0.0
-        first: dict[bytes, Any] = {}
-        equal = []
-        for row, values in zip(rows.tolist(), rounded, strict=True):
-            label, key = self.labels[row].item(), values.tobytes()
-            if first.setdefault(key, label) != label:
-                equal.append((first[key], label))
-        if not equal:
-            return
-        have = "class has" if len(equal) == 1 else "classes have"
-        warn_user(
-            f"{len(equal)} {have} the signature of another one once lengths are taken out, and "
-            f"cannot be distinguished from it: {name_some(equal)}."
-        )
+        pairs = [pair for pair in _equal_rows(arrays) if says_something[pair[0]]]
+        if pairs:
+            equal = [(self.labels[i].item(), self.labels[j].item()) for i, j in pairs]
+            have = "class has" if len(equal) == 1 else "classes have"
+            warn_user(
+                f"{len(equal)} {have} the signature of another one once lengths are taken out, and "
+                f"cannot be distinguished from it: {name_some(equal)}."
+            )
 
     def measured(self, seen: NDArray[np.intp]) -> SignatureTable:
         """The table with the units that the rows of the seen classes give."""
@@ -732,17 +689,7 @@ class SignatureTable:
     def normalized(self, scales: tuple[float, ...], *, keep_views: bool) -> Floats | SignatureViews:
         """Unit rows divided by the scale of their view, as in the authors' program.
 
-        Parameters
-        ----------
-        scales : tuple of float
-            One per view.
-        keep_views : bool
-            Whether several views stay apart, or become one vector per class.
-
-        Returns
-        -------
-        ndarray or SignatureViews
-            An array when there is one view or the views are concatenated.
+        Several views stay apart (`keep_views`), or become one vector per class.
         """
         arrays = tuple(
             unit_rows(array) / scale for array, scale in zip(self.in_units(), scales, strict=True)
@@ -787,20 +734,27 @@ def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
     return spread
 
 
-def _nearly_equal(arrays: Sequence[Floats]) -> NDArray[np.bool_]:
-    """Which rows may be equal to another one: their products with a random vector are."""
+def _equal_rows(arrays: Sequence[Floats]) -> list[tuple[int, int]]:
+    """Pairs of rows that are equal but for rounding, each row with one of its twins."""
     rng = np.random.default_rng(0)
-    products, tolerance = np.zeros(len(arrays[0])), 1e-12
+    # Equal rows have equal products with a random vector; NaN stands for a view that a class lacks.
+    products = np.zeros(len(arrays[0]))
     for array in arrays:
-        vector = rng.random(array.shape[1:])
-        products += np.nan_to_num(array @ vector)  # NaN of a class that lacks the view
-        tolerance += 1e-9 * float(vector.sum())
-    order = np.argsort(products)
-    near = np.diff(products[order]) <= tolerance
-    found = np.zeros(len(products), dtype=bool)
-    found[order[:-1]] = near
-    found[order[1:]] |= near
-    return found
+        products += np.nan_to_num(array @ rng.random(array.shape[1]))
+    order = np.argsort(products, kind="stable")
+    near = np.flatnonzero(np.diff(products[order]) <= 1e-9 * sum(a.shape[1] for a in arrays))
+    rows = np.sort(np.column_stack([order[near], order[near + 1]]), axis=1)
+    differ = np.zeros(len(rows), dtype=bool)
+    for array in arrays:
+        first, second = array[rows[:, 0]], array[rows[:, 1]]
+        is_same = np.isclose(first, second, rtol=0, atol=1e-10, equal_nan=True)
+        differ |= ~is_same.all(axis=1)
+    return sorted(map(tuple, rows[~differ].tolist()))
+
+
+def _normal_forms(names: Iterable[Any]) -> set[str]:
+    """Names in the form in which spelling does not count."""
+    return set(map(normal_form, names))
 
 
 def _view_named(name: str) -> str:

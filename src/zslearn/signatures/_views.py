@@ -18,7 +18,7 @@ from zslearn._utils._saved import Saved, saves
 class SignatureViews:
     """Normalised signatures of several views, rows aligned, with the weights of their kernels.
 
-    This is what a method that works with kernels receives when a user gave `MultiSignatures`.
+    Methods that work with kernels receive them where a user gave `MultiSignatures`.
 
     Parameters
     ----------
@@ -126,35 +126,13 @@ class MultiSignatures:
         return f"MultiSignatures({parts})"
 
     def with_weights(self, weights: Sequence[float] | Mapping[str, float]) -> MultiSignatures:
-        """Return the same views under other weights, for tuning.
-
-        Parameters
-        ----------
-        weights : sequence of float or mapping of str to float
-            As of the class.
-
-        Returns
-        -------
-        MultiSignatures
-            A new object; the views are shared.
-        """
+        """Return the same views under other weights, for tuning."""
         return MultiSignatures(self.views, weights, self.gamma_factors)
 
     def with_gamma_factors(
         self, gamma_factors: Sequence[float] | Mapping[str, float]
     ) -> MultiSignatures:
-        """Return the same views with another γ for each, for tuning.
-
-        Parameters
-        ----------
-        gamma_factors : sequence of float or mapping of str to float
-            As of the class.
-
-        Returns
-        -------
-        MultiSignatures
-            A new object; the views are shared.
-        """
+        """Return the same views with another γ for each, for tuning."""
         return MultiSignatures(self.views, self.weights, gamma_factors)
 
 

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain
 
@@ -27,7 +26,6 @@ _KNOWN = {"n00001740": "entity", "n02084071": "dog", "n02958343": "car", "n07730
 _MAX_BYTES = 256 * 2**20
 
 
-@inherit_docs
 class WordNet:
     """The nouns of WordNet 3.0.
 
@@ -113,68 +111,31 @@ class WordNet:
         return wnid in self._lines
 
     def names(self, wnid: str) -> list[str]:
-        """The synonyms that name a noun.
-
-        Parameters
-        ----------
-        wnid : str
-            "n" and eight digits.
-
-        Returns
-        -------
-        list of str
-            The commonest first; words of a phrase are parted by spaces.
-        """
+        """The synonyms that name a noun, the commonest first, with spaces in phrases."""
         (known,) = self.check([wnid], "wnid")
         fields = self._lines[known].split(" ")
         return [word.replace("_", " ") for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2]]
 
     def gloss(self, wnid: str) -> str:
-        """What a noun means, without the examples of its use.
-
-        Returns
-        -------
-        str
-            The definition.
-        """
+        """What a noun means, without the examples of its use."""
         (known,) = self.check([wnid], "wnid")
         text = self._lines[known].partition(" | ")[2].strip()
         # Examples follow in quotes.
         return re.split(r'[;:,]?\s*"', text, maxsplit=1)[0].strip() or text
 
     def description(self, wnid: str) -> str:
-        """Names and gloss of a noun in one text, for a sentence encoder.
-
-        Returns
-        -------
-        str
-            The names, parted by commas, then a colon and the gloss.
-        """
+        """Names and gloss of a noun in one text, for a sentence encoder."""
         return f"{', '.join(self.names(wnid))}: {self.gloss(wnid)}"
 
     def parents(self, wnid: str, *, instances: bool = True) -> list[str]:
-        """The hypernyms of a noun: what it is a kind of.
+        """The hypernyms of a noun, what it is a kind of; empty for the root.
 
-        Parameters
-        ----------
-        instances : bool, default=True
-            Whether instance hypernyms count too: the Danube is an instance of a river.
-
-        Returns
-        -------
-        list of str
-            Their wnids, in the order of the file; empty for the root.
+        Without `instances` only kinds count: the Danube is an instance of a river.
         """
         return self._linked(self._parents, wnid, instances)
 
     def children(self, wnid: str, *, instances: bool = True) -> list[str]:
-        """The hyponyms of a noun: what is a kind of it.
-
-        Returns
-        -------
-        list of str
-            Their wnids, in the order of the file.
-        """
+        """The hyponyms of a noun: what is a kind of it, or an instance."""
         return self._linked(self._children, wnid, instances)
 
     def _linked(self, links: dict[str, dict[str, bool]], wnid: str, instances: bool) -> list[str]:
@@ -183,13 +144,7 @@ class WordNet:
         return [other for other, is_instance in links[wnid].items() if instances or not is_instance]
 
     def ancestors(self, wnid: str, *, instances: bool = True) -> list[str]:
-        """Hypernyms, their hypernyms, and so on up to the root.
-
-        Returns
-        -------
-        list of str
-            Each once, nearest first; without the noun itself.
-        """
+        """Hypernyms, their hypernyms, and so on up to the root; nearest first, each once."""
         found = {wnid: None}
         level = [wnid]
         while level:
@@ -199,20 +154,7 @@ class WordNet:
         return list(found)[1:]
 
     def check(self, wnids: Iterable[str], what: str = "wnids") -> list[str]:
-        """Refuse wnids that are not in this WordNet.
-
-        Parameters
-        ----------
-        wnids : iterable of str
-            What is to be known.
-        what : str
-            What they are, for the error.
-
-        Returns
-        -------
-        list of str
-            The same wnids.
-        """
+        """Refuse wnids that are not in this WordNet; `what` names them in the error."""
         listed = [wnids] if isinstance(wnids, str) else list(wnids)
         unknown = [wnid for wnid in listed if wnid not in self._lines]
         if unknown:

@@ -393,7 +393,7 @@ class EXEM(LearnsFromStatistics):
             embedding = inner.embedding.after(self.feature_norm)
         return replace(inner, labels=labels, parameters=parameters, embedding=embedding)
 
-    def predict_exemplars(self, signatures: Any, labels: NDArray[Any] | None = None) -> Floats:
+    def predict_exemplars(self, signatures: Any) -> Floats:
         """Predict exemplars in the projected space, without any scaling.
 
         Parameters
@@ -401,8 +401,6 @@ class EXEM(LearnsFromStatistics):
         signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews, or DataFrame
             Normalised signatures, as :meth:`synthesize` takes them; or, as a DataFrame or mapping,
             signatures as `fit` takes them, of any classes.
-        labels : ndarray of shape (n_classes,), optional
-            Not used; the labels of a DataFrame or mapping give the order of the rows.
 
         Returns
         -------
@@ -413,8 +411,7 @@ class EXEM(LearnsFromStatistics):
         if not isinstance(signatures, (np.ndarray, SignatureViews)):
             labels = labels_in_order(signatures)
             table = SignatureTable.read(signatures, None).aligned_with(self._described.table)
-            described = table.normalized(self.signature_scale_, keep_views=True)
-            signatures = described[table.positions(labels)]
+            signatures = self._normalized(table)[table.positions(labels)]
         return to_numpy(self._exemplars.predict(signatures))
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
@@ -539,9 +536,8 @@ def exemplar_distance_score(
         prepared = estimator._whitening(prepared)
     held, codes = np.unique(labels, return_inverse=True)
     positions = find_classes(held, estimator.classes_)
-    table = estimator._described.table
-    described = table.normalized(estimator.signature_scale_, keep_views=True)
-    predicted = estimator.predict_exemplars(described, table.labels)[positions]
+    described = estimator._normalized(estimator.signature_table_)
+    predicted = estimator.predict_exemplars(described)[positions]
     project = estimator._projection
     if distance == "euclidean":
         # The projection is affine: of the samples of a class only the mean need be projected.

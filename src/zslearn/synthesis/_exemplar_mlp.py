@@ -125,7 +125,10 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         # The first outputs are small beside exemplars, which lie within the unit ball. By leaving
         # out seen classes of CUB: 0.01 to 0.3 give 0.678 to 0.686 (± 0.04 over folds), 1 0.661.
         scales = [np.sqrt(2 / X.shape[1]), 0.1 / np.sqrt(self.hidden_size)]
-        place = _training_device(torch, self.device)
+        found = torch.cuda.is_available()
+        if self.device == "cuda" and not found:
+            raise ValueError('device="cuda", but torch finds no GPU. Take "cpu" or None.')
+        place = self.device or ("cuda" if found else "cpu")
         weights = [
             torch.tensor(rng.normal(size=size) * scale, requires_grad=True, device=place)
             for size, scale in zip(sizes, scales, strict=True)
@@ -165,14 +168,6 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         X = validate_data(self, X, reset=False, dtype=np.float64)
         out = np.maximum(X @ self.coefs_[0], 0) @ self.coefs_[1]
         return out[:, 0] if self._one_output else out
-
-
-def _training_device(torch: ModuleType, device: str | None) -> str:
-    """Where the perceptron is trained."""
-    found = torch.cuda.is_available()
-    if device == "cuda" and not found:
-        raise ValueError('device="cuda", but torch finds no GPU. Take "cpu" or None.')
-    return device or ("cuda" if found else "cpu")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.base import clone
 
-from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr, nu_svr_path, nu_svr_paths
+from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
 from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import cached_results, caches_fits
@@ -88,43 +88,38 @@ class ExemplarSpaces:
         self, training: Training, statistics: ClassStatistics, widths: Sequence[int | None]
     ) -> None:
         self.training = training
-        self._whole = Projection(np.zeros(statistics.n_features), None, statistics.means)
+        #: The projection of all dimensions, and with components the widest one.
+        self.whole = Projection(np.zeros(statistics.n_features), None, statistics.means)
         numbers = [width for width in widths if width is not None]
         if numbers:
-            # The first components of a wider projection are the narrower one.
             components, _ = statistics.principal_components(
                 max(numbers),
                 like=getattr(training.rows, "source", None),
                 spectrum=training.spectrum(center=True) if training.keeps_sums else None,
             )
             mean = statistics.mean
-            exemplars = (statistics.means - mean) @ components.T
-            self._widest = Projection(mean, components, exemplars)
-        #: Without the scatter, which projections alone are made of.
+            self.widest = Projection(mean, components, (statistics.means - mean) @ components.T)
+        #: Without the scatter, which projections alone need.
         self.statistics = replace(statistics, scatter=np.empty((0, 0)))
-        self._projections: dict[int | None, Projection] = {None: self._whole}
+        self._projections: dict[int | None, Projection] = {None: self.whole}
         self._within_std: dict[int | None, Floats] = {}
 
-    def widest(self, width: int | None) -> Projection:
-        """The projection that has the one of this width as its first dimensions."""
-        return self._whole if width is None else self._widest
-
     def projection(self, width: int | None) -> Projection:
-        """The first components; the same object for the same width."""
-        if width not in self._projections:
-            mean, components = self._widest.mean, self._widest.components
-            assert width is not None
-            assert components is not None
-            found = Projection(mean, components[:width], self._widest.exemplars[:, :width])
-            self._projections[width] = found
-            n_dims = found.exemplars.shape[1]
-            if n_dims < width != DEFAULT_COMPONENTS:
-                warn_user(
-                    f"n_components={width} is more than the rank of the training samples; "
-                    f"{n_dims} are used.",
-                    InputWarning,
-                )
-        return self._projections[width]
+        """The first components of the widest projection; the same object for the same width."""
+        if width in self._projections:
+            return self._projections[width]
+        assert width is not None
+        assert self.widest.components is not None
+        components = self.widest.components[:width]
+        if len(components) < width != DEFAULT_COMPONENTS:
+            warn_user(
+                f"n_components={width} is more than the rank of the training samples; "
+                f"{len(components)} are used.",
+                InputWarning,
+            )
+        found = Projection(self.widest.mean, components, self.widest.exemplars[:, :width])
+        self._projections[width] = found
+        return found
 
     def within_std(self, width: int | None) -> Floats:
         """Deviations within classes, averaged over those with at least two samples."""
@@ -283,34 +278,24 @@ class SignatureRegressor:
         return rbf_similarity(signatures, self.signatures, gamma=self.gamma)
 
 
-def fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> Any:
-    """Fit the regressor that an estimator names."""
+def _fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> Any:
+    """Fit the regressor that an estimator names, other than ν-SVRs."""
     named = model.regressor
-    if named == "svr":
-        found = nu_svr(
-            rbf_similarity(signatures, gamma=model.gamma), exemplars, C=model.C, nu=model.nu,
-            tol=model.tol, max_iter=model.max_iter, n_jobs=model.n_jobs,
-        )  # fmt: skip
-        kernel = SharedKernel(signatures, model.gamma)
-        return KernelRegressor.of_nu_svr(kernel, found, exemplars.shape[1])
     if named == "krr":
         return KernelRegressor.of_ridge(signatures, exemplars, model.gamma, model.C)
     if named == "gp":
-        named = _gaussian_process(model.gamma, model.random_state)
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+        # Amplitude, width and noise are found by marginal likelihood.
+        width = 1 / np.sqrt(2 * model.gamma)
+        kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(width, (0.05 * width, 20 * width))
+        kernel = kernel + WhiteKernel(0.1, (1e-5, 1e2))
+        random_state = model.random_state
+        named = GaussianProcessRegressor(kernel, normalize_y=True, random_state=random_state)
     elif named == "mlp":
         named = ExemplarMLP(random_state=model.random_state)
     return SignatureRegressor(named, model.gamma).fit(signatures, exemplars)
-
-
-def _gaussian_process(gamma: float, random_state: Any) -> Any:
-    """Gaussian process whose amplitude, width and noise are found by marginal likelihood."""
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-
-    width = 1 / np.sqrt(2 * gamma)
-    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(width, (0.05 * width, 20 * width))
-    kernel = kernel + WhiteKernel(0.1, (1e-5, 1e2))
-    return GaussianProcessRegressor(kernel, normalize_y=True, random_state=random_state)
 
 
 @saved_part
@@ -349,7 +334,7 @@ def learn_exemplars(
             continue
         for same in group_by_params(group, *_OF_EXEMPLARS):
             projection = spaces.projection(same[0].n_components)
-            regressor = fit_regressor(same[0], signatures, projection.exemplars)
+            regressor = _fit_regressor(same[0], signatures, projection.exemplars)
             yield Exemplars(projection, regressor), same
 
 
@@ -372,7 +357,7 @@ def _learn_by_paths(
                 together.setdefault((is_whole, grid), []).append(group)
     for (is_whole, (C, nu)), groups in together.items():
         first = groups[0][0]
-        targets = spaces.widest(None if is_whole else first.n_components).exemplars
+        targets = (spaces.whole if is_whole else spaces.widest).exemplars
         n_problems = sum(len(group_by_params(group, "C", "nu")) for group in groups)
         if first.tol >= _DEVICE_TOLERANCE and n_problems >= _DEVICE_SETTINGS:
             targets = _on_device_of(spaces.training.rows, targets)

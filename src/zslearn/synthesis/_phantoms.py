@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -241,19 +241,15 @@ class PhantomObjective:
             gradients.append(gradient @ array.T)
         return tuple(gradients)
 
-    def norm_part(self, betas: Views) -> float:
-        """What the norms of the phantoms cost."""
+    def penalties(self, betas: Views) -> float:
+        """What β costs beside the loss: the ℓ1 part and the norms."""
         arrays, norms = view_arrays(self.signatures), signature_norms(self.signatures)
         excess = [
             np.sum((beta @ array) ** 2, axis=1) - norm**2
             for beta, array, norm in zip(betas, arrays, norms, strict=True)
         ]
-        return 0.5 * self.norm_penalty * float(sum(np.sum(e**2) for e in excess))
-
-    def penalties(self, betas: Views) -> float:
-        """What β costs beside the loss: the ℓ1 part and the norms."""
-        sparsity = self.eta * float(sum(np.sum(np.abs(beta)) for beta in betas))
-        return self.norm_part(betas) + sparsity
+        norm_part = 0.5 * self.norm_penalty * float(sum(np.sum(e**2) for e in excess))
+        return norm_part + self.eta * float(sum(np.sum(np.abs(beta)) for beta in betas))
 
 
 def similarities_to(
@@ -312,8 +308,6 @@ def metric_factor(metric: Any, array: Floats) -> Floats:
     return vectors * np.sqrt(np.maximum(values, 0))
 
 
-_Extra = TypeVar("_Extra")
-
 # A first step moves β by this share of its norm, and none by more than the second.
 _FIRST_MOVE = 0.05
 _LARGEST_MOVE = 0.5
@@ -328,41 +322,40 @@ _SMALL_STEPS = 3
 
 
 @dataclass(frozen=True)
-class Point(Generic[_Extra]):
+class Point:
     """Coefficients and what is known there."""
 
     betas: Views
     value: float  # of the whole objective
     gradients: Views  # of the part without the ℓ1 norm
-    extra: _Extra  # what belongs to this point besides: the base classifiers, say
+    extra: Any  # what belongs to this point besides: the base classifiers, say
 
 
 @dataclass(frozen=True)
-class Descent(Generic[_Extra]):
+class Descent:
     """Where a descent ended."""
 
-    point: Point[_Extra]  # the best coefficients
+    point: Point  # the best coefficients
     values: tuple[float, ...]  # the objective after each step, falling
     refused: bool  # whether the last step was cut short by points that `evaluate` refused
     converged: bool = True
 
 
 def descend(
-    start: Point[_Extra],
-    evaluate: Callable[[Views, _Extra], Point[_Extra] | None],
+    start: Point,
+    evaluate: Callable[[Views, Any], Point | None],
     *,
     eta: float,
     steps: int,
     fall: float,
-    highest: float | None = None,
-) -> Descent[_Extra]:
+) -> Descent:
     r"""Lower an objective by proximal gradient steps; it never rises.
 
     A step of length t goes to :math:`\beta' = \mathrm{soft}(\beta - t \nabla, t \eta)` and is
     taken if the objective falls by at least a part of :math:`\|\beta' - \beta\|^2 / 2t`; else t
     is halved. The next length follows the curvature along the step (Barzilai and Borwein).
     """
-    highest = start.value if highest is None else highest
+    highest = start.value
     point, values, n_small = start, list[float](), 0
     slope = _norm(steepest(point, eta))
     length = _FIRST_MOVE * _norm(point.betas) / slope if slope > 0 else 0.0
@@ -392,12 +385,12 @@ def descend(
 
 
 def _search(
-    point: Point[_Extra],
-    evaluate: Callable[[Views, _Extra], Point[_Extra] | None],
+    point: Point,
+    evaluate: Callable[[Views, Any], Point | None],
     eta: float,
     length: float,
     least: float,
-) -> tuple[Point[_Extra] | None, float, bool]:
+) -> tuple[Point | None, float, bool]:
     """The next point, the length of the step to it, and whether longer steps were refused."""
     refused = False
     for _ in range(_HALVINGS):
@@ -416,7 +409,7 @@ def _search(
     return None, length, refused
 
 
-def _next_length(point: Point[Any], trial: Point[Any], length: float) -> float:
+def _next_length(point: Point, trial: Point, length: float) -> float:
     """The inverse of the curvature along a step, within bounds of its length."""
     step = _difference(trial.betas, point.betas)
     change = _difference(trial.gradients, point.gradients)
@@ -427,7 +420,7 @@ def _next_length(point: Point[Any], trial: Point[Any], length: float) -> float:
     return max(squared / curvature, length / 10)
 
 
-def steepest(point: Point[Any], eta: float) -> Views:
+def steepest(point: Point, eta: float) -> Views:
     """The smallest subgradient of the whole objective; zero where β is stationary."""
     parts = []
     for beta, gradient in zip(point.betas, point.gradients, strict=True):

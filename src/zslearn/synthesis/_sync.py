@@ -19,7 +19,7 @@ With the seen classes themselves as phantoms S is square: W is trained directly,
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -33,8 +33,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from zslearn._scoring._embedding import PreparedRows, for_many_passes
 from zslearn._solvers._linalg import pseudo_inverse
-from zslearn._solvers.svm._losses import LOSSES, loss_and_slope
-from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
+from zslearn._solvers.svm._multiclass import LOSSES, SVMResult, loss_and_slope, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._columns import some_rows
@@ -107,7 +106,7 @@ class SynCProblem:
         self.weights: Floats | None = training.weights
         self.penalize = model.penalize
         self.tol, self.max_iter = model.tol, model.max_iter
-        self.learn_phantoms, self.phantom_training = model.learn_phantoms, model.phantom_training
+        self.learn_phantoms = model.learn_phantoms
         self._syntheses: dict[tuple[float, float], Synthesis] = {}
         #: Whether W is trained directly, whatever gamma is.
         self.direct = (
@@ -129,11 +128,6 @@ class SynCProblem:
         if not model.learn_phantoms:
             return phantoms, None
         return phantoms, combinations_of(phantoms, self.signatures)
-
-    def score_loss(self, scores: Floats, **options: Any) -> tuple[float, Floats]:
-        """The loss as a function of the scores, and its slope."""
-        y, weights = self.rows.y, self.weights
-        return loss_and_slope(scores, y, self.loss, self.margins, sample_weight=weights, **options)
 
     def learn(self, model: SynC, start: SVMResult | None) -> Learned:
         """Learn the base classifiers of a variant, and its phantoms if they are to be learned."""
@@ -204,7 +198,6 @@ class SynCProblem:
         start: SVMResult | None,
         *,
         base: Array = None,
-        tol: float | None = None,
     ) -> SVMResult:
         """Train W, from a solution of another problem or from other coefficients U."""
         if start is not None and base is not None:
@@ -215,7 +208,7 @@ class SynCProblem:
             loss=self.loss,
             margins=self.margins,
             mixing=None if synthesis is None else synthesis.mixing,
-            tol=self.tol if tol is None else tol,
+            tol=self.tol,
             max_iter=self.max_iter,
             warm_start=start,
             random_state=self.rng,
@@ -296,20 +289,8 @@ class Synthesis:
         return int(np.sum(self.values * condition >= self.values[0]))
 
 
-# A step ("exact") or round ("truncated") that lowers the objective by less than this share of its
-# whole fall so far is small.
+# A step that lowers the objective by less than this share of its whole fall so far is small.
 _FALL = 3e-4
-# Truncated rounds in a row that are small, after which learning ends.
-_SMALL_ROUNDS = 3
-# Steps on β between two solves for V, when truncated.
-_INNER_STEPS = 10
-# The first tolerance of truncated solves, and its factor from round to round.
-_LOOSE = 0.3
-_TIGHTEN = 0.5
-# Smoothing of Crammer–Singer's hinge in the first round, as a share of the mean margin, and its
-# factor from round to round.
-_SMOOTHING = 0.1
-_SHARPEN = 0.7
 # The condition number of S may grow up to here; beyond it phantoms cannot be distinguished.
 _CONDITION = 1e7
 # With a penalty on v: in half of the directions in which the classifiers of the seen classes differ
@@ -328,29 +309,15 @@ class _Trained(NamedTuple):
     classifiers: Array
 
 
-class _Round(NamedTuple):
-    """Where a truncated round ended, and the number of values until then."""
-
-    betas: Views
-    trained: _Trained
-    n_values: int
-
-
 class _PhantomLearner:
     r"""Learns phantoms together with their base classifiers (eSynCSemObj).
 
-    Both ways lower the same objective F(V, β) and never raise it.
-
-    - "exact": proximal gradient steps on :math:`\varphi(\beta) = \min_V F(V, \beta)`. The base
-      classifiers of each trial step are solved for, and the step is judged by the objective with
-      these. By the envelope theorem the gradient of φ is that of F at the best V, for
-      Crammer–Singer with the slope of the dual solution. With a penalty on w, stationarity in V
-      reads :math:`S^\top G = 0` for the gradient G with respect to W: what of G lies in the range
-      of S is an error of the solver, and is taken out. Where S can make every W, nothing is left:
-      the data do not move β.
-    - "truncated": steps on β with V fixed, and V trained in turn, at first to a loose tolerance.
-      While V is unfinished the data move β also where at an exact V they cannot. The end is not
-      above the first phantoms with their exact V either, but for the gap of a solve.
+    Proximal gradient steps on :math:`\varphi(\beta) = \min_V F(V, \beta)`. The base classifiers of
+    each trial step are solved for, and the step is judged by the objective with these. By the
+    envelope theorem the gradient of φ is that of F at the best V, for Crammer–Singer with the slope
+    of the dual solution. With a penalty on w, stationarity in V reads :math:`S^\top G = 0` for the
+    gradient G with respect to W: what of G lies in the range of S is an error of the solver, and is
+    taken out. Where S can make every W, nothing is left: the data do not move β.
     """
 
     def __init__(self, problem: SynCProblem, model: SynC) -> None:
@@ -376,8 +343,18 @@ class _PhantomLearner:
 
     def learn(self) -> Learned:
         """Learn phantoms and base classifiers."""
-        descent = self.exact() if self.problem.phantom_training == "exact" else self.truncated()
-        self.warn(descent)
+        start = self._solved(self.start, None)
+        self._demand_differences(start.extra)
+
+        def evaluate(betas: Views, before: _Trained) -> Point | None:
+            if self._singular(betas):
+                return None
+            point = self._solved(betas, before)
+            return None if self._too_similar(betas, point.extra) else point
+
+        steps = self.problem.max_iter
+        descent = descend(start, evaluate, eta=self.eta, steps=steps, fall=_FALL)
+        self._warn(descent)
         point = descent.point
         return Learned(
             point.extra.solution,
@@ -385,94 +362,9 @@ class _PhantomLearner:
             combine(point.betas, self.problem.signatures),
             point.betas,
             point.value,
-            descent.values,
+            (start.value, *descent.values),
             self.n_iter,
         )
-
-    def exact(self) -> Descent[_Trained]:
-        """Steps on β, each with its base classifiers solved for."""
-        problem, start = self.problem, self._solved(self.start, None)
-        self._demand_differences(start.extra)
-
-        def evaluate(betas: Views, before: _Trained) -> Point[_Trained] | None:
-            if self._singular(betas):
-                return None
-            point = self._solved(betas, before)
-            return None if self._too_similar(betas, point.extra) else point
-
-        descent = descend(start, evaluate, eta=self.eta, steps=problem.max_iter, fall=_FALL)
-        return replace(descent, values=(start.value, *descent.values))
-
-    def truncated(self) -> Descent[_Trained]:
-        """Steps on β and on V in turn, V at first to a loose tolerance."""
-        problem, margins = self.problem, self.problem.margins
-        # With a penalty on v a loose V does not tell whether classes become one.
-        loose = problem.tol if problem.penalize == "v" else max(_LOOSE, problem.tol)
-        smoothing = _SMOOTHING * (1.0 if margins is None else float(margins.mean()))
-        betas, steps = self.start, _INNER_STEPS
-        refused, converged, n_small = False, False, 0
-        trained = self._train(betas, None, loose)
-        self._demand_differences(trained)
-        values = [trained.solution.objective + self.objective.penalties(betas)]
-        rounds = [_Round(betas, trained, len(values))]
-        for _ in range(problem.max_iter):
-            before = values[-1]
-            evaluate = self._with_classifiers(trained, smoothing)
-            first = evaluate(betas, trained)
-            assert first is not None
-            inner = descend(
-                replace(first, value=before),
-                evaluate,
-                eta=self.eta,
-                steps=steps,
-                fall=_FALL,
-                highest=values[0],
-            )
-            again = self._train(inner.point.betas, trained, loose)
-            refused = inner.refused
-            if self._too_similar(inner.point.betas, again):
-                # The round is undone and goes less far.
-                steps, refused = steps // 2, True
-                if steps:
-                    continue
-                converged = True
-                break
-            betas = inner.point.betas
-            values += inner.values
-            value = again.solution.objective + self.objective.penalties(betas)
-            if value < values[-1]:
-                trained = again
-                values.append(value)
-            rounds.append(_Round(betas, trained, len(values)))
-            smoothing *= _SHARPEN
-            is_small = before - values[-1] <= _FALL * (values[0] - values[-1])
-            n_small = n_small + 1 if loose <= problem.tol and is_small else 0
-            if n_small == _SMALL_ROUNDS:
-                converged = True
-                break
-            loose = max(loose * _TIGHTEN, problem.tol)
-        point, values, n_undone = self._finished(rounds, values)
-        return Descent(point, (*values, point.value), refused or n_undone > 0, converged)
-
-    def _finished(
-        self, rounds: list[_Round], values: list[float]
-    ) -> tuple[Point[_Trained], list[float], int]:
-        """The last round with its base classifiers solved for, unless these make classes equal.
-
-        Then the round before, and so on; how many were undone is said, too. What a loose V gained
-        by other phantoms an exact one may not: then the first phantoms stay.
-        """
-        for n_undone, last in enumerate(reversed(rounds)):
-            point = self._solved(last.betas, last.trained)
-            if n_undone == len(rounds) - 1 or not self._too_similar(last.betas, point.extra):
-                break
-        first = self._solved(self.start, rounds[0].trained)
-        if point.value > first.value:
-            point, last = first, rounds[0]
-        values = values[: last.n_values]
-        if point.value > values[-1]:
-            point = self._with_classifiers_of(point, last.trained.classifiers, values[-1])
-        return point, values, n_undone
 
     def _synthesis(self, betas: Views) -> Synthesis:
         return Synthesis(self.objective.similarities(betas)[0], self.problem.penalize)
@@ -511,23 +403,7 @@ class _PhantomLearner:
         differences: Floats = np.linalg.svd(W - W.mean(axis=0), compute_uv=False)
         return differences
 
-    def _train(self, betas: Views, before: _Trained | None, tol: float) -> _Trained:
-        """Base classifiers within a tolerance, beginning with those of other phantoms."""
-        synthesis = self._synthesis(betas)
-        base = None
-        if before is not None:
-            base = self.problem.rows.asarray(synthesis.forward) @ before.classifiers
-        return self._trained(synthesis, before, base, tol)
-
-    def _trained(
-        self, synthesis: Synthesis, before: _Trained | None, base: Array, tol: float
-    ) -> _Trained:
-        start = None if before is None else before.solution
-        solution = self.problem.solve(self.alpha, synthesis, start, base=base, tol=tol)
-        self.n_iter += solution.n_iter
-        return _Trained(solution, self.problem.rows.asarray(synthesis.back) @ solution.base)
-
-    def _solved(self, betas: Views, before: _Trained | None) -> Point[_Trained]:
+    def _solved(self, betas: Views, before: _Trained | None) -> Point:
         """The point with the best base classifiers, and the gradient of φ there."""
         problem, rows = self.problem, self.problem.rows
         synthesis, base = self._synthesis(betas), None
@@ -538,7 +414,10 @@ class _PhantomLearner:
             base = before.solution.coef
             if synthesis.mixing is not None:
                 base = rows.asarray(synthesis.mixing.T) @ base
-        trained = self._trained(synthesis, before, base, problem.tol)
+        start = None if before is None else before.solution
+        solution = problem.solve(self.alpha, synthesis, start, base=base)
+        self.n_iter += solution.n_iter
+        trained = _Trained(solution, rows.asarray(synthesis.back) @ solution.base)
         return Point(
             betas,
             trained.solution.objective + self.objective.penalties(betas),
@@ -555,61 +434,24 @@ class _PhantomLearner:
         W = to_numpy(trained.solution.coef)
         scores = to_numpy(rows.scores(rows.rotated(trained.solution.coef)))
         responses = to_numpy(rows.scores(rows.rotated(trained.classifiers)))
-        slope = problem.score_loss(scores, dual=trained.solution.dual)[1].T @ responses
+        _, slope = loss_and_slope(
+            scores,
+            rows.y,
+            problem.loss,
+            problem.margins,
+            sample_weight=problem.weights,
+            dual=trained.solution.dual,
+        )
+        slope = slope.T @ responses
         if problem.penalize == "v":
             return slope
         slope += self.alpha * W @ V.T
         return slope - synthesis.range @ (synthesis.range.T @ slope)
 
-    def _with_classifiers(
-        self, trained: _Trained, smoothing: float
-    ) -> Callable[[Views, _Trained], Point[_Trained] | None]:
-        """The objective of β alone. Scores X (S V)ᵀ are (X Vᵀ) Sᵀ: features are needed once."""
-        problem, rows = self.problem, self.problem.rows
-        responses = to_numpy(rows.scores(rows.rotated(trained.classifiers)))
-        V = to_numpy(trained.classifiers)
-        gram = V @ V.T
-
-        def evaluate(betas: Views, extra: _Trained) -> Point[_Trained] | None:
-            if self._singular(betas) or self._too_similar(betas, trained):
-                return None
-            similarities = self.objective.similarities(betas)[0]
-            value, slope = problem.score_loss(responses @ similarities.T, smoothing=smoothing)
-            slope = slope.T @ responses
-            if problem.penalize == "v":
-                value += 0.5 * self.alpha * float(np.trace(gram))
-            else:
-                mixed = similarities @ gram
-                value += 0.5 * self.alpha * float(np.sum(mixed * similarities))
-                slope += self.alpha * mixed
-            return Point(
-                betas,
-                value + self.objective.penalties(betas),
-                self.objective.gradients(betas, slope),
-                extra,
-            )
-
-        return evaluate
-
-    def _with_classifiers_of(
-        self, point: Point[_Trained], classifiers: Array, value: float
-    ) -> Point[_Trained]:
-        """The point with base classifiers that are better than solved ones by a part of the gap."""
-        solution = point.extra.solution
-        similarities = self.objective.similarities(point.betas)[0]
-        better = replace(
-            solution,
-            coef=self.problem.rows.asarray(similarities) @ classifiers,
-            objective=solution.objective - (point.value - value),
-            dual_gap=solution.dual_gap - (point.value - value),
-        )
-        return replace(point, value=value, extra=_Trained(better, classifiers))
-
-    def warn(self, descent: Descent[_Trained]) -> None:
+    def _warn(self, descent: Descent) -> None:
         """Say where learning could not do what was asked for."""
         problem = self.problem
-        stayed = all(map(np.array_equal, descent.point.betas, self.start))
-        if self.free and (stayed or problem.phantom_training == "exact"):
+        if self.free:
             warn_user(
                 "learn_phantoms=True: with these phantoms every W can be made, so that with "
                 'penalize="w" the data do not move them to a lower objective, eta and norm_penalty '
@@ -644,7 +486,7 @@ class _PhantomLearner:
             for rows, norm in zip(phantoms, norms, strict=True)
         )
 
-    def _why_stopped(self, point: Point[_Trained]) -> str:
+    def _why_stopped(self, point: Point) -> str:
         """What the steps that were refused would have made."""
         if self.problem.penalize == "w":
             return "Learning stopped before S became singular, where they cannot be distinguished."
@@ -737,11 +579,8 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         The length of a row is lost: `phantoms_` that were learned, given here, keep their
         directions, but not the norms that they had learned.
     learn_phantoms : bool, default=False
-        Whether the phantoms' signatures are learned, too, starting from `phantom_init`.
-    phantom_training : {"exact", "truncated"}, default="exact"
-        How phantoms are learned. "exact": for each step that they take, the base classifiers are
-        solved for to `tol`. "truncated": both are improved in turn, the base classifiers at first
-        loosely; the last ones are solved for to `tol`.
+        Whether the phantoms' signatures are learned, too, starting from `phantom_init`: for each
+        step that they take, the base classifiers are solved for to `tol`.
     eta : float, default=1e-4
         Weight of the ℓ1 norm of the phantoms' coefficients β, with `learn_phantoms`.
     norm_penalty : float, default=1e-2
@@ -767,7 +606,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         of the objective at W = 0 less the minimum.
     max_iter : int, default=4000
         Largest number of Newton steps ("ovo") or passes over the samples ("cs", "struct") of each
-        solve, and of steps or rounds with `learn_phantoms`.
+        solve, and of steps with `learn_phantoms`.
     random_state : int, RandomState instance or None, default=0
         Seed of random phantoms, of k-means and of the order in which samples are visited.
 
@@ -843,7 +682,6 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         ],
         "phantom_init": [StrOptions({"auto", "seen", "kmeans", "random"}), "array-like", Mapping],
         "learn_phantoms": ["boolean"],
-        "phantom_training": [StrOptions({"exact", "truncated"})],
         "eta": [Interval(Real, 0, None, closed="left")],
         "norm_penalty": [Interval(Real, 0, None, closed="left")],
         "penalize": [StrOptions({"w", "v"})],
@@ -864,7 +702,6 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         n_phantoms: int | float | None = None,
         phantom_init: Any = "auto",
         learn_phantoms: bool = False,
-        phantom_training: str = "exact",
         eta: float = 1e-4,
         norm_penalty: float = 1e-2,
         penalize: str = "w",
@@ -883,7 +720,6 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         self.n_phantoms = n_phantoms
         self.phantom_init = phantom_init
         self.learn_phantoms = learn_phantoms
-        self.phantom_training = phantom_training
         self.eta = eta
         self.norm_penalty = norm_penalty
         self.penalize = penalize

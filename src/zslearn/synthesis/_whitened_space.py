@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import array_api_compat as compat
 import numpy as np
@@ -138,15 +137,20 @@ class WhitenedSpaces:
         self.statistics = statistics
         self.few = few_samples(statistics.sizes)
         self._projections = ExemplarSpaces(training, statistics, widths)
-        self._within = cache(
-            lambda width: statistics.within_spectrum(self._projections.projection(width).components)
-        )
-        #: The same object for the same width and shrinkage, so that samples are embedded once.
-        self.space = cache(self._space)
+        self._within: dict[int | None, tuple[Floats, Floats]] = {}
+        self._spaces: dict[tuple[int | None, float], SpaceOfClasses] = {}
+
+    def space(self, width: int | None, shrinkage: float) -> SpaceOfClasses:
+        """The same object for the same width and shrinkage, so that samples are embedded once."""
+        if (width, shrinkage) not in self._spaces:
+            self._spaces[width, shrinkage] = self._space(width, shrinkage)
+        return self._spaces[width, shrinkage]
 
     def _space(self, width: int | None, shrinkage: float) -> SpaceOfClasses:
         projection = self._projections.projection(width)
-        values, vectors = self._within(width)
+        if width not in self._within:
+            self._within[width] = self.statistics.within_spectrum(projection.components)
+        values, vectors = self._within[width]
         # The mean of the class means, not of the samples: every class counts the same from here on.
         many = ~self.few
         center = projection.exemplars[many].mean(axis=0)

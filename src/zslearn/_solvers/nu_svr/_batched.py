@@ -22,17 +22,15 @@ does not use up its budget Cνn stays one as long as a smaller budget holds it, 
 no box ±C stays one under a smaller C that holds it, if the budget is the same. So settings with the
 largest ν for each C and with the largest C for each ν come first. The others pass through a batch
 of bounded size; rows that reached the tolerance leave it and others take their place, so that the
-device is never left with the few that take long. Rows that have taken too many steps are finished
-by pairs on the host, while the device goes on. Only the array API standard is used, in float64.
+device is never left with the few that take long. Rows that have taken too many steps are at last
+finished by pairs on the host. Only the array API standard is used, in float64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
@@ -42,8 +40,8 @@ from zslearn._solvers.nu_svr._smo import PairSolver
 from zslearn._utils._array import Array, Floats, block_budget, on_device, to_numpy
 from zslearn._utils._blocks import block_length, row_blocks
 
-# What one array of the batch may take, about fifteen of which live at a time, and what solutions
-# may take that are there at a time; a device with little free memory has less.
+# Bytes of one array of the batch, about fifteen of which live at a time, and of the solutions that
+# are there at a time; on a device with little free memory there are fewer.
 _BATCH_BYTES = 1 << 29
 _RESULT_BYTES = 1 << 32
 # Steps between checks, and steps before a problem goes to the host.
@@ -52,7 +50,6 @@ _STEPS = 200
 # A bound that is kept by less than this share is taken to be touched.
 _CLEAR = 1e-10
 
-Setting = tuple[float, float, Array, Array, Array, Array, Array]
 Ints = NDArray[np.intp]
 
 _RELAXATION = 1.6
@@ -349,62 +346,6 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
     return xp.minimum(xp.maximum(x, low), high)
 
 
-class CpuFallback:
-    """Finishes rows by pairs of coefficients, from where they stand, on threads of the host."""
-
-    def __init__(self, grid: Grid, max_iter: int, n_threads: int) -> None:
-        self._grid, self._max_iter, self._n_threads = grid, max_iter, n_threads
-        self._solvers: dict[int, PairSolver] = {}
-        # Rows, steps before, coefficients, steps, numbers of a certificate, and the tasks at work.
-        self._running: list[tuple[Ints, int, Floats, Ints, Floats, list[Future[None]]]] = []
-        self._stack = ExitStack()
-        self._targets: Floats | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
-
-    def add(self, rows: Array, z: Array, steps: int) -> None:
-        """Begin with some rows, at feasible points; the caller does not wait."""
-        grid = self._grid
-        if self._targets is None:
-            self._targets = np.ascontiguousarray(to_numpy(grid.targets))
-        numbers, starts = to_numpy(rows), to_numpy(z)
-        units = numbers // grid.n_targets
-        for kernel in np.unique(grid.kernel[units]).tolist():
-            chosen = grid.kernel[units] == kernel
-            if kernel not in self._solvers:
-                K = np.ascontiguousarray(to_numpy(grid.kernels[kernel].K))
-                self._solvers[kernel] = self._stack.enter_context(PairSolver(K, self._n_threads))
-            solver, own, at = self._solvers[kernel], numbers[chosen], units[chosen]
-            targets = self._targets[own % grid.n_targets]
-            beta = np.zeros((2, *targets.shape))
-            beta[0] = starts[chosen]
-            r = np.zeros_like(beta)
-            r[0] = targets - beta[0] @ solver.K
-            n_iter, found = np.zeros(len(own), dtype=np.int64), np.empty((3, len(own)))
-            tasks = [
-                solver.begin(
-                    range(j, j + 1), targets, float(grid.C[unit]), float(grid.budget[unit]),
-                    beta, r, [0], 1, n_iter, found, grid.tol, self._max_iter,
-                )
-                for j, unit in enumerate(at)
-            ]  # fmt: skip
-            self._running.append((own, steps, beta[1], n_iter, found, tasks))
-
-    def finish(self) -> None:
-        """Wait for all rows and write them."""
-        grid = self._grid
-        for rows, steps, beta, n_iter, found, tasks in self._running:
-            for task in tasks:
-                task.result()
-            numbers = np.column_stack([*found, n_iter + steps])
-            grid.write(*(grid.put(array) for array in (rows, beta, numbers)))
-        self._running = []
-
-
 class _Unit(NamedTuple):
     """One setting over one kernel."""
 
@@ -422,7 +363,7 @@ def solve_kernels(
     tol: float,
     max_iter: int,
     n_threads: int,
-) -> Iterator[tuple[int, Setting]]:
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Solve every pair of settings for every target, over each of several kernels."""
     xp = compat.array_namespace(*kernels, Y)
     for K in kernels:
@@ -431,9 +372,7 @@ def solve_kernels(
                 f"K must be square and Y have as many rows; got shapes {tuple(K.shape)} and "
                 f"{tuple(Y.shape)}."
             )
-        if not bool(xp.all(xp.isfinite(K))):
-            raise ValueError("K and Y must be finite.")
-    if not bool(xp.all(xp.isfinite(Y))):
+    if not all(bool(xp.all(xp.isfinite(array))) for array in (*kernels, Y)):
         raise ValueError("K and Y must be finite.")
     targets = xp.asarray(xp.matrix_transpose(xp.astype(Y, xp.float64)), copy=True)
     units = [_Unit(k, C, nu) for k in range(len(kernels)) for C in penalties for nu in shares]
@@ -443,9 +382,8 @@ def solve_kernels(
         some = units[block]
         wanted = {unit.kernel for unit in some}
         known = {k: known.get(k) or Kernel(xp.astype(kernels[k], xp.float64)) for k in wanted}
-        grid = Grid(known, targets, some, tol, min(_BATCH_BYTES, share // 4))
-        with CpuFallback(grid, max_iter, n_threads) as host:
-            grid.solve(min(_STEPS, max_iter), host)
+        grid = Grid(known, targets, some, tol, max_iter, min(_BATCH_BYTES, share // 4))
+        grid.solve(n_threads)
         for number, unit in enumerate(some):
             yield unit.kernel, grid.setting(number)
 
@@ -459,10 +397,13 @@ class Grid:
         targets: Array,
         units: Sequence[_Unit],
         tol: float,
+        max_iter: int,
         batch_bytes: int,
     ) -> None:
         self.kernels, self.targets, self.units, self.tol = kernels, targets, units, tol
-        self.batch_bytes = batch_bytes
+        self.max_iter, self.batch_bytes = max_iter, batch_bytes
+        # Rows that took too many steps, and the feasible points where they stand.
+        self.late: list[tuple[Ints, Floats]] = []
         self.xp = xp = compat.array_namespace(targets)
         self.device = compat.device(targets)
         self.n_targets, self.n_points = targets.shape
@@ -478,22 +419,15 @@ class Grid:
         # Norms of the interpolants, by kernel; infinite where there are none.
         self.lengths = dict.fromkeys(kernels, np.full(self.n_targets, np.inf))
 
-    def setting(self, number: int) -> Setting:
-        """What was found for a unit."""
-        xp = self.xp
+    def setting(self, number: int) -> tuple[Any, ...]:
+        """The fields of `NuSVRResult` for a unit."""
         rows = slice(number * self.n_targets, (number + 1) * self.n_targets)
-        intercept, epsilon, violation, n_iter = (self.numbers[rows, i] for i in range(4))
-        return (
-            self.units[number].C,
-            self.units[number].nu,
-            xp.matrix_transpose(self.coef[rows, :]),
-            intercept,
-            epsilon,
-            violation,
-            xp.astype(n_iter, xp.int64),
-        )
+        *numbers, n_iter = (self.numbers[rows, i] for i in range(4))
+        coef = self.xp.matrix_transpose(self.coef[rows, :])
+        _, C, nu = self.units[number]
+        return C, nu, coef, *numbers, self.xp.astype(n_iter, self.xp.int64)
 
-    def solve(self, most_steps: int, host: CpuFallback) -> None:
+    def solve(self, n_threads: int) -> None:
         """Solve all rows."""
         left = self._interpolate()
         # The first ones solve many of the others.
@@ -503,16 +437,36 @@ class Grid:
             widest |= own & (self.nu == self.nu[own].max())
             widest |= own & (self.C[own].max() == self.C)
         first = left & np.repeat(widest, self.n_targets)
-        self._pass_through(np.flatnonzero(first), most_steps, host)
-        host.finish()
+        self._pass_through(np.flatnonzero(first), n_threads)
         left &= ~first
         source = self._implied(np.flatnonzero(widest), np.flatnonzero(~widest))
         implied = np.flatnonzero(left & (source >= 0))
         if implied.size:
             at, origin = self.put(implied), self.put(source[implied])
             self.write(at, self.coef, self.numbers, origin)
-        self._pass_through(np.flatnonzero(left & (source < 0)), most_steps, host)
-        host.finish()
+        self._pass_through(np.flatnonzero(left & (source < 0)), n_threads)
+
+    def _finish_on_host(self, n_threads: int) -> None:
+        """Finish late rows by pairs of coefficients, from where they stand."""
+        if not self.late:
+            return
+        rows, starts = (np.concatenate(parts) for parts in zip(*self.late, strict=True))
+        self.late = []
+        units = rows // self.n_targets
+        for unit in np.unique(units).tolist():
+            own = rows[units == unit]
+            targets = to_numpy(self.xp.take(self.targets, self.put(own % self.n_targets), axis=0))
+            targets = np.ascontiguousarray(targets)
+            K = np.ascontiguousarray(to_numpy(self.kernels[int(self.kernel[unit])].K))
+            beta = np.stack([starts[units == unit], np.zeros_like(targets)])
+            r = np.stack([targets - beta[0] @ K, np.zeros_like(targets)])
+            with PairSolver(K, n_threads) as solver:
+                *found, n_iter = solver.solve(
+                    targets, self.C[unit], self.nu[unit], beta, r, [0], 1,
+                    tol=self.tol, max_iter=self.max_iter,
+                )  # fmt: skip
+            numbers = np.column_stack([*found, n_iter + min(_STEPS, self.max_iter)])
+            self.write(*(self.put(array) for array in (own, beta[1], numbers)))
 
     def write(self, rows: Array, coef: Array, numbers: Array, at: Array | None = None) -> None:
         """Write solutions, or those at some positions."""
@@ -576,7 +530,7 @@ class Grid:
                 source[unit, holds] = other * self.n_targets + targets[holds]
         return source.ravel()
 
-    def _pass_through(self, rows: Ints, most_steps: int, host: CpuFallback) -> None:
+    def _pass_through(self, rows: Ints, n_threads: int) -> None:
         """Solve rows in a batch that others enter as soon as some leave it."""
         capacity = block_length(8 * self.n_points, self.batch_bytes)
         state: Problems | None = None
@@ -589,7 +543,8 @@ class Grid:
             assert state is not None
             for number in range(_CHECK):
                 state = step(state, balance=number == _CHECK - 1)
-            state = self._leave(state, most_steps, host)
+            state = self._leave(state)
+        self._finish_on_host(n_threads)
 
     def _enter(self, state: Problems | None, rows: Ints) -> Problems:
         """The batch with more rows."""
@@ -612,15 +567,14 @@ class Grid:
         assert state is not None
         return state
 
-    def _leave(self, state: Problems, most_steps: int, host: CpuFallback) -> Problems | None:
-        """Write rows that reached the tolerance, give the oldest to the host, keep the others."""
+    def _leave(self, state: Problems) -> Problems | None:
+        """Write rows that reached the tolerance, set late ones aside, keep the others."""
         xp = self.xp
         found = certify(state)
         done = found.feasible & (found.violation <= self.tol)
         # One answer of the device for all questions.
-        answers = to_numpy(
-            xp.astype(done, xp.int8) + 2 * xp.astype(state.age >= most_steps, xp.int8)
-        )
+        late = state.age >= min(_STEPS, self.max_iter)
+        answers = to_numpy(xp.astype(done, xp.int8) + 2 * xp.astype(late, xp.int8))
         solved = np.flatnonzero(answers % 2 == 1)
         if solved.size:
             at = self.put(solved)
@@ -630,7 +584,8 @@ class Grid:
         old = np.flatnonzero(answers == 2)
         if old.size:
             at = self.put(old)
-            host.add(xp.take(state.row, at, axis=0), xp.take(found.z, at, axis=0), most_steps)
+            kept_z = to_numpy(xp.take(found.z, at, axis=0))
+            self.late.append((to_numpy(xp.take(state.row, at, axis=0)), kept_z))
         kept = answers == 0
         if kept.all():
             return state

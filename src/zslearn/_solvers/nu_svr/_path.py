@@ -1,12 +1,12 @@
 r"""ν-support vector regression of many targets over one kernel.
 
-For a target y over n points with the kernel K (the paper's eEXEMlearn, with LIBSVM's C = λ/n),
+For a target y over n points with the kernel K (with LIBSVM's C = λ/n),
 
 .. math:: \min_{q, b, \epsilon, \xi} \tfrac12 \|q\|^2
           + C \left(\nu n \epsilon + \textstyle\sum_i \xi_i\right) \quad \text{subject to} \quad
           |q^\top \theta(a_i) + b - y_i| \le \epsilon + \xi_i,
 
-is solved through its dual: by interpolation where that needs no step (here), by pairs of
+(Eq. 12) is solved through its dual: by interpolation where that needs no step (here), by pairs of
 coefficients on the processor (`_smo`), or, for arrays of torch, CuPy and the like, for all targets
 and settings at once on their device (`_batched`). Every solution comes with its largest violation
 of the optimality conditions, in units of the target.
@@ -38,7 +38,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
-from zslearn._solvers.nu_svr._batched import solve_kernels
 from zslearn._solvers.nu_svr._smo import RESOLUTION, PairSolver
 from zslearn._utils._array import Array, Floats, is_foreign, to_numpy
 from zslearn._utils._files import saved_part
@@ -46,7 +45,7 @@ from zslearn._utils._messages import warn_user
 from zslearn._utils._processes import one_blas_thread
 
 # Up to so many points linear algebra takes one thread, as waiting for a second costs more than it
-# saves, and steps of pairs are faster than sets of held coefficients.
+# saves, and steps of pairs are faster than sets of coefficients held at ±C.
 _FEW_POINTS = 1000
 # Numbers whose difference is below this share of them are equal but for rounding.
 _ROUNDING = 1e-9
@@ -113,7 +112,6 @@ def nu_svr(
     nu: float = 0.5,
     tol: float = 1e-3,
     max_iter: int = 1_000_000,
-    warm_start: NuSVRResult | None = None,
     n_jobs: int | None = None,
 ) -> NuSVRResult:
     """Fit one ν-SVR per target, all over one kernel.
@@ -135,8 +133,6 @@ def nu_svr(
         reached on the processor.
     max_iter : int, default=1_000_000
         Largest number of steps per target.
-    warm_start : NuSVRResult, optional
-        A solution for the same points and targets under another setting, or of a similar kernel.
     n_jobs : int, optional
         Threads. By default as many as there are cores.
 
@@ -149,10 +145,6 @@ def nu_svr(
     -----
     ConvergenceWarning
         When the tolerance is not reached.
-
-    See Also
-    --------
-    nu_svr_path : Many settings of C and ν.
 
     Examples
     --------
@@ -167,11 +159,7 @@ def nu_svr(
     >>> bool(abs(fit.predict(K) - Y).max() < 0.01)
     True
     """
-    return next(
-        nu_svr_path(
-            K, Y, C=[C], nu=[nu], tol=tol, max_iter=max_iter, warm_start=warm_start, n_jobs=n_jobs
-        )
-    )
+    return next(nu_svr_path(K, Y, C=[C], nu=[nu], tol=tol, max_iter=max_iter, n_jobs=n_jobs))
 
 
 def nu_svr_path(
@@ -180,10 +168,7 @@ def nu_svr_path(
     *,
     C: Sequence[float],
     nu: Sequence[float],
-    tol: float = 1e-3,
-    max_iter: int = 1_000_000,
-    warm_start: NuSVRResult | None = None,
-    n_jobs: int | None = None,
+    **options: Any,
 ) -> Iterator[NuSVRResult]:
     """Fit ν-SVRs for every pair of settings, each begun where its neighbours ended.
 
@@ -197,8 +182,8 @@ def nu_svr_path(
         Positive semi-definite kernel and targets; see :func:`nu_svr`.
     C, nu : sequence of float
         The settings; every pair is solved.
-    tol, max_iter, warm_start, n_jobs : optional
-        See :func:`nu_svr`; `max_iter` is for each setting, `warm_start` for the first.
+    **options : dict
+        `tol`, `max_iter` and `n_jobs` of :func:`nu_svr`, for each setting.
 
     Yields
     ------
@@ -218,10 +203,7 @@ def nu_svr_path(
     100.0 0.1 [0.] True
     100.0 0.5 [0.] True
     """
-    paths = nu_svr_paths(
-        [K], Y, C=C, nu=nu, tol=tol, max_iter=max_iter, warm_start=warm_start, n_jobs=n_jobs
-    )
-    return (result for _, result in paths)
+    return (result for _, result in nu_svr_paths([K], Y, C=C, nu=nu, **options))
 
 
 def nu_svr_paths(
@@ -232,7 +214,6 @@ def nu_svr_paths(
     nu: Sequence[float],
     tol: float = 1e-3,
     max_iter: int = 1_000_000,
-    warm_start: NuSVRResult | None = None,
     n_jobs: int | None = None,
 ) -> Iterator[tuple[int, NuSVRResult]]:
     """The path of :func:`nu_svr_path` over each of several kernels, with the kernel's number.
@@ -253,66 +234,74 @@ def nu_svr_paths(
         raise ValueError(f"tol must be positive; got {tol!r}.")
     if max_iter < 1:
         raise ValueError(f"max_iter must be at least 1; got {max_iter!r}.")
-    n_threads = joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
+    options["n_threads"] = joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)
     if is_foreign(Y) or (isinstance(kernels, list) and any(map(is_foreign, kernels))):
-        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "n_threads": n_threads}
-        return _solve_on_device(list(kernels), Y, penalties, shares, **options)
-    return _solve_by_pairs(kernels, Y, penalties, shares, tol, max_iter, warm_start, n_threads)
+        # Imported here as few have a device.
+        from zslearn._solvers.nu_svr._batched import solve_kernels
+
+        units = solve_kernels(list(kernels), Y, penalties, shares, **options)
+        found = ((number, NuSVRResult(*fields)) for number, fields in units)
+    else:
+        found = _solve_on_host(kernels, Y, penalties, shares, **options)
+    return _with_warnings(found, tol, max_iter)
 
 
-def _solve_on_device(
-    kernels: list[Array], Y: Array, penalties: list[float], shares: list[float], **options: Any
+def _with_warnings(
+    found: Iterator[tuple[int, NuSVRResult]], tol: float, max_iter: int
 ) -> Iterator[tuple[int, NuSVRResult]]:
-    for number, fields in solve_kernels(kernels, Y, penalties, shares, **options):
-        result = NuSVRResult(*fields)
-        _warn_missed(result, options["tol"], options["max_iter"])
+    """Solutions, with a warning of each that did not reach the tolerance."""
+    for number, result in found:
+        violation = to_numpy(result.violation)
+        missed = int((violation > tol).sum())
+        if missed:
+            warn_user(
+                f"ν-SVR with C={result.C:g}, nu={result.nu:g}: {missed} of {len(violation)} "
+                f"targets miss tol={tol:g} after {max_iter} steps; the largest violation is "
+                f"{violation.max():.2g}. Raise max_iter or tol, or lower C.",
+                ConvergenceWarning,
+            )
         yield number, result
 
 
-def _solve_by_pairs(
+def _solve_on_host(
     kernels: Iterable[ArrayLike],
     unchecked_targets: ArrayLike,
     penalties: list[float],
     shares: list[float],
+    *,
     tol: float,
     max_iter: int,
-    warm_start: NuSVRResult | None,
     n_threads: int,
 ) -> Iterator[tuple[int, NuSVRResult]]:
     """Solve the grid over each kernel, C ascending; two rows of it are kept as starts."""
     Y: Floats = check_array(unchecked_targets, dtype=np.float64, input_name="Y")
     n_points, n_targets = Y.shape
     targets = np.ascontiguousarray(Y.T)
-    # Coefficients and residuals: two rows of the grid, the interpolant, the user's start.
+    # Coefficients and residuals: two rows of the grid, and the interpolant.
     n_columns = len(shares)
-    interpolated, given = 2 * n_columns, 2 * n_columns + 1
-    beta = np.empty((2 * n_columns + 2, n_targets, n_points))
+    interpolated = 2 * n_columns
+    beta = np.empty((2 * n_columns + 1, n_targets, n_points))
     r = np.empty_like(beta)
     for number, unchecked in enumerate(kernels):
         K = _check_kernel(unchecked, n_points)
-        always = []
         with one_blas_thread(when=n_points <= _FEW_POINTS):
             exact = _interpolate(K, Y)
-            if exact is not None:
-                always.append(interpolated)
-            if warm_start is not None:
-                start = _start_of(warm_start, Y)
-                beta[given], r[given] = start.T, (Y - K @ start).T
-                always.append(given)
         with ExitStack() as stack:
             solver: PairSolver | None = None
             for row, C in enumerate(penalties):
                 here, before = (row % 2) * n_columns, (1 - row % 2) * n_columns
-                solution = None if exact is None else exact.within(C)
-                if solution is not None:
-                    beta[interpolated], r[interpolated] = solution.coef.T, solution.residual.T
+                boxed = None if exact is None else exact.within(C)
+                if boxed is not None:
+                    beta[interpolated], r[interpolated] = boxed.coef.T, boxed.residual.T
                 for column, nu in enumerate(shares):
                     out = here + column
-                    if solution is not None and solution.solves(nu, tol):
+                    result = None if boxed is None else boxed.result(nu, tol)
+                    if result is not None:
                         beta[out], r[out] = beta[interpolated], r[interpolated]
-                        yield number, solution.result(nu)
+                        yield number, result
                         continue
-                    starts = list(always)
+                    starts = [] if boxed is None else [interpolated]
                     if column > 0:
                         starts.append(out - 1)
                     if row > 0:
@@ -322,9 +311,7 @@ def _solve_by_pairs(
                     found = solver.solve(
                         targets, C, nu, beta, r, starts, out, tol=tol, max_iter=max_iter
                     )
-                    result = NuSVRResult(C, nu, beta[out].T.copy(), *found)
-                    _warn_missed(result, tol, max_iter)
-                    yield number, result
+                    yield number, NuSVRResult(C, nu, beta[out].T.copy(), *found)
 
 
 def _check_kernel(K: ArrayLike, n_points: int) -> Floats:
@@ -342,28 +329,6 @@ def _check_kernel(K: ArrayLike, n_points: int) -> Floats:
     return kernel
 
 
-def _start_of(warm_start: NuSVRResult, Y: Floats) -> Floats:
-    if warm_start.coef.shape != Y.shape:
-        raise ValueError(
-            f"warm_start has coefficients of shape {tuple(warm_start.coef.shape)}; "
-            f"the targets have shape {Y.shape}."
-        )
-    return np.asarray(warm_start.coef, dtype=np.float64)
-
-
-def _warn_missed(result: NuSVRResult, tol: float, max_iter: int) -> None:
-    """Warn where a solution did not reach the tolerance."""
-    violation = to_numpy(result.violation)
-    missed = int((violation > tol).sum())
-    if missed:
-        warn_user(
-            f"ν-SVR with C={result.C:g}, nu={result.nu:g}: {missed} of {len(violation)} targets "
-            f"miss tol={tol:g} after {max_iter} steps; the largest violation is "
-            f"{violation.max():.2g}. Raise max_iter or tol, or lower C.",
-            ConvergenceWarning,
-        )
-
-
 @dataclass(frozen=True)
 class _BoxedInterpolant:
     """Interpolating coefficients β, where few are beyond ±C held there, and residuals y − Kβ."""
@@ -373,32 +338,25 @@ class _BoxedInterpolant:
     residual: Floats
     trusted: bool  # False where the kernel is too ill-conditioned to trust the coefficients
 
-    @property
-    def violation(self) -> Floats:
-        """Largest residual that may rise less the smallest that may fall, as without a tube."""
+    def result(self, nu: float, tol: float) -> NuSVRResult | None:
+        """The solution with a tube of no width; None where it is not that of every target."""
+        size, budget = np.abs(self.coef), self.C * nu * len(self.coef)
+        if not self.trusted or float(size.max()) > self.C:
+            return None
+        if 0.5 * (budget - float(size.sum(axis=0).max())) <= RESOLUTION * budget:
+            return None
+        # The largest residual that may rise less the smallest that may fall.
         up = np.where(self.coef < self.C, self.residual, -np.inf).max(axis=0)
         down = np.where(self.coef > -self.C, self.residual, np.inf).min(axis=0)
-        return np.maximum(up - down, 0.0)
-
-    def solves(self, nu: float, tol: float) -> bool:
-        """Whether they solve the setting for every target, with a tube of no width."""
-        budget = self.C * nu * len(self.coef)
-        size = np.abs(self.coef)
-        return (
-            self.trusted
-            and float(size.max()) <= self.C
-            and 0.5 * (budget - float(size.sum(axis=0).max())) > RESOLUTION * budget
-            and float(self.violation.max()) <= tol
-        )
-
-    def result(self, nu: float) -> NuSVRResult:
-        """The solution; the intercept is the mean residual of the coefficients inside ±C."""
-        inside = np.abs(self.coef) < self.C
+        violation = np.maximum(up - down, 0.0)
+        if float(violation.max()) > tol:
+            return None
+        inside = size < self.C
         total: Floats = np.where(inside, self.residual, 0.0).sum(axis=0)
         intercept = total / np.maximum(inside.sum(axis=0), 1)
-        zeros = np.zeros(self.coef.shape[1])
+        zeros = np.zeros(len(intercept))
         n_iter = zeros.astype(np.int64)
-        return NuSVRResult(self.C, nu, self.coef.copy(), intercept, zeros, self.violation, n_iter)
+        return NuSVRResult(self.C, nu, self.coef.copy(), intercept, zeros, violation, n_iter)
 
 
 def _interpolate(K: Floats, Y: Floats) -> _Interpolation | None:
@@ -427,8 +385,8 @@ def _interpolate(K: Floats, Y: Floats) -> _Interpolation | None:
 class _Interpolation:
     """Coefficients that reproduce all targets up to a constant, with sum zero.
 
-    Inside the constraints of a setting they are its solution, with a tube of no width: no step is
-    needed, and nothing that is compiled. So it is for the usual settings of well-separated points.
+    Within the constraints of a setting they are its solution, as for the usual settings of
+    well-separated points: no step is needed, and no compiled code.
     """
 
     def __init__(

@@ -24,15 +24,15 @@ choice of the pair.
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats
+from zslearn._utils._blocks import row_blocks
 from zslearn._utils._jit import jit, jit_inner
 
 Ints = NDArray[np.int64]
@@ -678,12 +678,7 @@ class PairSolver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, *error: Any) -> None:
         self._stop[0] = kind is not None
         self._pool.shutdown(cancel_futures=True)
 
@@ -701,41 +696,11 @@ class PairSolver:
         max_iter: int,
     ) -> tuple[Floats, Floats, Floats, Ints]:
         """Solve a setting, from places in `beta` and `r`: intercepts, widths, violations, steps."""
-        n_targets = len(targets)
+        n_targets, n_points = targets.shape
         n_iter, numbers = np.zeros(n_targets, dtype=np.int64), np.empty((3, n_targets))
-        budget = C * nu * targets.shape[1]
-        together = max(n_targets, 1) if self._n_threads == 1 else _TARGETS_PER_TASK
-        tasks = [
-            self.begin(
-                range(first, min(first + together, n_targets)),
-                targets, C, budget, beta, r, starts, out, n_iter, numbers, tol, max_iter,
-            )
-            for first in range(0, n_targets, together)
-        ]  # fmt: skip
-        for task in tasks:
-            task.result()
-        return *numbers, n_iter
+        inverse_curvature, slots = self.inverse_curvature, np.asarray(starts, dtype=np.int64)
 
-    def begin(
-        self,
-        wanted: range,
-        targets: Floats,
-        C: float,
-        budget: float,
-        beta: Floats,
-        r: Floats,
-        starts: list[int],
-        out: int,
-        n_iter: Ints,
-        numbers: Floats,
-        tol: float,
-        max_iter: int,
-    ) -> Future[None]:
-        """Have a thread solve neighbouring targets into `n_iter` and the rows of `numbers`."""
-        n_points = targets.shape[1]
-        inverse_curvature = self.inverse_curvature
-
-        def solve() -> None:
+        def solve(wanted: slice) -> None:
             gain = np.empty(n_points)
             scratch = (
                 np.empty((4, n_points), dtype=np.int64), gain, gain.view(np.int64),
@@ -743,9 +708,13 @@ class PairSolver:
                 np.empty((n_points, n_points)),
             )  # fmt: skip
             solve_targets(
-                self.K, inverse_curvature, targets, C, budget, beta, r,
-                np.asarray(starts, dtype=np.int64), tol, max_iter, wanted.start, wanted.stop,
-                beta[out], r[out], r[out].view(np.int64), n_iter, numbers, scratch, self._stop,
+                self.K, inverse_curvature, targets, C, C * nu * n_points, beta, r, slots, tol,
+                max_iter, wanted.start, wanted.stop, beta[out], r[out], r[out].view(np.int64),
+                n_iter, numbers, scratch, self._stop,
             )  # fmt: skip
 
-        return self._pool.submit(solve)
+        together = max(n_targets, 1) if self._n_threads == 1 else _TARGETS_PER_TASK
+        tasks = [self._pool.submit(solve, some) for some in row_blocks(n_targets, 1, together)]
+        for task in tasks:
+            task.result()
+        return *numbers, n_iter

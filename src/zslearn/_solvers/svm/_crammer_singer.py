@@ -62,9 +62,28 @@ _SPARE = 8
 _SINGLE_PRODUCTS = 6
 # Bytes of inner products of blocks that may be kept from one pass to the next.
 _KEPT_PRODUCTS = 1 << 26
+# Pairs of classes exchanged in one visit of a row, where classes are mixed.
+_PAIRS = 16
+# Columns of U that are summed together: those of all classes stay in the cache.
+_COLUMNS = 512
+# Down to this gap visits may compute in single precision: every evaluation recomputes U.
+_SINGLE = 1e-5
+# A gap of less than so many times the rounding of scores in single precision may be held up by it.
+_ROUNDINGS = 10.0
+# Mean squares of rows whose inner products single precision can hold.
+_IN_RANGE = (1e-20, 1e20)
+# Below this alpha, for rows of unit length, an ascent from U = 0 may be given up, judged by its
+# pace after this share of the passes. The passes that are left come down to alpha from a larger
+# one, by this factor at a time, each to a loose gap but the last.
+_EASY = 2.0**-10
+_TRIAL = 1 / 8
+_STRIDE = 16.0
+_LOOSE = 1e-2
+# A gap that is this share of the objective at zero is as good as none.
+_ROUNDING = 1e-12
 
 
-class GapEvaluation(NamedTuple):
+class _Evaluation(NamedTuple):
     """Objective, dual value, gap and penalty at U(p), and the gap of each row."""
 
     objective: float
@@ -93,7 +112,8 @@ class Ascent:
         self.length = float(np.sqrt(rows.mean_square))
         self.alpha, self.margins, self.mixing = alpha, margins, mixing
         self.kernel = np.zeros((0, 0)) if mixing is None else mixing @ mixing.T
-        self.weights = rows.sample_weight
+        weights = rows.sample_weight
+        self.weights = np.ones(len(self.y)) if weights is None else weights
         self.target = np.eye(rows.n_classes)
         #: Classes that may soon have weight, row after row, and where those of each row start.
         self.candidates: tuple[NDArray[np.int32], NDArray[np.intp]] | None = None
@@ -114,40 +134,33 @@ class Ascent:
         Along e_y + t(p − e_y) the value is a t − b t². At the optimum a = 2b; points that are near
         it stay as they are, with their zeros.
         """
-        base = self._make_base()
-        linear = self._sum(
-            np.concatenate(
-                [
-                    np.einsum("nc,nc->n", self.dual[rows], self.margins[self.y[rows]])
-                    for rows in self._blocks()
-                ]
-            )
-        ) / len(self.y)
+        base = self._compute_base()
+        linear = 0.0
+        for rows in self._blocks():
+            gained = np.einsum("nc,nc->n", self.dual[rows], self.margins[self.y[rows]])
+            linear += float(self.weights[rows] @ gained) / len(self.y)
         quadratic = 0.5 * self.alpha * float(np.sum(base * base))
         if linear < 1.5 * quadratic:
             share = linear / (2 * quadratic)
             self.dual *= share
             self.dual[np.arange(len(self.y)), self.y] += 1 - share
 
-    def _make_base(self) -> Floats:
-        """U(p), afresh."""
+    def _compute_base(self) -> Floats:
+        """U(p), recomputed."""
         total = np.zeros((len(self.target), self.X.shape[1]))
         for rows in self._blocks():
-            if self._is_few(int(np.count_nonzero(self.dual[rows])), self.dual[rows].size):
-                block = np.ascontiguousarray(self.X[rows])
-                add_pulls(block, self.y[rows], self.dual[rows], self._weights_of(rows), total)
+            dual, weights, labels = self.dual[rows], self.weights[rows], self.y[rows]
+            if self._is_few(int(np.count_nonzero(dual)), dual.size):
+                add_pulls(np.ascontiguousarray(self.X[rows]), labels, dual, weights, total)
                 continue
-            pull = self._weigh(self.target[self.y[rows]] - self.dual[rows], rows)
-            total += pull.T @ self._block(rows)
-        return self.scale * self._unmix(total)
+            pull = weights[:, None] * (self.target[labels] - dual)
+            total += pull.T @ self.X[rows].astype(np.float64, copy=False)
+        return self.scale * (total if self.mixing is None else self.mixing.T @ total)
 
     def _blocks(self) -> list[slice]:
         """Rows that are looked at together: in double precision, with their scores and margins."""
         width = self.X.shape[1] + 3 * len(self.target)
         return row_blocks(len(self.y), row_bytes=8 * width)
-
-    def _unmix(self, by_class: Floats) -> Floats:
-        return by_class if self.mixing is None else self.mixing.T @ by_class
 
     def _coefficients(self) -> Floats:
         return self.base if self.mixing is None else self.mixing @ self.base
@@ -156,41 +169,16 @@ class Ascent:
         """Whether entries of a table of rows by classes are better treated one by one."""
         return self.has_many and _SINGLE_PRODUCTS * count <= size
 
-    def _weights_of(self, rows: slice | NDArray[np.intp]) -> Floats:
-        """How much some rows count."""
-        return np.ones(len(self.y[rows])) if self.weights is None else self.weights[rows]
-
-    def _weigh(self, table: Floats, rows: slice | NDArray[np.intp]) -> Floats:
-        """What belongs to some rows, times how much they count."""
-        return table if self.weights is None else table * self.weights[rows, None]
-
-    def _sum(self, by_row: Floats) -> float:
-        """The sum over rows, each as often as it counts."""
-        return float(np.sum(by_row) if self.weights is None else self.weights @ by_row)
-
-    def _block(self, rows: slice | NDArray[np.intp]) -> Floats:
-        return self.X[rows].astype(np.float64, copy=False)
-
-    @property
-    def evaluates_in_single(self) -> bool:
-        """Whether gaps in single precision save time: then visits take less than evaluations."""
-        return self.has_many and self.dtype == np.float32
-
-    def evaluate(self, *, exact: bool = True) -> GapEvaluation:
-        """Objective and gap at U(p), which is made afresh: rounding does not pile up.
-
-        Otherwise they are those of single precision, at U as visits have left it.
-        """
-        rows_of = self._block if exact else self.visited.__getitem__
-        if exact or not hasattr(self, "base"):
-            self.base = self._make_base()
-        coefficients = self._coefficients().astype(np.float64 if exact else self.dtype, copy=False)
+    def evaluate(self) -> _Evaluation:
+        """Objective and gap at U(p), which is recomputed: rounding does not pile up."""
+        self.base = self._compute_base()
+        coefficients = self._coefficients()
         row_gaps, losses, linear = (np.empty(len(self.y)) for _ in range(3))
         candidates = []
         for rows in self._blocks():
             labels = self.y[rows]
             margins = self.margins[labels]
-            scores = (rows_of(rows) @ coefficients.T).astype(np.float64, copy=False)
+            scores = self.X[rows].astype(np.float64, copy=False) @ coefficients.T
             own = scores[np.arange(len(labels)), labels]
             scores += margins
             top = scores.max(axis=1)
@@ -200,12 +188,12 @@ class Ascent:
             if self.has_many and not self.is_fresh:
                 candidates.append(candidate_classes(scores, self.dual[rows], _SPARE))
         self._keep(candidates)
-        n = len(self.y)
+        shares = self.weights / len(self.y)
         penalty = 0.5 * self.alpha * float(np.sum(self.base * self.base))
-        return GapEvaluation(
-            self._sum(losses) / n + penalty,
-            self._sum(linear) / n - penalty,
-            self._sum(np.maximum(row_gaps, 0)) / n,
+        return _Evaluation(
+            float(shares @ losses) + penalty,
+            float(shares @ linear) - penalty,
+            float(shares @ np.maximum(row_gaps, 0)),
             row_gaps,
             penalty,
         )
@@ -214,8 +202,7 @@ class Ascent:
         """Keep the candidates of all rows where they are few."""
         self.candidates = None
         if candidates:
-            classes = np.concatenate([found for found, _ in candidates])
-            counts = np.concatenate([found for _, found in candidates])
+            classes, counts = (np.concatenate(parts) for parts in zip(*candidates, strict=True))
             if self._is_few(len(classes), self.dual.size):
                 self.candidates = classes, np.concatenate([[0], np.cumsum(counts)])
 
@@ -230,7 +217,7 @@ class Ascent:
         """Compute in double precision from now on."""
         self.visited, self.dtype = self.X, np.dtype(np.float64)
 
-    def open_rows(self, found: GapEvaluation, wanted: float) -> NDArray[np.intp]:
+    def open_rows(self, found: _Evaluation, wanted: float) -> NDArray[np.intp]:
         """Rows that are not at their optimum, or between classes, where others move them."""
         bound = 0.1 * min(wanted, found.gap)
         between = self.dual.max(axis=1) < 1
@@ -239,7 +226,7 @@ class Ascent:
     def improve(
         self, open_rows: NDArray[np.intp], n_passes: int, rng: np.random.RandomState
     ) -> int:
-        """Visit some rows so many times, or fewer until the next evaluation; how often is said."""
+        """Visit some rows so many times, or once at first among many classes; return how often."""
         if self.candidates is not None:
             self._visit_candidates(open_rows, n_passes, rng, *self.candidates)
             return n_passes
@@ -259,13 +246,14 @@ class Ascent:
         together = min(_VISITED_TOGETHER, max(affordable, 1))
         for start in range(0, len(order), together):
             rows = order[start : start + together]
+            weights = self.weights[rows, None]
             block = self.visited[rows].astype(dtype, copy=False)
             scores = block @ (base if mixing is None else mixing @ base).T
             dual = self.dual[rows]
-            gram = self._weigh(self.scale * (block @ block.T).astype(np.float64), rows)
+            gram = weights * (self.scale * (block @ block.T).astype(np.float64))
             margins = self.margins[self.y[rows]]
             improve_dual(scores.astype(np.float64), gram, dual, margins, self.kernel, _SWEEPS)
-            change = self._weigh(self.dual[rows] - dual, rows).astype(dtype)
+            change = (weights * (self.dual[rows] - dual)).astype(dtype)
             self.dual[rows] = dual
             moved = change.T @ block
             base += self.scale * (moved if mixing is None else mixing.T @ moved)
@@ -282,38 +270,23 @@ class Ascent:
         """Improve within candidates. Blocks stay: their inner products serve all passes."""
         base = self.base.astype(self.dtype)
         order = rng.permutation(open_rows)
-        blocks = [
-            order[first : first + _VISITED_TOGETHER]
-            for first in range(0, len(order), _VISITED_TOGETHER)
-        ]
+        blocks = [order[rows] for rows in row_blocks(len(order), 1, _VISITED_TOGETHER)]
         keeps_products = len(order) * _VISITED_TOGETHER * self.dtype.itemsize <= _KEPT_PRODUCTS
         products: dict[int, NDArray[Any]] = {}
         for _ in range(n_passes):
             for number in rng.permutation(len(blocks)).tolist():
                 rows = blocks[number]
-                X, places, gram = self._rows_and_products(rows, products.get(number))
+                X, places, gram = self.visited, rows, products.get(number)
+                if gram is None or not isinstance(X, np.ndarray) or X.dtype != self.dtype:
+                    X, places = X[rows].astype(self.dtype, copy=False), np.arange(len(rows))
+                    gram = X @ X.T if gram is None else gram
                 if keeps_products:
                     products[number] = gram
-                steps = self.scale * self._weights_of(rows)
                 improve_candidates(
-                    X, places, rows, self.y, classes, starts, steps, gram, self.margins, base,
-                    self.dual, _SWEEPS,
+                    X, places, rows, self.y, classes, starts, self.scale * self.weights[rows],
+                    gram, self.margins, base, self.dual, _SWEEPS,
                 )  # fmt: skip
         self.base = base.astype(np.float64)
-
-    def _rows_and_products(
-        self, rows: NDArray[np.intp], gram: NDArray[Any] | None
-    ) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any]]:
-        """Where some rows are: an array, their places in it, and their inner products."""
-        X, places = self.visited, rows
-        if gram is None or not isinstance(X, np.ndarray) or X.dtype != self.dtype:
-            X, places = self.visited[rows].astype(self.dtype, copy=False), np.arange(len(rows))
-            gram = X @ X.T if gram is None else gram
-        return X, places, gram
-
-
-# Pairs of classes exchanged in one visit of a row, where classes are mixed.
-_PAIRS = 16
 
 
 @jit("the Crammer–Singer solver")
@@ -323,9 +296,8 @@ def improve_dual(
     """Improve the dual points of a block in place, row after row.
 
     `scores` are kept up to date; `gram` holds inner products of the rows over αN, each row of it
-    times how much that row counts. Without `kernel`
-    (of no size) the best point of a row is a projection onto the simplex; with it, pairs of classes
-    exchange weight.
+    times how much that row counts. Without `kernel` (of no size) the best point of a row is a
+    projection onto the simplex; with it, pairs of classes exchange weight.
     """
     n_rows, n_classes = scores.shape
     mixed = kernel.shape[0] > 0
@@ -438,10 +410,6 @@ def _exchange(value: Floats, dual: Floats, norm: float, kernel: Floats, pull: Fl
             pull[c] += step
             value[c] -= norm * step
     return largest
-
-
-# Columns of U that are summed together: those of all classes stay in the cache.
-_COLUMNS = 512
 
 
 @jit("the Crammer–Singer solver's choice of classes")
@@ -581,23 +549,6 @@ def _add(factor: float, x: Any, total: Any) -> None:
         total[d] += share * x[d]
 
 
-# Down to this gap visits may compute in single precision: U is made afresh at every found.
-_SINGLE = 1e-5
-# A gap of less than so many times the rounding of scores in single precision may be held up by it.
-_ROUNDINGS = 10.0
-# Mean squares of rows whose inner products single precision can hold.
-_IN_RANGE = (1e-20, 1e20)
-# Below this alpha, for rows of unit length, an ascent from U = 0 may be given up, judged by its
-# pace after this share of the passes. Those that are left come down to alpha from a larger one, by
-# this factor at a time, each to a loose gap but the last.
-_EASY = 2.0**-10
-_TRIAL = 1 / 8
-_STRIDE = 16.0
-_LOOSE = 1e-2
-# A gap that is this share of the objective at zero is as good as none.
-_ROUNDING = 1e-12
-
-
 def crammer_singer(
     rows: TrainingRows,
     *,
@@ -676,50 +627,38 @@ def _ascend(
     rule = _stopping_rule(rows, margins, tol)
     # Two evaluations after the first are the fewest that show a rate.
     judged_at = PASSES * max(2, round(_TRIAL * max_iter / PASSES))
-    n_iter, given_up = 0, False
-    best: GapEvaluation | None = None
-    base = ascent.target  # of the best, when there is one
-    before = np.inf
+    n_iter, given_up, before = 0, False, np.inf
+    best: _Evaluation | None = None
     gaps: list[tuple[int, float]] = []
-    exact = not ascent.evaluates_in_single
     while True:
-        found = ascent.evaluate(exact=exact)
+        found = ascent.evaluate()
         if found.gap > 0.5 * before and found.gap < _ROUNDINGS * ascent.rounding():
             # Where the objective is small so is the gap asked for.
             ascent.use_double_precision()
         before = found.gap
-        if exact and (best is None or found.objective < best.objective):
+        if best is None or found.objective < best.objective:
             best, base = found, ascent.base.copy()
-        state = _state(found, best if exact else found)
-        gap, wanted = state[1], float(rule.wanted(*state))
-        if gaps and gaps[-1][0] == n_iter:
-            gaps.pop()
+        gap = found.gap
+        if found is not best:
+            # The last dual value may bound the gap of the best point.
+            gap = max(0.0, min(gap, best.objective - found.dual_value))
+        state = best.objective, gap, best.penalty
+        wanted = float(rule.wanted(*state))
         gaps.append((n_iter, gap))
         if gap > wanted and may_give_up and n_iter >= judged_at:
             may_give_up = False
             given_up = _predicted(gaps, max_iter) > wanted
         if gap <= wanted or n_iter >= max_iter or given_up:
-            if exact:
-                gain = float(rule.gain(*state))
-                return Solution(base, *state[:2], gain, gap <= wanted, n_iter, ascent.dual)
-            exact = True  # what is reported is never a gap of single precision
-            continue
-        exact = not ascent.evaluates_in_single
+            gain = float(rule.gain(*state))
+            return Solution(base, *state[:2], gain, gap <= wanted, n_iter, ascent.dual)
         # More than can be gained, as the bound says so far, need not be known exactly.
         least = min(found.objective, float(rule.at_zero) - found.dual_value)
         open_rows = ascent.open_rows(found, max(tol * least, wanted))
-        rounds = 1 if len(gaps) == 1 or _predicted(gaps, n_iter + 2 * PASSES) <= wanted else 2
+        # Where visits are cheaper than evaluations, twice as many while the goal is far.
+        is_far = len(gaps) > 1 and _predicted(gaps, n_iter + 2 * PASSES) > wanted
         with one_blas_thread():
-            for _ in range(rounds if ascent.candidates is not None else 1):
+            for _ in range(2 if is_far and ascent.candidates is not None else 1):
                 n_iter += ascent.improve(open_rows, min(PASSES, max_iter - n_iter), rng)
-
-
-def _state(found: GapEvaluation, best: GapEvaluation | None) -> tuple[float, float, float]:
-    """Objective, gap and penalty at the best point, whose gap the last evaluation may bound."""
-    if best is None or found.objective <= best.objective:
-        return found.objective, max(found.gap, 0.0), found.penalty
-    gap = min(found.gap, best.objective - found.dual_value)
-    return best.objective, max(gap, 0.0), best.penalty
 
 
 def _predicted(gaps: list[tuple[int, float]], n_iter: int) -> float:

@@ -16,20 +16,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from zslearn._solvers.svm._crammer_singer import crammer_singer
-from zslearn._solvers.svm._losses import SVMLoss, checked_margins
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._solvers.svm._squared_hinge import squared_hinge
 from zslearn._utils._array import Array, Floats, to_numpy
 from zslearn._utils._messages import warn_user
 
 RandomState = int | np.random.RandomState | None
+SVMLoss = Literal["squared_hinge", "crammer_singer"]
+#: What SynC and the targets of graph methods call them.
+LOSSES: dict[str, SVMLoss] = {
+    "ovo": "squared_hinge",
+    "cs": "crammer_singer",
+    "struct": "crammer_singer",
+}
 
 
 @dataclass(frozen=True)
@@ -90,11 +97,11 @@ def multiclass_svm(
     y: Any,
     *,
     alpha: float,
+    n_classes: int | None = None,
+    sample_weight: Any = None,
     loss: SVMLoss = "squared_hinge",
     margins: Any = None,
     mixing: Any = None,
-    n_classes: int | None = None,
-    sample_weight: Any = None,
     tol: float = 1e-6,
     max_iter: int = 4000,
     warm_start: SVMResult | None = None,
@@ -111,6 +118,11 @@ def multiclass_svm(
         Class of each row, from 0 to n_classes − 1.
     alpha : float
         Weight of the penalty ½‖W‖².
+    n_classes : int, optional
+        By default the largest label plus one, or the rows of `mixing` or `margins`.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row counts, not negative: a whole number counts it that many times, and N is
+        the sum of the weights.
     loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
         See the notes.
     margins : array-like of shape (n_classes, n_classes), optional
@@ -118,17 +130,11 @@ def multiclass_svm(
         of another (second index). Non-negative, with a diagonal of zeros. By default 1.
     mixing : array-like of shape (n_classes, n_base), optional
         Matrix M of the classifiers W = M U; the penalty is then ½‖U‖².
-    n_classes : int, optional
-        By default the largest label plus one, or the rows of `mixing`.
-    sample_weight : array-like of shape (n_samples,), optional
-        How much each row counts, not negative: a whole number counts it that many times, and N is
-        the sum of the weights. By default each counts once.
     tol : float, default=1e-6
         Duality gap to reach, as a share of the objective and of what training gains: of the
         objective at zero coefficients less the minimum.
     max_iter : int, default=4000
-        Largest number of Newton steps or passes over the rows, however often Crammer–Singer
-        begins anew.
+        Largest number of Newton steps or passes over the rows.
     warm_start : SVMResult, optional
         Solution for the same rows and another `alpha`, or other margins, to start from.
     random_state : int, RandomState instance or None, default=None
@@ -144,10 +150,6 @@ def multiclass_svm(
     -----
     ConvergenceWarning
         When the gap is not within `tol` after `max_iter`.
-
-    See Also
-    --------
-    multiclass_svm_path : Several values of `alpha`, each warm-started.
 
     Notes
     -----
@@ -165,7 +167,7 @@ def multiclass_svm(
     >>> result.dual_gap <= 1e-6 * result.objective
     True
     """
-    rows = _rows(X, y, n_classes, mixing, margins, sample_weight)
+    rows = TrainingRows(X, y, _n_classes(n_classes, mixing, margins), sample_weight=sample_weight)
     options: dict[str, Any] = {"loss": loss, "margins": margins, "mixing": mixing}
     options |= {"tol": tol, "max_iter": max_iter, "random_state": random_state}
     return train_multiclass_svm(rows, alpha=alpha, warm_start=warm_start, **options)
@@ -176,14 +178,10 @@ def multiclass_svm_path(
     y: Any,
     *,
     alphas: Sequence[float],
-    loss: SVMLoss = "squared_hinge",
-    margins: Any = None,
-    mixing: Any = None,
     n_classes: int | None = None,
     sample_weight: Any = None,
-    tol: float = 1e-6,
-    max_iter: int = 4000,
     random_state: RandomState = None,
+    **options: Any,
 ) -> list[SVMResult]:
     """Train linear classifiers for several weights of the penalty, the largest first.
 
@@ -195,8 +193,10 @@ def multiclass_svm_path(
         Rows and their classes.
     alphas : sequence of float
         Weights of the penalty, in any order.
-    loss, margins, mixing, n_classes, sample_weight, tol, max_iter, random_state : optional
-        See :func:`multiclass_svm`; `max_iter` is for each value.
+    n_classes, sample_weight, random_state : optional
+        See :func:`multiclass_svm`.
+    **options : dict
+        `loss`, `margins`, `mixing`, `tol` and `max_iter` of :func:`multiclass_svm`, for each value.
 
     Returns
     -------
@@ -212,15 +212,21 @@ def multiclass_svm_path(
     >>> [round(result.objective, 3) for result in path]
     [0.008, 0.081, 0.579]
     """
-    rows = _rows(X, y, n_classes, mixing, margins, sample_weight)
-    options: dict[str, Any] = {"loss": loss, "margins": margins, "mixing": mixing}
-    options |= {"tol": tol, "max_iter": max_iter, "random_state": check_random_state(random_state)}
+    n_classes = _n_classes(n_classes, options.get("mixing"), options.get("margins"))
+    rows = TrainingRows(X, y, n_classes, sample_weight=sample_weight)
+    options["random_state"] = check_random_state(random_state)
     results: dict[int, SVMResult] = {}
     last: SVMResult | None = None
     for position in np.argsort(np.asarray(alphas, dtype=float), kind="stable")[::-1].tolist():
         last = train_multiclass_svm(rows, alpha=alphas[position], warm_start=last, **options)
         results[position] = last
     return [results[position] for position in range(len(alphas))]
+
+
+def _n_classes(given: int | None, *tables: Any) -> int | None:
+    """The number of classes that is given, or that of a table."""
+    numbers = [given, *(len(table) for table in tables if table is not None)]
+    return next((number for number in numbers if number is not None), None)
 
 
 def train_multiclass_svm(
@@ -235,7 +241,7 @@ def train_multiclass_svm(
     warm_start: SVMResult | None = None,
     random_state: RandomState = None,
 ) -> SVMResult:
-    """Train as :func:`multiclass_svm` does, on rows that were made ready once."""
+    """Train as :func:`multiclass_svm` does, on rows that were prepared once."""
     if not (np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
     if loss not in get_args(SVMLoss):
@@ -247,21 +253,18 @@ def train_multiclass_svm(
                 f"mixing must have one row per class, {rows.n_classes}; got shape {mixing.shape}."
             )
     device_mixing = None if mixing is None else rows.asarray(mixing)
+    options: dict[str, Any] = {"alpha": alpha, "tol": tol, "max_iter": max_iter}
     if loss == "squared_hinge":
         start = None if warm_start is None else rows.rotated(warm_start.base)
-        found = squared_hinge(
-            rows, alpha=alpha, mixing=device_mixing, tol=tol, max_iter=max_iter, start=start
-        )
+        found = squared_hinge(rows, mixing=device_mixing, start=start, **options)
     else:
         found = crammer_singer(
             rows,
             margins=checked_margins(margins, rows.n_classes),
-            alpha=alpha,
             mixing=mixing,
-            tol=tol,
-            max_iter=max_iter,
             start=None if warm_start is None else warm_start.dual,
             rng=check_random_state(random_state),
+            **options,
         )
     base = rows.full(rows.asarray(found.base))
     result = SVMResult(
@@ -279,11 +282,51 @@ def train_multiclass_svm(
     return result
 
 
-def _rows(
-    X: Any, y: Any, n_classes: int | None, mixing: Any, margins: Any, sample_weight: Any
-) -> TrainingRows:
-    """Rows made ready; the number of classes is given, or that of a table."""
-    for table in (mixing, margins):
-        if n_classes is None and table is not None:
-            n_classes = len(table)
-    return TrainingRows(X, y, n_classes, sample_weight=sample_weight)
+def loss_and_slope(
+    scores: Floats,
+    y: NDArray[np.intp],
+    loss: SVMLoss,
+    margins: Any = None,
+    *,
+    sample_weight: Floats | None = None,
+    smoothing: float = 0.0,
+    dual: Floats | None = None,
+) -> tuple[float, Floats]:
+    """The loss and its slope in the scores; of a hinge, of a soft maximum, or of dual points."""
+    every, n_classes = np.arange(len(y)), scores.shape[1]
+    weights = np.ones(len(y)) if sample_weight is None else sample_weight
+    shares = (weights / weights.sum())[:, None]
+    if loss == "squared_hinge":
+        # −s·max(0, 1 − s·score): negative where the true class should score higher.
+        slope = np.maximum(1 + scores, 0)
+        slope[every, y] = -np.maximum(1 - scores[every, y], 0)
+        weight = shares / n_classes
+        return float(np.sum(weight * slope**2)), 2 * weight * slope
+    violations = scores + checked_margins(margins, n_classes)[y] - scores[every, y][:, None]
+    worst = violations.argmax(axis=1)
+    value = float(np.sum(shares[:, 0] * violations[every, worst]))
+    if dual is not None:
+        slope = np.array(dual, dtype=np.float64)
+    elif smoothing > 0:
+        slope = np.exp((violations - violations[every, worst][:, None]) / smoothing)
+        slope /= slope.sum(axis=1, keepdims=True)
+    else:
+        slope = np.zeros_like(scores)
+        slope[every, worst] = 1.0
+    slope[every, y] -= 1.0
+    return value, shares * slope
+
+
+def checked_margins(margins: Any, n_classes: int) -> Floats:
+    """Margins as a table of floats, 1 by default; refuse those that no loss can have."""
+    if margins is None:
+        return 1.0 - np.eye(n_classes)
+    margins = np.asarray(to_numpy(margins), dtype=np.float64)
+    if margins.shape != (n_classes, n_classes):
+        raise ValueError(
+            f"margins must be {n_classes} × {n_classes}, true class by class; "
+            f"got shape {margins.shape}."
+        )
+    if not np.isfinite(margins).all() or margins.min() < 0 or np.diagonal(margins).any():
+        raise ValueError("margins must be finite and non-negative, with a diagonal of zeros.")
+    return margins

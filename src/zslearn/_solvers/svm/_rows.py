@@ -1,4 +1,4 @@
-"""Training rows of a linear classifier, made ready once for many solves."""
+"""Training rows of a linear classifier, prepared once for many solves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Solution(NamedTuple):
 
 
 class CastRows:
-    """Rows that are made as they are read, in one precision; products go through them in blocks."""
+    """Rows that are prepared as they are read, in one precision, with products in blocks."""
 
     # So that NumPy leaves `array @ rows` to this class.
     __array_ufunc__ = None
@@ -68,32 +68,28 @@ class CastRows:
         return row_blocks(self.shape[0], 4 * 8 * self.shape[1])
 
 
-# Below this many numbers a copy in single precision is not worth its making.
+# Below this many numbers a copy in single precision is not worth its cost.
 _SMALL = 1 << 20
-# Rows that are brought to float64 for a product on the host take so much at a time: what a cache
-# holds.
-_CACHE_BYTES = 1 << 21
 
 
 class TrainingRows:
     """Features and labels, rotated into the smaller space.
 
     A linear classifier trained with a penalty on its norm lies in the span of the rows. With fewer
-    rows than columns the problem is therefore solved in the coordinates of an orthonormal basis of
-    that span, which changes no inner product: X = Rᵀ Qᵀ, w = Q u.
+    rows than columns the problem is solved in the coordinates of an orthonormal basis of that span,
+    which changes no inner product: X = Rᵀ Qᵀ, w = Q u.
 
-    `X` is an array of any library, or rows that are made as they are read: an object with the
-    shape, dtype and namespace of an array, which is read in slices, by `take(positions)` or as a
-    `whole()`. `sample_weight`, how much each row counts, is brought to a mean of one; None where
-    all count the same.
+    `X` is an array of any library, or rows that are prepared as they are read: with the shape,
+    dtype and namespace of an array, read in slices, by `take(positions)` or as a `whole()`.
+    `sample_weight` is normalised to a mean of one; None where all rows count the same.
     """
 
     def __init__(
         self, X: Any, y: Any, n_classes: int | None = None, *, sample_weight: Any = None
     ) -> None:
         if hasattr(X, "whole") and X.shape[0] < X.shape[1]:
-            X = X.whole()  # what is rotated is smaller
-        #: Whether rows are made as they are read.
+            X = X.whole()  # the rotated rows are smaller
+        #: Whether rows are prepared as they are read.
         self.lazy = hasattr(X, "whole")
         if not self.lazy:
             X = floating(X if compat.is_array_api_obj(X) else np.asarray(X))
@@ -133,7 +129,7 @@ class TrainingRows:
     def mean_square(self) -> float:
         """Mean of the rows' squared norms."""
         total = 0.0
-        for rows, block in self._multiplied_blocks():
+        for rows, block in self.blocks():
             squares = self.xp.vecdot(block, block)[:, None]
             total += float(self.xp.sum(self.weigh(squares, rows)))
         return total / self.shape[0]
@@ -172,22 +168,10 @@ class TrainingRows:
         if self.X.dtype == self.xp.float64 and not self.lazy:
             yield slice(0, self.shape[0]), self.X
             return
-        # Where they are made as they are read: in their own precision, too, and those before.
+        # Rows that are prepared are there in their own precision, too, and before.
         copies = 3 if self.lazy else 1
         for rows in row_blocks(self.shape[0], copies * 8 * self.shape[1], block_budget(self.X)):
             yield rows, self.xp.astype(self.X[rows, :], self.xp.float64, copy=False)
-
-    def _multiplied_blocks(self) -> Iterator[tuple[slice, Array]]:
-        """As :meth:`blocks`, for products: each block may take the memory of the one before."""
-        if self.lazy or not isinstance(self.X, np.ndarray) or self.X.dtype == np.float64:
-            yield from self.blocks()
-            return
-        all_rows = row_blocks(self.shape[0], 8 * self.shape[1], _CACHE_BYTES)
-        memory = np.empty((all_rows[0].stop, self.shape[1]))
-        for rows in all_rows:
-            block = memory[: rows.stop - rows.start]
-            block[...] = self.X[rows]
-            yield rows, block
 
     def scores(self, coefficients: Array) -> Array:
         """Inner products of all rows with coefficients."""
@@ -196,14 +180,14 @@ class TrainingRows:
             return self.X @ transposed
         shape = self.shape[0], coefficients.shape[0]
         out = self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
-        for rows, block in self._multiplied_blocks():
+        for rows, block in self.blocks():
             out[rows, :] = block @ transposed
         return out
 
     def combine(self, weights: Array) -> Array:
         """Sums of rows under weights, weightsᵀ X."""
         total: Array = 0.0
-        for rows, block in self._multiplied_blocks():
+        for rows, block in self.blocks():
             # Few vectors beside many features: this order is the faster one.
             total = total + self.xp.matrix_transpose(weights[rows, :]) @ block
         return total
@@ -239,11 +223,12 @@ class TrainingRows:
     @cached_property
     def host(self) -> Any:
         """Rows in the memory of the host, for code that is not matrix algebra."""
-        return (
-            CastRows(self.X, self.X.dtype) if self.lazy else np.ascontiguousarray(to_numpy(self.X))
-        )
+        return self._on_host(self.X)
 
     @cached_property
     def host_single(self) -> Any:
-        """Rows in the memory of the host, in single precision where they are many."""
-        return self.single if self.lazy else np.ascontiguousarray(to_numpy(self.single))
+        """Rows in the memory of the host, in single precision where there are many."""
+        return self._on_host(self.single)
+
+    def _on_host(self, rows: Any) -> Any:
+        return CastRows(self.X, rows.dtype) if self.lazy else np.ascontiguousarray(to_numpy(rows))

@@ -32,7 +32,6 @@ _FORMS: dict[str, dict[str, Any]] = {
     "penalty on v": {"penalize": "v"},
     "fixed phantoms": {"learn_phantoms": False},
     "learned phantoms": {"learn_phantoms": True},
-    "learned phantoms, exact": {"learn_phantoms": True, "training": "exact"},
 }
 #: The form as tables name it → the words below a bar.
 SYNC_FORMS = {write_variant(setting): words for words, setting in _FORMS.items()}
@@ -49,8 +48,7 @@ def choose_sync(methods: str | Sequence[str]) -> list[str]:
 def compare_forms(
     runner: JobRunner,
     *,
-    # Exact training takes the longest.
-    forms: Sequence[str] = tuple(SYNC_FORMS)[:4],
+    forms: Sequence[str] = tuple(SYNC_FORMS),
 ) -> pd.DataFrame:
     """Compare forms of SynC; the records fill the tables "regularization", "learned_phantoms"."""
     unknown = [form for form in forms if form not in SYNC_FORMS]
@@ -62,9 +60,7 @@ def compare_forms(
 
     def compute(method: str, seed: int, **variant: Any) -> dict[str, Any]:
         if variant.get("learn_phantoms"):
-            truncated = " (learned phantoms, truncated)"
-            ending = LEARNED if variant.get("training") == "exact" else truncated
-            return runner.results_of(runner.tune(f"{method}{ending}", seed))
+            return runner.results_of(runner.tune(f"{method}{LEARNED}", seed))
         # Fixed phantoms and a penalty on w are the method as it is: tuned once.
         fixed = {"penalize": "v"} if variant.get("penalize") == "v" else None
         return runner.results_of(runner.tune(find_method(method), seed, fixed=fixed))
@@ -75,7 +71,7 @@ def compare_forms(
 
 def _form(row: Mapping[Any, Any]) -> str:
     """The words for the setting of a row."""
-    said = {name: row.get(name) for name in ("penalize", "learn_phantoms", "training")}
+    said = {name: row.get(name) for name in ("penalize", "learn_phantoms")}
     return SYNC_FORMS[write_variant({n: v for n, v in said.items() if isinstance(v, str)})]
 
 

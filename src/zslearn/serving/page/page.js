@@ -110,7 +110,6 @@ async function begin() {
   } catch (error) {
     $("what").textContent = error.message;
     if (error.status === 401) say("token-message", state.token ? "This is not the token." : "", true);
-    if (error.status === 429) say("token-message", error.message, true);
     return;
   }
   const about = state.about;
@@ -626,7 +625,7 @@ async function sendPicture(picture) {
   const body = new FormData();
   body.append("images", picture.file, picture.file.name || "picture");
   try {
-    const answer = await ask("predict?features=true&top=" + TOP, { method: "POST", body });
+    const answer = await ask("predict/images?features=true&top=" + TOP, { method: "POST", body });
     picture.features = answer.predictions[0].features;
     showPrediction(picture, answer.predictions[0]);
   } catch (error) {
