@@ -52,7 +52,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._blocks import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs

@@ -54,8 +54,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn._scoring._blocks import class_scores
-from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._blocks import ScoreFunction, class_scores
 from zslearn._scoring._embedding import for_many_passes
 from zslearn._utils._array import Array, Floats, block_budget, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks

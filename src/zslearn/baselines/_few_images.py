@@ -52,11 +52,10 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._class_statistics import ClassStatistics, class_means
+from zslearn.base._class_statistics import ClassStatistics, class_means, weighted_samples
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
 from zslearn.base._predictor import with_setting
-from zslearn.base._streams import weighted_samples
 from zslearn.baselines._eszsl import ESZSL
 from zslearn.calibration._folds import score_scale
 from zslearn.signatures._table import SignatureTable

@@ -28,7 +28,7 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._meta import ZeroShotMetaClassifier
-from zslearn.base._streams import is_streamed, read_blocks
+from zslearn.base._training import is_streamed, read_blocks
 from zslearn.calibration._folds import FoldScores, final_score_scale, rescaled, score_folds
 from zslearn.signatures._table import SignatureTable
 
