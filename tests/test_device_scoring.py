@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zslearn._scoring._blocks import class_scores, top_k
-from zslearn._scoring._classes import score_precision
+from zslearn._scoring._blocks import class_scores, score_precision, top_k
 from zslearn._scoring._embedding import Embedding, FeaturePreparation, PreparedRows
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._messages import InputWarning

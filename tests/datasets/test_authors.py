@@ -213,19 +213,6 @@ def test_refused(tmp_path, changes, message):
         load_authors_protocol(data, tmp_path / "authors", data_folder=tmp_path)
 
 
-def test_missing_files_and_splits(tmp_path):
-    small_problem(tmp_path)
-    data = load_xlsa17("CUB", folder=tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"no CUB_PS_class_info.mat in .*nowhere"):
-        load_authors_protocol(data, tmp_path / "nowhere")
-    savemat(tmp_path / "authors" / "CUB_PS_class_info.mat", {"order": [1]})
-    with pytest.raises(ValueError, match="no variable 'class_order'"):
-        load_authors_protocol(data, tmp_path / "authors")
-    splits = load_xlsa17("CUB", folder=tmp_path, split="ss-1", class_splits="random")
-    with pytest.raises(ValueError, match=r"CUB 'ss-1' lie in their files of GoogLeNet features"):
-        load_authors_protocol(splits, tmp_path / "authors")
-
-
 @pytest.mark.slow
 def test_real_cub(data_folder):
     home, authors = data_folder / "xlsa17" / "CUB", data_folder / "authors"

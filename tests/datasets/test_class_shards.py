@@ -108,19 +108,6 @@ def test_unknown_class_is_skipped_and_named(tmp_path):
         shards.rows("n00000002")
 
 
-def test_shards_that_are_no_features(tmp_path):
-    _npy(tmp_path, _arrays())
-    np.save(tmp_path / "n00000007.npy", np.arange(8).reshape(2, 4))
-    with pytest.raises(ValueError, match=r"n00000007\.npy: expected floating-point numbers"):
-        ClassShards(tmp_path)
-    np.save(tmp_path / "n00000007.npy", np.array([object()]), allow_pickle=True)
-    with pytest.raises(ValueError, match="Python objects, which are never loaded|cannot be read"):
-        ClassShards(tmp_path)
-    (tmp_path / "n00000007.npy").write_bytes(b"nothing of the kind")
-    with pytest.raises(ValueError, match=r"n00000007\.npy|magic|allow_pickle"):
-        ClassShards(tmp_path)
-
-
 def test_folders_without_features(tmp_path):
     with pytest.raises(ValueError, match="holds no features: expected files <wnid>"):
         ClassShards(tmp_path)

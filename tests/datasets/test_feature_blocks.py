@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
-import threading
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn._utils._blocks import read_ahead
 from zslearn.datasets import FeatureBlocks
 
 pa = pytest.importorskip("pyarrow")
@@ -211,37 +207,6 @@ def test_chunks_that_vanish_while_they_are_read(tmp_path):
         list(blocks)
 
 
-def test_nothing_is_ever_unpickled(tmp_path):
-    class Bomb:
-        def __reduce__(self):
-            return (pytest.fail, ("unpickled",))
-
-    np.save(tmp_path / "a.npy", np.array([[Bomb()]], dtype=object), allow_pickle=True)
-    _refused(tmp_path, "Python objects")
-    (tmp_path / "a.npy").unlink()
-    array = zarr.create_array(
-        str(tmp_path / "z"), shape=(2, 2), chunks=(2, 2), dtype="f4", zarr_format=2
-    )
-    array[:] = 1
-    metadata = json.loads((tmp_path / "z" / ".zarray").read_text())
-    metadata["filters"] = [{"id": "pickle", "protocol": 5}]
-    metadata["compressor"] = None
-    (tmp_path / "z" / ".zarray").write_text(json.dumps(metadata))
-    (tmp_path / "z" / "0.0").write_bytes(pickle.dumps(Bomb()))
-    _refused(tmp_path / "z", "cannot be read .*pickle")
-
-
-def test_codecs_inside_others_are_looked_at(tmp_path):
-    array = zarr.create_array(
-        str(tmp_path / "z"), shape=X.shape, chunks=(10, 6), shards=(50, 6), dtype="f4"
-    )
-    array[:] = X
-    assert len(FeatureBlocks.open(tmp_path / "z")) == 97
-    text = (tmp_path / "z" / "zarr.json").read_text()
-    (tmp_path / "z" / "zarr.json").write_text(text.replace('"zstd"', '"numcodecs.pickle"'))
-    _refused(tmp_path / "z", "cannot be read .*pickle")
-
-
 def test_columns_that_are_not_numbers(tmp_path):
     pa.parquet.write_table(pa.table({"a": [1.0], "name": ["x"]}), tmp_path / "a.parquet")
     _refused(tmp_path, "not numbers: 'name'")
@@ -268,15 +233,6 @@ def test_labels_of_some_shards_only(tmp_path):
     _refused(tmp_path, r"not these: '.*b\.parquet'")
 
 
-def test_a_missing_package_is_named(tmp_path, monkeypatch):
-    import sys
-
-    _zarr_v2(tmp_path)
-    monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(ImportError, match=r"zslearn\[zarr\]"):
-        FeatureBlocks.open(tmp_path / "x")
-
-
 def test_the_fingerprint_tells_files_apart(tmp_path):
     blocks = _npy(tmp_path)
     same = FeatureBlocks.open(tmp_path, labels=Y)
@@ -286,32 +242,3 @@ def test_the_fingerprint_tells_files_apart(tmp_path):
 
 
 # Reading ahead
-
-
-def test_reading_ahead_stops_with_its_consumer():
-    read = []
-
-    def items():
-        for number in range(1000):
-            read.append(number)
-            yield number
-
-    before = set(threading.enumerate())
-    ahead = read_ahead(items(), depth=2)
-    assert next(ahead) == 0
-    ahead.close()
-    for thread in set(threading.enumerate()) - before:
-        thread.join(10)
-        assert not thread.is_alive()
-    assert len(read) < 10
-
-
-def test_an_error_comes_after_what_was_read_before_it():
-    def items():
-        yield 1
-        raise OSError("no disk")
-
-    ahead = read_ahead(items())
-    assert next(ahead) == 1
-    with pytest.raises(OSError, match="no disk"):
-        next(ahead)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import ZeroShotDataset, load_table, make_zero_shot
 
 X = np.arange(24.0).reshape(12, 2)
@@ -68,15 +67,6 @@ def test_parquet(files):
         load(files, "f.parquet")
 
 
-def test_arrays_and_frames():
-    signatures = pd.DataFrame(np.eye(3), index=["ant", "bee", "cat"])
-    images = np.zeros((12, 3, 3))
-    data = load_table(X, Y, signatures, part=PART, images=images, name="mine", version="v7")
-    assert data.version == "v7"
-    assert data.images_train.shape == (4, 3, 3)
-    assert data.features == "array"
-
-
 def test_images_are_mapped(files):
     np.save(files / "images.npy", np.zeros((12, 3, 3), dtype=np.uint8))
     assert isinstance(load(files, images=files / "images.npy").images, np.memmap)
@@ -102,22 +92,6 @@ def test_unseen_classes_and_hold_out(files):
     assert data.version == "X/conventional"
 
 
-def test_labels_that_are_numbers(files):
-    numbers = np.repeat([10, 2, 3], 4)
-    pd.DataFrame({"label": numbers}).to_csv(files / "n.csv", index=False)
-    np.save(files / "n.npy", numbers)
-    (files / "c.csv").write_text("class,a\n10,1\n2,2\n3,3\n")
-    (files / "unseen.txt").write_text("10\n")
-    for y in ("n.csv", "n.npy"):
-        data = load(files, y=y, classes="c.csv", unseen_classes=files / "unseen.txt")
-        assert data.unseen_classes.tolist() == [10]
-        assert data.seen_classes.tolist() == [2, 3]
-    # One name that is no number makes all of them text.
-    (files / "c.csv").write_text("class,a\n10,1\n2,2\n3,3\nx,4\n")
-    data = load(files, y="n.csv", classes="c.csv", unseen_classes=["10"])
-    assert data.unseen_classes.tolist() == ["10"]
-
-
 def test_class_names_that_look_like_nothing(files):
     pd.DataFrame({"label": np.repeat(["NA", "nan", "None"], 4)}).to_csv(
         files / "y.csv", index=False
@@ -126,31 +100,6 @@ def test_class_names_that_look_like_nothing(files):
     data = load(files, classes="c.csv", unseen_classes=["NA"])
     assert data.unseen_classes.tolist() == ["NA"]
     assert data.seen_classes.tolist() == ["nan", "None"]
-
-
-class Trap:
-    def __reduce__(self):
-        return (pytest.fail, ("the pickle was executed",))
-
-
-def test_pickles_are_not_loaded(files):
-    objects = np.empty(2, dtype=object)
-    objects[:] = [Trap(), Trap()]
-    np.save(files / "trap.npy", objects, allow_pickle=True)
-    np.savez(files / "trap.npz", X=objects)
-    for name in ("trap.npy", "trap.npz"):
-        with pytest.raises(ValueError, match="cannot be read"):
-            load(files, name)
-
-
-def test_damaged_arrays(files):
-    np.savez(files / "X.npz", X=X)
-    for name in ("X.npy", "X.npz"):
-        whole = (files / name).read_bytes()
-        for length in range(0, len(whole) - 1, 7):
-            (files / name).write_bytes(whole[:length])
-            with pytest.raises(ValueError, match="cannot be read"):
-                load(files, name)
 
 
 @pytest.mark.parametrize(
@@ -199,25 +148,6 @@ def test_refused(files, write, options, message):
         (files / name).write_text(text)
     with pytest.raises(ValueError, match=message):
         load(files, **options)
-
-
-def test_refused_arrays(files):
-    np.savez(files / "two.npz", a=X, b=X)
-    with pytest.raises(ValueError, match=r"it holds 2 arrays \('a', 'b'\); name one of them X"):
-        load(files, "two.npz")
-    np.save(files / "flat.npy", X.ravel())
-    with pytest.raises(ValueError, match=r"shape \(24,\) .* one row per sample"):
-        load(files, "flat.npy")
-    np.save(files / "text.npy", np.array([["a"]]))
-    with pytest.raises(ValueError, match=r"features are numbers"):
-        load(files, "text.npy")
-    with pytest.raises(ValueError, match=r"part has 3 entries for 12 labels"):
-        load_table(X, Y, pd.DataFrame(np.eye(3), index=["ant", "bee", "cat"]), part=PART[:3])
-    with pytest.raises(TypeError, match=r"must be a pandas DataFrame"):
-        load_table(X, Y, np.eye(3), part=PART)
-    for missing in ({"X": "no.npy"}, {"y": "no.csv"}, {"classes": "no.csv"}):
-        with pytest.raises(FileNotFoundError, match="no"):
-            load(files, **missing)
 
 
 # ------------------------------------------------------------- one table of features and labels
@@ -397,30 +327,6 @@ def beasts():
         table, signatures=made.signatures, label="species", unseen_classes=made.unseen_classes
     )
     return table, data
-
-
-def test_predicting_on_the_same_frame_does_not_warn(beasts):
-    table, data = beasts
-    assert type(data.X_train) is np.ndarray
-    for model in (ESZSL(), CalibratedStacking(ESZSL())):
-        model.fit(data.X_train, data.y_train, signatures=data.signatures)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            whole = model.predict(data.features_from(table))
-            other_order = model.predict(data.features_from(table[table.columns[::-1]]))
-            part = model.predict(data.X_test_unseen)
-        assert np.array_equal(whole, other_order)
-        assert np.array_equal(whole[data.active_split.test_unseen], part)
-
-
-def test_a_model_of_named_columns_remembers_them(beasts):
-    table, data = beasts
-    X_train = pd.DataFrame(data.X_train, columns=data.feature_names)
-    model = ESZSL().fit(X_train, data.y_train, signatures=data.signatures)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        predicted = model.predict(table[model.feature_names_in_])
-    assert np.array_equal(predicted, model.predict(table[data.feature_names]))
 
 
 def test_features_from_what_does_not_fit(beasts):

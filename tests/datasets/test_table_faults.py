@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn._utils import _reading as _limits
 from zslearn.datasets import load_table, read_descriptions, read_signature_table
 from zslearn.images import read_class_texts
 
@@ -261,37 +257,6 @@ def test_the_limit_can_be_set(tmp_path, monkeypatch):
     assert load(tmp_path / "X.npy", labels=Y, max_bytes=10).X.shape == (6, 2000)
 
 
-def test_a_limit_is_for_its_own_thread_and_ends(tmp_path):
-    path = write(tmp_path / "x", "x")
-    usual = _limits.Budget(path).limit
-    seen = []
-    with _limits.limit_reading(5):
-        with _limits.limit_reading(None):
-            assert _limits.Budget(path).limit == 5
-        assert _limits.Budget(path, 7).limit == 7
-        thread = threading.Thread(target=lambda: seen.append(_limits.Budget(path).limit))
-        thread.start()
-        thread.join()
-    assert seen == [usual] == [_limits.Budget(path).limit]
-
-
-def test_a_missing_pyarrow_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    write(tmp_path / "t.parquet", b"PAR1")
-    with pytest.raises(ImportError, match=r"t\.parquet needs pyarrow.* pip install pyarrow"):
-        load(tmp_path / "t.parquet")
-    with pytest.raises(FileNotFoundError, match=r"no\.parquet"):
-        load(tmp_path / "no.parquet")
-
-
-def test_a_header_that_ends_in_a_comma(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("label,x,y,\na,1,2,\nb,3,4,\n")
-    with pytest.raises(ValueError, match="comma"):
-        load_table(path, label="label", signatures={"a": [1.0], "b": [2.0]}, unseen_classes=["b"])
-
-
 @pytest.mark.parametrize(
     ("sign", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")]
 )
@@ -314,11 +279,3 @@ def test_tables_that_commas_do_not_separate(tmp_path, sign, name, value):
     path.write_text(f"class{sign}fur\ncat{sign}1\ndog{sign}0\n")
     with pytest.raises(ValueError, match=f"there is no column 'class'; .* {said}"):
         load_table(path, label="class", signatures={"cat": [1.0], "dog": [2.0]})
-
-
-def test_a_column_of_labels_that_is_nearly_there(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("Animal,x\na,1\nb,3\n")
-    for label, advice in (("animal", "Did you mean 'Animal'"), ("kind", "with label=")):
-        with pytest.raises(ValueError, match=f"no column '{label}'; .*{advice}"):
-            load_table(path, label=label, signatures={"a": [1.0], "b": [2.0]})

@@ -52,16 +52,6 @@ def test_kills_at_random_moments(start, server, tmp_path, digest):
     assert_whole(tmp_path, *([] if digest else ["xlsa17.fetched.json"]))
 
 
-def test_kills_while_unpacking_leave_nothing(start, server, tmp_path):
-    for _ in range(3):
-        job = start("fetch", server.url(), tmp_path, DIGEST, 0.1)
-        wait_for(lambda: list(tmp_path.glob(".xlsa17.download/unpacked/*/data/CUB/*")))
-        job.kill()
-        assert left(tmp_path) == []
-    assert start("fetch", server.url(), tmp_path, DIGEST, 0).result() == "done"
-    assert_whole(tmp_path)
-
-
 def test_kills_while_a_cache_is_written(start, tmp_path):
     rng = np.random.default_rng(6)
     path = tmp_path / "data-1.npz"
@@ -78,14 +68,6 @@ def test_kills_while_a_cache_is_written(start, tmp_path):
 
 
 # ------------------------------------------------------------------------------ two at a time
-
-
-def test_two_processes_fetch(start, server, tmp_path):
-    server.pause = 0.02
-    jobs = [start("fetch", server.url(), tmp_path, DIGEST, 0.001) for _ in range(3)]
-    assert [job.result() for job in jobs] == ["done"] * 3
-    assert len(server.asked) == 1
-    assert_whole(tmp_path)
 
 
 def test_a_killed_holder_does_not_keep_the_lock(start, server, tmp_path):
@@ -156,19 +138,6 @@ def test_a_folder_that_is_read_only(start, server, open_folder):
     text = start("fetch", server.url(), home, DIGEST, 0, **options).result()
     assert text.startswith(f"OSError: Could not fetch xlsa17 into {home} (Permission denied")
     assert server.asked == []
-
-
-def test_a_folder_that_vanishes(start, server, tmp_path):
-    """While it is downloaded to: one error, and the next fetch succeeds."""
-    home = tmp_path / "home"
-    server.pause = 0.05
-    job = start("fetch", server.url(), home, DIGEST, 0)
-    wait_for(lambda: server.answered)
-    home.rename(tmp_path / "away")
-    assert job.result().startswith("OSError: Could not ")
-    server.pause = 0
-    assert start("fetch", server.url(), home, DIGEST, 0).result() == "done"
-    assert_whole(home)
 
 
 @pytest.mark.parametrize("what", ["home", "target", "link"])

@@ -28,17 +28,6 @@ from zslearn.datasets import ARCHIVES, Archive, fetch_archive
 FORMATS = ("zip", "zip-stored")
 
 
-def random_tree(rng):
-    """Files by name, few and small, so that damage often meets what holds them together."""
-    tree = {}
-    for number in range(rng.integers(1, 6)):
-        folders = "/".join(rng.choice(["a", "bb", "data", "CUB"], rng.integers(0, 3)))
-        length = int(rng.choice([0, 1, 511, 512, 513, 3000]))
-        content = rng.bytes(length) if rng.random() < 0.5 else bytes(length)
-        tree[f"{folders}/file{number}.mat".lstrip("/")] = content
-    return tree
-
-
 def pack(tree, kind, folders=()):
     file = io.BytesIO()
     method = zipfile.ZIP_STORED if kind == "zip-stored" else zipfile.ZIP_DEFLATED
@@ -111,46 +100,6 @@ def unpacked(data, folder):
     return tree
 
 
-def damage(data, rng):
-    """Damage as disks and networks do it."""
-    data = bytearray(data)
-    at = int(rng.integers(len(data)))
-    length = int(rng.integers(1, 600))
-    match rng.integers(8):
-        case 0:
-            del data[at:]
-        case 1:
-            data[at : at + length] = bytes(len(data[at : at + length]))
-        case 2:
-            data[at:at] = rng.bytes(length)
-        case 3:
-            del data[at : at + length]
-        case 4:
-            data[at:at] = data[at : at + length]
-        case _:
-            for position in rng.integers(0, 8 * len(data), rng.integers(1, 4)):
-                data[position // 8] ^= 1 << position % 8
-    return bytes(data)
-
-
-def check_damaged(seed, folder):
-    rng = np.random.default_rng(seed)
-    tree, kind = random_tree(rng), FORMATS[seed % len(FORMATS)]
-    data = pack(tree, kind, folders=["empty"])
-    expected = unpacked(data, folder)
-    assert expected is not None
-    assert expected["empty"] is None
-    assert {name: content for name, content in expected.items() if content is not None} == tree
-    result = unpacked(damage(data, rng), folder)
-    assert result is None or result == expected
-
-
-@pytest.mark.slow
-def test_damaged(cases, tmp_path):
-    for seed in cases(150):
-        check_damaged(seed, tmp_path)
-
-
 def check_flipped(seed, folder):
     """One bit, in the part of an archive that says what the rest means."""
     rng = np.random.default_rng(seed)
@@ -167,37 +116,6 @@ def check_flipped(seed, folder):
 def test_flipped(cases, tmp_path):
     for seed in cases(250):
         check_flipped(seed, tmp_path)
-
-
-PIECES = [
-    *("a", "b", "..", ".", "", "/", "//", "~", "C:", "\\", "...", " ", "con", "nul.txt", "-rf"),
-    *("\0", "\n", "\x1b[2J", "\x9b", "\u202e", "\udc80", "é", "e\u0301", "a" * 256, "*", "$HOME"),
-]
-
-
-def check_names(seed, folder):
-    rng = np.random.default_rng(seed)
-    file = io.BytesIO()
-    names = ["/".join(rng.choice(PIECES, rng.integers(1, 5))) for _ in range(rng.integers(1, 4))]
-    if rng.random() < 0.05:
-        names.append("/".join("d" * rng.integers(1, 1900)))
-    modes = [stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO, 0]
-    with warnings.catch_warnings(), zipfile.ZipFile(file, "w") as archive:
-        warnings.simplefilter("ignore")
-        for name in names:
-            info = zipfile.ZipInfo("x")
-            info.filename = info.orig_filename = name.encode("utf-8", "replace").decode()
-            info.external_attr = int(rng.choice(modes)) << 16
-            archive.writestr(info, b"abc")
-    result = unpacked(file.getvalue(), folder)
-    for name in result or ():
-        assert name.isprintable()
-        assert ".." not in name.split("/")
-
-
-def test_names(cases, tmp_path):
-    for seed in cases(200):
-        check_names(seed, tmp_path)
 
 
 # ---------------------------------------------------------------------------------- the corpus

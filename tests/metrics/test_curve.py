@@ -120,48 +120,6 @@ def test_generalized_accuracy_is_calibrated_stacking(problem, bias):
     np.testing.assert_allclose(got, expected, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
-@given(problem=problems(), data=st.data())
-def test_invariance(problem, data):
-    """Samples and (without ties in a row) columns in any order; any shift of one row's scores."""
-    y_true, scores, classes, seen_classes = problem
-    scores = scores + np.arange(len(classes)) / 8  # sums of multiples of 1/8 are exact
-    rows = data.draw(st.permutations(range(len(y_true))))
-    columns = data.draw(st.permutations(range(len(classes))))
-    shift = np.arange(len(y_true))[:, None]
-    expected = seen_unseen_curve(
-        y_true, scores, classes=classes, seen_classes=seen_classes, missing="zero"
-    )
-    got = seen_unseen_curve(
-        y_true[rows],
-        (scores + shift)[np.ix_(rows, columns)],
-        classes=classes[columns],
-        seen_classes=seen_classes[::-1],
-        missing="zero",
-    )
-    for a, b in zip(expected, got, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@settings(max_examples=30, deadline=None)
-@given(problem=problems(every_class=True))
-def test_kinds_of_labels(problem):
-    y_true, scores, classes, seen_classes = problem
-    expected = seen_unseen_curve(y_true, scores, classes=classes, seen_classes=seen_classes)
-    for convert in (
-        lambda y: NAMES[y],
-        lambda y: NAMES[y].tolist(),
-        lambda y: NAMES[y].astype(object),
-        lambda y: y.astype(float),
-        lambda y: [int(c) if c % 2 else f"{c}" for c in y],
-    ):
-        got = seen_unseen_curve(
-            convert(y_true), scores, classes=convert(classes), seen_classes=convert(seen_classes)
-        )
-        for a, b in zip(expected, got, strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "bool", "object", "torch"])
 def test_dtypes_of_scores(dtype):
     rng = np.random.default_rng(0)

@@ -11,8 +11,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._scoring._blocks import check_k, class_scores, top_k
-from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._blocks import ScoreFunction, check_k, class_scores, top_k
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import (

@@ -705,7 +705,10 @@ class _Newton:
             return compat.array_namespace(a).where(mask[:, None] if a.ndim == 2 else mask, a, b)
 
         sums = _Sums(*map(each, new.sums, old.sums))
-        return _Point(*map(each, new[:2], old[:2]), sums, *map(each, new[3:], old[3:]))
+        others = {
+            k: each(a, b) for k, a, b in zip(new._fields, new, old, strict=True) if k != "sums"
+        }
+        return _Point(sums=sums, **others)
 
     def _along(self, alpha: float, point: _Point, step: Array, shift: Array, dtype: Any) -> _Point:
         """The lowest point that was found along a step, until its slope is small beside the first.

@@ -66,7 +66,7 @@ def project_to_simplex(rows: Floats) -> Floats:
 
 
 def simplex_least_squares(
-    targets: ArrayLike, points: ArrayLike, *, gamma: float = 1e-2, max_iter: int | None = None
+    targets: ArrayLike, points: ArrayLike, *, gamma: float = 1e-2
 ) -> SimplexResult:
     """Write each target as the nearest mixture of the points; see the module.
 
@@ -79,18 +79,11 @@ def simplex_least_squares(
     gamma : float, default=1e-2
         Weight of the squared norm of the mixture weights, positive. Equal points share theirs
         equally; the larger gamma, the more even are all of them.
-    max_iter : int, optional
-        Largest number of active-set steps per target, by default 20 times the number of points and
-        100 more.
 
     Returns
     -------
     SimplexResult
         Weights, duality gaps and the number of steps.
-
-    See Also
-    --------
-    project_to_simplex : The nearest weights to any numbers.
 
     Examples
     --------
@@ -110,7 +103,7 @@ def simplex_least_squares(
             "both must lie in the same space."
         )
     n_points = len(mixed)
-    steps = 20 * n_points + 100 if max_iter is None else int(max_iter)
+    steps = 20 * n_points + 100
     center = mixed.mean(axis=0)
     mixed = mixed - center
     gram = mixed @ mixed.T + gamma * np.eye(n_points)

@@ -12,12 +12,13 @@ a user calls is written once, in :class:`ZeroShotPredictor`, and works on a :cla
 made when classes are described. A wrapper derives from :class:`ZeroShotMetaClassifier` and makes
 its scorer from that of the estimator inside. :mod:`zslearn.base.checks` has checks for authors.
 
-Public are the names below; a subclass may also define `_fit`, `_fit_many`, `_wrap` and
-`_parameter_constraints`. The modules are private: samples read in blocks (`_streams`), sums over
-training rows (`_class_statistics`, `_training`), pipelines (`_pipeline`).
+Public are the names below; a subclass may also define `_fit`, `_fit_many`, `_remove`, `_learn`,
+`_wrap` and `_parameter_constraints`. The modules are private: what `fit` was given (`_training`),
+sums over training rows (`_class_statistics`), all estimators (`_predictor`), methods
+(`_classifier`), wrappers and pipelines (`_meta`).
 """
 
-from zslearn._scoring._classes import score_precision
+from zslearn._scoring._blocks import score_precision
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import move_like, to_numpy

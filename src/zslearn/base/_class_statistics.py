@@ -28,13 +28,14 @@ from zslearn._utils._array import (
     is_foreign,
     move_like,
     on_device,
+    take_rows,
     to_numpy,
 )
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._columns import refuse_dates
 from zslearn._utils._files import saved_part
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._streams import weighted_samples
+from zslearn._utils._validation import checked_weights
 from zslearn.signatures._table import label_kind, sample_labels
 
 # A distance from the mean that is a smaller share of the mean's length is rounding error.
@@ -549,3 +550,22 @@ def _mean(X: Array, weight: Array | None) -> Array:
         else:
             total += weight[rows] @ xp.astype(X[rows, :], xp.float64)
     return total / (X.shape[0] if weight is None else xp.sum(weight))
+
+
+def check_weights(sample_weight: Any, X: Any) -> Floats | None:
+    """Weights of rows, of which one number stands for all; None where all are 1."""
+    if sample_weight is None:
+        return None
+    weights = checked_weights(sample_weight, X.shape[:1])
+    return None if (weights == 1).all() else weights
+
+
+def weighted_samples(
+    X: Any, y: NDArray[Any], sample_weight: Any
+) -> tuple[Any, NDArray[Any], Floats | None]:
+    """Check the weights of samples, and leave out those that weigh nothing."""
+    weights = check_weights(sample_weight, X)
+    if weights is not None and not weights.all():
+        there = np.flatnonzero(weights)
+        X, y, weights = take_rows(X, there), y[there], weights[there]
+    return X, y, weights

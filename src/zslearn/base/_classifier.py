@@ -18,7 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
@@ -28,9 +28,16 @@ from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
+from zslearn.base._class_statistics import weighted_samples
 from zslearn.base._predictor import ZeroShotPredictor, with_setting
-from zslearn.base._streams import is_streamed, stream_samples, weighted_samples
-from zslearn.base._training import StreamedRows, SummedTraining, Training, summarize
+from zslearn.base._training import (
+    StreamedRows,
+    SummedTraining,
+    Training,
+    is_streamed,
+    stream_samples,
+    summarize,
+)
 from zslearn.signatures._table import SignatureTable
 
 

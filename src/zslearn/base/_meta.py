@@ -37,9 +37,10 @@ from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
+from zslearn.base._class_statistics import weighted_samples
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._predictor import Fitted, ZeroShotPredictor, replacing
-from zslearn.base._streams import is_empty, is_streamed, needs_rows, weighted_samples
+from zslearn.base._training import is_empty, is_streamed, needs_rows
 from zslearn.signatures._table import SignatureTable
 
 

@@ -30,7 +30,8 @@ from zslearn._utils._columns import numeric_columns, refuse_dates, refuse_text
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._streams import (
+from zslearn.base._training import (
+    check_block_labels,
     is_dask,
     is_streamed,
     map_rows,
@@ -38,7 +39,6 @@ from zslearn.base._streams import (
     stream_samples,
     whole_rows,
 )
-from zslearn.base._training import check_block_labels
 from zslearn.metrics import HitCounts, per_class_accuracy
 from zslearn.signatures._table import label_array, sample_labels
 

@@ -62,7 +62,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import for_many_passes
 from zslearn._solvers._logistic import LogisticResult, logistic_path, softmax_path
 from zslearn._solvers._platt import platt_scaling, platt_targets

@@ -52,7 +52,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._blocks import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
@@ -401,19 +401,14 @@ class BiDiLEL(ZeroShotClassifier):
 
     Notes
     -----
-    A seen class, or a class with the signature of one, has that class's own landmark: with δ = 0
-    nothing else has a finite error. Seen classes that share a signature share the mean of their
-    landmarks.
+    A class with the signature of a seen one has its landmark: with δ = 0 nothing else has a finite
+    error. Seen classes that share a signature share the mean of their landmarks.
 
     What differs from the original: each class is placed on its own by default. The graph of the
     projection joins all samples of a class, where that of the original joins a sample to its
     nearest neighbours in the class. Samples are centred with the weights D. The width h is the root
     mean square distance of two samples of a class and κ is a ratio, so that no scale of features or
     signatures matters. There is no self-training on test samples.
-
-    Learning costs two products of samples × features² and one decomposition; placing a class costs
-    about ten solutions of a system in as many unknowns as the latent space has dimensions, at most
-    one less than there are seen classes.
 
     References
     ----------

@@ -34,7 +34,7 @@ from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
 from zslearn.base._predictor import Fitted
-from zslearn.base._streams import is_empty
+from zslearn.base._training import is_empty
 from zslearn.calibration._folds import (
     USUAL_UNLABELLED_WEIGHT,
     checked_folds,

@@ -276,7 +276,7 @@ def _read_samples(
         _refuse_other_order(features, labels)
         y, parts = _read_labels(labels, label, part_column)
         is_text = _is_file(labels) and Path(labels).suffix == ".csv"
-        columns = [] if table is None else table.columns
+        columns: Any = () if table is None else table.columns
         if twice := [c for c in (own_label, part_column) if c is not None and c in columns]:
             raise ValueError(
                 f"{where}: the column {twice[0]!r} stands among the features, and labels are given "
@@ -430,9 +430,26 @@ def read_sample_table(
     drop: Iterable[str] = (),
     columns: Sequence[str] | None = None,
 ) -> SampleTable:
-    """Read a table of features and labels; with `columns` these alone, and labels if there."""
+    """Read a table of features and labels.
+
+    Parameters
+    ----------
+    path : Path
+        A file ``.csv`` or ``.parquet`` with one row per sample.
+    label : str or None, default=None
+        The column of labels; None: "label".
+    drop : iterable of str, default=()
+        Columns that are no features.
+    columns : sequence of str or None, default=None
+        The features of a model: these columns are read alone, and labels may be missing.
+
+    Returns
+    -------
+    SampleTable
+        Features in float64, the names of their columns, and labels as text.
+    """
     own_label = label or "label"
-    table, _ = _features_table(path, own_label, None)
+    table = _features_table(path, own_label)
     assert table is not None
     where = plain(path)
     if columns is not None:

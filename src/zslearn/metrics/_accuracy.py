@@ -65,10 +65,6 @@ def per_class_accuracy(
     accuracy : float or ndarray of shape (n_classes,)
         The mean, or the accuracies it is taken over.
 
-    See Also
-    --------
-    per_sample_accuracy : Mean over samples.
-
     Examples
     --------
     >>> from zslearn.metrics import per_class_accuracy
@@ -121,10 +117,6 @@ def per_sample_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     -------
     accuracy : float
 
-    See Also
-    --------
-    per_class_accuracy : Mean over classes.
-
     Examples
     --------
     >>> from zslearn.metrics import per_sample_accuracy
@@ -154,10 +146,6 @@ def flat_hit_at_k(
     -------
     hit : float or ndarray of shape (n_k,)
         A number for an int, an array for a sequence.
-
-    See Also
-    --------
-    hierarchical_precision_at_k : Counts predictions near the true label in a hierarchy as well.
 
     Examples
     --------
@@ -189,10 +177,6 @@ def rank_accuracy(y_true: ArrayLike, y_pred: ArrayLike, ranks: pd.DataFrame) -> 
     Series
         Mean over the true classes of the share of their samples, by rank, and at last by "class";
         NaN where no class has a taxon.
-
-    See Also
-    --------
-    zslearn.calibration.RankPredictor : Answers at the deepest rank that is sure.
 
     Examples
     --------

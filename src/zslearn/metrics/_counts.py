@@ -30,10 +30,6 @@ class HitCounts:
     hits : ndarray of shape (n_classes, n_top)
         Weight of those whose label is the best prediction, the second best, and so on.
 
-    See Also
-    --------
-    per_class_accuracy, flat_hit_at_k : The same of labels in memory.
-
     Examples
     --------
     >>> from zslearn.metrics import HitCounts

@@ -144,11 +144,6 @@ def hierarchical_precision_at_k(
     precision : float or ndarray of shape (n_k,)
         A number for an int, an array for a sequence.
 
-    See Also
-    --------
-    hierarchical_correct_set : The labels that count as correct.
-    flat_hit_at_k : Counts the true label only.
-
     References
     ----------
     A. Frome, G. Corrado, J. Shlens, S. Bengio, J. Dean, M. Ranzato, T. Mikolov. "DeViSE: A Deep
@@ -216,10 +211,6 @@ def hierarchical_correct_set(
     labels : ndarray of shape (at least k,)
         Nearest first; labels at the same distance in the order of `classes`. More than K labels
         where the last radius brings more.
-
-    See Also
-    --------
-    hierarchical_precision_at_k : The metric that uses it.
 
     Examples
     --------

@@ -99,11 +99,6 @@ class UnseenConfusionDisplay(Display):
         One row per worst pair; in the last column the class that it was taken for. None without
         examples.
 
-    See Also
-    --------
-    zslearn.metrics.per_class_accuracy : The mean of the diagonal.
-    zslearn.metrics.ClassDistanceDisplay : Which classes are hard, by their description.
-
     Examples
     --------
     >>> from zslearn.metrics import UnseenConfusionDisplay

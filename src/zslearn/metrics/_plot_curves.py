@@ -47,11 +47,6 @@ class SeenUnseenCurveDisplay(Display):
     calibrated_point_ : matplotlib Line2D or None
         The point at `calibration_factor`; None without one.
 
-    See Also
-    --------
-    zslearn.metrics.seen_unseen_curve : Computes the curve.
-    zslearn.metrics.ausuc : Computes the area under it.
-
     Examples
     --------
     >>> from zslearn.metrics import SeenUnseenCurveDisplay
@@ -221,11 +216,6 @@ class ReliabilityDisplay(Display):
     diagonal_ : matplotlib Line2D
         Where accuracy is confidence.
 
-    See Also
-    --------
-    zslearn.metrics.reliability_curve : Computes the curve.
-    zslearn.metrics.expected_calibration_error : The number in the legend.
-
     Examples
     --------
     >>> from zslearn.metrics import ReliabilityDisplay
@@ -323,10 +313,6 @@ class VarianceDisplay(Display):
         The dimensions.
     diagonal_ : matplotlib Line2D
         Where both are equal.
-
-    See Also
-    --------
-    zslearn.synthesis.GaussianEXEM : Has both as fitted attributes.
 
     Examples
     --------

@@ -62,11 +62,6 @@ class ClassDistanceDisplay(Display):
     labels_ : list of matplotlib Annotation
         Names of classes that are far from the trend.
 
-    See Also
-    --------
-    zslearn.metrics.UnseenConfusionDisplay : What the classes are taken for.
-    zslearn.metrics.per_class_accuracy : Computes the accuracies.
-
     Examples
     --------
     >>> from zslearn.metrics import ClassDistanceDisplay

@@ -42,11 +42,6 @@ def reliability_curve(
     counts : ndarray of shape (n_filled,)
         Number of samples in the bin.
 
-    See Also
-    --------
-    expected_calibration_error : One number out of the curve.
-    ReliabilityDisplay : Its picture.
-
     Examples
     --------
     >>> from zslearn.metrics import reliability_curve
@@ -103,10 +98,6 @@ def expected_calibration_error(
     -------
     float
         Between 0 and 1; 0 is best.
-
-    See Also
-    --------
-    zslearn.calibration.CalibratedStacking : Finds a temperature for honest probabilities.
 
     References
     ----------

@@ -56,7 +56,9 @@ from zslearn.networks._torch_training import (
     epochs,
     generator,
     learned,
+    linear,
     need_torch,
+    relu,
     tensor,
     trainable,
     training_device,
@@ -96,22 +98,6 @@ class Batch(NamedTuple):
     signatures: Tensor  # of the class of each row
 
 
-def layer(x: Array, weight: Array, intercept: Array) -> Array:
-    """A layer, x W + b; of tensors in one operation."""
-    if compat.is_torch_array(x):
-        return intercept.addmm(x, weight)
-    return x @ weight + intercept
-
-
-def leaky(x: Array) -> Array:
-    """The leaky ReLU of the hidden layers."""
-    if compat.is_torch_array(x):
-        import torch
-
-        return torch.nn.functional.leaky_relu(x, _SLOPE)
-    return np.maximum(x, _SLOPE * x)
-
-
 def normal_layer(rng: np.random.Generator, n_in: int, n_out: int) -> list[NDArray[Any]]:
     """First weights and intercepts of a layer."""
     return [rng.normal(scale=_FIRST_WEIGHTS, size=(n_in, n_out)), np.zeros(n_out)]
@@ -127,8 +113,8 @@ def generated(weights: list[Tensor], noise: Tensor, signatures: Tensor) -> Tenso
     """Outputs of the generator's last layer, before they are squashed."""
     import torch
 
-    hidden = leaky(layer(torch.cat([noise, signatures], dim=1), weights[0], weights[1]))
-    return layer(hidden, weights[2], weights[3])
+    hidden = relu(linear(torch.cat([noise, signatures], dim=1), weights[0], weights[1]), _SLOPE)
+    return linear(hidden, weights[2], weights[3])
 
 
 def critic_weights(rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
@@ -142,8 +128,8 @@ def critic_weights(rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]
 def critic_scores(weights: list[Tensor], X: Tensor, signatures: Tensor) -> Tensor:
     """D(x, a) of each row."""
     of_features, of_signature, intercept, last = weights
-    hidden = layer(signatures, of_signature, intercept).addmm(X, of_features)
-    return (leaky(hidden) @ last)[:, 0]
+    hidden = linear(signatures, of_signature, intercept).addmm(X, of_features)
+    return (relu(hidden, _SLOPE) @ last)[:, 0]
 
 
 def critic_loss(
@@ -158,11 +144,11 @@ def critic_loss(
 
     of_features, of_signature, intercept, last = weights
     between = torch.lerp(fake, real, share)
-    by_signature = layer(signatures, of_signature, intercept)
+    by_signature = linear(signatures, of_signature, intercept)
     n_rows = len(real)
     # One product for all three.
     hidden = by_signature.repeat(3, 1).addmm(torch.cat([real, fake, between]), of_features)
-    scores = (leaky(hidden[: 2 * n_rows]) @ last)[:, 0]
+    scores = (relu(hidden[: 2 * n_rows], _SLOPE) @ last)[:, 0]
     slopes = (hidden[2 * n_rows :].detach() > 0).to(hidden.dtype) * (1 - _SLOPE) + _SLOPE
     gradients = (slopes * last[:, 0]) @ of_features.T
     penalty = ((gradients.norm(dim=1) - 1) ** 2).mean()
@@ -359,8 +345,8 @@ class AdversarialGenerator(BaseEstimator):
         by_signature = described @ first[n_noise:] + intercept
         out = np.empty((len(described), n_samples, len(self.lowest_)), dtype=np.float32)
         for position, shift in enumerate(by_signature):
-            hidden = leaky(by_noise + shift)
-            scaled = self._squash(layer(hidden, last, last_intercept))
+            hidden = relu(by_noise + shift, _SLOPE)
+            scaled = self._squash(linear(hidden, last, last_intercept))
             out[position] = self.lowest_ + self.width_ * scaled
         return out
 
@@ -531,7 +517,7 @@ def wgan_loss(
     import torch
 
     fake = generated(weights, noise, batch.signatures).clip(min=0)
-    recognised = torch.nn.functional.cross_entropy(layer(fake, *judge), batch.y)
+    recognised = torch.nn.functional.cross_entropy(linear(fake, *judge), batch.y)
     return classification * recognised - critic_scores(critic, fake, batch.signatures).mean()
 
 
@@ -632,9 +618,9 @@ def encoded(weights: list[Tensor], X: Tensor, signatures: Tensor) -> tuple[Tenso
     """Means and log variances of the noise that a sample stands for."""
     import torch
 
-    hidden = leaky(layer(torch.cat([X, signatures], dim=1), *weights[:2]))
-    hidden = leaky(layer(hidden, *weights[2:4]))
-    return layer(hidden, *weights[4:6]), layer(hidden, *weights[6:8])
+    hidden = relu(linear(torch.cat([X, signatures], dim=1), *weights[:2]), _SLOPE)
+    hidden = relu(linear(hidden, *weights[2:4]), _SLOPE)
+    return linear(hidden, *weights[4:6]), linear(hidden, *weights[6:8])
 
 
 def vaegan_loss(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._blocks import ScoreFunction
 from zslearn._utils._array import Array, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional
@@ -140,17 +140,18 @@ def learned(tensors: Sequence[Tensor]) -> list[NDArray[Any]]:
 
 def linear(x: Array, weight: Array, intercept: Array) -> Array:
     """A layer, x W + b, in the library, the dtype and on the device of x."""
-    if not compat.is_torch_array(weight):
-        weight, intercept = move_like(weight, x), move_like(intercept, x)
-    return x @ weight + intercept[None, :]
+    if compat.is_torch_array(weight):
+        return intercept.addmm(x, weight)
+    return x @ move_like(weight, x) + move_like(intercept, x)[None, :]
 
 
 def relu(x: Array, slope: float = 0.0) -> Array:
     """The larger of x and slope · x, in the library of x, for 0 ≤ slope < 1."""
-    if compat.is_torch_array(x) and not slope:
-        return x.relu()
-    xp = compat.array_namespace(x)
-    return xp.maximum(x, slope * x)
+    if compat.is_torch_array(x):
+        import torch
+
+        return torch.nn.functional.leaky_relu(x, slope)
+    return compat.array_namespace(x).maximum(x, slope * x)
 
 
 @contextmanager

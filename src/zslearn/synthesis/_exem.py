@@ -25,7 +25,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import FeaturePreparation
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows

@@ -11,10 +11,9 @@ from sklearn.utils.metaestimators import available_if
 
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._class_statistics import ClassStatistics
+from zslearn.base._class_statistics import ClassStatistics, weighted_samples
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier
-from zslearn.base._streams import is_streamed, stream_samples, weighted_samples
-from zslearn.base._training import Training, check_block_labels
+from zslearn.base._training import Training, check_block_labels, is_streamed, stream_samples
 from zslearn.signatures._table import SignatureTable, label_array
 
 

@@ -30,8 +30,7 @@ from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params_except
-from zslearn.base._streams import is_empty, is_streamed, needs_rows, read_blocks
-from zslearn.base._training import Training
+from zslearn.base._training import Training, is_empty, is_streamed, needs_rows, read_blocks
 from zslearn.calibration._folds import USUAL_UNLABELLED_WEIGHT
 from zslearn.calibration._unlabelled import (
     UNLABELLED_WEIGHTS,

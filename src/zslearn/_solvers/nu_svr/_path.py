@@ -240,18 +240,18 @@ def nu_svr_paths(
         # Imported here as few have a device.
         from zslearn._solvers.nu_svr._batched import solve_kernels
 
-        units = solve_kernels(list(kernels), Y, penalties, shares, **options)
-        found = ((number, NuSVRResult(*fields)) for number, fields in units)
+        found = solve_kernels(list(kernels), Y, penalties, shares, **options)
     else:
         found = _solve_on_host(kernels, Y, penalties, shares, **options)
-    return _with_warnings(found, tol, max_iter)
+    return _results(found, tol, max_iter)
 
 
-def _with_warnings(
-    found: Iterator[tuple[int, NuSVRResult]], tol: float, max_iter: int
+def _results(
+    found: Iterator[tuple[int, tuple[Any, ...]]], tol: float, max_iter: int
 ) -> Iterator[tuple[int, NuSVRResult]]:
-    """Solutions, with a warning of each that did not reach the tolerance."""
-    for number, result in found:
+    """Results of solutions, with a warning of each that did not reach the tolerance."""
+    for number, fields in found:
+        result = NuSVRResult(*fields)
         violation = to_numpy(result.violation)
         missed = int((violation > tol).sum())
         if missed:
@@ -273,7 +273,7 @@ def _solve_on_host(
     tol: float,
     max_iter: int,
     n_threads: int,
-) -> Iterator[tuple[int, NuSVRResult]]:
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Solve the grid over each kernel, C ascending; two rows of it are kept as starts."""
     Y: Floats = check_array(unchecked_targets, dtype=np.float64, input_name="Y")
     n_points, n_targets = Y.shape
@@ -311,7 +311,7 @@ def _solve_on_host(
                     found = solver.solve(
                         targets, C, nu, beta, r, starts, out, tol=tol, max_iter=max_iter
                     )
-                    yield number, NuSVRResult(C, nu, beta[out].T.copy(), *found)
+                    yield number, (C, nu, beta[out].T.copy(), *found)
 
 
 def _check_kernel(K: ArrayLike, n_points: int) -> Floats:
@@ -338,7 +338,7 @@ class _BoxedInterpolant:
     residual: Floats
     trusted: bool  # False where the kernel is too ill-conditioned to trust the coefficients
 
-    def result(self, nu: float, tol: float) -> NuSVRResult | None:
+    def result(self, nu: float, tol: float) -> tuple[Any, ...] | None:
         """The solution with a tube of no width; None where it is not that of every target."""
         size, budget = np.abs(self.coef), self.C * nu * len(self.coef)
         if not self.trusted or float(size.max()) > self.C:
@@ -356,7 +356,7 @@ class _BoxedInterpolant:
         intercept = total / np.maximum(inside.sum(axis=0), 1)
         zeros = np.zeros(len(intercept))
         n_iter = zeros.astype(np.int64)
-        return NuSVRResult(self.C, nu, self.coef.copy(), intercept, zeros, violation, n_iter)
+        return self.C, nu, self.coef.copy(), intercept, zeros, violation, n_iter
 
 
 def _interpolate(K: Floats, Y: Floats) -> _Interpolation | None:
