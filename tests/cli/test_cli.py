@@ -101,44 +101,6 @@ def test_wrong_words_are_answered_by_one_line_and_exit_2(words, line, capsys):
     assert printed.err == line + "\n"
 
 
-@pytest.mark.parametrize(
-    "words", [["data"], ["data", "list", "x"], ["table"], ["data", "fetch", "x"]]
-)
-def test_every_command_answers_by_one_line(words, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main(words)
-    assert exit_.value.code == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert f"(see zslearn {words[0]}" in err
-
-
-def test_methods_that_may_be_meant_are_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: make_zero_shot())
-    assert main(["bench", "glyphs", "--out", str(tmp_path), "--methods", "ESZL"]) == 1
-    err = capsys.readouterr().err
-    assert "Unknown method: 'ESZL'. Did you mean 'ESZSL'? There are: " in err
-    assert err.count("\n") == 1
-
-
-def test_data_list_is_plain_without_a_terminal(capsys):
-    assert main(["data", "list"]) == 0
-    out = capsys.readouterr().out
-    assert "glyphs" in out
-    assert "\x1b" not in out
-    assert "│" not in out
-
-
-@pytest.mark.slow
-def test_data_show(capsys):
-    pytest.importorskip("matplotlib")
-    assert main(["data", "show", "glyphs", "--split", "ss-2"]) == 0
-    out = capsys.readouterr().out
-    assert "split ss-2" in out
-    assert "225" in out
-    assert "unseen classes" in out
-
-
 def test_errors_are_one_line_and_exit_1(capsys, monkeypatch):
     monkeypatch.setattr(_data, "load_glyphs", lambda progress: make_zero_shot())
     assert main(["data", "show", "glyphs", "--split", "nonsense"]) == 1
@@ -359,18 +321,6 @@ def test_bench_shows_mean_and_spread_over_seeds(bench, tmp_path, capsys):
     assert "ESZSL, zsl: finished before …" in alone.err
 
 
-def test_bench_does_not_speak_of_edges_of_grids_that_nobody_gave(bench, capsys, monkeypatch):
-    def tune(*given):
-        search = METHODS["ConSE"].tune(*given)
-        search.edges_ = {"alpha_features": "largest", "alpha_signatures": "smallest"}
-        search.best_params_ = {"alpha_features": 100.0, "alpha_signatures": 0.1}
-        return search
-
-    monkeypatch.setitem(METHODS, "ESZSL", replace(METHODS["ESZSL"], tune=tune))
-    assert bench("--setting", "zsl", "--methods", "ESZSL", "--seeds", "0", "3") == 0
-    assert "edge" not in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -390,23 +340,6 @@ def test_bench_refuses_before_it_tunes(bench, tmp_path, capsys, monkeypatch, wor
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_record_edited_by_hand_is_named_and_computed_again(bench, tmp_path, capsys):
-    assert bench("--setting", "zsl", "--methods", "ESZSL") == 0
-    (path,) = (tmp_path / "runs").glob("*.json")
-    whole = capsys.readouterr().out
-    edited = re.sub(r'("per_class_accuracy": )[0-9.]+', r"\g<1>0.99", path.read_text())
-    path.write_text(edited)
-    assert main(["table", str(tmp_path / "runs"), "--like", "zsl"]) == 1
-    err = capsys.readouterr().err
-    assert re.search("zslearn: warning: Skipped .*does not match", err)
-    assert "There are no records" in err
-    assert bench("--setting", "zsl", "--methods", "ESZSL") == 0
-    printed = capsys.readouterr()
-    assert printed.out == whole
-    assert "zslearn: warning: The record" in printed.err
-    assert "computed again: changed after it was written" in printed.err
 
 
 def test_a_command_says_a_warning_once(bench, tmp_path, capsys, monkeypatch):

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import zipfile
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from scipy.io import savemat
 from xlsa17_files import write_data_set, write_standard_split
 from zslearn.cli import _data, main
 from zslearn.cli._output import add_options
-from zslearn.datasets import ZeroShotDataset, _fetch, make_zero_shot
+from zslearn.datasets import ZeroShotDataset, make_zero_shot
 
 
 @pytest.fixture
@@ -29,18 +27,6 @@ def test_list_says_what_is_here(home, capsys):
     assert lines["CUB"].endswith("yes")
     assert lines["SUN"].endswith("without features")
     assert lines["AWA1"].endswith("no")
-
-
-def test_show(home, capsys):
-    write_data_set(home / "xlsa17", "CUB", features_file="mine.mat")
-    assert main(["data", "show", "CUB", "--features", "mine.mat", "--signatures", "att"]) == 0
-    out = capsys.readouterr().out
-    assert "CUB, split ns, version xlsa17/ns/unknown/" in out
-    assert "unseen classes  cat dog" in out
-    assert main(["data", "show", "CUB"]) == 1
-    err = capsys.readouterr().err
-    assert "mine.mat" in err
-    assert err.count("\n") == 1
 
 
 def test_table_of_data_sets(home, capsys):
@@ -87,13 +73,6 @@ def test_several_splits(home):
     assert data.X_test_seen.shape == (0, 5)
 
 
-def test_class_splits_from_a_file(home):
-    write_data_set(home / "xlsa17", "CUB")
-    (home / "mine.json").write_text('{"ss-1": ["bee"]}')
-    words = ["CUB", "--split", "ss-1", "--class-splits", str(home / "mine.json")]
-    assert _data.load_named(arguments_of(*words)).unseen_classes.tolist() == ["bee"]
-
-
 def test_authors_hold_out(home):
     write_data_set(home / "xlsa17", "AWA1")
     write_standard_split(home, "AWA1")
@@ -121,17 +100,6 @@ def test_version(home, capsys):
     with pytest.raises(SystemExit):
         main(["data", "show", "CUB", "--version", "PS3"])
     assert "PS3" in capsys.readouterr().err
-
-
-def test_show_describes_each_split(home, capsys):
-    write_data_set(home / "xlsa17", "CUB")
-    (home / "mine.json").write_text('{"ss-1": ["bee"]}')
-    words = ["--split", "ns", "ss-1", "--class-splits", str(home / "mine.json")]
-    assert main(["data", "show", "CUB", *words]) == 0
-    out = capsys.readouterr().out
-    assert "split ns, version xlsa17/ns/unknown/" in out
-    assert "split ss-1, version xlsa17/ss-1/" in out
-    assert out.count("unseen classes  ") == 2
 
 
 def test_glyphs_have_class_splits(monkeypatch):
@@ -205,21 +173,6 @@ def test_fetch_what_is_there(home, capsys):
     printed = capsys.readouterr()
     assert printed.out == f"{home / 'xlsa17'}\n"
     assert "already there" in printed.err
-
-
-def test_fetch_an_archive_that_lies_there(home, capsys, monkeypatch):
-    """No checksum is known: the computed one is printed, with a warning."""
-
-    assert _fetch.ARCHIVES["standard_split"].sha256 is None
-    path = home / "standard_split.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("standard_split/CUB/att_splits.mat", b"x")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert main(["data", "fetch", "standard_split"]) == 0
-    printed = capsys.readouterr()
-    assert "zslearn: warning: No checksum of standard_split.zip is known" in printed.err
-    assert digest in printed.err
-    assert (home / "standard_split" / "CUB" / "att_splits.mat").read_bytes() == b"x"
 
 
 def test_fetch_what_nobody_has(home, capsys):

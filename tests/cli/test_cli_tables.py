@@ -158,18 +158,6 @@ def test_tune_and_none(files, capsys):
     assert pd.read_csv("p.csv")["none_of_these"].dtype == bool
 
 
-def test_parquet(files):
-    pytest.importorskip("pyarrow")
-    pd.read_csv("animals.csv").to_parquet("animals.parquet")
-    assert main(["fit", "animals.parquet", *WORDS, *FIT, "--out", "a.zsl"]) == 0
-    assert main(["fit", "animals.csv", *WORDS, *FIT, "--out", "b.zsl"]) == 0
-    first, second = (read_model(name).model for name in ("a.zsl", "b.zsl"))
-    X = pd.read_csv("new.csv").drop(columns="animal").to_numpy()
-    np.testing.assert_allclose(
-        first.decision_function(X), second.decision_function(X), rtol=1e-9, atol=1e-12
-    )
-
-
 def spoil(samples, classes, how):
     """One mistake that people make."""
     if how == "trailing space":
@@ -268,28 +256,6 @@ def test_words_that_do_not_fit(model, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_bench_with_classes_of_which_there_are_no_samples(files, capsys):
-    words = [*WORDS, "--methods", "eszsl", "--jobs", "1"]
-    assert main(["bench", "animals.csv", *words]) == 1
-    assert (
-        "no samples of unseen classes, so that nothing can be measured" in capsys.readouterr().err
-    )
-    pd.concat([pd.read_csv("animals.csv"), pd.read_csv("new.csv")]).query("animal != 'c11'").to_csv(
-        "most.csv", index=False
-    )
-    assert main(["bench", "most.csv", *words, "--unseen", "c09", "c10", "c11"]) == 0
-    printed = capsys.readouterr()
-    assert "there are no samples of 'c11', so that nothing tests how well these are" in printed.err
-    assert "H cal." in printed.out
-    pytest.importorskip("matplotlib")
-    # One method cannot be ranked; the other picture is drawn all the same.
-    assert main(["table", "runs", "--picture", "ranks.png", "--plot", "plot.png"]) == 1
-    error = capsys.readouterr().err
-    assert "error: ranks.png: There is nothing to rank" in error
-    assert "wrote plot.png" in error
-    assert (files / "plot.png").read_bytes().startswith(b"\x89PNG")
-
-
 GAUSSIAN = ["--method", "Gaussian EXEM", "--tune", "none", "--jobs", "1"]
 
 
@@ -327,16 +293,6 @@ def test_add_examples(files, capsys):
     ):
         assert main(["add-examples", *words]) == 1
         assert message in capsys.readouterr().err
-
-
-def test_a_choice_that_takes_no_examples_is_said(files, capsys, monkeypatch):
-    words = ["fit", "animals.csv", *WORDS, "--tune", "none", "--jobs", "1"]
-    remark = "to learn from examples later (add-examples, adapt, corrections in serve): --method"
-    assert main(words) == 0
-    assert remark not in capsys.readouterr().out
-    monkeypatch.setattr("zslearn.images._fitting.LEADING_METHODS", ("SynC o-vs-o",))
-    assert main(words) == 0
-    assert f"{remark} 'Gaussian EXEM'" in capsys.readouterr().out
 
 
 def test_words_that_name_no_file_or_no_column_of_labels(files, model, capsys):

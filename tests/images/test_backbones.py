@@ -176,13 +176,6 @@ def test_timm(timm):  # noqa: F811
         backbone.encode_text(["red"])
 
 
-def test_timm_with_a_file_of_weights(timm, tmp_path):  # noqa: F811
-    torch.save({"scale": torch.tensor([3.0, 3.0, 3.0])}, tmp_path / "w.pth")
-    backbone = load_backbone("timm:tiny", weights=tmp_path / "w.pth", device="cpu")
-    assert timm.calls == [("tiny", False, 0)]
-    assert backbone.features([Image.new("RGB", (9, 9), (255, 0, 0))])[0, 0] == pytest.approx(3)
-
-
 def test_open_clip_knows_pictures_and_text(open_clip):  # noqa: F811
     backbone = load_backbone("open_clip:ViT-T/colors", device="cpu")
     assert (backbone.n_features, backbone.preprocessing.crop_share) == (3, 1.0)

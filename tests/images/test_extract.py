@@ -12,14 +12,12 @@ from zslearn._utils._messages import InputWarning
 from zslearn.datasets import load_table
 from zslearn.images import (
     PromptClassifier,
-    Samples,
     _features,
     extract_features,
     load_backbone,
     load_features,
     text_features,
 )
-from zslearn.images._features import refuse_other_features
 
 pytest.importorskip("torch")
 pytest.importorskip("PIL")
@@ -104,26 +102,6 @@ def test_a_class_without_a_readable_image_is_named(folder):
         path.write_bytes(b"x")
     with pytest.warns(InputWarning, match="No image of 'red' could be read; this class has no"):
         assert "red" not in extract(folder).y
-
-
-def test_no_readable_image_at_all(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "1.png").write_bytes(b"x")
-    with pytest.raises(ValueError, match=r"None of the 1 images can be read: a/1.png \(no image"):
-        extract(tmp_path)
-
-
-def test_images_that_vanish_between_list_and_read(folder, monkeypatch):
-    real = _features._inputs
-
-    def remove(*arguments):
-        (folder / "red" / "2.png").unlink()
-        return real(*arguments)
-
-    monkeypatch.setattr(_features, "_inputs", remove)
-    features = extract(folder)
-    assert features.skipped == [("red/2.png", "there is no such file")]
-    assert len(features) == 23
 
 
 @pytest.fixture
@@ -214,12 +192,6 @@ def test_boxes_are_cut(tmp_path):
     assert cut.about["boxes"] is True
 
 
-@pytest.mark.parametrize("option", [{"batch_size": 0}, {"workers": 0}])
-def test_numbers_that_cannot_be(folder, option):
-    with pytest.raises(ValueError, match="must be positive"):
-        extract(folder, **option)
-
-
 def test_a_file_of_another_kind(folder, tmp_path):
     with pytest.raises(ValueError, match=r"ends in \.npz"):
         load_features(tmp_path / "f.zsl")
@@ -245,26 +217,6 @@ def test_a_file_of_another_kind(folder, tmp_path):
         path.write_bytes(bytes(hurt))
         with contextlib.suppress(ValueError):
             load_features(path)
-
-
-def test_features_of_another_network_are_refused_and_both_named(folder):
-    ours, theirs = (load_backbone(f"timm:{name}", device="cpu").about for name in ("tiny", "tiny2"))
-    with pytest.raises(ValueError, match="timm:tiny2; the model was fitted on features of timm:ti"):
-        refuse_other_features(ours, theirs, whose="the model", where="f.npz")
-    other = {**ours, "weights_sha256": "0" * 64}
-    with pytest.raises(ValueError, match="the weights of these features is 0000"):
-        refuse_other_features(ours, other, whose="the model", where="f.npz")
-    squashed = load_backbone("timm:tiny", device="cpu", crop="squash").about
-    with pytest.raises(ValueError, match="the preprocessing of these features is .*squash"):
-        refuse_other_features(ours, squashed, whose="the model", where="f.npz")
-    refuse_other_features(ours, ours, whose="the model", where="f.npz")
-    refuse_other_features({}, theirs, whose="the model", where="f.npz")
-
-
-def test_some_rows():
-    features = Samples(np.eye(3), np.array(list("abc")), ("x", "y", "z"), ("1", "2", "3"))
-    some = features.take(np.array([True, False, True]))
-    assert (some.y.tolist(), some.names, some.digests) == (["a", "c"], ("x", "z"), ("1", "3"))
 
 
 def test_prompts_alone_name_colours(folder, open_clip):  # noqa: F811

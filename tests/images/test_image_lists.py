@@ -105,13 +105,6 @@ def test_tables_that_are_none(tmp_path, text, message):
         list_images(table(tmp_path, text))
 
 
-def test_a_table_in_another_encoding(tmp_path):
-    path = tmp_path / "list.csv"
-    path.write_bytes("path,label\n1.png,é\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="not UTF-8"):
-        list_images(path)
-
-
 def test_paths(tmp_path):
     listed = list_images(["a.png", "b.png"], ["cat", "dog"])
     assert listed.labels.tolist() == ["cat", "dog"]

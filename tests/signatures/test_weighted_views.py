@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from zslearn._utils._fit_cache import fingerprint
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import run_benchmark
 from zslearn.model_selection import WeightedViews, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, SignatureTable, rbf_similarity
 from zslearn.synthesis import EXEM, SynC
@@ -88,18 +85,6 @@ def test_digests_tell_views_apart(problem, views):
     assert repr(other) == repr(views)
     assert fingerprint(other) != fingerprint(views)
     assert fingerprint(views) == fingerprint(MultiSignatures(dict(views.views)))
-
-
-@pytest.mark.slow
-def test_runs_tune_the_weights(problem, views, tmp_path):
-    data = problem.with_signatures(views)
-    assert "signatures  " in repr(data)
-    (path,) = run_benchmark(data, ["ESZSL"], tmp_path, settings=["zsl"])
-    record = json.loads(path.read_text(encoding="utf-8"))
-    assert record["hyper_parameters"]["weights"] == "(1.0, 0.0)"
-    (plain,) = run_benchmark(problem, ["ESZSL"], tmp_path / "plain", settings=["zsl"])
-    metrics = json.loads(plain.read_text(encoding="utf-8"))["metrics"]
-    assert record["metrics"] == metrics
 
 
 def test_other_signatures_must_describe_the_same_classes(problem):

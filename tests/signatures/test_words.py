@@ -180,30 +180,27 @@ def test_training_learns_what_stands_together(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("text", "options", "message"),
+    ("corpus", "options", "message"),
     [
-        ("some few words\n", {}, "3 words, 3 different ones; 0 of these occur at least 5"),
-        ("a few words more than once a few\n", {"min_count": 1}, "occurs 1.3 times on average"),
-        ("1 2 3\n", {}, "has no words"),
-        ("a\n", {"n_epochs": 0}, "n_epochs=0"),
+        (b"some few words\n", {}, "3 words, 3 different ones; 0 of these occur at least 5"),
+        (b"a few words more than once a few\n", {"min_count": 1}, "occurs 1.3 times on average"),
+        (b"1 2 3\n", {}, "has no words"),
+        (b"a\n", {"n_epochs": 0}, "n_epochs=0"),
+        ("Zürich".encode("latin-1"), {}, "not UTF-8"),
+        ([], {}, "corpus is empty"),
+        ([3], {}, "text files, or sentences"),
     ],
 )
-def test_a_corpus_that_is_too_small(tmp_path, text, options, message):
-    path = tmp_path / "corpus.txt"
-    path.write_text(text)
+def test_wrong_corpora(tmp_path, corpus, options, message):
+    if isinstance(corpus, bytes):
+        path = tmp_path / "corpus.txt"
+        path.write_bytes(corpus)
+        corpus = path
     with pytest.raises(ValueError, match=message):
-        train_word_vectors(path, phrases=False, **options)
+        train_word_vectors(corpus, phrases=False, **options)
 
 
 @pytest.mark.slow
-def test_wrong_corpora(tmp_path):
-    path = tmp_path / "corpus.txt"
-    path.write_bytes("Zürich".encode("latin-1"))
-    with pytest.raises(ValueError, match="not UTF-8"):
-        train_word_vectors(path)
-    with pytest.raises(ValueError, match="corpus is empty"):
-        train_word_vectors([])
-    with pytest.raises(ValueError, match="text files, or sentences"):
-        train_word_vectors([3])
+def test_more_dimensions_than_words_are_named():
     with pytest.warns(InputWarning, match="smaller than the 50 dimensions"):
         train_word_vectors([["a", "b"]] * 50, n_dimensions=50)

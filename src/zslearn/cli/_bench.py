@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 from sklearn.exceptions import FitFailedWarning
 
+from zslearn import experiments
 from zslearn._utils._messages import plain
 from zslearn.cli._data import DATA_OPTIONS, load_named
 from zslearn.cli._output import (
@@ -28,28 +29,7 @@ from zslearn.cli._output import (
     values_of,
 )
 from zslearn.datasets import ZeroShotDataset, read_ranks
-from zslearn.experiments import (
-    FORMATS,
-    LAYOUTS,
-    PROTOCOLS,
-    SETTINGS,
-    build_table,
-    read_failures,
-    read_records,
-    render,
-    run_benchmark,
-    run_demo,
-    save_ranks_plot,
-    save_table_plot,
-    summarize_runs,
-    write_report,
-)
-from zslearn.experiments.analyses import (
-    ANALYSES,
-    SYNC_FORMS,
-    run_analysis,
-    summarize_analysis,
-)
+from zslearn.experiments import analyses
 from zslearn.model_selection import GRIDS, METHODS, default_methods, on_cluster
 
 #: Columns of the demo's table: metric → title.
@@ -74,7 +54,7 @@ _MEANINGS = {
 }
 #: Options that only some analyses have.
 _ONLY_FOR = {
-    "runs": tuple(name for name, found in ANALYSES.items() if found.read),
+    "runs": tuple(name for name, found in analyses.ANALYSES.items() if found.read),
     "retune": ("seen-classes", "phantoms"),
     "shares": ("seen-classes", "phantoms"),
     "shots": ("shots",),
@@ -88,7 +68,7 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     Takes about half a minute. Prints a table; writes it, pictures and a report for a browser to a
     folder. `zslearn demo imagenet` predicts the last layer of a network: see its --help.
     """
-    demo = run_demo(arguments.out, say=say, progress=True)
+    demo = experiments.run_demo(arguments.out, say=say, progress=True)
     table = demo.table[list(_DEMO_COLUMNS)].map("{:.3f}".format).rename(columns=_DEMO_COLUMNS)
     print(f"{_filled(demo.headline())}\n")
     print_table(table, title="Glyphs, split ns: per-class accuracies")
@@ -129,7 +109,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     ):
         # Said below, with the reasons.
         warnings.filterwarnings("ignore", "Runs failed", FitFailedWarning)
-        paths = run_benchmark(
+        paths = experiments.run_benchmark(
             data,
             methods,
             arguments.out,
@@ -143,7 +123,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             command=_command(arguments),
             say=say,
         )
-    records, failed = read_records(paths), read_failures(paths)
+    records, failed = experiments.read_records(paths), experiments.read_failures(paths)
     if not records.empty:
         _print_results(records, data)
     _print_line(
@@ -177,7 +157,7 @@ def _print_line(text: str) -> None:
 
 def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     """Print a row per method; on standard output, for a person or a pipe."""
-    summary = summarize_runs(records)
+    summary = experiments.summarize_runs(records)
     version = records["split_version"].iloc[0] if records["split"].nunique() == 1 else None
     protocol = [f"protocol {name}" for name in records["protocol"].unique() if name != "default"]
     parts = [data.name, f"version {version}" if version else "", *protocol, summary.runs]
@@ -202,30 +182,20 @@ def _run_table(arguments: argparse.Namespace) -> int:
 
     Ours alone for data that the paper does not have. Only reads records.
     """
-    records = read_records(arguments.runs)
+    records = experiments.read_records(arguments.runs)
     if records.empty:
-        failures = len(read_failures(arguments.runs))
+        failures = len(experiments.read_failures(arguments.runs))
         why = f"all {failures} runs failed" if failures else "zslearn bench writes them"
         raise ValueError(f"There are no records in {arguments.runs}; {why}.")
-    table = build_table(
+    table = experiments.build_table(
         records,
         arguments.like,
         **values_of(arguments, "features", "split_version", "protocol", "grid"),
         only_ours=not arguments.all,
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print(render(table, arguments.format, width=width))
-    failures = 0
-    for path, draw in ((arguments.picture, save_ranks_plot), (arguments.plot, save_table_plot)):
-        try:
-            if path is not None:
-                draw(table, path)
-                _print_line(f"wrote {path}")
-        except (ValueError, OSError) as error:
-            # The other picture may be possible.
-            _print_line(f"error: {path}: {error}")
-            failures = 1
-    return failures
+    print(experiments.render(table, arguments.format, width=width))
+    return 0
 
 
 def _run_report(arguments: argparse.Namespace) -> int:
@@ -235,7 +205,7 @@ def _run_report(arguments: argparse.Namespace) -> int:
     class, what the searches found, times, versions and the command that makes it again. Only reads
     records.
     """
-    path = write_report(arguments.runs, arguments.out, title=arguments.title)
+    path = experiments.write_report(arguments.runs, arguments.out, title=arguments.title)
     print(f"wrote {path}")
     return 0
 
@@ -247,7 +217,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     .png). What is finished is not computed again. Hyper-parameters are chosen on held-out seen
     classes.
     """
-    analysis = ANALYSES[arguments.analysis]
+    analysis = analyses.ANALYSES[arguments.analysis]
     import_from_working_folder(arguments.methods or ())
     for option, names in _ONLY_FOR.items():
         if getattr(arguments, option) not in (None, False) and arguments.analysis not in names:
@@ -257,7 +227,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:
         data = load_named(arguments)
-    frame, paths = run_analysis(
+    frame, paths = analyses.run_analysis(
         arguments.analysis,
         data,
         arguments.out,
@@ -271,7 +241,9 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
         **{name: value for name, value in options.items() if value is not None},
     )
     where = "" if data is None else f" of {data.name}"
-    print_table(summarize_analysis(frame), title=f"{arguments.analysis}{where}: {analysis.title}")
+    print_table(
+        analyses.summarize_analysis(frame), title=f"{arguments.analysis}{where}: {analysis.title}"
+    )
     for path in paths:
         print(f"wrote {path}", file=sys.stderr)
     for table in analysis.tables if arguments.runs is None else ():
@@ -298,13 +270,14 @@ _SHOTS = (
 )
 _CLUSTER = "compute folds on a dask cluster, by the address of its scheduler; --jobs is ignored"
 _PROTOCOL = "how methods are tuned: ours, or as in the authors' program, with their class orders"
-_ANALYSES = "; ".join(f"{name}: {found.title}" for name, found in ANALYSES.items())
+_ANALYSES = "; ".join(f"{name}: {found.title}" for name, found in analyses.ANALYSES.items())
 _RECORDS = f"records of zslearn bench to read, for {', '.join(_ONLY_FOR['runs'])}; without DATA"
 _SOME = (
     "which methods, or classes of your own, as module:Class; for regressors: svr, krr, gp, mlp "
     "(default: a few that are quick)"
 )
 _SHARES = "shares of the seen classes, or phantoms as shares of them, such as 0.2 0.6 1"
+_SETTINGS = experiments.SETTINGS
 _RESUME = ("--resume", bool, True, "keep what is finished (default), or begin anew")
 _RUNS = ("runs", "RUNS", ..., "the folder of the records")
 OPTIONS = {
@@ -313,12 +286,12 @@ OPTIONS = {
         _run_bench,
         *DATA_OPTIONS,
         "runs",
-        ("--setting", [*SETTINGS, ...], [*SETTINGS], "conventional, generalized (default: both)"),
+        ("--setting", [*_SETTINGS, ...], [*_SETTINGS], "conventional, generalized (default: both)"),
         ("--methods", "METHOD…", None, _METHODS),
-        ("--protocol", PROTOCOLS, "default", _PROTOCOL),
+        ("--protocol", experiments.PROTOCOLS, "default", _PROTOCOL),
         ("--authors", "FOLDER", None, "the authors' files (default: authors in ZSLEARN_DATA)"),
         ("--grid", GRIDS, None, _GRID),
-        ("--unlabelled", SETTINGS, None, _UNLABELLED),
+        ("--unlabelled", _SETTINGS, None, _UNLABELLED),
         ("--taxonomy", "FILE", None, f"{TAXONOMY}: also measure how often each rank is right"),
         ("--subset", "TAXON…", None, "test only the unseen classes below these taxa"),
         ("--out", "FOLDER", Path("runs"), "where records are written"),
@@ -331,15 +304,13 @@ OPTIONS = {
     "table": (
         _run_table,
         _RUNS,
-        ("--like", LAYOUTS, "main", "the layout"),
-        ("--format", FORMATS, "terminal", "how it is written"),
+        ("--like", experiments.LAYOUTS, "main", "the layout"),
+        ("--format", experiments.FORMATS, "terminal", "how it is written"),
         ("--features", "NAME", None, "only these features"),
         ("--split-version", "VERSION", None, "only this version of a split"),
         ("--protocol", "NAME", None, "only this protocol"),
         ("--grid", "NAME", None, "only what was tuned on this"),
         ("--all", bool, False, "also rows and columns that we lack"),
-        ("--picture", "FILE", None, "also draw mean ranks with the critical difference"),
-        ("--plot", "FILE", None, "also draw ours beside published"),
     ),
     "report": (
         _run_report,
@@ -349,7 +320,7 @@ OPTIONS = {
     ),
     "analyze": (
         _run_analyze,
-        ("analysis", list(ANALYSES), ..., _ANALYSES),
+        ("analysis", list(analyses.ANALYSES), ..., _ANALYSES),
         *DATA_OPTIONS,
         "analysis",
         ("--out", "FOLDER", Path("analysis"), "where table, pictures and records are written"),
@@ -359,7 +330,7 @@ OPTIONS = {
         ("--folds", int, None, "folds over the seen classes"),
         ("--retune", bool, False, f"tune for each setting ({', '.join(_ONLY_FOR['retune'])})"),
         _RESUME,
-        ("--forms", [*SYNC_FORMS, ...], None, "forms of SynC to compare (penalties)"),
+        ("--forms", [*analyses.SYNC_FORMS, ...], None, "forms of SynC to compare (penalties)"),
         ("--shares", "SHARE…", None, _SHARES),
         ("--shots", "K…", None, "labelled images of each unseen class (shots), such as 0 1 5"),
         ("--seeds --seed", "SEED…", None, SEEDS),

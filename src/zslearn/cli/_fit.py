@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from zslearn import images
 from zslearn._utils._files import refuse_unwritable, replacing
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain, warn_user
 from zslearn._utils._reading import read_lines
@@ -27,27 +28,6 @@ from zslearn.cli._output import (
     scaling,
 )
 from zslearn.datasets import read_odds, read_ranks
-from zslearn.images import (
-    BACKBONES,
-    Description,
-    Samples,
-    adapt_file,
-    add_classes_to_file,
-    add_examples_to_file,
-    check_can_learn,
-    describe_in_text,
-    explain_predictions,
-    extract_features,
-    features_for_model,
-    fit_samples,
-    fitted_method,
-    load_features,
-    prediction_table,
-    read_class_table,
-    read_class_texts,
-    read_samples,
-    save_fitted,
-)
 from zslearn.metrics import harmonic_mean, rank_accuracy
 from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
 from zslearn.persistence import ModelFile, describe, read_model
@@ -70,14 +50,14 @@ def _network(arguments: argparse.Namespace) -> dict[str, Any]:
 def _run_extract(arguments: argparse.Namespace) -> int:
     """Compute features and say what was done."""
     options = {"out": arguments.out, "resume": arguments.resume, **_network(arguments)}
-    samples = extract_features(arguments.images, **options)
+    samples = images.extract_features(arguments.images, **options)
     _name_left_out(samples)
     print(_summary(samples))
     print(f"wrote {plain(arguments.out)}")
     return 0
 
 
-def _name_left_out(samples: Samples) -> None:
+def _name_left_out(samples: images.Samples) -> None:
     """Say how fast images were read, and name those that could not be, on standard error."""
     if samples.rate is not None:
         print(f"zslearn: {samples.rate:.3g} images per second", file=sys.stderr)
@@ -87,7 +67,7 @@ def _name_left_out(samples: Samples) -> None:
         print(f"zslearn: left out: {more} more", file=sys.stderr)
 
 
-def _summary(samples: Samples) -> str:
+def _summary(samples: images.Samples) -> str:
     """What samples there are, in one line."""
     source = "a table" if "columns" in samples.about else "an unknown network"
     backbone = plain(samples.about.get("backbone", source))
@@ -103,7 +83,7 @@ def _summary(samples: Samples) -> str:
 
 def _run_show(arguments: argparse.Namespace) -> int:
     """Print what a file of features holds and how they were made."""
-    samples = load_features(arguments.file)
+    samples = images.load_features(arguments.file)
     print(_summary(samples))
     about = {key: value for key, value in samples.about.items() if key != "skipped"}
     print(plain(json.dumps(about, indent=2), lines=True))
@@ -118,9 +98,9 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     classes.
     """
     samples, description, model = _fitted(arguments)
-    noun, method = samples.row_noun, fitted_method(model, arguments.method)
+    noun, method = samples.row_noun, images.fitted_method(model, arguments.method)
     trained = samples.take(~np.isin(np.asarray(samples.y), arguments.leave_out))
-    save_fitted(model, arguments.out, trained, description, method=method)
+    images.save_fitted(model, arguments.out, trained, description, method=method)
     print(f"{_summary(samples)}; method: {method}")
     n_seen, n_unseen = len(model.seen_classes_), len(model.unseen_classes_)
     print(f"{n_seen} classes with {noun}s, {n_unseen} described only")
@@ -164,12 +144,12 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     shown = pd.DataFrame(list(table["params"])).astype(str)
     shown[score.removeprefix("mean_test_")] = [f"{value:.3f}" for value in table[score]]
     shown.index = pd.Index(range(1, len(shown) + 1), name="rank")
-    method = fitted_method(model, arguments.method)
+    method = images.fitted_method(model, arguments.method)
     print_table(shown.head(_NAMED), title=f"Best of {len(shown)} settings of {method}")
     return 0
 
 
-def _fitted(arguments: argparse.Namespace) -> tuple[Samples, Description, Any]:
+def _fitted(arguments: argparse.Namespace) -> tuple[images.Samples, images.Description, Any]:
     """Samples, what describes the classes, and the fitted method."""
     # Checked before long work, so that mistakes are found at once.
     if (arguments.signatures is None) == (arguments.describe is None):
@@ -194,12 +174,12 @@ def _fitted(arguments: argparse.Namespace) -> tuple[Samples, Description, Any]:
             refuse_unwritable(path)
     ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
     by_text = arguments.describe is not None
-    texts = read_class_texts(arguments.describe) if by_text else {}
-    table = None if by_text else read_class_table(arguments.signatures)
+    texts = images.read_class_texts(arguments.describe) if by_text else {}
+    table = None if by_text else images.read_class_table(arguments.signatures)
     kept = arguments.keep_features
     if kept is None and arguments.out is not None:
         kept = arguments.out.with_name(f"{arguments.out.stem}.features.npz")
-    samples = read_samples(
+    samples = images.read_samples(
         arguments.source,
         label=arguments.label,
         drop=arguments.drop,
@@ -212,12 +192,12 @@ def _fitted(arguments: argparse.Namespace) -> tuple[Samples, Description, Any]:
     if table is None:
         say("Reading the descriptions")
         options = {"prompts": arguments.prompts, "about_features": samples.about}
-        table = describe_in_text(texts, arguments.text_encoder, progress=True, **options)
+        table = images.describe_in_text(texts, arguments.text_encoder, progress=True, **options)
     is_tuned = arguments.tune != "none"
     names = LEADING_METHODS[: None if is_tuned else 1]
     say(f"Fitting {', '.join(names) if arguments.method == 'auto' else arguments.method}")
     is_table = "columns" in samples.about
-    model = fit_samples(
+    model = images.fit_samples(
         samples,
         table.signatures,
         arguments.method,
@@ -254,10 +234,12 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     samples = _samples_for(arguments, file)
     noun, options = samples.row_noun, {"classes": classes, "top": arguments.top, "prior": prior}
     column = "row" if "columns" in samples.about else noun
-    table = prediction_table(file.model, samples.X, samples.names, row_noun=column, **options)
+    table = images.prediction_table(
+        file.model, samples.X, samples.names, row_noun=column, **options
+    )
     reasons = []
     if arguments.explain:
-        reasons = explain_predictions(file, samples.X, classes=classes)
+        reasons = images.explain_predictions(file, samples.X, classes=classes)
     if reasons and (arguments.out is not None or not sys.stdout.isatty()):
         table["explanation"] = ["; ".join(str(why).split("\n  ")[1:]) for why in reasons]
     if arguments.out is not None:
@@ -308,9 +290,9 @@ def _candidates(arguments: argparse.Namespace, model: Any) -> list[Any] | None:
 
 def _samples_for(
     arguments: argparse.Namespace, file: ModelFile, *, described: Sequence[str] | None = None
-) -> Samples:
+) -> images.Samples:
     """Features of the source, made as those of the model's training samples were."""
-    samples = features_for_model(
+    samples = images.features_for_model(
         arguments.source,
         file.about,
         model_name=plain(arguments.model),
@@ -371,7 +353,7 @@ def _cells(accuracy: float, hits: float | None, noun: str, n_rows: int) -> dict[
     }
 
 
-def _warn_of_trained(file: ModelFile, samples: Samples) -> None:
+def _warn_of_trained(file: ModelFile, samples: images.Samples) -> None:
     """Warn of samples that a model was trained on."""
     trained = set(file.extras.get("training_digests", np.empty(0, dtype=str)).ravel().tolist())
     pairs = zip(samples.names, samples.digests, strict=False)
@@ -391,7 +373,9 @@ def _run_add_class(arguments: argparse.Namespace) -> int:
     ):
         raise ValueError("Give a table of classes, or --name and --text.")
     description, encoder = _description(arguments), arguments.text_encoder
-    labels = add_classes_to_file(arguments.model, description, arguments.out, encoder=encoder)
+    labels = images.add_classes_to_file(
+        arguments.model, description, arguments.out, encoder=encoder
+    )
     print(f"added {plain(name_some(labels, 10))}")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0
@@ -404,8 +388,8 @@ def _description(arguments: argparse.Namespace) -> Any:
     about = describe(arguments.model).get("about")
     signatures = about.get("signatures") if isinstance(about, dict) else None
     if isinstance(signatures, dict) and signatures.get("kind") == "text":
-        return read_class_texts(arguments.table)
-    return read_class_table(arguments.table).signatures
+        return images.read_class_texts(arguments.table)
+    return images.read_class_table(arguments.table).signatures
 
 
 def _run_add_examples(arguments: argparse.Namespace) -> int:
@@ -417,9 +401,9 @@ def _run_add_examples(arguments: argparse.Namespace) -> int:
     file = _read_learning(arguments, "add_examples")
     table = None
     if arguments.signatures is not None:
-        table = read_class_table(arguments.signatures).signatures
+        table = images.read_class_table(arguments.signatures).signatures
     samples = _samples_for(arguments, file)
-    alone = add_examples_to_file(arguments.model, samples, table, arguments.out)
+    alone = images.add_examples_to_file(arguments.model, samples, table, arguments.out)
     classes = list(dict.fromkeys(np.asarray(samples.y).tolist()))
     print(f"added {counted(len(samples), samples.row_noun)} of {plain(name_some(classes, 10))}")
     if alone:
@@ -432,7 +416,7 @@ def _read_learning(arguments: argparse.Namespace, verb: str) -> ModelFile:
     """A model file that can learn later; all is checked before images are looked at."""
     refuse_unwritable(arguments.out or arguments.model)
     file = read_model(arguments.model)
-    check_can_learn(file.model, verb, plain(arguments.model))
+    images.check_can_learn(file.model, verb, plain(arguments.model))
     return file
 
 
@@ -447,7 +431,7 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
     samples = _samples_for(arguments, file)
     accept: Any = True if arguments.always else "cv"
     options = {"classes": classes, "accept": accept, "out": arguments.out}
-    done = adapt_file(arguments.model, samples, **options)
+    done = images.adapt_file(arguments.model, samples, **options)
     if done.score_before is None or done.score_after is None:
         print("held-out classes: none, as too few are seen")
     else:
@@ -478,7 +462,7 @@ _READING = (
     ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
     ("--batch-size", int, None, "images at once (default: 8 on a CPU, 64 elsewhere)"),
 )
-_NETWORKS = f"the network: {', '.join(BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS"
+_NETWORKS = f"the network: {', '.join(images.BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS"
 _CROP = "take the middle of each image, or all of it (default: as the network was trained)"
 _NETWORK = (
     *_READING,

@@ -7,23 +7,10 @@ import sys
 import textwrap
 from pathlib import Path
 
+from zslearn import experiments
 from zslearn._utils._files import refuse_unwritable
 from zslearn.cli._output import jobs, print_table, say, values_of
 from zslearn.datasets import LAST_LAYERS, ClassShards, read_signature_table
-from zslearn.experiments import (
-    IMAGENET_METHODS,
-    IMAGENET_TABLES,
-    TRACK_GRAPHS,
-    TRACK_METHODS,
-    TRACK_RECIPES,
-    TRACK_SIGNATURES,
-    ImageNetBench,
-    build_table,
-    read_image_counts,
-    read_records,
-    render,
-    run_last_layers,
-)
 from zslearn.model_selection import GRIDS
 from zslearn.signatures import WordNet
 
@@ -48,12 +35,14 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
     refuse_unwritable(arguments.out / "record.json")
     # What is wrong with a folder is said before the work begins.
     wordnet = WordNet(arguments.wordnet)
-    bench = ImageNetBench(
+    bench = experiments.ImageNetBench(
         ClassShards(arguments.folder, known=wordnet),
         signatures,
         arguments.out,
         wordnet,
-        counts=None if arguments.counts is None else read_image_counts(arguments.counts),
+        counts=None
+        if arguments.counts is None
+        else experiments.read_image_counts(arguments.counts),
         **values_of(arguments, "lists", "features", "grid", "seed"),
         per_class=arguments.per_class or None,
         n_folds=arguments.folds,
@@ -64,18 +53,18 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
     sizes = ", ".join(f"{name} {len(classes)}" for name, classes in bench.sets.items())
     say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
     files = bench.run(arguments.methods)
-    for folder, names in IMAGENET_TABLES.items():
-        records = read_records([path for path in files if path.parent.name == folder])
+    for folder, names in experiments.IMAGENET_TABLES.items():
+        records = experiments.read_records([path for path in files if path.parent.name == folder])
         for like in names if len(records) else ():
             # Table 10 has a row per test set, and only of these.
             of_table = records[records["subset"].isin(["2-hop", "3-hop", "all"])]
             of_table = of_table if like == "imagenet_fk" else records
             try:
-                table = build_table(of_table, like, only_ours=True)
+                table = experiments.build_table(of_table, like, only_ours=True)
             except ValueError:
                 # No kind of signatures that this table shows.
                 continue
-            print(render(table, "terminal"))
+            print(experiments.render(table, "terminal"))
             print()
     print(f"zslearn: {len(files)} records in {arguments.out}", file=sys.stderr)
     return 0
@@ -87,7 +76,7 @@ def _run_demo_imagenet(arguments: argparse.Namespace) -> int:
     Predicts from words, text and the hierarchy, and prints how often the true row is nearest to the
     predicted one of its class. Tests classes, not images; the network saw them all.
     """
-    found = run_last_layers(
+    found = experiments.run_last_layers(
         arguments.out,
         kinds=arguments.signatures,
         n_splits=arguments.splits,
@@ -122,8 +111,8 @@ _SIGNATURES = (
 )
 _COUNTS = "numbers of images by wnid, to find populated classes (default: rows of the shards)"
 _EPOCHS = "epochs of GCNZ, SGCN and DGP (default: as published, 300 and 3,000)"
-_KINDS = f"some of {', '.join(map(repr, TRACK_SIGNATURES))} (default: all)"
-_METHODS = f"some of {', '.join(TRACK_METHODS)} (default: ESZSL SGCN)"
+_KINDS = f"some of {', '.join(map(repr, experiments.TRACK_SIGNATURES))} (default: all)"
+_METHODS = f"some of {', '.join(experiments.TRACK_METHODS)} (default: ESZSL SGCN)"
 _RECIPE = "widths and epochs of graph methods: for minutes on a CPU, as published, or tuned"
 _GRAPH = "what graph methods propagate over: 1,000 classes with ancestors, or 32,324 nodes"
 OPTIONS = {
@@ -131,7 +120,12 @@ OPTIONS = {
         _run_bench_imagenet,
         ("folder", "FOLDER", ..., _FOLDER),
         ("--signatures", "KIND=FILE…", ..., _SIGNATURES),
-        ("--methods", "METHOD…", [*IMAGENET_METHODS], f"(default: {', '.join(IMAGENET_METHODS)})"),
+        (
+            "--methods",
+            "METHOD…",
+            [*experiments.IMAGENET_METHODS],
+            f"(default: {', '.join(experiments.IMAGENET_METHODS)})",
+        ),
         ("--counts", "FILE", None, _COUNTS),
         ("--per-class", int, 100, "most rows of a seen class that are learned from; 0 for all"),
         ("--features", "NAME", "own", "name of the features"),
@@ -148,11 +142,11 @@ OPTIONS = {
         _run_demo_imagenet,
         ("--network", [*LAST_LAYERS], next(iter(LAST_LAYERS)), "whose last layer"),
         ("--methods", "METHOD…", ["ESZSL", "SGCN"], _METHODS),
-        ("--signatures", "KIND…", [*TRACK_SIGNATURES], _KINDS),
+        ("--signatures", "KIND…", [*experiments.TRACK_SIGNATURES], _KINDS),
         ("--splits", int, 1, "class splits"),
         ("--seed", int, 0, "seed of the first split; the next ones follow"),
-        ("--recipe", TRACK_RECIPES, TRACK_RECIPES[0], _RECIPE),
-        ("--graph", TRACK_GRAPHS, TRACK_GRAPHS[0], _GRAPH),
+        ("--recipe", experiments.TRACK_RECIPES, experiments.TRACK_RECIPES[0], _RECIPE),
+        ("--graph", experiments.TRACK_GRAPHS, experiments.TRACK_GRAPHS[0], _GRAPH),
         ("--packages", "FOLDER", None, "where packages of npm lie"),
         ("--fetch", bool, False, "fetch missing packages of npm, 100 MB each"),
         ("--out", "FOLDER", Path("zslearn-demo-imagenet"), "where records are written"),

@@ -123,11 +123,11 @@ def _parquet_shards(path: Path) -> _Shards:
 def _zarr_shards(path: Path) -> _Shards:
     """One Zarr group with an array per class."""
     import_optional("zarr", "Reading a Zarr store")
-    return {
-        folder.name: lambda folder=folder: ArrayRows(open_zarr_array(folder), str(folder))
-        for folder in path.iterdir()
-        if folder.is_dir()
-    }
+
+    def opened(folder: Path) -> RowFile:
+        return ArrayRows(open_zarr_array(folder), str(folder))
+
+    return {folder.name: partial(opened, folder) for folder in path.iterdir() if folder.is_dir()}
 
 
 def _find_shards(path: Path) -> _Shards:
@@ -140,7 +140,7 @@ def _find_shards(path: Path) -> _Shards:
         raise ValueError(f"{path}: give a folder of shards, a Zarr group or a .parquet file.")
     if path.suffix == ".zarr" or is_zarr(path):
         return _zarr_shards(path)
-    found = {
+    found: dict[str, _Shards] = {
         f"*{suffix}": {file.stem: partial(kind, file) for file in path.glob(f"*{suffix}")}
         for suffix, kind in ((".npy", NpyRows), (".h5", _HDF5Rows))
     }

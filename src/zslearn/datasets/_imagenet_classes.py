@@ -14,7 +14,7 @@ import pandas as pd
 
 from zslearn._utils._messages import name_some, plain
 from zslearn._utils._reading import DATA_VARIABLE, data_home, read_lines
-from zslearn.datasets._tables import read_table
+from zslearn.datasets._signature_files import read_table
 from zslearn.signatures._class_graph import ClassGraph, imagenet_branches, imagenet_graph
 from zslearn.signatures._wordnet import WordNet
 

@@ -87,8 +87,9 @@ def _read_v5(path: Path, names: set[str], budget: Budget) -> dict[str, Value]:
     for name, _, kind in listed:
         value = _plain(found[name], name)
         # Small whole numbers are stored in fewer bytes than their class has.
-        is_array = isinstance(value, np.ndarray)
-        values[name] = value.astype(_NUMBERS[kind], copy=False) if is_array else value
+        if isinstance(value, np.ndarray):
+            value = value.astype(_NUMBERS[kind], copy=False)
+        values[name] = value
     return values
 
 

@@ -276,7 +276,7 @@ def _read_samples(
         _refuse_other_order(features, labels)
         y, parts = _read_labels(labels, label, part_column)
         is_text = _is_file(labels) and Path(labels).suffix == ".csv"
-        columns = [] if table is None else table.columns
+        columns: Any = () if table is None else table.columns
         if twice := [c for c in (own_label, part_column) if c is not None and c in columns]:
             raise ValueError(
                 f"{where}: the column {twice[0]!r} stands among the features, and labels are given "
@@ -432,7 +432,7 @@ def read_sample_table(
 ) -> SampleTable:
     """Read a table of features and labels; with `columns` these alone, and labels if there."""
     own_label = label or "label"
-    table, _ = _features_table(path, own_label, None)
+    table = _features_table(path, own_label)
     assert table is not None
     where = plain(path)
     if columns is not None:

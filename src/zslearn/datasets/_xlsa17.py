@@ -243,8 +243,9 @@ def load_xlsa17(
         if isinstance(class_splits, str) and class_splits == "random":
             # Each class is unseen in exactly one split, as in the paper: 4 disjoint subsets of 50
             # classes of CUB, 10 of 72 or 71 classes of SUN.
-            is_seed = isinstance(random_state, Integral)
-            made = f"/random-seed{int(random_state)}" if is_seed else "/random"
+            made = "/random"
+            if isinstance(random_state, Integral):
+                made += f"-seed{int(random_state)}"
             order = check_random_state(random_state).permutation(len(classes.names)) + 1
             n_splits = max(1, XLSA17[name].n_class_splits)
             dealt = enumerate(np.array_split(order, n_splits), start=1)

@@ -26,7 +26,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
@@ -174,23 +174,21 @@ def serve(
             plain(f"[{host}]" if ":" in host else host),
             port,
         )
-        config = server_options(recognizer.limits)
-        uvicorn.Server(uvicorn.Config(app, host=host, port=port, **config)).run()
-
-
-def server_options(limits: Limits) -> dict[str, Any]:
-    """Settings of uvicorn."""
-    return {
-        "ws": "none",
-        "lifespan": "on",
-        "access_log": False,
-        "log_level": "warning",
-        "server_header": False,
-        # People who look at the page keep connections open.
-        "limit_concurrency": limits.in_flight + 256,
-        "timeout_keep_alive": 15,
-        "timeout_graceful_shutdown": 5,
-    }
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            ws="none",
+            lifespan="on",
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            # People who look at the page keep connections open.
+            limit_concurrency=recognizer.limits.in_flight + 256,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=5,
+        )
+        uvicorn.Server(config).run()
 
 
 def _check(token: str | None) -> None:
@@ -403,14 +401,14 @@ class Guard:
         headers = dict(scope["headers"])
         if self._token is None:
             host = headers.get(b"host", b"").decode("latin-1")
-            if not is_loopback(_name_of(host)):
+            if not is_loopback(_split(f"//{host}").hostname or ""):
                 raise Refusal(
                     421,
                     "This service answers under the names of its own machine, such as localhost.",
                 )
             # A token does more than this, and a proxy in front may have another name.
             origin = headers.get(b"origin")
-            if origin is not None and _place_of(origin) != host:
+            if origin is not None and _split(origin.decode("latin-1")).netloc != host:
                 raise Refusal(403, "Pages of other servers may not ask this one.")
         elif scope["path"] not in OPEN_PATHS:
             scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
@@ -430,19 +428,12 @@ def _route_of(scope: Scope) -> str:
     return getattr(scope.get("route"), "path", "other")
 
 
-def _name_of(host: str) -> str:
-    """The name in a header Host, without the port."""
-    if host.startswith("["):
-        return host.partition("]")[0].strip("[")
-    return host.partition(":")[0]
-
-
-def _place_of(origin: bytes) -> str | None:
-    """Name and port in a header Origin."""
+def _split(address: str) -> SplitResult:
+    """The parts of an address; none of one that cannot be read."""
     try:
-        return urlsplit(origin.decode("latin-1")).netloc
+        return urlsplit(address)
     except ValueError:
-        return None
+        return urlsplit("")
 
 
 _METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})

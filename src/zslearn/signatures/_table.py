@@ -509,16 +509,7 @@ class SignatureTable:
                     f"{old.shape[1]}.{_differing_columns(columns, old_columns)}"
                 )
             arrays.append(array[:, _column_order(columns, old_columns)])
-        return replace(
-            self,
-            arrays=tuple(arrays),
-            columns=known.columns,
-            names=known.names,
-            weights=known.weights,
-            gamma_factors=known.gamma_factors,
-            scalings=known.scalings,
-            units=known.units,
-        )
+        return replace(known, labels=self.labels, arrays=tuple(arrays))
 
     def attribute_names(self) -> list[Any]:
         """What classes are described by, one view after the other: numbers where it has no name."""
