@@ -44,8 +44,9 @@ class _HDF5Rows(RowFile):
 
     def __init__(self, path: Path) -> None:
         self._path, self.name = path, str(path)
+        budget = Budget(path)  # refuses pipes and devices before the file is opened
         with self._data() as data:
-            check_hdf5_size(data, _DATA_SET, Budget(path))
+            check_hdf5_size(data, _DATA_SET, budget)
             self.shape, self.dtype = tuple(data.shape), data.dtype
 
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:

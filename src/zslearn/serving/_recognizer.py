@@ -337,10 +337,7 @@ _IMAGES_AT_ONCE = 16
 
 
 class Recognizer:
-    """A model file that answers, and into which one thread at a time writes changes.
-
-    The parameters are those of :func:`create_app`.
-    """
+    """A model file that answers, and into which one thread at a time writes changes."""
 
     def __init__(
         self,
