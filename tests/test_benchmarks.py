@@ -109,33 +109,6 @@ def test_a_record_stays_until_all_parts_are_there(load, results, monkeypatch, tm
     assert "struct, ovo" in capsys.readouterr().out
 
 
-def test_parts_of_two_machines_are_not_one_record(load, results, monkeypatch, tmp_path):
-    folder = tmp_path / "job"
-    folder.mkdir()
-    for name in ("sync-cs", "sync-struct"):
-        _part(folder, name)
-    _part(folder, "sync-ovo", machine={"cores": 16})
-    with pytest.raises(SystemExit, match="different machines"):
-        _gather(load, folder, monkeypatch)
-    assert not (results / "sync.json").exists()
-
-
-def test_a_script_that_fails_does_not_end_the_others(load, tmp_path, monkeypatch, capfd):
-    run = load("run")
-    (tmp_path / "bench_a.py").write_text("raise SystemExit(3)\n")
-    (tmp_path / "bench_b.py").write_text("import sys; print('b', *sys.argv[1:])\n")
-    (tmp_path / "bench_c_cuda.py").write_text("print('never')\n")
-    (tmp_path / "draw.py").write_text("print('drawn')\n")
-    monkeypatch.setattr(run, "FOLDER", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["run.py", "--quick"])
-    assert run.main() == 1
-    said = capfd.readouterr().out
-    assert "b --quick" in said
-    assert "drawn" in said
-    assert "never" not in said
-    assert said.rstrip().endswith("benchmarks/run.py --quick --only a")
-
-
 def test_a_quick_run_reports_what_became_slower(load, tmp_path):
     rows = [{"what": "fit", "cost": 2.0}, {"what": "predict", "cost": 1.0}, {"what": "other"}]
     (tmp_path / "quick").mkdir()
@@ -154,9 +127,3 @@ def test_a_quick_run_reports_what_became_slower(load, tmp_path):
     ]
     costs = load("run")._costs(FOLDER / "results" / "defaults.json")
     assert len(costs) > 10
-
-
-def test_every_script_has_a_quick_form():
-    for path in FOLDER.glob("bench_*.py"):
-        if not path.stem.endswith("_cuda"):
-            assert '"--quick"' in path.read_text(encoding="utf-8"), path.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,41 @@ def test_imports_point_down():
         ]
     assert not wrong, wrong
     assert set().union(*LISTED) <= {path.stem for path in SOURCE.iterdir()}
+
+
+#: The lab and the applications, which do not import each other, and the door to both.
+LAB, APPS = {"experiments"}, {"images", "serving"}
+UPPER = LAB | APPS | {"cli"}
+
+
+def _private(path: Path, package: str) -> Iterator[str]:
+    """What a file imports of other packages that these do not export; `_utils` is free to all."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zslearn."):
+            _, other, *inner = str(node.module).split(".")
+            if other in (package, "_utils", "_version"):
+                continue
+            exported = getattr(importlib.import_module(str(node.module)), "__all__", ())
+            names = [alias.name for alias in node.names]
+            floor = next((own for own in (LAB, APPS) if package in own), UPPER)
+            if any(part.startswith("_") for part in inner) or other in UPPER - floor:
+                yield str(node.module)
+            yield from (
+                f"{node.module}.{name}"
+                for name in names
+                if name not in exported and not (SOURCE / other / name / "__init__.py").exists()
+            )
+
+
+def test_upper_floors_use_public_names():
+    """The lab, the applications and the command line need no more than any user has."""
+    found = {
+        f"{path.relative_to(SOURCE)} imports {name}"
+        for package in UPPER
+        for path in sorted((SOURCE / package).rglob("*.py"))
+        for name in _private(path, package)
+    }
+    assert not found, sorted(found)
 
 
 def test_the_test_sees_imports(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,9 +10,8 @@ from scipy.stats import pearsonr
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 
-from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import Protocol, build_table, read_records, run_benchmark, write_record
+from zslearn.experiments import build_table, read_records, run_benchmark, write_record
 from zslearn.experiments._records import whole_records
 from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._classes import (
@@ -24,22 +21,17 @@ from zslearn.experiments.analyses._classes import (
 )
 from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.experiments.analyses._jobs import JobRunner, read_variant, write_variant
-from zslearn.experiments.analyses._records import compare_protocols, protocol_choices
-from zslearn.experiments.analyses._run import AnalysisDisplay, analyze
+from zslearn.experiments.analyses._records import compare_protocols
+from zslearn.experiments.analyses._run import analyze
 from zslearn.experiments.analyses._shots import (
     ADDED,
     DESCRIBED,
     NEAREST,
-    ROWS,
     images_worth,
     worth_in_words,
     worth_rows,
 )
 from zslearn.experiments.analyses._sync import components_for_variance
-from zslearn.metrics import per_class_accuracy
-from zslearn.model_selection import ZeroShotSearchCV, named_grid
-from zslearn.signatures import MultiSignatures
-from zslearn.synthesis import EXEM, ideal_signatures
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +90,6 @@ def test_components_are_those_of_scikit_learn(share):
     explained = np.cumsum(PCA().fit(rows).explained_variance_ratio_)
     expected = next(i + 1 for i, total in enumerate(explained) if total >= share - 1e-12)
     assert components_for_variance(rows, share) == expected
-
-
-def test_equal_classifiers_need_no_component():
-    assert components_for_variance(np.ones((4, 3))) == 0
-    with pytest.raises(ValueError, match="share of the variance"):
-        components_for_variance(np.ones((4, 3)), 1.5)
 
 
 def test_thirds_and_hops():
@@ -169,35 +155,6 @@ def test_no_image_describes_its_class_and_tests(data):
 # Analyses.
 
 
-def test_seen_classes_without_a_search_of_their_own(data, tmp_path):
-    frame = analyze("seen-classes", data, tmp_path, methods="ESZSL", shares=[0.3, 1.0])
-    accuracy = _accuracy(frame).set_index("n_seen")["value"]
-    assert set(accuracy.index) == {6, 20}
-    assert accuracy[6] < accuracy[20]
-
-
-@pytest.mark.filterwarnings("ignore:The search ended on an edge")
-@pytest.mark.slow
-def test_seen_classes_tuned_on_each_subset(data, tmp_path):
-    both = [
-        analyze("seen-classes", data, tmp_path, methods="ESZSL", shares=[0.3], retune=retune)
-        for retune in (False, True)
-    ]
-    # Other choices, so that a record of one is not taken for the other.
-    assert len(list(tmp_path.glob("*.json"))) == 1
-    fewer = with_fewer_seen(data, 6, 0)
-    values = []
-    for part in (data, fewer):
-        cv = Protocol("x", 3).folds("zsl", len(part.seen_classes), 0)
-        search = ZeroShotSearchCV(ESZSL(), named_grid(ESZSL(), "quick"), cv=cv)
-        search.fit(part.X_train, part.y_train, signatures=part.signatures)
-        model = ESZSL(**search.best_params_)
-        model.fit(fewer.X_train, fewer.y_train, signatures=fewer.signatures)
-        predicted = model.predict(fewer.X_test_unseen, classes=fewer.unseen_classes)
-        values.append(per_class_accuracy(fewer.y_test_unseen, predicted))
-    assert [_accuracy(frame)["value"].item() for frame in both] == pytest.approx(values)
-
-
 @pytest.mark.slow
 def test_phantoms_are_compared_with_as_many_as_seen_classes(data, tmp_path):
     frame = _accuracy(analyze("phantoms", data, tmp_path, shares=[0.4, 1.4]))
@@ -260,23 +217,6 @@ def test_signatures_and_exemplars_are_measured_as_by_hand(data, tmp_path):
     assert at_40["k"].item() == 2
 
 
-def test_kinds_of_signatures_are_compared_side_by_side(data, tmp_path, monkeypatch):
-    """Figure 7 of the paper on any data set: the views of its signatures."""
-    views = {"first": data.signatures.iloc[:, :6], "second": data.signatures.iloc[:, 6:]}
-    signatures = MultiSignatures(views)
-    model = EXEM(n_components=5).fit(data.X_train, data.y_train, signatures=signatures)
-    monkeypatch.setattr(JobRunner, "tune", lambda *_: SimpleNamespace(estimator_=model))
-    frame = analyze("exemplars", data.with_signatures(signatures), tmp_path)
-    names = ["first", "second", "Semantic representations", "Predicted exemplars"]
-    assert list(frame["method"].unique()) == names
-    unseen = list(data.unseen_classes)
-    rows = normalize(views["second"].loc[unseen])
-    real = ideal_signatures(data.X_test_unseen, data.y_test_unseen).loc[unseen]
-    found = frame[(frame["method"] == "second") & (frame["metric"] == "knn_overlap_at_k")]
-    by_hand = [_overlap_by_hand(cdist(rows, rows), cdist(real, real), k) for k in range(1, 5)]
-    np.testing.assert_allclose(found.sort_values("k")["value"], by_hand, atol=1e-6)
-
-
 @pytest.mark.slow
 def test_exemplars_fill_their_tables(data, tmp_path):
     frame = analyze("exemplars", data, tmp_path)
@@ -312,7 +252,7 @@ def test_regressors_fill_their_tables(data, tmp_path):
     krr = accuracy[(accuracy["regressor"] == "krr") & accuracy["n_components"].isna()]
     row = "make_zero_shot · EXEM (1NN, kernel ridge)"
     assert table.loc[row, "NS n_components=None"] == round(100 * krr["value"].item(), 1)
-    with pytest.raises(ValueError, match="no regressor"):
+    with pytest.raises(ValueError, match="no row"):
         analyze("regressors", data, tmp_path, methods=["forest"])
 
 
@@ -323,12 +263,6 @@ def test_groups_add_up_to_the_whole(data, tmp_path):
     assert parts == pytest.approx(_accuracy(whole)["value"].item())
     with pytest.raises(ValueError, match="no distance"):
         analyze("distance", data, tmp_path, methods="ESZSL", distances={"class 01": 2})
-
-
-def test_hops_of_a_hierarchy_may_be_the_distance(data, tmp_path):
-    hops = {label: 2 + (i > 1) for i, label in enumerate(data.unseen_classes)}
-    frame = analyze("distance", data, tmp_path, methods="ESZSL", distances=hops, edges=[2, 3])
-    assert set(frame["group"]) == {"up to 2", "above 2, up to 3"}
 
 
 @pytest.mark.slow
@@ -419,14 +353,6 @@ def test_figures_of_imagenet_are_read_from_its_records(tmp_path):
             write_record({**record, **results, name: 3}, tmp_path / "damaged.json")
 
 
-def test_curves_that_were_not_measured_are_an_error(tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no such records"):
-        analyze("curves", None, tmp_path, runs=tmp_path / "empty")
-    with pytest.raises(ValueError, match="nothing to run"):
-        analyze("curves", None, tmp_path, methods="ESZSL")
-
-
 def _write_records(folder, values, *, protocol="default", metric="per_class_accuracy"):
     for (method, dataset, seed), value in values.items():
         write_record(
@@ -461,31 +387,6 @@ def test_protocols_are_compared_seed_by_seed(tmp_path):
     records = read_records(tmp_path)
     with pytest.raises(ValueError, match="no records of the protocol"):
         compare_protocols(records[records["protocol"] != "default"])
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:In fold")
-def test_a_protocol_that_changes_nothing_conventional_is_not_run_there(data, tmp_path):
-    choices = [p for p in protocol_choices(20) if p.name in ("three folds", "a tenth held aside")]
-    frame = analyze("protocol", data, tmp_path, seeds=[0], protocols=choices)
-    found = set(zip(frame["choice"], frame["metric"], strict=True))
-    assert ("three folds", "per_class_accuracy") in found
-    assert ("a tenth held aside", "per_class_accuracy") not in found
-    assert ("a tenth held aside", "ausuc") in found
-
-
-def test_a_remainder_is_a_choice_where_there_is_one():
-    assert "remainder dropped" in [protocol.name for protocol in protocol_choices(151)]
-    assert "remainder dropped" not in [protocol.name for protocol in protocol_choices(150)]
-
-
-def test_the_quick_grid_is_part_of_the_fast_one():
-    (quick,), (fast,) = named_grid(ESZSL(), "quick"), named_grid(ESZSL(), "fast")
-    assert quick.keys() == fast.keys()
-    for name, values in quick.items():
-        assert set(values) <= set(fast[name])
-        assert len(values) == min(3, len(fast[name]))
-        assert {values[0], values[-1]} == {fast[name][0], fast[name][-1]}
 
 
 # A few images.
@@ -532,19 +433,3 @@ def test_from_zero_to_many(data, tmp_path):
     model.add_examples(data.X[drawn], data.y[drawn])
     score = model.score(rest.X_test_unseen, rest.y_test_unseen, classes=rest.unseen_classes)
     assert accuracy[ADDED, 4] == pytest.approx(score)
-
-
-@pytest.mark.slow
-def test_images_alone_and_peers(data, tmp_path):
-    frame = analyze("shots", data, tmp_path, seeds=[0], shots=[0, 1, 5])
-    accuracy = _accuracy(frame).set_index(["method", "shots"])["value"]
-    assert set(accuracy.index.get_level_values(0)) == set(ROWS)
-    worth = frame[frame["metric"] == "images_worth"]["value"]
-    assert 1 < worth.iloc[0] < 5
-    # Peers have a calibrated harmonic mean, the picture shows it.
-    ax = AnalysisDisplay(frame, "shots").plot(panel="harmonic").ax_
-    legend = zip(*ax.get_legend_handles_labels(), strict=True)
-    shown = {name: drawn[0].get_ydata() for drawn, name in legend}
-    values = frame.set_index(["method", "metric"])["value"]
-    for name, metric in (("GDA", "calibrated_harmonic"), (NEAREST, "harmonic")):
-        np.testing.assert_allclose(shown[name].astype(float), 100 * values[name, metric])

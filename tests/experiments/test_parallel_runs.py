@@ -174,15 +174,3 @@ def test_few_runs_are_computed_one_after_another():
     assert n_parallel_runs(4, 2) == 2
     with joblib.parallel_config("threading"):
         assert n_parallel_runs(100, 2) == 1
-
-
-def test_a_process_whose_caller_has_ended_computes_nothing():
-    """Not even one that was still being started then."""
-    program = (
-        "from zslearn._utils._processes import end_with_parent\n"
-        "end_with_parent({}); print('computes')"
-    )
-    for arguments, said in (("-1, child=True", ""), ("-1", "computes")):
-        command = [sys.executable, "-c", program.format(arguments)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert (done.stdout.strip(), done.returncode) == (said, 0 if said else 1)

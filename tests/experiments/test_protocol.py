@@ -5,11 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-import warnings
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,8 +14,6 @@ import pytest
 from scipy.io import savemat
 from sklearn.exceptions import FitFailedWarning
 
-from zslearn._utils._files import write_checked_json
-from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ALE, ESZSL, GFZSL
 from zslearn.datasets import ClassSplit, make_zero_shot
 from zslearn.experiments import (
@@ -29,7 +24,7 @@ from zslearn.experiments import (
     run_benchmark,
     summarize_runs,
 )
-from zslearn.experiments._records import checked_edges, read_failures, whole_records
+from zslearn.experiments._records import read_failures
 from zslearn.model_selection import (
     METHODS,
     ClassKFold,
@@ -37,18 +32,9 @@ from zslearn.model_selection import (
     Method,
     TuningOptions,
     best_of,
-    default_methods,
     find_method,
     named_grid,
 )
-from zslearn.model_selection._tuning import (
-    tune_at_once,
-    tune_generator,
-    tune_in_two_steps,
-    tune_on_exemplars,
-    tune_whitened,
-)
-from zslearn.networks import GeneratedFeatures, WGANGenerator
 from zslearn.synthesis import EXEM, SynC
 
 
@@ -123,28 +109,6 @@ def test_every_split_and_seed_has_a_record(several, tmp_path):
     )
 
 
-def test_words_for_splits_and_seeds(several, tiny, tmp_path):
-    def splits(data, words):
-        paths = run_benchmark(data, "ESZSL", tmp_path, splits=words, settings=["zsl"])
-        return [json.loads(path.read_text())["split"] for path in paths]
-
-    assert splits(several, None) == ["ns"]
-    assert splits(several, ["ns", "ss-2", "ns"]) == ["ns", "ss-2"]
-    with pytest.raises(ValueError, match="no split 'ss-9'"):
-        splits(several, ["ss-9"])
-    with pytest.raises(ValueError, match="no class splits; it has ns"):
-        splits(tiny, "ss")
-    for wrong in ([], [-1], ["1"], [True]):
-        with pytest.raises(ValueError, match="seeds are whole numbers"):
-            run_benchmark(tiny, "ESZSL", tmp_path, seeds=wrong)
-
-
-def test_a_split_of_that_name_is_taken_itself(several, tmp_path):
-    data = _with_splits(several, ss=several.splits["ss-2"])
-    (path,) = run_benchmark(data, "ESZSL", tmp_path, splits="ss", settings=["zsl"])
-    assert json.loads(path.read_text())["split"] == "ss"
-
-
 # What is known beforehand
 
 
@@ -203,19 +167,6 @@ def test_methods_that_need_binary_attributes_are_refused_first(tiny, tmp_path):
         METHODS["DAP"].make().fit(data.X_train, data.y_train, signatures=data.signatures)
 
 
-def test_a_grid_that_a_method_lacks_is_said_first(tiny, tmp_path, monkeypatch):
-    class Own(ESZSL):
-        grids: ClassVar = {"fast": {"alpha_features": [1.0]}}
-
-    monkeypatch.setitem(METHODS, "Own", Method("Own", Own))
-    said = []
-    with pytest.warns(FitFailedWarning):
-        run_benchmark(tiny, "Own", tmp_path, settings=["zsl"], grid="paper", say=said.append)
-    assert said == [
-        "Own, zsl: failed (Own has no grid named 'paper'; there are: 'fast'.); going on"
-    ]
-
-
 # Protocols
 
 
@@ -260,13 +211,6 @@ def test_the_papers_grids():
     assert named_grid(GFZSL(), "paper-googlenet") == GFZSL.grids["paper"]
 
 
-def test_parts_of_a_grid_that_become_one_are_searched_once():
-    options = TuningOptions("zsl", "fast", cv=2)
-    names = ["covariance", "n_components", "alpha_variance"]
-    assert options.grid_of(GFZSL(), without=names) == [{"alpha_mean": [0.03, 0.1, 0.3, 1.0]}]
-    assert options.grid_of(GFZSL()) == GFZSL.grids["fast"]
-
-
 def test_positions_of_a_protocol_are_those_of_one_split(tiny, tmp_path):
     split = tiny.active_split
     both = replace(tiny, splits={tiny.split: split, "ss-1": split, "ss-2": split})
@@ -281,25 +225,6 @@ def test_positions_of_a_protocol_are_those_of_one_split(tiny, tmp_path):
 def test_names_of_protocols_are_taken(tiny, tmp_path, name):
     with pytest.raises(ValueError, match=f"'{name}' is taken"):
         run_benchmark(tiny, "ESZSL", tmp_path, protocol=Protocol(name, 2))
-
-
-@pytest.mark.slow
-def test_splits_made_in_two_ways_do_not_share_a_record(tiny, tmp_path):
-    """Random and published class splits, or two hold-outs, differ in the version alone."""
-
-    def made(name, version):
-        split = replace(tiny.active_split, version=version)
-        return replace(tiny, splits={name: split}, split=name)
-
-    run = partial(run_benchmark, methods="ESZSL", out=tmp_path, settings=["zsl"])
-    (random,) = run(made("ss-1", "xlsa17/ss-1/random-seed0/a"))
-    (published,) = run(made("ss-1", "xlsa17/ss-1/b"))
-    assert random != published
-    assert random.exists()
-    assert published.exists()
-    # "ns" is one thing, and keeps its name.
-    (plain,) = run(made("ns", "xlsa17/ns/PS1/c"))
-    assert "_ns_" in plain.name
 
 
 @pytest.mark.slow
@@ -396,59 +321,7 @@ def test_the_conventional_setting_needs_no_hold_out(authors, tmp_path):
         run_benchmark(data, "ESZSL", tmp_path / "runs", settings=["gzsl"], **options)
 
 
-@pytest.mark.slow
-def test_a_conventional_run_is_the_same_beside_a_generalized_one(authors, tmp_path):
-    data, folder = authors
-    options = {"protocol": "authors", "authors": folder, "grid": "fast"}
-    run_benchmark(data, "ESZSL", tmp_path / "runs", settings=["zsl"], **options)
-    said = []
-    run_benchmark(data, "ESZSL", tmp_path / "runs", say=said.append, **options)
-    assert said == ["ESZSL, zsl: finished before", "ESZSL, gzsl: tuning"]
-
-
-def test_what_is_searched_beside_a_grid():
-    options = TuningOptions("zsl", "fast", ClassKFold(2), also={"ridge": [0.0, 1e-6]})
-    assert options.grid_of(Learning()) == [{**Learning.grids["fast"], "ridge": [0.0, 1e-6]}]
-    assert options.grid_of(Learning(), without=["ridge"]) == [Learning.grids["fast"]]
-    assert options.grid_of(ESZSL()) == named_grid(ESZSL(), "fast")
-
-
 # The two steps of learned phantoms
-
-
-class Learning(SynC):
-    """SynC with small grids."""
-
-    grids: ClassVar = {
-        "fast": {"gamma": [0.5, 1.0], "alpha": [2.0**-12, 2.0**-8]},
-        "phantoms": {"eta": [1e-4, 1e-2], "norm_penalty": [1e-3, 1e-1]},
-    }
-
-
-def test_two_steps(tiny):
-    """λ and σ with fixed phantoms; then η and γ at these."""
-    options = TuningOptions("zsl", "fast", ClassKFold(2))
-    estimator = Learning(learn_phantoms=True, tol=1e-2)
-    search = tune_in_two_steps(estimator, tiny, options)
-    fixed = tune_at_once(Learning(tol=1e-2), tiny, options)
-    assert {n: search.best_params_[n] for n in fixed.best_params_} == fixed.best_params_
-    assert set(search.best_params_) == {"gamma", "alpha", "eta", "norm_penalty"}
-    assert search.estimator_.learn_phantoms
-    for name, value in search.best_params_.items():
-        assert getattr(search.estimator_, name) == value
-    second = options.search(
-        Learning(learn_phantoms=True, tol=1e-2, **fixed.best_params_), Learning.grids["phantoms"]
-    ).fit(tiny.X_train, tiny.y_train, signatures=tiny.signatures)
-    np.testing.assert_array_equal(
-        search.cv_results_["mean_test_accuracy"], second.cv_results_["mean_test_accuracy"]
-    )
-    # A ridge that is searched beside the grid has no place there.
-    with_ridge = replace(options, also={"ridge": [1e-3]})
-    assert tune_in_two_steps(estimator, tiny, with_ridge).best_params_ == search.best_params_
-    with pytest.raises(ValueError, match="no grid named 'phantoms'"):
-        tune_in_two_steps(
-            type("Bare", (SynC,), {"grids": {"fast": {"gamma": [1.0]}}})(), tiny, options
-        )
 
 
 def test_regressors_are_chosen_without_the_images_held_aside(tiny):
@@ -469,7 +342,9 @@ def test_regressors_are_chosen_without_the_images_held_aside(tiny):
                 return [{"gamma": [0.5, 1.0]} if isinstance(estimator, EXEM) else {}]
 
         folds = GeneralizedClassKFold(2, held_out=held)
-        tune_on_exemplars(EXEM(tol=1e-2, estimator=ESZSL()), data, Kept("gzsl", "fast", folds))
+        METHODS["EXEM (ESZSL)"].tune(
+            EXEM(tol=1e-2, estimator=ESZSL()), data, Kept("gzsl", "fast", folds)
+        )
         regressors, method = searches
         scores.append(regressors.cv_results_["mean_test_exemplar_distance"])
         assert "estimator" not in regressors.best_params_
@@ -477,136 +352,7 @@ def test_regressors_are_chosen_without_the_images_held_aside(tiny):
     np.testing.assert_allclose(*scores, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.slow
-def test_whitening_is_tuned_beside_the_rest(tiny):
-    """Of the shrinkages the one with the best score in the folds."""
-    options = TuningOptions("zsl", "fast", ClassKFold(2))
-
-    def plain(estimator, data, of_shrinkage):
-        grid = {"gamma": [0.5, 1.0]}
-        search = of_shrinkage.search(estimator, grid)
-        return search.fit(data.X_train, data.y_train, signatures=data.signatures)
-
-    search = tune_whitened(plain, EXEM(tol=1e-2), tiny, options)
-    scores = {}
-    for whiten in (0.1, 0.3, 0.6):
-        scores[whiten] = plain(EXEM(tol=1e-2, whiten=whiten), tiny, options).best_score_
-    assert search.best_score_ == max(scores.values())
-    assert scores[search.best_params_["whiten"]] == search.best_score_
-    assert search.estimator_.whiten == search.best_params_["whiten"]
-    assert set(search.best_params_) == {"whiten", "gamma"}
-    assert METHODS["EXEM (ESZSL, whitened)"].make().estimator is not None
-    assert "EXEM (ESZSL, whitened)" not in default_methods()
-
-
-def test_checkpoints_of_each_whitening_are_kept_apart(tiny, tmp_path):
-    options = TuningOptions("zsl", "fast", ClassKFold(2), tmp_path / "own", tmp_path / "shared")
-    below = options.in_folder("whiten-0.1")
-    assert below.checkpoint == tmp_path / "own" / "whiten-0.1"
-    assert below.shared == tmp_path / "shared" / "whiten-0.1"
-    assert TuningOptions("zsl", "fast", ClassKFold(2)).in_folder("a").checkpoint is None
-
-
-@pytest.mark.slow
-def test_epochs_of_a_generator_are_tuned(tiny):
-    pytest.importorskip("torch")
-    options = TuningOptions("zsl", "fast", ClassKFold(2))
-
-    class Counted(WGANGenerator):
-        """With a small grid, and a count of its runs."""
-
-        grids: ClassVar = {"fast": {"n_epochs": [2, 1]}}
-        runs: ClassVar = []
-
-        def _train(self, *arguments):
-            self.runs.append(arguments[-1])
-            return super()._train(*arguments)
-
-    estimator = GeneratedFeatures(Counted(4, n_critic=1, n_epochs=2, device="cpu"), n_generated=3)
-    search = tune_generator(estimator, tiny, options)
-    chosen = search.best_params_["generator__n_epochs"]
-    # A run per fold, to the largest number; then the chosen one on all classes.
-    assert Counted.runs == [2, 2, chosen]
-    assert search.estimator_.generator_.n_epochs == chosen
-    assert METHODS["f-CLSWGAN"].tune is tune_generator
-
-
-def test_variants_are_found_and_not_run_by_default():
-    default = default_methods()
-    assert len(default) == 29
-    variant = METHODS["SynC cs (learned phantoms)"]
-    assert variant.name not in default
-    assert variant.make().learn_phantoms
-    assert variant.tune is tune_in_two_steps
-    assert [name for name in METHODS if name in default] == default
-
-
 # Records that cannot be trusted
-
-
-def _edited(path, **changes):
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def _rewritten(path, **changes):
-    """A record that carries a right checksum and cannot be one."""
-    record = {k: v for k, v in json.loads(path.read_text()).items() if k != "checksum"}
-    write_checked_json(path, record | changes)
-
-
-DAMAGES = {
-    "accuracy of 9": lambda path: _edited(path, metrics={"per_class_accuracy": 9.0}),
-    "accuracy of 0.99": lambda path: _edited(path, metrics={"per_class_accuracy": 0.99}),
-    "no metrics": lambda path: _edited(path, metrics={}),
-    "other choice": lambda path: _edited(path, hyper_parameters={}),
-    "signed accuracy of 9": lambda path: _rewritten(path, metrics={"per_class_accuracy": 9.0}),
-    "signed list": lambda path: _rewritten(path, metrics=[1]),
-    "signed curve": lambda path: _rewritten(path, curve=3),
-    "nested without end": lambda path: path.write_text("[" * 200_000),
-    "truncated": lambda path: path.write_text(path.read_text()[:-100]),
-    "other bytes": lambda path: path.write_bytes(bytes(range(256))),
-    "empty": lambda path: path.write_text(""),
-    "no checksum": lambda path: path.write_text(
-        json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "checksum"})
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-def test_a_record_that_cannot_be_trusted_is_computed_again(tiny, tmp_path, name, monkeypatch):
-    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [1.0, 10.0]})
-    (path,) = run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"], n_splits=2)
-    whole = json.loads(path.read_text())
-    DAMAGES[name](path)
-    with pytest.warns(InputWarning, match="Skipped .*run it again"):
-        assert read_records(tmp_path).empty
-    said = []
-    with pytest.warns(InputWarning, match="is computed again") as caught:
-        run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"], n_splits=2, say=said.append)
-    assert said == ["ESZSL, zsl: tuning"]
-    assert any(w.filename == __file__ for w in caught)
-    again = json.loads(path.read_text())
-    for field in ("metrics", "hyper_parameters", "cross_validation", "key"):
-        assert again[field] == whole[field]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(read_records(tmp_path)) == len(again["metrics"])
-        run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"], n_splits=2, say=said.append)
-    assert said[-1] == "ESZSL, zsl: finished before"
-
-
-def test_edges_are_listed(tiny, tmp_path, monkeypatch):
-    def tune(*given):
-        search = tune_at_once(*given)
-        search.best_params_ = {"alpha_features": 100.0, "alpha_signatures": 1.0}
-        search.edges_ = {"alpha_features": "largest"}
-        return search
-
-    monkeypatch.setitem(METHODS, "ESZSL", Method("ESZSL", ESZSL, tune))
-    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [1.0]})
-    paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, settings=["zsl"], n_splits=2)
-    edges = [checked_edges(record) for record in whole_records(paths)]
-    assert edges[0] == {"alpha_features": (100.0, "largest")}
 
 
 def test_a_search_without_a_score_is_never_the_best():

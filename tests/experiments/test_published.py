@@ -296,17 +296,6 @@ def test_ranks_of_the_main_table():
     assert conventional.mean_ranks["IAP"] == 23
 
 
-def test_methods_with_a_gap_are_not_ranked():
-    values = pd.DataFrame(
-        {"A": [1.0, 2, 3, np.nan], "B": [4.0, 6, 5, 9]}, index=["x", "y", "z", "gap"]
-    )
-    ranking = rank_methods(values)
-    assert ranking.mean_ranks.to_dict() == {"y": 1.5, "z": 1.5, "x": 3.0}
-    assert ranking.n_columns == 2
-    with pytest.raises(ValueError, match="No method has a number in every column"):
-        rank_methods(pd.DataFrame({"A": [1.0, np.nan], "B": [np.nan, 2.0]}))
-
-
 def test_friedman_test_with_ties():
     values = pd.DataFrame(np.random.RandomState(0).randint(0, 5, (6, 8)).astype(float))
     expected = stats.friedmanchisquare(*values.to_numpy())

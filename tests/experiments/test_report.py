@@ -16,7 +16,7 @@ from zslearn.cli import main
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import read_records, run_benchmark, write_record, write_report
 from zslearn.experiments._examples import data_uri, read_examples, save_examples
-from zslearn.experiments._names import _COLORS, _FURTHER, method_style
+from zslearn.experiments._names import _COLORS, method_style
 from zslearn.experiments._records import read_failures, whole_records
 from zslearn.experiments._report._build import build_report, curve_of, landscape_of, shown_names
 
@@ -132,18 +132,6 @@ def test_a_curve_of_many_points_is_thinned_out_without_losing_its_area():
     assert curve["factor"][curve["plain"]] == pytest.approx(0, abs=2e-3)
 
 
-def test_records_of_former_versions_are_shown_without_what_they_lack(tmp_path):
-    record = example_record("ESZSL", "gzsl")
-    for name in ("confused_with", "versions", "command", "times"):
-        record.pop(name)
-    del record["curve"]["bias"]
-    write_record(record, tmp_path / "old.json")
-    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
-    assert found["runs"][0]["curve"]["calibrated"] is None
-    assert set(found["by_class"][0]["taken_for"]) == {None}
-    assert found["commands"] == []
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -194,23 +182,6 @@ def test_published_numbers_stand_beside_ours(tmp_path):
     assert not any("PS1" in note for note in notes)
 
 
-def test_h_means_one_thing(tmp_path):
-    """At factor 0 of a model tuned for the generalized setting it is no H of the table."""
-    for setting, value in (("zsl", 0.275), ("gzsl", 0.219)):
-        record = example_record("ESZSL", setting)
-        record["metrics"]["harmonic"] = value
-        write_record(record, tmp_path / f"{setting}.json")
-    page = write_report(tmp_path, tmp_path / "page.html")
-    table = data_of(page)["table"]
-    labels = [metric["label"] for metric in table["metrics"]]
-    assert table["rows"][0]["cells"][labels.index("H")]["mean"] == 0.275
-    assert "0.219" not in page.read_text(encoding="utf-8")
-    (tmp_path / "zsl.json").unlink()
-    table = data_of(write_report(tmp_path, tmp_path / "page.html"))["table"]
-    assert "H" not in [metric["label"] for metric in table["metrics"]]
-    assert all(len(row["cells"]) == len(table["metrics"]) for row in table["rows"])
-
-
 def test_names_of_classes_as_a_person_writes_them():
     names = ["001.Black_footed_Albatross", "grizzly+bear", "12", "3-toed sloth", "_x_", "2.5_inch"]
     assert shown_names(names) == [
@@ -252,14 +223,6 @@ def test_kinds_of_signatures_are_not_mixed(tmp_path):
     assert ["Signatures", "own and sentences"] in report["facts"]
     for method in (0, 1):
         assert len({run["group"] for run in report["runs"] if run["method"] == method}) == 2
-
-
-def test_many_splits_are_counted_as_splits(tmp_path):
-    for i in range(5):
-        record = example_record("ESZSL", "zsl") | {"split": f"part-{i}"}
-        write_record(record, tmp_path / f"{i}.json")
-    report = build_report(whole_records(tmp_path), read_records(tmp_path), {})
-    assert ["Split", "5 splits"] in report["facts"]
 
 
 def test_landscape_marks_the_choice_and_the_edge(tmp_path):
@@ -334,16 +297,6 @@ def test_without_records_nothing_is_written(tmp_path, capsys):
     assert "There is no folder" in capsys.readouterr().err
 
 
-def test_command(tmp_path, capsys, runs):
-    assert (
-        main(["report", str(runs), "--out", str(tmp_path / "a" / "r.html"), "--title", "A&B"]) == 0
-    )
-    assert capsys.readouterr().out == f"wrote {tmp_path / 'a' / 'r.html'}\n"
-    text = (tmp_path / "a" / "r.html").read_text(encoding="utf-8")
-    assert "<title>A&amp;B</title>" in text
-    assert data_of(tmp_path / "a" / "r.html")["commands"] == ["zslearn bench it"]
-
-
 def test_bench_keeps_its_command(tmp_path, monkeypatch, problem):
     monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: problem)
     words = ["bench", "glyphs", "--methods", "SAE (original)", "ESZSL", "--setting", "zsl"]
@@ -351,25 +304,6 @@ def test_bench_keeps_its_command(tmp_path, monkeypatch, problem):
     found = {json.loads(path.read_text())["command"] for path in tmp_path.glob("*.json")}
     methods = "--methods 'SAE (original)' ESZSL"
     assert found == {f"zslearn bench glyphs {methods} --setting zsl --jobs 1 --out {tmp_path}"}
-
-
-def test_details_of_other_kinds_are_left_out(tmp_path):
-    strange = {
-        "times": ["soon"],
-        "hyper_parameters": {"a": [1, {"b": "<i>"}]},
-        "edges": {},
-        "cross_validation": {"params": [{"a": [1]}, {"a": [2]}], "mean_test_x": ["high", 0.5]},
-        "versions": 3,
-        "machine": [1],
-        "written": 5,
-        "calibration_factor": "much",
-    }
-    write_record(example_record("ESZSL", "gzsl") | strange, tmp_path / "x.json")
-    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
-    (run,) = found["runs"]
-    assert run["tuning"] is run["factor"] is run["curve"]["calibrated"] is None
-    assert run["landscape"]["mean"] == [[None, 0.5]]
-    assert found["versions"] == []
 
 
 def test_nothing_of_a_record_is_markup(tmp_path):
@@ -388,18 +322,6 @@ def test_the_page_asks_no_server():
         links = set(re.findall(r"\w+://[^\s\"'`]+", text))
         assert links <= {"http://www.w3.org/2000/svg"}
     assert "innerHTML" not in _program()
-
-
-@pytest.mark.slow
-def test_sixty_runs_take_less_than_five_megabytes(tmp_path):
-    write_runs(tmp_path, n_methods=15, seeds=(0, 1), n_classes=717, n_points=4000, images=True)
-    assert len(list(tmp_path.glob("*.json"))) == 60
-    page = write_report(tmp_path, tmp_path / "page.html")
-    assert page.stat().st_size < 5e6
-    found = data_of(page)
-    assert len(found["runs"]) == 60
-    assert len(found["groups"][0]["classes"]) == 717
-    assert len(found["images"]["CUB"]) == 717
 
 
 @pytest.mark.slow
@@ -457,15 +379,6 @@ def replace_images(data, images):
     return other
 
 
-def test_many_large_images_get_smaller(tmp_path, small):
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (len(small.y), 300, 200, 3), dtype=np.uint8)
-    path = save_examples(replace_images(small, images), tmp_path)
-    assert path.stat().st_size < 1_600_000
-    classes = read_examples(tmp_path)[small.name]
-    assert len(classes) == 12
-
-
 # Colours
 
 
@@ -501,14 +414,6 @@ def test_colours_of_the_papers_methods_are_told_apart_with_any_vision(vision):
     distances = np.linalg.norm(lab[:, None] - lab[None], axis=2)
     # Two hundredths of OKLab are a just noticeable difference.
     assert distances[np.triu_indices(7, 1)].min() > 0.07
-
-
-def test_colours_are_seen_on_light_and_on_dark():
-    for color in (*_COLORS.values(), *_FURTHER):
-        luminance = _linear(color) @ [0.2126, 0.7152, 0.0722]
-        assert 1.05 / (luminance + 0.05) > 2.2, color
-        assert (luminance + 0.05) / (0.008 + 0.05) > 2.2, color
-    assert len({*_COLORS.values(), *_FURTHER}) == len(_COLORS) + len(_FURTHER)
 
 
 @pytest.mark.parametrize(

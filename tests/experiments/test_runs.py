@@ -1,12 +1,7 @@
 from __future__ import annotations
 
-import copy
 import json
-import os
-import random
-import signal
 import sys
-import time
 import warnings
 from dataclasses import replace
 from importlib.metadata import EntryPoint
@@ -17,11 +12,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
-from zslearn._utils._files import write_checked_json
 from zslearn._utils._fit_cache import source_digest
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, GFZSL
-from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (
     build_table,
@@ -29,7 +22,6 @@ from zslearn.experiments import (
     render,
     run_benchmark,
     summarize_runs,
-    write_record,
 )
 from zslearn.experiments._records import read_failures, slug
 from zslearn.experiments._runs import draw_unseen
@@ -43,8 +35,7 @@ from zslearn.model_selection import (
     find_method,
 )
 from zslearn.model_selection._search import expand
-from zslearn.model_selection._tuning import tune_at_once
-from zslearn.synthesis import GaussianEXEM, exemplar_distance_score
+from zslearn.synthesis import GaussianEXEM
 
 # What differs from run to run of the same thing.
 CHANGING = ("times", "written", "checksum")
@@ -114,25 +105,6 @@ def test_records(tiny, tmp_path):
     assert not list((tmp_path / "runs").glob(".parts*"))
 
 
-def test_the_generalized_record_is_the_searchs(tiny, tmp_path):
-    path = run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["gzsl"], seeds=3)[0]
-    record = json.loads(path.read_text())
-    search = ZeroShotSearchCV(
-        METHODS["ESZSL"].make(),
-        "fast",
-        setting="gzsl",
-        cv=GeneralizedClassKFold(4, random_state=3),
-    ).fit(tiny.X_train, tiny.y_train, signatures=tiny.signatures)
-    assert record["calibration_factor"] == search.bias_
-    X = np.concatenate([tiny.X_test_seen, tiny.X_test_unseen])
-    y = np.concatenate([tiny.y_test_seen, tiny.y_test_unseen])
-    # A constant taken from all seen classes does not change the area.
-    area = ausuc(
-        y, search.decision_function(X), classes=search.classes_, seen_classes=search.seen_classes_
-    )
-    assert record["metrics"]["ausuc"] == pytest.approx(area)
-
-
 def test_finished_runs_are_kept_unless_told_otherwise(tiny, tmp_path):
     def run(**options):
         said = []
@@ -164,13 +136,6 @@ def test_another_source_computes_again(tiny, tmp_path, monkeypatch):
     assert said == ["ESZSL, zsl: tuning"] * 2
 
 
-def test_the_name_of_a_class_is_its_default_form():
-    for name, form in (("EXEM", "EXEM (1NN)"), ("SynC", "SynC o-vs-o"), ("ESZSL", "ESZSL")):
-        assert find_method(name).name == form
-    assert find_method("CMTStar").name == "CMT*"
-    assert find_method("GaussianEXEM").name == "Gaussian EXEM"
-
-
 def test_other_grids_and_names_have_files_of_their_own():
     slugs = {slug("my data", "x"), slug("my-data", "x"), slug("日本"), slug("中国")}
     assert len(slugs) == 4
@@ -187,65 +152,6 @@ def test_wrong_names(tiny, tmp_path):
     assert not list(tmp_path.glob("*.json"))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.slow
-def test_killed_fifty_times_and_resumed(tiny, tmp_path, monkeypatch):
-    """kill -9 at fifty random moments, then a last run: the records of one uninterrupted run."""
-    monkeypatch.setattr("zslearn._utils._files._CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [0.1, 1.0, 10.0, 100.0]})
-    start = time.perf_counter()
-    run_benchmark(tiny, ["ESZSL"], tmp_path / "whole", grid="fast")
-    duration = time.perf_counter() - start
-    whole = _records(tmp_path / "whole")
-    assert len(whole) == 2
-    rng = random.Random(0)
-    killed = completed = 0
-    folder = tmp_path / "0"
-    while killed < 50:
-        child = os.fork()
-        if child == 0:
-            try:
-                run_benchmark(tiny, ["ESZSL"], folder, grid="fast")
-            finally:
-                os._exit(0)
-        time.sleep(rng.uniform(0, duration))
-        os.kill(child, signal.SIGKILL)
-        killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
-        # Whatever is there at any moment is whole and right.
-        found = _records(folder)
-        assert found.items() <= whole.items()
-        if len(found) == 2:
-            completed += 1
-            folder = tmp_path / str(completed)
-    run_benchmark(tiny, ["ESZSL"], folder, grid="fast")
-    assert _records(folder) == whole
-    assert completed > 0
-
-
-def test_another_grid_is_another_run(tiny, tmp_path, monkeypatch):
-    said = []
-    (path,) = run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
-    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [3.0]})
-    run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
-    assert said == ["ESZSL, zsl: tuning"] * 2
-    assert json.loads(path.read_text())["hyper_parameters"] == {"alpha_features": 3.0}
-
-
-@pytest.mark.slow
-def test_the_seed_is_that_of_an_inner_method_too(tiny, tmp_path):
-    """SynC under EXEM visits samples in random order."""
-    for folder in ("1", "2"):
-        run_benchmark(tiny, ["EXEM (SynC cs)"], tmp_path / folder, settings=["gzsl"])
-    assert _records(tmp_path / "1") == _records(tmp_path / "2")
-
-
-@pytest.mark.slow
-def test_folds_in_processes_give_the_same_record(tiny, tmp_path):
-    for jobs in (None, 2):
-        run_benchmark(tiny, ["SynC struct"], tmp_path / str(jobs), n_jobs=jobs)
-    assert _records(tmp_path / "None") == _records(tmp_path / "2")
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_fast_grids_are_small(name):
     estimator = METHODS[name].make()
@@ -257,58 +163,15 @@ def test_fast_grids_are_small(name):
         assert len(expand(inner, "paper")) >= len(expand(inner, "fast")) / 2
 
 
-@pytest.mark.slow
-def test_swapped_labels_of_signatures_are_other_data(tiny, tmp_path):
-    said = []
-    run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
-    labels = tiny.signatures.index.tolist()
-    labels[0], labels[1] = labels[1], labels[0]
-    other = copy.copy(tiny)
-    object.__setattr__(other, "signatures", tiny.signatures.set_axis(labels, axis=0))
-    run_benchmark(other, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
-    assert said == ["ESZSL, zsl: tuning"] * 2
-
-
-@pytest.mark.slow
-def test_methods_on_exemplars_share_the_search_for_regressors(tiny, tmp_path, monkeypatch):
-    class Counted:
-        calls = 0
-
-        def __call__(self, *given):
-            Counted.calls += 1
-            return exemplar_distance_score(*given)
-
-        def __repr__(self):  # what a checkpoint is known by
-            return "counted"
-
-    monkeypatch.setattr("zslearn.model_selection._tuning.exemplar_distance_score", Counted())
-    run_benchmark(tiny, ["EXEM (ESZSL)", "EXEM (ConSE)"], tmp_path)
-    n_settings = len(expand(METHODS["EXEM (ESZSL)"].make().set_params(estimator=None), "fast"))
-    # Four folds, once for two methods, and one value beyond an edge; images that are held aside
-    # differ between the settings.
-    assert Counted.calls == 2 * 4 * (n_settings + 1)
-    assert not list(tmp_path.glob(".parts*"))
-
-
 def _refuse(error, *settings):
     """A way of tuning that fails in some settings."""
 
     def tune(estimator, data, options):
         if options.setting in settings:
             raise error
-        return tune_at_once(estimator, data, options)
+        return Method.tune(estimator, data, options)
 
     return tune
-
-
-class _Unmeasurable:
-    """A fitted search that fails when it is measured."""
-
-    best_params_ = bias_ = None
-
-    @property
-    def estimator_(self):
-        raise RuntimeError("cannot be measured")
 
 
 def _breaking(monkeypatch, name, error, *settings):
@@ -395,119 +258,12 @@ def test_a_failed_run_is_tried_again(tiny, tmp_path, monkeypatch):
     assert read_failures(tmp_path / "runs").empty
 
 
-@pytest.mark.slow
-def test_a_failed_record_with_the_right_key_is_not_finished(tiny, tmp_path):
-    (path,) = run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"])
-    record = json.loads(path.read_text())
-    failure = {"type": "E", "reason": "r", "traceback": "t"}
-    write_record(record | {"failed": failure}, path)
-    said = []
-    run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
-    assert said == ["ESZSL, zsl: tuning"]
-    assert "failed" not in json.loads(path.read_text())
-
-
-# Not a variable of the test: keys of checkpoints hold what a scorer closes over.
-CALLS = []
-
-
-@pytest.mark.slow
-def test_parts_stay_until_nothing_fails(tiny, tmp_path, monkeypatch):
-    """What a failed run has searched, alone or for others too, is not computed again."""
-    CALLS.clear()
-    tune = METHODS["EXEM (ESZSL)"].tune
-
-    def fail_at_the_end(*given):
-        tune(*given)
-        raise RuntimeError("out of memory")
-
-    def counted(*given):
-        CALLS.append(given)
-        return exemplar_distance_score(*given)
-
-    monkeypatch.setattr("zslearn.model_selection._tuning.exemplar_distance_score", counted)
-    names = ["EXEM (ConSE)", "EXEM (ESZSL)"]
-    with monkeypatch.context() as broken:
-        broken.setitem(
-            METHODS, "EXEM (ESZSL)", replace(METHODS["EXEM (ESZSL)"], tune=fail_at_the_end)
-        )
-        with pytest.warns(FitFailedWarning):
-            run_benchmark(tiny, names, tmp_path, settings=["zsl"])
-    assert CALLS
-    kept = sorted(path.name for path in tmp_path.glob(".parts*"))
-    assert len(kept) == 2
-    assert "EXEM-ESZSL" in kept[0]
-    assert "shared" in kept[1]
-    assert all(list((tmp_path / name).glob("fold-*.json")) for name in kept)
-    CALLS.clear()
-    run_benchmark(tiny, names, tmp_path, settings=["zsl"])
-    assert not CALLS
-    assert not list(tmp_path.glob(".parts*"))
-
-
-@pytest.mark.parametrize("stage", ["make", "tune", "measure", "write"])
-@pytest.mark.slow
-def test_where_a_method_can_fail(tiny, tmp_path, monkeypatch, stage):
-    method = METHODS["ESZSL"]
-    if stage == "make":
-
-        def make():
-            raise ImportError("needs torch")
-
-        method = replace(method, make=make)
-    elif stage == "tune":
-        method = replace(method, tune=_refuse(MemoryError(), "zsl"))
-    elif stage == "measure":
-        method = replace(method, tune=lambda *given: _Unmeasurable())
-    else:
-
-        def tune(*given):
-            search = tune_at_once(*given)
-            search.cv_results_["mean_test_accuracy"] = np.array([object()])
-            return search
-
-        method = replace(method, tune=tune)
-    monkeypatch.setitem(METHODS, "ESZSL", method)
-    with pytest.warns(FitFailedWarning):
-        paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, settings=["zsl"])
-    (failure,) = read_failures(paths).to_dict("records")
-    assert (failure["type"], failure["reason"].split()[0]) == {
-        "make": ("ImportError", "needs"),
-        "tune": ("MemoryError", "MemoryError"),
-        "measure": ("RuntimeError", "cannot"),
-        "write": ("TypeError", "Object"),
-    }[stage]
-    assert set(read_records(tmp_path)["method"]) == {"ConSE"}
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_what_stops_a_run_still_does(tiny, tmp_path, monkeypatch, error):
     _breaking(monkeypatch, "ESZSL", error(), "zsl")
     with pytest.raises(error):
         run_benchmark(tiny, ["ConSE", "ESZSL"], tmp_path, settings=["zsl"])
     assert {record["method"] for record in _records(tmp_path).values()} == {"ConSE"}
-
-
-@pytest.mark.parametrize(
-    ("failed", "reason"),
-    [
-        (None, "'failed' is not an object"),
-        ({"type": "E", "reason": "r"}, "'traceback' of 'failed' is None"),
-        ({"type": "E", "reason": "\x1b[31m", "traceback": ""}, "'reason' of 'failed' is"),
-    ],
-)
-def test_damaged_failed_records(tmp_path, failed, reason):
-    names = ("dataset", "split", "split_version", "features", "method", "setting")
-    record = {"schema": 1, **dict.fromkeys(names, "x"), "metrics": {}, "failed": failed}
-    with pytest.raises(ValueError, match=reason):
-        write_record(record, tmp_path / "a.json")
-    write_checked_json(tmp_path / "a.json", record)
-    for read in (read_records, lambda folder: read_failures(folder)):
-        with pytest.warns(InputWarning, match=f"Skipped .*a.json: damaged record: {reason}") as w:
-            assert read(tmp_path).empty
-        assert w[0].filename == __file__
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        read_failures(tmp_path / "nothing")
 
 
 # Methods of one's own
@@ -538,22 +294,6 @@ def test_a_class_of_ones_own_is_run(tiny, own_module, tmp_path):
     # A grid of 1 and 100 grows by the same steps.
     assert np.log10(record["hyper_parameters"]["alpha_features"]) % 2 == 0
     assert len(record["cross_validation"]["params"]) >= 2
-
-
-def test_a_wrapper_can_be_a_method(tiny, tmp_path, monkeypatch):
-    def tune(estimator, data, options):
-        grid = {"estimator__alpha_features": [1.0, 10.0]}
-        search = options.search(estimator, grid)
-        return search.fit(data.X_train, data.y_train, signatures=data.signatures)
-
-    wrapped = Method("Wrapped", lambda: CalibratedStacking(ESZSL()), tune)
-    monkeypatch.setitem(METHODS, "Wrapped", wrapped)
-    (path,) = run_benchmark(tiny, ["Wrapped"], tmp_path / "runs", settings=["zsl"], n_splits=2)
-    assert "per_class_accuracy" in json.loads(path.read_text())["metrics"]
-
-
-def test_a_class_called_like_one_of_the_library_keeps_its_whole_name():
-    assert find_method("zslearn.baselines:ESZSL").name == "zslearn.baselines:ESZSL"
 
 
 def test_an_installed_package_may_bring_a_method(own_module, monkeypatch):
@@ -602,26 +342,6 @@ def test_seeds_may_be_numpy_s(tiny, tmp_path, monkeypatch):
     for wrong in ([0.5], [True], [-1], []):
         with pytest.raises(ValueError, match="seeds are whole numbers"):
             run_benchmark(tiny, "ESZSL", tmp_path, seeds=wrong)
-
-
-def test_accuracies_of_classes_are_read(tiny, tmp_path, monkeypatch):
-    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [1.0]})
-    run_benchmark(tiny, "ESZSL", tmp_path)
-    records = read_records(tmp_path)
-    wanted = {
-        ("zsl", "per_class_accuracy"): tiny.unseen_classes,
-        ("gzsl", "calibrated_unseen"): tiny.unseen_classes,
-        ("gzsl", "calibrated_seen"): tiny.seen_classes,
-    }
-    for record in records.to_dict("records"):
-        classes = wanted.pop((record["setting"], record["metric"]), None)
-        if classes is None:
-            assert record["by_class"] is None
-            continue
-        names, values = zip(*record["by_class"], strict=True)
-        assert set(names) == set(map(str, classes.tolist()))
-        assert np.mean(values) == pytest.approx(record["value"])
-    assert not wanted
 
 
 def test_records_of_gaussian_exem_have_what_it_finds(tmp_path, monkeypatch):
@@ -740,17 +460,3 @@ def test_a_method_that_cannot_adapt_does_not_end_the_others(tiny, tmp_path):
     reasons = read_failures(paths)["reason"].tolist()
     assert reasons == ["ESZSL has no adapt: it cannot use unlabelled images."]
     assert set(read_records(paths)["method"]) == {"GFZSL"}
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"shots": [1, 6]}, "too few test images to draw 6"),
-        ({"shots": -1}, "shots are whole numbers"),
-        ({"unlabelled": "all"}, "unlabelled is one of zsl, gzsl"),
-    ],
-)
-def test_images_that_there_are_not_are_refused_at_once(tiny, tmp_path, options, words):
-    with pytest.raises(ValueError, match=words):
-        run_benchmark(tiny, "ESZSL", tmp_path / "runs", **options)
-    assert not (tmp_path / "runs").exists()

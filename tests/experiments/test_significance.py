@@ -15,10 +15,6 @@ from zslearn.experiments import build_table, render, summarize_runs
 from zslearn.experiments._summary import (
     Measured,
     do_not_differ,
-    on_common_runs,
-    seed_mean,
-    seeds_text,
-    verdicts,
 )
 
 RNG = np.random.RandomState(0)
@@ -37,20 +33,6 @@ def _record(method, value, **changes):
         "seed": 0,
         **changes,
     }
-
-
-def test_mean_and_spread():
-    """The spread is over seeds, of means over class splits."""
-    values = RNG.rand(5, 4)
-    runs = {(i, f"ss-{j}"): values[i, j] for i, j in product(range(5), range(4))}
-    found = seed_mean(runs)
-    assert found.mean == pytest.approx(values.mean())
-    assert found.deviation == pytest.approx(values.mean(axis=1).std(ddof=1))
-    assert found.n_seeds == 5
-    single = seed_mean({(0, ""): 0.5})
-    assert (single.mean, single.n_seeds) == (0.5, 1)
-    assert np.isnan(single.deviation)
-    assert np.isnan(seed_mean({}).mean)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.02, 0.05, -0.02])
@@ -88,19 +70,6 @@ def _over_seeds(*values, by_class=None):
     return Measured(runs, {} if by_class is None else dict.fromkeys(runs, by_class))
 
 
-def test_what_cannot_be_told_is_not_judged():
-    assert do_not_differ(_over_seeds(0.5), _over_seeds(0.5)) is None
-    # Only runs that both have are compared.
-    other = Measured({(2, ""): 0.5, (3, ""): 0.6})
-    assert do_not_differ(_over_seeds(0.5, 0.6), other) is None
-    same = _over_seeds(0.5, 0.6)
-    assert do_not_differ(same, _over_seeds(0.5, 0.6))
-    # Without chance every seed gives one number.
-    assert do_not_differ(_over_seeds(0.887, 0.887), _over_seeds(0.867, 0.867)) is None
-    assert verdicts([Measured(), same, same, other]) == ["", "", "not different", "not judged"]
-    assert verdicts([Measured(), Measured()]) == ["", ""]
-
-
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.3])
 def test_accuracies_are_compared_over_classes(shift):
     """A paired t test over classes, each with its mean over the seeds."""
@@ -124,25 +93,6 @@ def test_accuracies_are_compared_over_classes(shift):
     cells[1].by_class[1, ""] = {"another": 0.5}
     p = stats.ttest_rel(first.mean(axis=1), second.mean(axis=1)).pvalue
     assert do_not_differ(*cells) == (p >= 0.05)
-
-
-def test_methods_are_compared_on_common_runs():
-    whole, part = _over_seeds(0.5, 0.9, 0.9), _over_seeds(0.6)
-    assert [list(cell.runs.values()) for cell in on_common_runs([whole, Measured(), part])] == [
-        [0.5],
-        [],
-        [0.6],
-    ]
-    apart = Measured({(7, ""): 0.1})
-    assert on_common_runs([whole, apart]) == [whole, apart]
-    assert verdicts([whole, part]) == ["not judged", ""]
-
-
-def test_a_spread_of_rounding_is_none():
-    values = [0.1 + 0.2, 0.3, 0.3]
-    assert np.std(values, ddof=1) > 0
-    records = pd.DataFrame([_record("ESZSL", v, seed=i) for i, v in enumerate(values)])
-    assert summarize_runs(records).deviation["accuracy"].tolist() == [0.0]
 
 
 def _without_chance():
@@ -192,15 +142,6 @@ def test_unfinished_runs_are_ranked_by_the_common_ones():
     apart = build_table(records.query("seed == 1 or method == 'ALE'"), only_ours=True)
     assert apart.marks_ours[column].to_dict() == {"ALE": "second", "ESZSL": "best"}
     assert any(note.startswith(f"No common runs – {column}:") for note in apart.notes)
-
-
-def test_words_for_seeds():
-    assert [seeds_text(c) for c in ([], [0, 1], [5, 5, 0], [3, 5])] == [
-        "",
-        "",
-        "5 seeds",
-        "3 to 5 seeds",
-    ]
 
 
 def _five_seeds():
@@ -264,21 +205,6 @@ def test_class_splits_that_were_drawn_are_named():
         build_table(pd.concat([drawn, other]), "zsl")
 
 
-def test_a_summary_does_not_mix_protocols_or_grids():
-    records = pd.DataFrame(
-        [
-            _record("ESZSL", 0.5, protocol="default", grid="fast"),
-            _record("ESZSL", 0.7, protocol="authors", grid="fast", seed=1),
-        ]
-    )
-    assert summarize_runs(records).mean["accuracy"].to_dict() == {
-        ("default", "ESZSL"): 0.5,
-        ("authors", "ESZSL"): 0.7,
-    }
-    grids = records.assign(protocol="default", grid=["fast", "paper"])
-    assert len(summarize_runs(grids).mean) == 2
-
-
 def test_tables_of_several_seeds():
     table = build_table(_five_seeds(), only_ours=True)
     column = "CUB NS accuracy"
@@ -296,15 +222,6 @@ def test_tables_of_several_seeds():
     assert rows[1]["CUB NS accuracy ±"] == "1.5"
     fewer = build_table(_five_seeds().query("method != 'ALE' or seed < 3"), only_ours=True)
     assert "ours (3 to 5 seeds)" in render(fewer)
-
-
-def test_one_seed_is_shown_without_a_spread():
-    table = build_table(_five_seeds().query("seed == 0"), only_ours=True)
-    for format in ("terminal", "markdown", "csv", "rst"):
-        text = render(table, format)
-        assert not set("±≈") & set(text)
-        assert "pm" not in text
-        assert "seed" not in text
 
 
 def test_tables_as_restructured_text():
@@ -346,33 +263,3 @@ def test_records_of_two_protocols_cannot_share_a_column():
     with pytest.raises(ValueError, match="differ in grid: 'fast', 'paper'.*grid="):
         build_table(grids)
     assert build_table(grids, grid="paper").ours["CUB NS accuracy"].dropna().tolist() == [60.0]
-
-
-def test_class_splits_of_other_data_sets():
-    """Their mean where there are several; one alone keeps its name."""
-    glyphs = {"dataset": "glyphs", "split_version": "1", "features": "hog"}
-    records = pd.DataFrame(
-        [_record("ESZSL", v, split=f"ss-{i}", **glyphs) for i, v in ((1, 0.5), (2, 0.7))]
-    )
-    table = build_table(records, "zsl", only_ours=True)
-    assert table.ours.loc["ESZSL"].to_dict() == {"glyphs SS": 60.0}
-    assert "Means over class splits – glyphs SS: ss-1, ss-2." in table.notes
-    alone = build_table(records[:1], "zsl", only_ours=True)
-    assert alone.ours.loc["ESZSL"].to_dict() == {"glyphs ss-1": 50.0}
-
-
-def test_learned_phantoms_stand_in_their_table():
-    ss = {"split": "ss", "features": "GoogLeNet"}
-    records = pd.DataFrame(
-        [
-            _record("SynC o-vs-o", 0.5, **ss),
-            _record("SynC o-vs-o (learned phantoms)", 0.6, **ss),
-        ]
-    )
-    table = build_table(records, "learned_phantoms", only_ours=True)
-    assert table.ours.loc["CUB"].to_dict() == {
-        "learn_phantoms=False": 50.0,
-        "learn_phantoms=True": 60.0,
-    }
-    plain = build_table(records, "zsl", only_ours=True)
-    assert list(plain.ours.index) == ["SynC o-vs-o", "SynC o-vs-o (learned phantoms)"]

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from zslearn._utils._files import locked
 from zslearn.base.checks._problem import same_choices
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese
@@ -106,12 +105,6 @@ def test_damaged_files_are_computed_again(model, tmp_path, how):
     write_top_k(model, blocks, tmp_path, k=3)
     assert blocks.read_from == 40
     _check(tmp_path, model)
-
-
-def test_two_processes_do_not_write_the_same_files(model, tmp_path):
-    in_use = r"predictions is in use by another process;"
-    with locked(tmp_path / "predictions"), pytest.raises(RuntimeError, match=in_use):
-        write_top_k(model, _blocks(), tmp_path, k=3)
 
 
 def test_bad_input(model, tmp_path):

@@ -4,17 +4,15 @@ import csv
 import hashlib
 import io
 import json
-import re
 import warnings
 
 import pandas as pd
 import pytest
 
 from zslearn._utils._messages import InputWarning
-from zslearn.experiments._names import canonical_method, method_style
 from zslearn.experiments._published import load_published
 from zslearn.experiments._records import read_records, write_record
-from zslearn.experiments._render import render, save_table_plot
+from zslearn.experiments._render import render
 from zslearn.experiments._summary import summarize_runs
 from zslearn.experiments._tables import LAYOUTS, build_table
 
@@ -188,7 +186,7 @@ def test_ranks_stand_beside_the_papers_only_among_the_same_methods():
         {"split_version": "xlsa17/ns/unknown/0123abcd"},
     ],
 )
-def test_no_difference_to_numbers_of_other_features_or_another_split(other, tmp_path):
+def test_no_difference_to_numbers_of_other_features_or_another_split(other):
     table = build_table(_frame(_record(**other)), only_ours=True)
     assert table.published.notna().any(axis=None)
     assert table.difference.isna().all(axis=None)
@@ -197,8 +195,6 @@ def test_no_difference_to_numbers_of_other_features_or_another_split(other, tmp_
         assert "53.9" in text
         assert "Δ" not in text
         assert "Delta" not in text
-    pytest.importorskip("matplotlib")
-    save_table_plot(table, tmp_path / "table.svg")
 
 
 def test_no_difference_to_published_class_splits_of_random_ones():
@@ -210,47 +206,12 @@ def test_no_difference_to_published_class_splits_of_random_ones():
     assert one("xlsa17/ss-1/random/0123").difference.isna().all(axis=None)
 
 
-@pytest.mark.parametrize("format", sorted(set(FORMATS) - {"csv"}))
-def test_each_note_stands_once(format):
-    table = build_table(_frame(_record(features="mobile")), only_ours=True)
-    text = render(table, format)
-    assert table.notes
-    for note in table.notes:
-        # Up to the first sign that some format escapes.
-        start = re.split(r"[^\w ,.]", note)[0]
-        assert text.count(start) == 1
-    assert text.lower().count("second best") == 1
-
-
-def test_other_features_are_named_in_the_header():
-    other = build_table(_frame(_record(features="mobile"), _record("ALE", features="mobile")))
-    for format in FORMATS:
-        text = render(other, format)
-        if format == "csv":
-            assert "CUB NS accuracy ours [mobile]" in text.splitlines()[0]
-        else:
-            head = text[: text.index("DAP")]
-            assert "ours: mobile; published: ResNet-101" in head
-    for same in ("res101", "res101.mat", "ResNet101", "ResNet-101"):
-        table = build_table(_frame(_record(features=same)))
-        assert not any("Other features" in note for note in table.notes)
-        assert f"[{same}]" not in render(table, "csv")
-
-
 def test_the_column_with_the_same_features_is_taken():
     for features, column in (("GoogLeNet", "AwA SS G"), ("res101", "AwA SS R"), ("x", "AwA SS R")):
         records = _frame(_record(dataset="AWA1", split="ss", features=features))
         table = build_table(records, "zsl")
         assert table.ours.loc["ESZSL"].dropna().to_dict() == {column: 50.0}
         assert list(build_table(records, "zsl", only_ours=True).ours.columns) == [column]
-
-
-def test_notes_name_columns_when_only_some_differ():
-    table = build_table(
-        _frame(_record(features="mobile"), _record(dataset="SUN", split_version="PS2"))
-    )
-    assert "Other features – ours: mobile; published: ResNet-101 (CUB NS accuracy)." in table.notes
-    assert "Other split version – ours: PS2; published: PS1 (SUN NS accuracy)." in table.notes
 
 
 def test_unlike_records_cannot_share_a_column():
@@ -379,45 +340,6 @@ def test_uncalibrated_numbers_come_from_conventional_tuning():
     assert wrong.ours.isna().all(axis=None)
 
 
-def test_a_narrow_terminal_gets_blocks():
-    table = build_table(_frame(_record()))
-    wide, narrow = render(table), render(table, width=80)
-    start = len(table.notes) + 2
-    assert max(len(line) for line in narrow.splitlines()[start:]) <= 80
-    assert narrow.count("EXEM (1NNs)") > wide.count("EXEM (1NNs)") == 1
-    assert sorted(set(narrow.split())) == sorted(
-        set(wide.split()) - {w for w in wide.split() if set(w) == {"-"}}
-        | {w for w in narrow.split() if set(w) == {"-"}}
-    )
-
-
-def test_own_columns_have_the_papers_order():
-    variants = ["n_components=10", "n_components=1024", "n_components=None", "n_components=200"]
-    records = _frame(*(_record("EXEM (1NN)", variant=variant) for variant in variants))
-    table = build_table(records, "pca", only_ours=True)
-    order = ["None", "1024", "200", "10"]
-    assert list(table.ours.columns) == [f"NS n_components={value}" for value in order]
-
-
-def test_learned_phantoms_have_a_column_of_their_own():
-    variants = ["learn_phantoms=True", "learn_phantoms=False"]
-    values = (0.61, 0.60)
-    records = _frame(
-        *(_record("SynC o-vs-o", v, variant=x) for x, v in zip(variants, values, strict=True))
-    )
-    table = build_table(records, "learned_phantoms", only_ours=True)
-    assert table.ours.loc["CUB"].to_dict() == pytest.approx(
-        {f"NS {variant}": 100 * value for variant, value in zip(variants, values, strict=True)}
-    )
-    assert list(table.ours.columns) == [f"NS {variants[i]}" for i in (1, 0)]
-
-
-def test_odd_names_do_not_break_a_table():
-    table = build_table(_frame(_record('a|b*&_%\\,"c"')), only_ours=True)
-    assert r"a\|b\*&\_%\\" in render(table, "markdown")
-    assert list(csv.reader(io.StringIO(render(table, "csv"))))[1][0] == 'a|b*&_%\\,"c"'
-
-
 def test_wrong_words():
     with pytest.raises(ValueError, match="no layout 'best'. There are: main, zsl"):
         build_table(NONE, "best")
@@ -425,11 +347,6 @@ def test_wrong_words():
         build_table(NONE.drop(columns="split_version"))
     with pytest.raises(ValueError, match="not as 'pdf'"):
         render(build_table(NONE), "pdf")
-
-
-def test_published_methods_have_different_squeezed_names():
-    methods = load_published()["method"].unique()
-    assert [canonical_method(m.upper().replace(" ", "-")) for m in methods] == list(methods)
 
 
 # --- records ---
@@ -523,43 +440,6 @@ def test_what_is_no_record_is_skipped_with_a_warning(tmp_path, text, reason):
     assert set(records["file"]) == {"good.json"}
 
 
-def test_no_folder_and_no_records(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        read_records(tmp_path / "nothing")
-    records = read_records(tmp_path)
-    assert records.empty
-    assert render(build_table(records, "gzsl"))
-
-
-def test_plot_of_a_table(tmp_path):
-    matplotlib = pytest.importorskip("matplotlib", reason="needs the extra plot")
-    figure = pytest.importorskip("matplotlib.figure", reason="needs the extra plot")
-    drawn = []
-
-    class Kept(figure.Figure):
-        def savefig(self, *given, **options):
-            drawn.append(self)
-            super().savefig(*given, **options)
-
-    records = _frame(_record(), _record("mine", 0.61), _record("ALE", 0.55))
-    table = build_table(records, "zsl", only_ours=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figure, "Figure", Kept)
-        save_table_plot(table, tmp_path / "table.png")
-    assert (tmp_path / "table.png").stat().st_size > 1000
-    (axes,) = drawn[0].axes
-    lines = {line.get_label(): line.get_xdata().tolist() for line in axes.lines}
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["ESZSL", "ALE", "mine"]
-    (dots,) = (dots for dots in axes.collections if dots.get_label() == "ours")
-    assert dots.get_offsets()[:, 0].tolist() == [50.0, 55.0, 61.0]
-    colors = [method_style(name).color for name in ("ESZSL", "ALE", "mine")]
-    assert [matplotlib.colors.to_hex(color) for color in dots.get_facecolors()] == colors
-    assert lines["published"][:2] == [53.9, 54.9]
-    with pytest.raises(ValueError, match="no column has a number of ours"):
-        save_table_plot(build_table(NONE, "zsl"), tmp_path / "none.png")
-    assert not (tmp_path / "none.png").exists()
-
-
 # --- data of one's own ---
 
 
@@ -598,22 +478,3 @@ def test_a_table_of_own_data_does_not_name_the_paper(like, dataset):
     )
     assert "(Table 2 of the paper)" in both.title
     assert any("Not in the paper's table" in note for note in both.notes)
-
-
-def test_summary_of_runs():
-    records = _frame(
-        _own("ESZSL", 0.4, setting="gzsl", metric="harmonic"),
-        _own("ESZSL", 0.3, setting="zsl", metric="harmonic"),
-        _own("ESZSL", 0.7),
-        _own("ESZSL", 0.6, setting="gzsl", metric="ausuc"),
-        _own("ConSE", 0.5),
-        _own("ConSE", 0.45, metric="per_sample_accuracy"),
-    ).assign(seed=0)
-    summary = summarize_runs(records).mean
-    assert summary.index.tolist() == ["ESZSL", "ConSE"]
-    assert summary.columns.tolist() == ["accuracy", "H", "AUSUC"]
-    assert summary.loc["ESZSL"].tolist() == [0.7, 0.3, 0.6]
-    assert summary.loc["ConSE"].isna().tolist() == [False, True, True]
-    several = summarize_runs(pd.concat([records, records.assign(dataset="b", value=0.1)])).mean
-    assert several.loc[("pets", "ESZSL"), "H"] == 0.3
-    assert several.loc[("b", "ESZSL"), "H"] == 0.1

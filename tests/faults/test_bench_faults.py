@@ -128,15 +128,6 @@ def test_a_folder_that_is_read_only(start, open_folder, there):
     assert not list(open_folder.iterdir())
 
 
-def test_a_file_in_place_of_the_folder(start, tmp_path):
-    path = tmp_path / "runs"
-    path.write_text("a file")
-    text = start("bench", path, ["ESZSL"], 0, False).result()
-    assert text.startswith("NotADirectoryError: ")
-    assert str(path) in text
-    assert path.read_text() == "a file"
-
-
 def test_a_folder_that_vanishes(start, whole, tmp_path):
     """Once and again while it is written to: what is missing is computed by the next run."""
     expected = whole(METHODS)

@@ -240,7 +240,6 @@ def _calls(model: Any) -> dict[str, Callable[[], Any]]:
         "decision_function": lambda: model.decision_function(ROWS),
         "predict_top_k": lambda: model.predict_top_k(ROWS, k=2),
         "score": lambda: model.score(ROWS, labels[[1, 2, 1, 2, 1]]),
-        "describing": lambda: model.describing(model.signature_table_).predict(ROWS),
         "add_classes": lambda: again().add_classes(NEW).predict(ROWS),
         "explain": lambda: explain(model, ROWS[:1]),
         "repr": lambda: repr(model),

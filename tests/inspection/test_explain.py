@@ -60,7 +60,6 @@ def _by_hand(model, data, X, label, attribute, value):
         ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 10.0]}, cv=2),
         Pipeline([("scale", StandardScaler()), ("method", ESZSL())]),
         pytest.param(GeneratedFeatures(n_generated=10), marks=pytest.mark.slow),
-        pytest.param(GeneratedFeatures(n_generated=10, estimator=ESZSL()), marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -116,6 +116,10 @@ def test_limits_of_body_and_batch(model_path, rows):
             assert sent.headers["connection"] == "close"
         sent = client.post("/predict", json={"features": rows})
         assert "at most 4" in reason(sent, 422)
+    # JSON costs much more memory than its bytes, and needs few of them.
+    with client_of(create_app(model_path)) as client:
+        sent = client.post("/predict", content=b" " * 2**21, headers=kind)
+        assert "nothing here needs" in reason(sent, 413)
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
-import struct
 import sys
-import zlib
 from urllib.parse import quote
 
 import pytest
@@ -46,19 +44,6 @@ def png(color="red", **options):
     return file.getvalue()
 
 
-def png_of_claimed_size(width, height):
-    """A small file that claims to be a large picture."""
-
-    def chunk(kind, data):
-        body = kind + data
-        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    data = zlib.compress(b"\0" * 10_000_000, 9)
-    start = b"\x89PNG\r\n\x1a\n"
-    return start + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-
-
 def test_images_are_recognised(colors, tmp_path):
     files = [("images", (f"../../{c}.png", png(c), "image/png")) for c in ("red", "green", "blue")]
     sent = colors.post("/predict/images?features=true&explain=true", files=files)
@@ -75,24 +60,17 @@ def test_images_are_recognised(colors, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "status", "why"),
+    ("data", "why"),
     [
-        (b"", 422, "empty"),
-        (b"GIF89a", 422, "images[0] (x.png) cannot be read"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", 422, "known kind"),
-        (b"PK\x03\x04" + b"\0" * 100, 422, "known kind"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0", 422, "known kind"),
-        (lambda: png()[:60], 422, "cannot be read"),
-        (lambda: png()[:-30], 422, "cannot be read"),
-        (lambda: png(size=(200, 51)), 422, "more than 10000"),
-        (lambda: png_of_claimed_size(100_000, 100_000), 422, "pixels"),
-        (lambda: png_of_claimed_size(2**31 - 1, 2**31 - 1), 422, "cannot be read"),
+        (lambda: b"", "empty"),
+        (lambda: b"GIF89a", "images[0] (x.png) cannot be read"),
+        (lambda: png()[:-30], "cannot be read"),
+        (lambda: png(size=(200, 51)), "more than 10000"),
     ],
 )
-def test_images_that_are_refused(colors, data, status, why):
-    data = data() if callable(data) else data
-    sent = colors.post("/predict/images", files=[("images", ("x.png", data, "image/png"))])
-    assert why in reason(sent, status)
+def test_images_that_are_refused(colors, data, why):
+    sent = colors.post("/predict/images", files=[("images", ("x.png", data(), "image/png"))])
+    assert why in reason(sent, 422)
 
 
 @pytest.mark.parametrize(

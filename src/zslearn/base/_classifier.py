@@ -364,12 +364,6 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """Signatures of every described class, as given."""
         return self._described.table
 
-    def describing(self, table: SignatureTable) -> Self:
-        """A copy that describes other classes and shares what was learned."""
-        other = self._copy()
-        other._describe(table)
-        return self._with(_described=other._described)
-
     def seen_shares(self, signatures: Any) -> Floats | None:
         """How much each seen class counts where the parameters of classes are made of theirs.
 

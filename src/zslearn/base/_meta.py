@@ -210,11 +210,6 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         """Signatures of every described class, as the inner method has them."""
         return self._inner.signature_table_
 
-    def describing(self, table: SignatureTable) -> Self:
-        """A copy that describes other classes and shares what was learned."""
-        check_is_fitted(self)
-        return self._around(self._inner.describing(table))
-
     def _change_inner(self, change: Callable[[Any], Any]) -> Self:
         """Replace the inner estimator by a changed copy of it."""
 

@@ -401,19 +401,14 @@ class BiDiLEL(ZeroShotClassifier):
 
     Notes
     -----
-    A seen class, or a class with the signature of one, has that class's own landmark: with δ = 0
-    nothing else has a finite error. Seen classes that share a signature share the mean of their
-    landmarks.
+    A class with the signature of a seen one has its landmark: with δ = 0 nothing else has a finite
+    error. Seen classes that share a signature share the mean of their landmarks.
 
     What differs from the original: each class is placed on its own by default. The graph of the
     projection joins all samples of a class, where that of the original joins a sample to its
     nearest neighbours in the class. Samples are centred with the weights D. The width h is the root
     mean square distance of two samples of a class and κ is a ratio, so that no scale of features or
     signatures matters. There is no self-training on test samples.
-
-    Learning costs two products of samples × features² and one decomposition; placing a class costs
-    about ten solutions of a system in as many unknowns as the latent space has dimensions, at most
-    one less than there are seen classes.
 
     References
     ----------

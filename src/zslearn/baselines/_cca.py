@@ -65,14 +65,10 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     ----------
     correlations_ : ndarray of shape (n_components,)
         The canonical correlations under the given shrinkage, descending.
-    feature_weights_ : array of shape (n_features, n_components)
-        Directions among the features: uncorrelated, of unit regularised variance.
-    signature_weights_ : array of shape (n_attributes, n_components)
-        Directions among the signatures.
-    mean_ : array of shape (n_features,)
-        Mean of the prepared features.
-    signature_mean_ : ndarray of shape (n_attributes,)
-        Mean over the samples of their normalised signatures.
+    feature_weights_, signature_weights_ : array of shape (n_features or n_attributes, n_components)
+        Directions on either side: uncorrelated, of unit regularised variance.
+    mean_, signature_mean_ : array of shape (n_features,) and (n_attributes,)
+        Means over the samples.
 
     See Also
     --------

@@ -378,22 +378,19 @@ class CMTStar(CMT):
         Share of the training images of each seen class that pass its threshold, or of all that pass
         the common one. The smaller, the more images are novel.
     threshold : {"class", "common"}, default="class"
-        Whether each seen class has a threshold of its own, as in the paper, or one cutoff holds for
-        the density of all of them together, as in the authors' program.
+        A threshold for each seen class, as in the paper, or one for the density of all of them
+        together, as in the authors' program.
 
     Attributes
     ----------
     radii_ : ndarray of shape (n_seen,)
-        With `threshold="class"`: within this distance of its signature a class takes an image for
-        one of its own.
-    variances_ : ndarray of shape (n_seen,)
-        With `threshold="common"`: the variance σ² of each seen class in every dimension.
-    shares_ : ndarray of shape (n_seen,)
-        With `threshold="common"`: the share π of each seen class in the training images.
+        With `threshold="class"`: r of each seen class.
+    variances_, shares_ : ndarray of shape (n_seen,)
+        With `threshold="common"`: σ² and π of each seen class.
     cutoff_ : float
         With `threshold="common"`: t, the log-density below which an image is novel.
     gate_ : float
-        G, what scores are divided by.
+        G, by which scores are divided.
 
     See Also
     --------
@@ -408,9 +405,8 @@ class CMTStar(CMT):
     it is their mean. `synthesize` without labels recognises seen classes by their signatures.
 
     Training images lie nearer to their signatures than others do, so that fewer than `seen_share`
-    of new images of seen classes pass, as in the original. The gate moves the balance of seen and
-    unseen classes; the area under the seen–unseen curve, which is over all balances, hardly
-    depends on it.
+    of new images of seen classes pass, as in the original. The area under the seen–unseen curve
+    hardly depends on the gate.
 
     References
     ----------

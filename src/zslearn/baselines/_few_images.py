@@ -80,11 +80,11 @@ class FewImages(ZeroShotMetaClassifier):
     estimator : zero-shot estimator or Pipeline, optional
         What scores descriptions; :class:`ESZSL` by default.
     min_images : int, default=1
-        How many images a class needs for `estimator` to learn from it; to `estimator` the others
-        are described only. Where fewer than two classes have so many, it learns from all.
+        Number of images that a class needs for `estimator` to learn from it; the others are only
+        described to `estimator`. Where fewer than two classes have so many, it learns from all.
     weight : float, default=1.0
-        What the score by images is multiplied by, α of the paper that introduced the method. Both
-        scores are in units of their standard deviation over the seen classes.
+        Factor α of the score by images. Both scores are in units of their standard deviation over
+        the seen classes.
 
     Attributes
     ----------
@@ -93,10 +93,10 @@ class FewImages(ZeroShotMetaClassifier):
     class_means_ : ndarray of shape (n_seen, n_features)
         Means of these features of the seen classes.
     coef_, intercept_ : ndarray of shape (n_seen, n_dims) and (n_seen,)
-        By which the images of each seen class score.
+        Linear score by the images of each seen class.
     units_ : tuple of float
-        Standard deviation over the seen classes of the score by descriptions, and of that by
-        images: the median over `class_means_`.
+        Standard deviations of the scores by descriptions and by images: medians over
+        `class_means_`.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -359,7 +359,7 @@ class TipAdapter(FewImages):
     cache_ : array of shape (n_samples, n_features)
         Training images, of unit norm.
     shares_ : ndarray of shape (n_samples, n_seen)
-        What each of them counts for in the score of each seen class.
+        Weight of each image in the score of each seen class.
 
     Notes
     -----

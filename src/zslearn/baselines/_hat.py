@@ -197,10 +197,8 @@ class HAT(ZeroShotClassifier):
 
     Attributes
     ----------
-    coef_ : array of shape (n_features, n_scores)
+    coef_, intercept_ : array of shape (n_features, n_scores) and (n_scores,)
         The class scores of all nodes, side by side.
-    intercept_ : array of shape (n_scores,)
-        What centring at each node comes to.
     nodes_ : list of ndarray
         The seen classes under each node that has classifiers; the root is the first.
     node_parents_ : ndarray of shape (n_nodes,)
@@ -208,8 +206,8 @@ class HAT(ZeroShotClassifier):
     hierarchy_built_ : bool
         Whether the hierarchy comes from the signatures.
     thresholds_ : ndarray of shape (n_attributes,)
-        A class has the attributes whose normalised value is above: 0 for signatures of 0 and 1, or
-        −1 and 1; else the mean over the seen classes.
+        Above these normalised values an attribute is present: 0 for binary signatures, else the
+        mean over the seen classes.
 
     See Also
     --------

@@ -43,15 +43,12 @@ _MOST_SCALE_ROWS = 500
 
 
 class Fold(NamedTuple):
-    """Rows to train on, rows to validate on, and how many of a class left out are trained on.
-
-    `unlabelled` says which rows are given without their labels, as in ClassKFold.
-    """
+    """Rows to train on and to validate on."""
 
     train: NDArray[np.intp]
     test: NDArray[np.intp]
-    shots: int = 0
-    unlabelled: str | None = None
+    shots: int = 0  # how many samples of a held-out class are trained on
+    unlabelled: str | None = None  # which rows are given without their labels, as in ClassKFold
 
     def left_out(self, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
         """Classes that are not trained on, or validated and trained on by the shots at most."""
@@ -113,19 +110,13 @@ def seen_table(signatures: Any, seen: NDArray[Any], *, most_unseen: int = 0) -> 
 
 @dataclass(frozen=True, eq=False)
 class FoldScores:
-    """Scores of a fold's validation images.
+    """Scores of a fold's validation images."""
 
-    `scores` has a column per candidate, on its device; `true` is the column of each image's class;
-    `left_out` says which candidates the fold did not train on; `scale` is that of its training
-    images' scores (:func:`score_scale`), NaN where it was not asked for; `own_temperature` is the
-    estimator's, where it has probabilities.
-    """
-
-    scores: Array
-    true: NDArray[np.intp]
-    left_out: NDArray[np.bool_]
-    scale: float
-    own_temperature: float | None
+    scores: Array  # a column per candidate, on its device
+    true: NDArray[np.intp]  # the column of each image's class
+    left_out: NDArray[np.bool_]  # which candidates the fold did not train on
+    scale: float  # of the training images' scores; NaN where it was not asked for
+    own_temperature: float | None  # the estimator's, where it has probabilities
 
     def conventional(self) -> FoldScores:
         """The images of classes left out, among these classes."""
@@ -177,11 +168,7 @@ class FoldScores:
 
 
 class FoldImages:
-    """The images of a fold, which one fitted estimator after another scores.
-
-    In the conventional setting these are the images of the classes left out, among these classes;
-    in the generalized setting all that validate, among all seen classes.
-    """
+    """The images of a fold: those of held-out classes or, if generalized, all that validate."""
 
     def __init__(
         self, X: Any, y: NDArray[Any], classes: NDArray[Any], fold: Fold, *, generalized: bool
@@ -259,11 +246,7 @@ def score_folds(
     with_scale: bool = True,
     with_unseen: bool = False,
 ) -> list[Any]:
-    """Fit `estimator` of a calibration in each of its folds; what `measure` makes of the scores.
-
-    Empty where no class can be left out. With `with_unseen` unseen classes are candidates in each
-    fold, as they are in use, 1,000 of them at most.
-    """
+    """What `measure` makes of the scores in each fold; empty where no class can be held out."""
     seen = np.unique(y)
     if signatures is None:
         return []

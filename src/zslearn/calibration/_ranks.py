@@ -42,14 +42,10 @@ TOP = "(all classes)"
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """The path of each image from the root down.
+    """The path of each image from the root down."""
 
-    `nodes` are positions in `Ladder.nodes` by image and level, −1 below the end of a path;
-    `probabilities` are those of the nodes, never rising, 0 below the end.
-    """
-
-    nodes: NDArray[np.intp]
-    probabilities: Floats
+    nodes: NDArray[np.intp]  # positions in `Ladder.nodes` by image and level; −1 below the end
+    probabilities: Floats  # of the nodes, never rising; 0 below the end
 
     @property
     def ends(self) -> NDArray[np.intp]:

@@ -47,16 +47,12 @@ _TABLES = 6
     as_described=Saved("n_images", kind="bool"),
 )
 class HeldOut:
-    """Values of images that were held out, which a threshold cuts.
-
-    `classes` has the class of each image, `described` whether that class was known by its
-    description alone, `as_described` whether the class predicted for the image was so.
-    """
+    """Values of images that were held out, which a threshold cuts."""
 
     values: Floats
     classes: NDArray[np.intp]
-    described: NDArray[np.bool_]
-    as_described: NDArray[np.bool_]
+    described: NDArray[np.bool_]  # whether the class of the image was known by description alone
+    as_described: NDArray[np.bool_]  # whether the class predicted for the image was
 
     @property
     def weights(self) -> Floats:
@@ -295,10 +291,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
     temperature_: Any
 
     def adapt(self, X: Any, **options: Any) -> Self:
-        """Not possible: a rate promised by held-out classes does not hold for an adapted model.
-
-        Adapt the estimator inside, `estimator_`, and use it without the promise.
-        """
+        """Not possible: a promised rate does not hold for an adapted model; see `estimator_`."""
         raise TypeError(
             f"What {type(self).__name__} promises was found on held-out classes and would not hold "
             "for an adapted model: adapt the estimator inside, estimator_."

@@ -195,6 +195,9 @@ def _run_table(arguments: argparse.Namespace) -> int:
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(experiments.render(table, arguments.format, width=width))
+    if arguments.picture is not None:
+        experiments.save_ranks_plot(table, arguments.picture)
+        _print_line(f"wrote {arguments.picture}")
     return 0
 
 
@@ -311,6 +314,7 @@ OPTIONS = {
         ("--protocol", "NAME", None, "only this protocol"),
         ("--grid", "NAME", None, "only what was tuned on this"),
         ("--all", bool, False, "also rows and columns that we lack"),
+        ("--picture", "FILE", None, "also draw mean ranks with the critical difference"),
     ),
     "report": (
         _run_report,

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import block_length
+from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, reading
@@ -43,8 +44,9 @@ class _HDF5Rows(RowFile):
 
     def __init__(self, path: Path) -> None:
         self._path, self.name = path, str(path)
+        budget = Budget(path)  # refuses pipes and devices before the file is opened
         with self._data() as data:
-            check_hdf5_size(data, _DATA_SET, Budget(path))
+            check_hdf5_size(data, _DATA_SET, budget)
             self.shape, self.dtype = tuple(data.shape), data.dtype
 
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
@@ -55,6 +57,8 @@ class _HDF5Rows(RowFile):
     @contextmanager
     def _data(self) -> Iterator[Any]:
         h5py = import_optional("h5py", "Reading .h5 shards")
+        # HDF5 would wait for a pipe.
+        regular_size(self._path)
         with reading(self.name), h5py.File(self._path, "r") as file:
             # A link to another file is not followed.
             hard = [n for n in file if isinstance(file.get(n, getlink=True), h5py.HardLink)]

@@ -259,7 +259,19 @@ def read_child_parent_pairs(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def read_ranks(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read the ranks of the classes in the first column of a table .csv; labels are text."""
+    """Read the ranks of classes, from the highest to the lowest.
+
+    Parameters
+    ----------
+    path : path
+        A table ``.csv`` with the classes in its first column and a column per rank.
+
+    Returns
+    -------
+    DataFrame
+        The ranks; the index holds the classes as text, as
+        :func:`~zslearn.signatures.taxonomy_signatures` takes them.
+    """
     table = read_csv(Path(path), lambda _: {"dtype": str})
     labels = [composed(name) for name in table.iloc[:, 0].fillna("")]
     if "" in labels:
@@ -276,7 +288,18 @@ def read_ranks(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def read_odds(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the odds of classes from a file .json; predictions check the numbers."""
+    """Read the odds of classes.
+
+    Parameters
+    ----------
+    path : path
+        A file ``.json`` that maps classes to their odds; predictions check the numbers.
+
+    Returns
+    -------
+    dict
+        Class → odds.
+    """
     odds = read_json(Path(path))
     if not isinstance(odds, dict):
         raise ValueError(f"{plain(path)} must map classes to their odds.")

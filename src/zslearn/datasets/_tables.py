@@ -430,7 +430,24 @@ def read_sample_table(
     drop: Iterable[str] = (),
     columns: Sequence[str] | None = None,
 ) -> SampleTable:
-    """Read a table of features and labels; with `columns` these alone, and labels if there."""
+    """Read a table of features and labels.
+
+    Parameters
+    ----------
+    path : Path
+        A file ``.csv`` or ``.parquet`` with one row per sample.
+    label : str or None, default=None
+        The column of labels; None: "label".
+    drop : iterable of str, default=()
+        Columns that are no features.
+    columns : sequence of str or None, default=None
+        The features of a model: these columns are read alone, and labels may be missing.
+
+    Returns
+    -------
+    SampleTable
+        Features in float64, the names of their columns, and labels as text.
+    """
     own_label = label or "label"
     table = _features_table(path, own_label)
     assert table is not None

@@ -249,8 +249,7 @@ def evaluate(
 
     On a data set, a method that is not fitted yet is fitted on the training part, and its
     calibration factor found by leaving out seen classes: nothing is chosen on test images. A fitted
-    one is measured as it is. Of streamed images the counts of each block are added up, so that
-    the accuracies are those of all images together.
+    one is measured as it is. Counts of streamed blocks are added up.
 
     Parameters
     ----------
@@ -258,10 +257,10 @@ def evaluate(
         The method. A clone of one that is not fitted is fitted.
     data : ZeroShotDataset, FeatureBlocks, dask array, array, or iterable of (X, y)
         The data set, with its active split; or features of shape (n_samples, n_features), which
-        take a fitted model. Blocks of a dask array are counted where they lie.
+        take a fitted model.
     y : array-like or dask array of shape (n_samples,), optional
         Labels of the features; by default those of a FeatureBlocks.
-    name : str or None, default=None
+    name : str, optional
         Name of the method, for tables; by default that of its class, with that of an inner method.
     cv : int, default=5
         Folds over the seen classes for the calibration factor.
@@ -271,8 +270,7 @@ def evaluate(
     k : sequence of int, default=(1, 2, 5, 10)
         Which F@K; those above the number of candidates are left out.
     checkpoint : path, optional
-        A file in which the counts of a FeatureBlocks so far are kept; an evaluation that was
-        stopped goes on from there.
+        A file that keeps the counts of a FeatureBlocks so far, where a stopped evaluation goes on.
     progress : bool, default=False
         Whether a bar shows how far a FeatureBlocks is read.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,13 @@ from zslearn.experiments._records import is_record, write_record
 from zslearn.experiments.analyses._classes import signature_rows
 from zslearn.experiments.analyses._exemplars import compare_distances, n_neighbours
 from zslearn.metrics import HitCounts, hierarchical_precision_at_k
-from zslearn.model_selection import ClassKFold, TuningOptions, find_method
+from zslearn.model_selection import (
+    ClassKFold,
+    Method,
+    TuningOptions,
+    ZeroShotSearchCV,
+    find_method,
+)
 from zslearn.networks import DGP, GCNZ, SGCN
 from zslearn.signatures import ClassGraph, MultiSignatures, WordNet, class_graph
 
@@ -123,20 +129,6 @@ class SetMeasure:
         with_rows = self.counts.n_samples > 0
         shares = self.counts.hits[with_rows, 0] / self.counts.n_samples[with_rows]
         return dict(zip(self.classes[with_rows].tolist(), shares.round(9).tolist(), strict=True))
-
-
-def measure_sets(
-    scorer: ClassScorer,
-    blocks: Iterable[tuple[NDArray[Any], NDArray[Any]]],
-    sets: Mapping[str, Sequence[str]],
-    hierarchy: pd.DataFrame | None,
-) -> dict[str, SetMeasure]:
-    """Measure a method on several test sets in one pass over their rows and labels."""
-    measures = {name: SetMeasure(classes, hierarchy) for name, classes in sets.items()}
-    for X, y in blocks:
-        for measure in measures.values():
-            measure.add(scorer, X, y)
-    return measures
 
 
 def read_image_counts(path: str | os.PathLike[str]) -> pd.Series:
@@ -388,7 +380,10 @@ class ImageNetBench:
         }
         for folder in folders:
             blocks = self.shards.blocks(self.unseen) if folder == "whole" else self._halves()
-            measures = measure_sets(search.class_scorer_, blocks, sets, self.pairs)
+            measures = {name: SetMeasure(of, self.pairs) for name, of in sets.items()}
+            for X, y in blocks:
+                for measure in measures.values():
+                    measure.add(search.class_scorer_, X, y)
             for subset, measure in measures.items():
                 record = {
                     **self._origin(method, kind, subset),
@@ -409,19 +404,14 @@ class ImageNetBench:
         groups = {"2-hop": sorted(two), "pure 3-hop": sorted(three - two)}
         return {"per_class": per_class, "groups": groups}
 
-    def _tune(self, method: Any, part: _Part) -> Any:
+    def _tune(self, method: Method, part: _Part) -> ZeroShotSearchCV:
         """The method, tuned on seen classes; of two kinds of signatures, the weights too."""
         estimator = method.make()
         if isinstance(estimator, (GCNZ, SGCN, DGP)):
             estimator.set_params(hierarchy=self.graph)
         estimator.set_params(**self.settings.get(method.name, {}))
-        options = TuningOptions(
-            setting="zsl",
-            grid=self.grid,
-            cv=ClassKFold(self.n_folds, random_state=self.seed),
-            n_jobs=self.n_jobs,
-            also=self._also(),
-        )
+        folds = ClassKFold(self.n_folds, random_state=self.seed)
+        options = TuningOptions("zsl", self.grid, folds, n_jobs=self.n_jobs, also=self._also())
         return method.search(part, options, estimator, weights=_WEIGHTS)
 
     def _also(self) -> dict[str, Sequence[float]]:

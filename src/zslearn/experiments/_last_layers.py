@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -290,12 +291,39 @@ class LastLayers:
 
 @dataclass(frozen=True)
 class _Split:
-    """Rows of seen and held-out classes, less the mean over the seen ones."""
+    """Rows of seen and held-out classes, less the mean over the seen ones; fields of records."""
 
     X: Floats
     seen: NDArray[Any]
     X_unseen: Floats
     unseen: NDArray[Any]
+    origin: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, inputs: LastLayerInputs, n_held_out: int, seed: int) -> _Split:
+        """Hold out classes at random."""
+        rows = inputs.rows
+        order = np.random.default_rng(seed).permutation(len(rows))
+        unseen, seen = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
+        X, labels = rows.to_numpy(), rows.index.to_numpy(dtype=str)
+        # The same vector added to all rows changes no prediction of the network.
+        X = X - X[seen].mean(axis=0)
+        origin = {
+            "schema": 1,
+            "dataset": "ImageNet last layers",
+            "split": f"classes-{seed}",
+            "split_version": f"{n_held_out} of {len(rows)}, seed {seed}",
+            "features": inputs.network,
+            "setting": "zsl",
+            "seed": seed,
+        }
+        return cls(X[seen], labels[seen], X[unseen], labels[unseen], origin)
+
+    def record(self, method: str, kind: str, top: NDArray[Any]) -> dict[str, Any]:
+        """What a record says of the best predictions of each row."""
+        right = top == self.unseen[:, None]
+        metrics = {f"flat_hit_at_{k}": float(right[:, :k].any(axis=1).mean()) for k in _KS}
+        return {**self.origin, "method": method, "semantic": kind, "metrics": metrics}
 
 
 def run_last_layers(
@@ -372,72 +400,35 @@ def run_last_layers(
     folder = Path(out) / inputs.network
     files = []
     for number in range(n_splits):
-        split = _hold_out(inputs.rows, n_held_out, seed + number)
-        origin = _origin(inputs, n_held_out, seed + number)
-        files.append(_measure_baseline(folder, origin, split, inputs.tree))
-        for kind in kinds:
-            for method in methods:
-                say(f"{inputs.network}, split {number + 1} of {n_splits}: {method} from {kind}")
-                files.append(_measure(folder, origin, split, inputs, method, kind, recipe))
-    neighbours = _nearest(_hold_out(inputs.rows, n_held_out, seed), inputs, kinds[-1])
+        split = _Split.of(inputs, n_held_out, seed + number)
+        files.append(_measure_baseline(folder, split, inputs.tree))
+        for kind, method in product(kinds, methods):
+            say(f"{inputs.network}, split {number + 1} of {n_splits}: {method} from {kind}")
+            files.append(_measure(folder, split, inputs, method, kind, recipe))
+    neighbours = _nearest(_Split.of(inputs, n_held_out, seed), inputs, kinds[-1])
     return LastLayers(_summary(files), neighbours, files)
 
 
-def _hold_out(rows: pd.DataFrame, n_held_out: int, seed: int) -> _Split:
-    order = np.random.default_rng(seed).permutation(len(rows))
-    unseen, seen = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
-    X = rows.to_numpy()
-    # The same vector added to all rows changes no prediction of the network.
-    center = X[seen].mean(axis=0)
-    labels = rows.index.to_numpy(dtype=str)
-    return _Split(X[seen] - center, labels[seen], X[unseen] - center, labels[unseen])
-
-
-def _origin(inputs: LastLayerInputs, n_held_out: int, seed: int) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "dataset": "ImageNet last layers",
-        "split": f"classes-{seed}",
-        "split_version": f"{n_held_out} of {len(inputs.rows)}, seed {seed}",
-        "features": inputs.network,
-        "setting": "zsl",
-        "seed": seed,
-    }
-
-
-def _hits(top: NDArray[Any], split: _Split) -> dict[str, float]:
-    right = top == split.unseen[:, None]
-    return {f"flat_hit_at_{k}": float(right[:, :k].any(axis=1).mean()) for k in _KS}
-
-
-def _measure_baseline(
-    folder: Path, origin: dict[str, Any], split: _Split, graph: ClassGraph
-) -> Path:
+def _measure_baseline(folder: Path, split: _Split, graph: ClassGraph) -> Path:
     made = mean_of_neighbours(graph, split.X, split.seen, split.unseen)
     scores = unit_rows(split.X_unseen) @ made.T
     top = split.unseen[np.argsort(-scores, axis=1, kind="stable")[:, : max(_KS)]]
-    record = {**origin, "method": BASELINE, "semantic": "hie", "metrics": _hits(top, split)}
-    path = folder / f"{origin['split']}-baseline-{fingerprint(origin)[:8]}.json"
-    write_record(record, path)
+    key = fingerprint(dict(split.origin))[:8]
+    path = folder / f"{split.origin['split']}-baseline-{key}.json"
+    write_record(split.record(BASELINE, "hie", top), path)
     return path
 
 
 def _measure(
-    folder: Path,
-    origin: dict[str, Any],
-    split: _Split,
-    inputs: LastLayerInputs,
-    method: str,
-    kind: str,
-    recipe: str,
+    folder: Path, split: _Split, inputs: LastLayerInputs, method: str, kind: str, recipe: str
 ) -> Path:
     """Write the record of one method, unless it is there."""
     track = TRACK_METHODS[method]
     signatures = inputs.of_kind(kind, nodes=track.over_graph)
     estimator = track.make(inputs.graph, recipe)
     grid = {} if track.over_graph and recipe != "tuned" else track.grid
-    key = fingerprint(origin, method, kind, estimator, grid, signatures, source_digest())[:12]
-    path = folder / f"{origin['split']}-{key}.json"
+    depends = dict(split.origin), method, kind, estimator, grid, signatures, source_digest()
+    path = folder / f"{split.origin['split']}-{fingerprint(*depends)[:12]}.json"
     if is_record(path):
         return path
     start = time.perf_counter()
@@ -447,10 +438,7 @@ def _measure(
         model = track.fit(inputs.graph, split.X, split.seen, signatures, recipe)
     top, _ = model.predict_top_k(split.X_unseen, max(_KS), classes=split.unseen)
     record = {
-        **origin,
-        "method": method,
-        "semantic": kind,
-        "metrics": _hits(top, split),
+        **split.record(method, kind, top),
         "hyper_parameters": {k: repr(v) for k, v in getattr(model, "best_params_", {}).items()},
         "times": {"fit": time.perf_counter() - start},
         **(_training(model, recipe) if track.over_graph else {}),
@@ -470,17 +458,13 @@ def _training(model: Any, recipe: str) -> dict[str, Any]:
 
 def _summary(files: Sequence[Path]) -> pd.DataFrame:
     """Means over the class splits, best methods of each kind last."""
-    records = read_records(files)
-    cells = records.pivot_table(
-        index=["semantic", "method"], columns="metric", values="value", aggfunc="mean", sort=False
-    )
-    grouped = records.groupby(["metric", "semantic", "method"], sort=False)["value"]
-    deviation = grouped.std()
+    grouped = read_records(files).groupby(["semantic", "method", "metric"], sort=False)["value"]
+    mean, deviation = (grouped.agg(what).unstack("metric", sort=False) for what in ("mean", "std"))
     return pd.DataFrame(
         {
-            "hit@1": cells["flat_hit_at_1"],
-            "hit@5": cells["flat_hit_at_5"],
-            "splits": grouped.size()["flat_hit_at_1"],
+            "hit@1": mean["flat_hit_at_1"],
+            "hit@5": mean["flat_hit_at_5"],
+            "splits": grouped.size().unstack("metric", sort=False)["flat_hit_at_1"],
             "deviation of hit@1": deviation["flat_hit_at_1"],
             "deviation of hit@5": deviation["flat_hit_at_5"],
         }

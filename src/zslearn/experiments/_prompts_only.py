@@ -15,10 +15,9 @@ from zslearn.base import Training, ZeroShotClassifier
 class PromptsOnly(ZeroShotClassifier):
     """Name the class whose signature has the largest cosine with the features.
 
-    For features and signatures of one model, such as those of
-    :func:`~zslearn.images.extract_features` and :func:`~zslearn.images.text_features` by a
-    model of open_clip: what the model knows of classes before any image is learned from. On the
-    command line it is the method ``zslearn.experiments:PromptsOnly`` of ``zslearn bench``.
+    For features and signatures of one model, such as the image and text features of open_clip: what
+    the model knows of classes before any image is learned from. On the command line it is the
+    method ``zslearn.experiments:PromptsOnly`` of ``zslearn bench``.
 
     See Also
     --------

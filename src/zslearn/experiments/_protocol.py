@@ -164,21 +164,16 @@ def authors_protocol(
     Parameters
     ----------
     data : ZeroShotDataset
-        One of the paper's.
+        One of the paper's; another one is refused.
     folder : str or path, optional
         Where the authors' files are; see :func:`~zslearn.datasets.load_authors_protocol`.
     hold_out : bool, default=True
-        Whether the images held aside are read, too, which only the generalized setting needs.
+        Whether the held-out images are read, too, which only the generalized setting needs.
 
     Returns
     -------
     Protocol
-        With the authors' order of classes and images held aside, and the paper's grids.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        There is none for this data set and split.
+        With the authors' order of classes and held-out images, and the paper's grids.
     """
     found = load_authors_protocol(data, folder, hold_out=hold_out)
     protocol = Protocol(

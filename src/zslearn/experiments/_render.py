@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from zslearn.experiments._figures import new_figure, save_figure
-from zslearn.experiments._names import method_style, metric_label, same_features
+from zslearn.experiments._names import metric_label, same_features
 from zslearn.experiments._ranks import draw_critical_difference, picture_size
 from zslearn.experiments._summary import NOT_DIFFERENT_NOTE, seeds_text
 from zslearn.experiments._tables import ResultTable, TableColumn
@@ -273,42 +272,4 @@ def save_ranks_plot(table: ResultTable, path: Path) -> None:
     ranks, difference = ours[0].mean_ranks, ours[0].critical_difference
     figure = new_figure(figsize=picture_size(ranks, difference))
     draw_critical_difference(figure.subplots(), ranks, difference)
-    save_figure(figure, path)
-
-
-def save_table_plot(table: ResultTable, path: Path) -> None:
-    """Draw a table: a line for each row, a dot for our number and a ring for the published one.
-
-    Parameters
-    ----------
-    table : ResultTable
-        From :func:`build_table`.
-    path : Path
-        The picture; its ending tells the format.
-    """
-    columns = [c for c in table.columns if table.ours[c.name].notna().any()][:4]
-    if not columns:
-        raise ValueError("There is nothing to draw: no column has a number of ours.")
-    rows = table.ours[columns[0].name].sort_values(na_position="first").index
-    figure = new_figure(figsize=(2.5 + 3.2 * len(columns), 1.2 + 0.24 * len(rows)))
-    places = np.arange(len(rows))
-    for axes, column in zip(
-        figure.subplots(1, len(columns), sharey=True, squeeze=False).flat, columns, strict=True
-    ):
-        ours = table.ours.loc[rows, column.name].to_numpy(dtype=float)
-        published = table.published.loc[rows, column.name].to_numpy(dtype=float)
-        if column.comparable:
-            axes.hlines(places, np.fmin(ours, published), np.fmax(ours, published), color="0.8")
-        axes.plot(published, places, "o", color="0.45", fillstyle="none", label="published")
-        colors = [method_style(str(row).partition(" · ")[0]).color for row in rows]
-        axes.scatter(ours, places, color=colors, label="ours", zorder=3)
-        features = f"\nours: {column.features}" if column.features else ""
-        axes.set_title(f"{column.name}{features}", fontsize=9)
-        axes.set_yticks(places, [str(row) for row in rows], fontsize=8)
-        axes.grid(axis="x", color="0.93")
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-    figure.axes[0].legend(fontsize=8, loc="lower right")
-    figure.suptitle(table.title, fontsize=10)
     save_figure(figure, path)

@@ -582,8 +582,7 @@ def run_benchmark(
     settings : sequence of {"zsl", "gzsl"}
         Conventional, generalized, or both. Each is tuned for itself.
     splits : str or sequence of str, optional
-        Splits of the data set; by default its active one. "ss" is all of "ss-1", "ss-2", … where
-        there is no split of that name.
+        Splits of the data set; by default its active one. "ss" is all of "ss-1", "ss-2", ….
     seeds : int or sequence of int
         Each decides the folds, and is the random state of the method.
     protocol : {"default", "authors"} or Protocol
@@ -598,17 +597,17 @@ def run_benchmark(
     shots : int or sequence of int, optional
         So many labelled test images of each unseen class are added to training, one run for each
         number; the others are tested. The seed draws them, and a larger number holds every smaller
-        one. As many images of left-out classes are given back in tuning. The protocol's name in the
-        records includes the number.
+        one. As many images of left-out classes are given back in tuning.
     unlabelled : {"zsl", "gzsl"}, optional
         Give the test images of the unseen classes, or of all classes, without their labels to the
-        method's `adapt`: the transductive protocol. It is named in the records, too.
+        method's `adapt`: the transductive protocol. The name of the protocol in the records
+        includes it, as it does `shots`.
     taxonomy : DataFrame, optional
         Ranks of classes, as :func:`~zslearn.signatures.taxonomy_signatures` takes them: records of
         the conventional setting also have the accuracy at each rank.
     subset : str or sequence of str, optional
         Taxa of `taxonomy`: only the unseen classes below these are tested and chosen among, beside
-        the seen ones in the generalized setting. The name of the split includes them.
+        the seen ones in the generalized setting.
     resume : bool
         Whether what is finished is kept.
     n_jobs : int, optional
@@ -617,7 +616,7 @@ def run_benchmark(
     progress : bool
         Whether searches draw a bar.
     command : str, optional
-        The command that makes the same records; they keep it for the report.
+        The command that makes the same records, for the report.
     say : callable
         Called with a line of text before each run, and after one that failed.
 
@@ -628,11 +627,9 @@ def run_benchmark(
 
     Raises
     ------
-    ValueError
-        A name is unknown, the protocol has nothing for the data, or the generalized setting is
-        asked for on a split without test images of seen classes: before anything is computed.
-    OSError
-        No record can be written to the folder: before anything is computed, too.
+    ValueError, OSError
+        Before anything is computed: a name is unknown, a setting cannot be measured on a split, or
+        the folder cannot be written to.
 
     See Also
     --------

@@ -200,17 +200,16 @@ class RunSummary:
 
     Parameters
     ----------
-    mean : DataFrame
-        Fractions, NaN where there is none: one row per method, one column per metric.
-    deviation : DataFrame
-        Standard deviation over the seeds of the means over class splits; NaN with one seed.
+    mean, deviation : DataFrame
+        One row per method, one column per metric: fractions, NaN where there is none, and the
+        standard deviation over the seeds of the means over class splits.
     verdict : DataFrame of {"not different", "differs", "not judged", ""}
-        Whether a method differs from the best of its column, for which nothing is said. "not
-        different": 0 lies in the 95 % t interval of the paired differences, over class splits where
-        there are several, else over classes for accuracies and over seeds for other numbers. "not
-        judged": there are fewer than two pairs, or the difference is the same in each.
+        Whether a method differs from the best of its column (empty): "not different" where 0 lies
+        in the 95 % t interval of the paired differences, over class splits where there are several,
+        else over classes for accuracies and over seeds for other numbers; "not judged" with fewer
+        than two pairs, or the same difference in each.
     n_seeds : DataFrame of int
-        How many seeds a number is a mean over.
+        Number of seeds.
     class_splits : tuple of str
         The class splits that the numbers are means over; empty where there are not several.
     drawn : bool

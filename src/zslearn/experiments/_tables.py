@@ -256,12 +256,12 @@ def build_table(
         raise ValueError(f"None of the records has a place in the table {like!r}.")
     _refuse_mixtures(numbers, table_columns, by_row="features" in layout.rows)
     for number in numbers:
-        table_rows.setdefault(number.row)
+        table_rows.setdefault(number["row"])
     table_columns = _own_columns_last(table_columns)
     # Names do not depend on which of the columns are shown.
     names = dict(zip(table_columns, _column_names(table_columns), strict=True))
     if only_ours:
-        places = [(number.row, number.column) for number in numbers]
+        places = [(number["row"], number["column"]) for number in numbers]
         rows, columns = ({place[i] for place in places} for i in (0, 1))
         table_rows = {row: None for row in table_rows if row in rows}
         table_columns = {key: table_columns[key] for key in table_columns if key in columns}
@@ -366,17 +366,8 @@ def _column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
 # Placement: the row and the column of each record, and what may stand together.
 
 
-@dataclass
-class OwnNumber:
-    """One of our numbers, its place and the record that it is of."""
-
-    row: Key
-    column: Key
-    value: float
-    record: Mapping[str, Any]
-
-    def __getitem__(self, name: str) -> Any:
-        return self.record[name]
+#: A record with its place: "row", "column", and "number" in the unit of the column.
+Placed = dict[str, Any]
 
 
 def _n_class_splits(dataset: str) -> int:
@@ -438,42 +429,44 @@ def _comparable_records(
 def _place_records(
     records: Iterable[dict[str, Any]],
     layout: Layout,
-    column_keys: tuple[str, ...],
+    names: tuple[str, ...],
     rows: Mapping[Key, None],
     columns: dict[Key, TableColumn],
-) -> tuple[list[OwnNumber], set[str]]:
+) -> tuple[list[Placed], set[str]]:
     """Our numbers in their places, and kinds of signatures that were left out.
 
     New columns are added to `columns`. Of uncalibrated numbers that exist both ways, those of the
     conventional setting are kept.
     """
-    numbers: list[OwnNumber] = []
+    numbers: list[Placed] = []
     left_out: set[str] = set()
     for record in records:
-        number = _place(record, layout, column_keys, rows, columns)
-        if number is not None:
-            numbers.append(number)
-        elif record["semantic"]:
-            without = {**record, "semantic": ""}
-            if _place(without, layout, column_keys, rows, columns) is not None:
-                left_out.add(record["semantic"])
-    conventional = {(n.row, n.column, n["features"]) for n in numbers if n["tuned_for"] == "zsl"}
-    kept = [
-        n
-        for n in numbers
-        if n["tuned_for"] == "zsl" or (n.row, n.column, n["features"]) not in conventional
-    ]
+        column = _column_of(record, layout, names, columns)
+        if column is not None:
+            row = _row_of(record, layout, rows)
+            factor = 100 if columns[column].unit == "%" else 1
+            place = {"row": row, "column": column, "number": float(record["value"]) * factor}
+            numbers.append(record | place)
+        elif record["semantic"] and _column_of(
+            record | {"semantic": ""}, layout, names, dict(columns)
+        ):
+            left_out.add(record["semantic"])
+
+    def place_of(n: Placed) -> tuple[Any, ...]:
+        return n["row"], n["column"], n["features"]
+
+    conventional = {place_of(n) for n in numbers if n["tuned_for"] == "zsl"}
+    kept = [n for n in numbers if n["tuned_for"] == "zsl" or place_of(n) not in conventional]
     return kept, left_out
 
 
-def _place(
+def _column_of(
     record: Mapping[str, Any],
     layout: Layout,
-    column_keys: tuple[str, ...],
-    rows: Mapping[Key, None],
+    names: tuple[str, ...],
     columns: dict[Key, TableColumn],
-) -> OwnNumber | None:
-    """Find the row and the column of a record; a data set of our own gets a new column."""
+) -> Key | None:
+    """The column of a record, if it has one; a data set of our own gets a new column."""
 
     def fits(name: str, wanted: str) -> bool:
         # Features may differ, and a record need not say which signatures it used.
@@ -486,26 +479,25 @@ def _place(
         if column.published and all(fits(name, value) for name, value in column.keys.items())
     ]
     if fitting:
-        same = [
-            key
-            for key in fitting
-            if same_features(columns[key].keys.get("features", ""), record["features"])
-        ]
-        column = (same or fitting)[-1]
-    else:
-        new = _own_column(record, column_keys, columns, layout.any_split)
-        if new is None:
-            return None
-        column = tuple(new.keys[name] for name in column_keys)
-        columns.setdefault(column, new)
+        features = record["features"]
+        same = [k for k in fitting if same_features(columns[k].keys.get("features", ""), features)]
+        return (same or fitting)[-1]
+    new = _own_column(record, names, columns, layout.any_split)
+    if new is None:
+        return None
+    column = tuple(new.keys[name] for name in names)
+    columns.setdefault(column, new)
+    return column
+
+
+def _row_of(record: Mapping[str, Any], layout: Layout, rows: Mapping[Key, None]) -> Key:
+    """The row of a record: one of the paper's with the same features, or its own."""
     row = tuple(str(record[name]) for name in layout.rows)
     for known in rows:
         pairs = zip(layout.rows, known, row, strict=True)
         if all(same_features(a, b) if name == "features" else a == b for name, a, b in pairs):
-            row = known
-            break
-    factor = 100 if columns[column].unit == "%" else 1
-    return OwnNumber(row, column, float(record["value"]) * factor, record)
+            return known
+    return row
 
 
 def _own_column(
@@ -547,28 +539,22 @@ def _same_variant(published: str, ours: str) -> bool:
 
 
 def _refuse_mixtures(
-    numbers: Iterable[OwnNumber], columns: Mapping[Key, TableColumn], *, by_row: bool
+    numbers: Iterable[Placed], columns: Mapping[Key, TableColumn], *, by_row: bool
 ) -> None:
     """One column compares like with like: features, version of the split, protocol.
 
     Methods may differ in their grids; the numbers behind one mean may not.
     """
-    found: dict[tuple[str, Key, Any], dict[str, str]] = {}
-    for n in numbers:
-        within = {
-            "features": n.row if by_row else (),
-            # Class splits differ by intention, each from the others.
-            "split_version": n["class_split"],
-            "protocol": (),
-            "grid": n.row,
-        }
-        for what, place in within.items():
+    # Class splits differ by intention, each from the others.
+    within = {"features": "row" if by_row else "", "split_version": "class_split"}
+    for what, part in (within | {"protocol": "", "grid": "row"}).items():
+        found: dict[tuple[Key, Any], dict[str, str]] = {}
+        for n in numbers:
             value = str(n[what])
             same = canonical_features(value) if what == "features" else value
-            found.setdefault((what, n.column, place), {})[same] = value
-    for what in ("features", "split_version", "protocol", "grid"):
-        for (kind, column, _), values in found.items():
-            if kind == what and len(values) > 1:
+            found.setdefault((n["column"], n.get(part)), {})[same] = value
+        for (column, _), values in found.items():
+            if len(values) > 1:
                 keys = columns[column].keys
                 where = " ".join(keys[k] for k in ("dataset", "split", "metric") if keys.get(k))
                 names = list(values.values()) if what == "features" else sorted(values)
@@ -578,27 +564,21 @@ def _refuse_mixtures(
                 )
 
 
-def _measured_by_place(numbers: Iterable[OwnNumber]) -> dict[Place, Measured]:
+def _measured_by_place(numbers: Iterable[Placed]) -> dict[Place, Measured]:
     """Our numbers by row and column, each by seed and class split; the mean of several of one."""
-    places: dict[Place, dict[SeedAndSplit, list[OwnNumber]]] = {}
+    runs: dict[tuple[Place, SeedAndSplit], list[Placed]] = {}
     for n in numbers:
-        seed = n.record.get("seed")
+        seed = n.get("seed")
         run = None if pd.isna(seed) else seed, str(n["class_split"])
-        places.setdefault((n.row, n.column), {}).setdefault(run, []).append(n)
-
-    def by_class(found: list[OwnNumber]) -> dict[str, float]:
-        # NaN where a table of records was put together from several; of several records of one run
-        # the mean has no value of a class.
-        pairs = found[0].record.get("by_class")
-        return dict(pairs) if len(found) == 1 and isinstance(pairs, tuple) else {}
-
-    return {
-        place: Measured(
-            {run: sum(n.value for n in found) / len(found) for run, found in runs.items()},
-            {run: by_class(found) for run, found in runs.items()},
-        )
-        for place, runs in places.items()
-    }
+        runs.setdefault(((n["row"], n["column"]), run), []).append(n)
+    places: dict[Place, Measured] = {}
+    for (place, run), found in runs.items():
+        measured = places.setdefault(place, Measured())
+        measured.runs[run] = sum(n["number"] for n in found) / len(found)
+        # A mean of several records has no values of classes; nor have records of mixed tables.
+        pairs = found[0].get("by_class") if len(found) == 1 else None
+        measured.by_class[run] = dict(pairs) if isinstance(pairs, tuple) else {}
+    return places
 
 
 # Significance: the best and second best, and what does not differ from it.
@@ -665,7 +645,7 @@ def _assemble(
     columns: Mapping[Key, TableColumn],
     names: Mapping[Key, str],
     published: Mapping[Place, Mapping[Any, Any]],
-    numbers: Sequence[OwnNumber],
+    numbers: Sequence[Placed],
     left_out: set[str],
 ) -> ResultTable:
     """Make the frames, marks, rankings and notes."""
@@ -741,13 +721,13 @@ def _with_conditions(
     layout: Layout,
     columns: Mapping[Key, TableColumn],
     names: Mapping[Key, str],
-    numbers: Sequence[OwnNumber],
+    numbers: Sequence[Placed],
 ) -> dict[Key, TableColumn]:
     """Columns with their names, the features of both sides, and whether these are comparable."""
     by_row = "features" in layout.rows
-    ours = {n.column: "" if by_row else str(n["features"]) for n in numbers}
+    ours = {n["column"]: "" if by_row else str(n["features"]) for n in numbers}
     other_splits = {
-        n.column for n in numbers if not is_published_split(n["split"], str(n["split_version"]))
+        n["column"] for n in numbers if not is_published_split(n["split"], str(n["split_version"]))
     }
     found = {}
     for key, column in columns.items():
@@ -804,7 +784,7 @@ def _where(names: Sequence[str], of: int) -> str:
 
 
 def _origin_notes(
-    columns: Mapping[Key, TableColumn], numbers: Sequence[OwnNumber], of_paper: bool
+    columns: Mapping[Key, TableColumn], numbers: Sequence[Placed], of_paper: bool
 ) -> list[str]:
     """Say where our features and versions of the new splits are not those of the paper."""
     notes = []
@@ -825,7 +805,7 @@ def _origin_notes(
     if own:
         what = "Not in the paper's table" if of_paper else "Data"
         notes.append(f"{what} – {'; '.join(own)}.")
-    versions = {n.column: short_version(str(n["split_version"])) for n in numbers}
+    versions = {n["column"]: short_version(str(n["split_version"])) for n in numbers}
     new = {
         key: column.name
         for key, column in columns.items()
@@ -846,15 +826,15 @@ def _origin_notes(
 
 
 def _count_notes(
-    columns: Mapping[Key, TableColumn], numbers: Sequence[OwnNumber], n_seeds: pd.DataFrame
+    columns: Mapping[Key, TableColumn], numbers: Sequence[Placed], n_seeds: pd.DataFrame
 ) -> list[str]:
     """Say over how many seeds, class splits and further records the numbers are means."""
     several, repeated, averaged, partial = {}, [], [], []
     for key, column in columns.items():
-        name, own = column.name, [n for n in numbers if n.column == key]
+        name, own = column.name, [n for n in numbers if n["column"] == key]
         if seeds := seeds_text(n_seeds[name].tolist()):
             several[name] = seeds
-        runs = Counter((n.row, n.record.get("seed"), n["class_split"]) for n in own)
+        runs = Counter((n["row"], n.get("seed"), n["class_split"]) for n in own)
         sizes = sorted(set(runs.values()))
         if sizes and sizes[-1] > 1:
             span = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
@@ -862,14 +842,14 @@ def _count_notes(
         of_rows: dict[Key, set[str]] = {}
         for n in own:
             if n["class_split"]:
-                of_rows.setdefault(n.row, set()).add(n["class_split"])
+                of_rows.setdefault(n["row"], set()).add(n["class_split"])
         if of_rows:
             averaged.append(f"{name}: {', '.join(sorted(set().union(*of_rows.values())))}")
             fewest = min(len(splits) for splits in of_rows.values())
             wanted = _n_class_splits(column.keys.get("dataset", ""))
             if fewest < wanted:
                 partial.append(f"{name}: some methods {fewest} of {wanted}")
-    drawn = {n.column for n in numbers if is_drawn(str(n["split_version"]))}
+    drawn = {n["column"] for n in numbers if is_drawn(str(n["split_version"]))}
     kinds = sorted(set(several.values()))
     over = kinds[0] if len(kinds) == 1 else "several seeds"
     if len(kinds) > 1:

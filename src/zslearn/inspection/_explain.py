@@ -367,7 +367,8 @@ def _effects_together(
         with warnings.catch_warnings():
             # That the class now equals another is what was asked for.
             warnings.simplefilter("ignore")
-            variant = method.describing(replace(table, arrays=tuple(arrays)))
+            variant = method._copy()
+            variant._describe(replace(table, arrays=tuple(arrays)))
         effects[:, number] = before - to_numpy(variant.class_scorer_.scores(rows, label))[:, 0]
     return effects
 

@@ -125,10 +125,9 @@ class ClassNorm(ScheduledMethod):
 
     Notes
     -----
-    Training standardises over the seen classes of the step, with gradients through mean and
-    variance; prototypes are made with running averages of both (0.9 of the old, 0.1 of the new), as
-    in the authors' program (github.com/universome/class-norm). So a class that is described besides
-    changes no other.
+    Training standardises over the seen classes, with gradients through mean and variance;
+    prototypes are made with running averages of both, as in the authors' program
+    (github.com/universome/class-norm), so that describing a class changes no other.
 
     Scores are cosines: features are normalised to unit length whatever `feature_norm` says. The
     authors multiply the scores of seen classes by 1 for CUB and by 0.95 elsewhere;

@@ -218,14 +218,12 @@ class GeneratedFeatures(ZeroShotClassifier):
     -----
     Scores of the conventional setting are those of the classifier over all classes, restricted to
     the candidates. Published programs train a second classifier on the unseen classes alone, which
-    can be had by `synthesize` with their signatures and labels.
-
-    Generated features are prepared as real ones are: with `feature_norm="l2"` they have unit norm.
+    `synthesize` does with their signatures and labels.
 
     Zero-shot logit adjustment (ZLA) adds log priors of classes, and of seen and unseen ones, to the
-    logits in training and not in prediction. Intercepts are not penalised here, so that it is the
-    same to train without the priors and to subtract them from the intercepts. The seen–unseen prior
-    is then the factor of :class:`~zslearn.calibration.CalibratedStacking`, and no parameter here.
+    logits in training and not in prediction. Intercepts are not penalised here, so that this equals
+    subtracting them from the intercepts afterwards; the seen–unseen prior is then the factor of
+    :class:`~zslearn.calibration.CalibratedStacking`.
 
     References
     ----------

@@ -269,11 +269,10 @@ _MAX_KEYS = 256
 
 
 class Writer:
-    """The thread that changes the model; a change with a key is made once.
+    """The thread that changes the model; a change with a key is made once."""
 
-    A change whose request is given up while it waits is never begun; one that has begun is carried
-    out, and a repeated request with its key gets its outcome.
-    """
+    # A change whose request is given up while it waits is never begun; one that has begun is
+    # carried out, and a repeated request with its key gets its outcome.
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)

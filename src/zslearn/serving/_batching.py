@@ -40,11 +40,9 @@ class Job:
 
 
 class Batcher:
-    """One thread that computes answers; jobs that wait meanwhile are the next batch.
+    """One thread that computes answers; jobs that wait meanwhile are the next batch."""
 
-    Nothing waits for a batch to fill: a job that comes alone is computed at once. `observe` is
-    called with the number of rows of each batch.
-    """
+    # Nothing waits for a batch to fill: a job that comes alone is computed at once.
 
     def __init__(self, recognizer: Recognizer, observe: Callable[[int], None]) -> None:
         self._recognizer = recognizer

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats
 from zslearn._utils._files import locked, remove_stale
 from zslearn._utils._messages import composed, did_you_mean, no_user_warnings, plain
+from zslearn.calibration import NoneOfThese, PredictionSets, RankPredictor
 from zslearn.images import (
     UnreadableImageError,
     backbone_for_model,
@@ -170,6 +171,10 @@ class State:
         """The model."""
         return self.file.model
 
+    def with_model(self, model: Any, **changes: Any) -> State:
+        """The state with another model, and with other changes of users."""
+        return replace(self, file=replace(self.file, model=model), **changes)
+
     @cached_property
     def label_of(self) -> dict[str, Any]:
         """Labels by their names, in the order of the model."""
@@ -245,12 +250,9 @@ class State:
 
     def free_name(self) -> str:
         """A name for a class that is tried, of the kind of the model's labels."""
-        if self.model.classes_.dtype.kind in "iu":
-            return next(name for name in map(str, count()) if name not in self.label_of)
-        name = "the new class"
-        while name in self.label_of:
-            name += "′"
-        return name
+        are_numbers = self.model.classes_.dtype.kind in "iu"
+        names = (str(n) if are_numbers else "the new class" + "′" * n for n in count())
+        return next(name for name in names if name not in self.label_of)
 
 
 def _mapping(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -328,15 +330,14 @@ def _not_accepted(before: float | None, after: float | None) -> str:
     )
 
 
+#: Rates that these promise do not hold for an adapted model, so that they refuse to adapt.
+_PROMISING = (NoneOfThese, PredictionSets, RankPredictor)
 #: Images that the network computes together; what it keeps of each takes megabytes.
 _IMAGES_AT_ONCE = 16
 
 
 class Recognizer:
-    """A model file that answers, and into which one thread at a time writes changes.
-
-    The parameters are those of :func:`create_app`.
-    """
+    """A model file that answers, and into which one thread at a time writes changes."""
 
     def __init__(
         self,
@@ -377,6 +378,7 @@ class Recognizer:
         table = file.model.signature_table_
         #: Attributes by the names that requests give them.
         self.attributes = {str(name): name for name in table.attribute_names()}
+        self.n_features = int(file.model.n_features_in_)
         self._is_held = False
         self._prior: dict[str, float] = {}
         try:
@@ -417,11 +419,6 @@ class Recognizer:
             finally:
                 self._is_held = False
 
-    @property
-    def n_features(self) -> int:
-        """Number of features of an image."""
-        return int(self.state.model.n_features_in_)
-
     # Changes: each writes the file, then replaces the state.
 
     def _replace(self, state: State) -> None:
@@ -453,14 +450,12 @@ class Recognizer:
                     values = dict(zip(self.attributes, values, strict=True))
                 values = {self.attributes.get(key, key): value for key, value in values.items()}
                 model.add_classes({state.label(name): values}, like=like)
-        state = replace(state, file=replace(state.file, model=model))
+        state = state.with_model(model)
         if not all(state.signature(name).any() for name in names):
             raise Refusal(422, "Every attribute is 0, which describes nothing.")
         return state
 
-    def _row(
-        self, attributes: Any = None, like: str | None = None, text: Any = None
-    ) -> dict[str, Any]:
+    def _row(self, attributes: Any = None, like: Any = None, text: Any = None) -> dict[str, Any]:
         """A description of a class by attributes, whichever way it was given."""
         if self.state.model.signature_table_.indicators:
             raise Refusal(422, "The model was fitted without signatures: classes cannot be added.")
@@ -494,13 +489,10 @@ class Recognizer:
         rows: list[list[float]] = found.signatures.to_numpy(dtype=np.float64).tolist()
         return rows
 
-    def add(self, name: str, **description: Any) -> str:
+    def add(self, name: str, text: Any = None, **description: Any) -> str:
         """Add a class, described by `attributes` (and `like`) or `text`; returns its name."""
-        name = self._new_name(name)
-        text = description.get("text")
-        self._add(
-            [name], [self._row(**description)], {} if text is None else {name: _as_list(text)}
-        )
+        name, row = self._new_name(name), self._row(text=text, **description)
+        self._add([name], [row], {} if text is None else {name: _as_list(text)})
         return name
 
     def add_texts(self, said: Mapping[str, Sequence[str]]) -> None:
@@ -525,10 +517,7 @@ class Recognizer:
         return name
 
     def _add(
-        self,
-        names: list[str],
-        rows: Sequence[Mapping[str, Any]],
-        texts: Mapping[str, Sequence[str]],
+        self, names: list[str], rows: Sequence[Mapping[str, Any]], texts: Mapping[str, Any]
     ) -> None:
         """Add classes, and keep their texts."""
         n_added, most = len(self.state.added), self.limits.added_classes
@@ -591,7 +580,7 @@ class Recognizer:
             labels = np.asarray([state.label_of[name]] * len(rows))
             model.add_examples(rows.astype(np.float64), labels)
         examples = {**state.examples, **{example.id: example for example in new}}
-        self._replace(replace(state, file=replace(state.file, model=model), examples=examples))
+        self._replace(state.with_model(model, examples=examples))
         return new
 
     def remove_example(self, id: str) -> str:
@@ -605,7 +594,7 @@ class Recognizer:
             label = np.asarray([state.label_of[example.class_name]])
             model.remove_examples(example.features[None].astype(np.float64), label)
         examples = {other: e for other, e in state.examples.items() if other != id}
-        self._replace(replace(state, file=replace(state.file, model=model), examples=examples))
+        self._replace(state.with_model(model, examples=examples))
         return id
 
     def adapt(self, X: Floats, *, preview: bool = False) -> dict[str, Any]:
@@ -619,8 +608,7 @@ class Recognizer:
         if not preview:
             if not found.accepted:
                 raise Refusal(409, _not_accepted(*scores))
-            file = replace(state.file, model=model)
-            self._replace(replace(state, file=file, n_unlabelled=len(X)))
+            self._replace(state.with_model(model, n_unlabelled=len(X)))
         before, after = (m.predict_top_k(X, 1)[0][:, 0].tolist() for m in (state.model, model))
         return {
             "accepted": bool(found.accepted),
@@ -642,7 +630,7 @@ class Recognizer:
             raise Refusal(404, "The model is not adapted to any images.")
         with no_user_warnings():
             model = state.model.adapt(np.empty((0, self.n_features)), accept=True)
-        self._replace(replace(state, file=replace(state.file, model=model), n_unlabelled=0))
+        self._replace(state.with_model(model, n_unlabelled=0))
 
     def _refuse_without(self, verb: str) -> None:
         """Refuse what the model cannot learn from without another fit."""
@@ -653,7 +641,7 @@ class Recognizer:
         """Whether the model can learn by `add_examples` or `adapt`."""
         with suppress(Refusal):
             self._refuse_without(verb)
-            return True
+            return verb != "adapt" or not isinstance(self.state.model, _PROMISING)
         return False
 
     # Images.

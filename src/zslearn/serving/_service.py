@@ -26,7 +26,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
@@ -174,23 +174,21 @@ def serve(
             plain(f"[{host}]" if ":" in host else host),
             port,
         )
-        config = server_options(recognizer.limits)
-        uvicorn.Server(uvicorn.Config(app, host=host, port=port, **config)).run()
-
-
-def server_options(limits: Limits) -> dict[str, Any]:
-    """Settings of uvicorn."""
-    return {
-        "ws": "none",
-        "lifespan": "on",
-        "access_log": False,
-        "log_level": "warning",
-        "server_header": False,
-        # People who look at the page keep connections open.
-        "limit_concurrency": limits.in_flight + 256,
-        "timeout_keep_alive": 15,
-        "timeout_graceful_shutdown": 5,
-    }
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            ws="none",
+            lifespan="on",
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            # People who look at the page keep connections open.
+            limit_concurrency=recognizer.limits.in_flight + 256,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=5,
+        )
+        uvicorn.Server(config).run()
 
 
 def _check(token: str | None) -> None:
@@ -238,7 +236,7 @@ def _app_of(recognizer: Recognizer, token: str | None) -> FastAPI:
         api_router(recognizer, Batcher(recognizer, metrics.batch_rows.observe), metrics)
     )
     app.router.routes.extend(page_routes())
-    app.add_middleware(Guard, limits=recognizer.limits, metrics=metrics, token=token)
+    app.add_middleware(Guard, recognizer=recognizer, metrics=metrics, token=token)
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> Response:
@@ -278,6 +276,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 #: Answered without a token: nothing there is of the model, and the page asks for the token.
 OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/health"})
+_TOO_LONG = "The body is longer than {} bytes, which nothing here needs."
 #: Answered however many requests there are.
 _ALWAYS = frozenset({"/health", "/metrics"})
 _HEADERS = [
@@ -319,17 +318,13 @@ def refusal_parts(refusal: Refusal) -> tuple[bytes, int, dict[str, str]]:
 
 
 class Guard:
-    """An ASGI application around another one, which refuses requests that may not be answered.
-
-    Without a token only requests to a name of this machine are answered: others come from a page
-    whose server has pointed its own name here.
-    """
+    """An ASGI application around another one, which refuses requests that may not be answered."""
 
     def __init__(
-        self, app: Application, *, limits: Limits, metrics: Metrics, token: str | None
+        self, app: Application, *, recognizer: Recognizer, metrics: Metrics, token: str | None
     ) -> None:
         self._app = app
-        self._limits = limits
+        self._recognizer, self._limits = recognizer, recognizer.limits
         self._metrics = metrics
         self._token = None if token is None else hashlib.sha256(token.encode()).digest()
         self._in_flight = 0
@@ -340,13 +335,18 @@ class Guard:
             await self._app(scope, receive, send)
             return
         start, status, n_bytes, is_whole = perf_counter(), 0, 0, False
+        headers = dict(scope["headers"])
+        most = self._most_bytes(scope["path"], headers.get(b"content-type", b""))
 
         async def limited_receive() -> Message:
             nonlocal n_bytes, is_whole
             message = await receive()
             n_bytes += len(message.get("body", b""))
-            if n_bytes > self._limits.body_bytes:
-                raise self._too_long()
+            if n_bytes > most:
+                from starlette.exceptions import HTTPException
+
+                # FastAPI passes it on.
+                raise HTTPException(413, _TOO_LONG.format(most), {"connection": "close"})
             is_whole |= not message.get("more_body", False)
             return message
 
@@ -360,14 +360,14 @@ class Guard:
         self._in_flight += 1
         self._metrics.in_flight.set(self._in_flight)
         try:
-            self._admit(scope)
+            self._admit(scope["path"], headers, most)
             async with asyncio.timeout(self._limits.seconds):
                 await self._app(scope, limited_receive, watched_send)
         except Exception as error:
             # An answer that has begun cannot be taken back.
             if not status:
-                content, refused, headers = refusal_parts(self._refusal(error, scope, is_whole))
-                pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+                content, refused, extra = refusal_parts(self._refusal(error, scope, is_whole))
+                pairs = [(name.encode(), value.encode()) for name, value in extra.items()]
                 pairs.append((b"content-length", str(len(content)).encode()))
                 await watched_send(
                     {"type": "http.response.start", "status": refused, "headers": pairs}
@@ -379,12 +379,14 @@ class Guard:
             seconds = perf_counter() - start
             self._metrics.count(_route_of(scope), scope["method"], status or 500, seconds)
 
-    def _too_long(self) -> Exception:
-        """The error of a body beyond the limit, which FastAPI passes on."""
-        from starlette.exceptions import HTTPException
-
-        reason = f"The body is longer than {self._limits.body_bytes} bytes."
-        return HTTPException(413, reason, {"connection": "close"})
+    def _most_bytes(self, path: str, kind: bytes) -> int:
+        """Bytes of a body, at most: JSON costs many times its bytes, and needs few per number."""
+        if not kind.startswith(b"application/json"):
+            return self._limits.body_bytes
+        n_rows = self._limits.unlabelled if path == "/adapt" else self._limits.batch
+        n_numbers = n_rows * self._recognizer.n_features + len(self._recognizer.attributes)
+        n_letters = sum(map(len, self._recognizer.attributes))
+        return min(self._limits.body_bytes, 2**20 + 32 * n_numbers + 12 * n_letters)
 
     def _refusal(self, error: Exception, scope: Scope, is_whole: bool) -> Refusal:
         """What is answered after an error."""
@@ -398,31 +400,31 @@ class Guard:
         _log.error("a request to %s failed", _route_of(scope), exc_info=error)
         return Refusal(500, "The service failed; its log gives the reason.")
 
-    def _admit(self, scope: Scope) -> None:
+    def _admit(self, path: str, headers: dict[bytes, bytes], most: int) -> None:
         """Refuse a request that may not be answered, before its body is read."""
-        headers = dict(scope["headers"])
         if self._token is None:
             host = headers.get(b"host", b"").decode("latin-1")
-            if not is_loopback(_name_of(host)):
+            # Other names come from a page whose server has pointed its own name here.
+            if not is_loopback(_split(f"//{host}").hostname or ""):
                 raise Refusal(
                     421,
                     "This service answers under the names of its own machine, such as localhost.",
                 )
             # A token does more than this, and a proxy in front may have another name.
             origin = headers.get(b"origin")
-            if origin is not None and _place_of(origin) != host:
+            if origin is not None and _split(origin.decode("latin-1")).netloc != host:
                 raise Refusal(403, "Pages of other servers may not ask this one.")
-        elif scope["path"] not in OPEN_PATHS:
+        elif path not in OPEN_PATHS:
             scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
             # Digests have one length and are compared in constant time.
             is_same = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._token)
             if not is_same or scheme.lower() != b"bearer":
                 raise Refusal(401, "Give the token of this service: Authorization: Bearer TOKEN.")
-        if self._in_flight > self._limits.in_flight and scope["path"] not in _ALWAYS:
+        if self._in_flight > self._limits.in_flight and path not in _ALWAYS:
             raise Refusal(503, f"{self._limits.in_flight} requests are being answered.", 1)
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and (len(length) > 18 or int(length) > self._limits.body_bytes):
-            raise Refusal(413, f"The body is longer than {self._limits.body_bytes} bytes.")
+        if length.isdigit() and (len(length) > 18 or int(length) > most):
+            raise Refusal(413, _TOO_LONG.format(most))
 
 
 def _route_of(scope: Scope) -> str:
@@ -430,19 +432,12 @@ def _route_of(scope: Scope) -> str:
     return getattr(scope.get("route"), "path", "other")
 
 
-def _name_of(host: str) -> str:
-    """The name in a header Host, without the port."""
-    if host.startswith("["):
-        return host.partition("]")[0].strip("[")
-    return host.partition(":")[0]
-
-
-def _place_of(origin: bytes) -> str | None:
-    """Name and port in a header Origin."""
+def _split(address: str) -> SplitResult:
+    """The parts of an address; none of one that cannot be read."""
     try:
-        return urlsplit(origin.decode("latin-1")).netloc
+        return urlsplit(address)
     except ValueError:
-        return None
+        return urlsplit("")
 
 
 _METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})

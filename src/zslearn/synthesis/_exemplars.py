@@ -160,10 +160,7 @@ class ExemplarSpaces:
     _latest=Saved(kind=object, each=True),
 )
 class SharedKernel:
-    """RBF kernel between any classes and the seen ones; the last two that were made are kept.
-
-    Settings of a grid that share it ask in turns for the seen classes and for all described ones.
-    """
+    """RBF kernel between any classes and the seen ones; settings share the last two results."""
 
     def __init__(self, seen: Signatures, gamma: float) -> None:
         self.seen = seen
@@ -341,10 +338,7 @@ def learn_exemplars(
 def _learn_by_paths(
     spaces: ExemplarSpaces, models: Sequence[EXEM]
 ) -> Iterator[tuple[Exemplars, list[EXEM]]]:
-    """One path of ν-SVRs per kernel, then a width and a distance at a time.
-
-    Embeddings, which depend on these, change as seldom as possible.
-    """
+    """One path of ν-SVRs per kernel, then a width and a distance at a time, to embed rarely."""
     signatures = spaces.training.signatures
     # Models with and without a projection have other targets; kernels with the same grid of C and ν
     # are solved together.
@@ -390,11 +384,7 @@ def _solve_paths(
     n_jobs: int | None,
     **options: Any,
 ) -> Iterator[tuple[int, NuSVRResult]]:
-    """Paths of ν-SVRs, which several searches have in common and may read from each other.
-
-    EXEM (1NN), EXEM (1NNs) and the first step of EXEM under another method solve the same problems
-    in the same folds.
-    """
+    """Paths of ν-SVRs; searches of EXEM (1NN), (1NNs) and (M) solve the same ones in a fold."""
     n_problems, (n_seen, n_dims) = len(C) * len(nu), targets.shape
     is_large = n_problems * n_seen**2 * n_dims >= _WORTH_KEEPING
     if not (caches_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_BYTES):

@@ -51,13 +51,11 @@ _FEWEST_DIMENSIONS = 8
 )
 @dataclass(frozen=True, eq=False)
 class Beyond:
-    """Whitened directions that are orthogonal to all class means, where a further class may lie.
-
-    The distance of each class mean from the affine hull of the others, less the noise of its
-    samples, estimates how far: `signal` is its square divided by the variance of one sample.
-    """
+    """Whitened directions that are orthogonal to all class means, where a further class may lie."""
 
     center: Floats  # prepared features
+    # How far, from the squared distance of each class mean from the affine hull of the others,
+    # less the noise of its samples, in units of the variance of one sample.
     signal: float
     whitening: Floats
 

@@ -289,10 +289,9 @@ def loss_and_slope(
     margins: Any = None,
     *,
     sample_weight: Floats | None = None,
-    smoothing: float = 0.0,
     dual: Floats | None = None,
 ) -> tuple[float, Floats]:
-    """The loss and its slope in the scores; of a hinge, of a soft maximum, or of dual points."""
+    """The loss and its slope in the scores, of a hinge or of dual points."""
     every, n_classes = np.arange(len(y)), scores.shape[1]
     weights = np.ones(len(y)) if sample_weight is None else sample_weight
     shares = (weights / weights.sum())[:, None]
@@ -307,9 +306,6 @@ def loss_and_slope(
     value = float(np.sum(shares[:, 0] * violations[every, worst]))
     if dual is not None:
         slope = np.array(dual, dtype=np.float64)
-    elif smoothing > 0:
-        slope = np.exp((violations - violations[every, worst][:, None]) / smoothing)
-        slope /= slope.sum(axis=1, keepdims=True)
     else:
         slope = np.zeros_like(scores)
         slope[every, worst] = 1.0

@@ -55,12 +55,10 @@ def squared_hinge(
     start: Array = None,
 ) -> Solution:
     """Minimise the squared hinge; see the module."""
-    if mixing is not None:
-        return _solve(_Problem(rows, alpha, mixing, tol), max_iter, start)
     parts = []
-    for classes in _class_blocks(rows):
-        begin = None if start is None else start[classes, :]
-        parts.append(_solve(_Problem(rows, alpha, None, tol, classes), max_iter, begin))
+    for classes in _class_blocks(rows) if mixing is None else [slice(0, rows.n_classes)]:
+        begin = start[classes, :] if start is not None and mixing is None else start
+        parts.append(_solve(_Problem(rows, alpha, mixing, tol, classes), max_iter, begin))
     if len(parts) == 1:
         return parts[0]
     # A gap that is small beside each part's objective and gain is small beside their sums.
@@ -128,15 +126,9 @@ class _Problem:
     """Some of the classes, or all, beside all rows."""
 
     def __init__(
-        self,
-        rows: TrainingRows,
-        alpha: float,
-        mixing: Array,
-        tol: float,
-        classes: slice | None = None,
+        self, rows: TrainingRows, alpha: float, mixing: Array, tol: float, classes: slice
     ) -> None:
         self.rows, self.alpha, self.mixing, self.tol = rows, alpha, mixing, tol
-        classes = slice(0, rows.n_classes) if classes is None else classes
         self.n_classes = classes.stop - classes.start
         # At zero each residual is one, and the loss their mean: of these classes their share.
         self.at_zero = self.n_classes / rows.n_classes
@@ -176,16 +168,8 @@ class _Problem:
         noise = float(xp.sum((self.rounding * linear) ** 2)) / (2 * alpha)
         rule = StoppingRule(self.tol, self.at_zero, noise)
         state = float(xp.sum(objective)), float(xp.sum(gap)), float(xp.sum(penalty))
-        return _Point(
-            base,
-            self.signs * residuals,
-            scores,
-            gradient,
-            gap,
-            *state[:2],
-            float(rule.gain(*state)),
-            float(rule.wanted(*state)),
-        )
+        numbers = *state[:2], float(rule.gain(*state)), float(rule.wanted(*state))
+        return _Point(base, self.signs * residuals, scores, gradient, gap, *numbers)
 
     def direction(self, point: _Point) -> tuple[Array, Array]:
         """A Newton direction, and what it does to the scores.
@@ -247,7 +231,11 @@ class _Problem:
         X = self.rows.single if self.alpha > noise else self.rows.double
         dtype = X.dtype
         active = xp.astype(point.violations != 0, dtype)
-        inverse = xp.astype(1 / (self._levels(active, values) + self.alpha), dtype)
+        # The curvature of the loss in each eigenvector of XᵀX, as if its active rows were typical.
+        share = xp.astype(xp.mean(self.rows.weigh(active), axis=0), xp.float64)[:, None]
+        if self.mixing is not None:
+            share = xp.matrix_transpose(self.mixing**2) @ share
+        inverse = xp.astype(1 / (self.weight * share * values[None, :] + self.alpha), dtype)
         vectors = xp.astype(vectors, dtype)
         mixing = None if self.mixing is None else xp.astype(self.mixing, dtype)
         curvature = xp.astype(self.weight * self.rows.weigh(active), dtype, copy=False)
@@ -313,14 +301,6 @@ class _Problem:
             if float(xp.max(xp.abs(change))) < 1e-6:
                 break
         return length
-
-    def _levels(self, active: Array, values: Array) -> Array:
-        """Curvature of the loss in each eigenvector of XᵀX, as if its active rows were typical."""
-        xp = self.xp
-        share = xp.astype(xp.mean(self.rows.weigh(active), axis=0), xp.float64)[:, None]
-        if self.mixing is not None:
-            share = xp.matrix_transpose(self.mixing**2) @ share
-        return self.weight * share * values[None, :]
 
     def _over_features(self, products: Array) -> Array:
         """Sum over what belongs to one problem, as a column: by rows, or over all."""

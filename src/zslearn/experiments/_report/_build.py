@@ -353,7 +353,7 @@ def by_class_of(records: Sequence[Record], classes: Sequence[str]) -> Part | Non
     }
 
 
-def _millionths(share: float) -> int:
+def _millionths(share: Any) -> int:
     return round(float(share) * 1_000_000)
 
 

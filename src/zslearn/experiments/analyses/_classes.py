@@ -15,6 +15,7 @@ learning.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -71,23 +72,6 @@ def nearest_seen(data: ZeroShotDataset) -> pd.DataFrame:
     return pd.DataFrame(
         {"distance": distances.min(axis=1), "nearest": [seen[i] for i in nearest]},
         index=pd.Index(unseen, dtype=object),
-    )
-
-
-def _with_rows(
-    data: ZeroShotDataset, split: ClassSplit, signatures: Any, rows: Any = slice(None)
-) -> ZeroShotDataset:
-    """A data set of some rows under one split."""
-    return ZeroShotDataset(
-        X=data.X[rows],
-        y=data.y[rows],
-        signatures=signatures,
-        splits={data.split: split},
-        split=data.split,
-        name=data.name,
-        features=data.features,
-        images=None if data.images is None else data.images[rows],
-        semantic=data.semantic,
     )
 
 
@@ -292,23 +276,27 @@ def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDa
             f"{data.name} has {len(seen)} seen classes; a subset has {_FEWEST} to {len(seen)}, "
             f"not {n_seen}."
         )
-    kept = np.random.RandomState(seed).permutation(len(seen))[:n_seen]
-    classes = seen[np.sort(kept)]
-    train, test_seen = (
-        part[np.isin(data.y[part], classes)] for part in (split.train, split.test_seen)
-    )
-    rows = np.concatenate([train, test_seen, split.test_unseen])
-    places = np.split(np.arange(len(rows)), [len(train), len(train) + len(test_seen)])
+    classes = seen[np.sort(np.random.RandomState(seed).permutation(len(seen))[:n_seen])]
+    parts = [rows[np.isin(data.y[rows], classes)] for rows in (split.train, split.test_seen)]
+    rows = np.concatenate([*parts, split.test_unseen])
+    train, test_seen, test_unseen = np.split(np.arange(len(rows)), np.cumsum(list(map(len, parts))))
     fewer = ClassSplit(
-        train=places[0],
-        test_seen=places[1],
-        test_unseen=places[2],
-        seen_classes=classes,
-        unseen_classes=split.unseen_classes,
-        version=f"{split.version}, {n_seen} seen classes of seed {seed}",
+        train,
+        test_seen,
+        test_unseen,
+        classes,
+        split.unseen_classes,
+        f"{split.version}, {n_seen} seen classes of seed {seed}",
     )
     described = [*classes.tolist(), *split.unseen_classes.tolist()]
-    return _with_rows(data, fewer, of_classes(data.signatures, described), rows)
+    return replace(
+        data,
+        X=data.X[rows],
+        y=data.y[rows],
+        signatures=of_classes(data.signatures, described),
+        splits={data.split: fewer},
+        images=None if data.images is None else data.images[rows],
+    )
 
 
 def vary_seen_classes(

@@ -68,15 +68,6 @@ _STYLES = {
 }
 
 
-def choose_regressors(methods: str | Sequence[str]) -> list[str]:
-    """Rows of regressors, from their names."""
-    names = [methods] if isinstance(methods, str) else list(methods)
-    unknown = [name for name in names if name not in REGRESSORS]
-    if unknown or not names:
-        raise ValueError(f"There is no regressor {unknown}; there are: {', '.join(REGRESSORS)}.")
-    return [REGRESSORS[name] for name in names]
-
-
 def compare_regressors(
     runner: JobRunner, *, dimensions: Sequence[int | None] = (10, 50, 200, 500, None)
 ) -> pd.DataFrame:
@@ -151,13 +142,6 @@ COLORS = {SIGNATURES: "#0072b2", PREDICTED: "#d55e00"}
 _FURTHER = ("#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 #: The paper draws as many.
 _MOST_NEIGHBOURS = 500
-
-
-def choose_exem(methods: str | Sequence[str]) -> list[str]:
-    """EXEM (1NN), which alone has exemplars to look at."""
-    if [methods] != [EXEM_1NN] and list(methods) != [EXEM_1NN]:
-        raise ValueError("Exemplars are those of EXEM (1NN); other methods predict none.")
-    return [EXEM_1NN]
 
 
 def compare_distances(found: Floats, real: Floats) -> dict[str, Any]:

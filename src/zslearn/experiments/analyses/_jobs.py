@@ -371,3 +371,13 @@ def chosen_rows(names: str | Sequence[str]) -> list[str]:
     known = {name.casefold(): name for name in METHODS}
     given = [names] if isinstance(names, str) else names
     return [known.get(name.casefold(), name) for name in given]
+
+
+def choose_among(rows: Mapping[str, str], names: str | Sequence[str]) -> list[str]:
+    """Rows of an analysis by their names, in which capitals do not matter."""
+    given = [names] if isinstance(names, str) else list(names)
+    known = {name.casefold(): row for name, row in rows.items()}
+    unknown = [name for name in given if name.casefold() not in known]
+    if unknown or not given:
+        raise ValueError(f"There is no row {unknown} here; there are: {', '.join(rows)}.")
+    return list(dict.fromkeys(known[name.casefold()] for name in given))

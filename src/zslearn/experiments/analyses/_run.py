@@ -19,7 +19,7 @@ from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._runs import chosen_numbers
 from zslearn.experiments.analyses import _classes, _exemplars, _records, _shots, _sync
 from zslearn.experiments.analyses._drawing import draw_bars, draw_lines
-from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, chosen_rows
+from zslearn.experiments.analyses._jobs import JobRunner, choose_among, chosen_methods, chosen_rows
 
 Draw = Callable[[Any, pd.DataFrame], None]
 #: Options of every analysis, beside `methods` and `seeds`; see JobRunner.
@@ -87,7 +87,7 @@ ANALYSES: dict[str, Analysis] = {
         },
         methods=_shots.ROWS,
         seeds=(0, 1, 2, 3, 4),
-        choose=_shots.choose_rows,
+        choose=partial(choose_among, {row: row for row in _shots.ROWS}),
     ),
     "phantoms": Analysis(
         "accuracy against the number of SynC's phantom classes",
@@ -123,7 +123,7 @@ ANALYSES: dict[str, Analysis] = {
             "difference": _exemplars.draw_overlap_differences,
         },
         methods=_EXEM,
-        choose=_exemplars.choose_exem,
+        choose=partial(choose_among, {_EXEM[0]: _EXEM[0]}),
         read=_exemplars.read_exemplars,
         tables=("correlation", "knn_overlap"),
     ),
@@ -133,7 +133,7 @@ ANALYSES: dict[str, Analysis] = {
         ("seed", "class", "kind", "x", "y"),
         {"": _exemplars.draw_map},
         methods=_EXEM,
-        choose=_exemplars.choose_exem,
+        choose=partial(choose_among, {_EXEM[0]: _EXEM[0]}),
         size=(7.4, 5.4),
     ),
     "regressors": Analysis(
@@ -142,7 +142,7 @@ ANALYSES: dict[str, Analysis] = {
         ("method", "regressor", "n_components", *_VALUES),
         {"": _exemplars.draw_regressors},
         methods=("svr", "krr", "gp"),
-        choose=_exemplars.choose_regressors,
+        choose=partial(choose_among, _exemplars.REGRESSORS),
         tables=("regressor", "pca"),
     ),
     "distance": Analysis(

@@ -68,15 +68,6 @@ _PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # C of logistic regression
 _FOLD_SEED = 0
 
 
-def choose_rows(names: str | Sequence[str]) -> list[str]:
-    """Names of rows, in which capitals do not matter."""
-    given = [names] if isinstance(names, str) else names
-    found = [row for name in given for row in ROWS if row.casefold() == name.casefold()]
-    if len(found) < len(given) or not found:
-        raise ValueError(f"The rows of shots are: {', '.join(ROWS)}; got {', '.join(given)}.")
-    return list(dict.fromkeys(found))
-
-
 def vary_shots(runner: JobRunner, *, shots: int | Sequence[int] | None = None) -> pd.DataFrame:
     """Measure methods that are given more and more labelled images of the unseen classes."""
     data = runner.data

@@ -40,8 +40,7 @@ SYNC_FORMS = {write_variant(setting): words for words, setting in _FORMS.items()
 def choose_sync(methods: str | Sequence[str]) -> list[str]:
     """Names of methods, which must be forms of SynC."""
     names = chosen_methods(methods)
-    others = [name for name in names if not name.startswith("SynC")]
-    if others:
+    if others := [name for name in names if not name.startswith("SynC")]:
         raise ValueError(f"Only SynC has phantom classes; {', '.join(others)} has none.")
     return names
 
