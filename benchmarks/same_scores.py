@@ -52,7 +52,6 @@ def estimators():
     yield "SynC struct", synthesis.SynC(loss="struct", random_state=0)
     yield "EXEM standardized", synthesis.EXEM(distance="standardized")
     yield "EXEM (ESZSL)", synthesis.EXEM(estimator=baselines.ESZSL())
-    yield "GaussianEXEM predictive", synthesis.GaussianEXEM(variance="predictive")
     stacking = calibration.CalibratedStacking
     yield "CalibratedStacking tempered", stacking(baselines.ESZSL(), temperature="cv")
 
