@@ -71,7 +71,7 @@ def on_a_gpu(report: Report, n_images: int) -> str:
         adapt_s=gpu_s,
         host_s_for_a_hundredth=host_s,
         largest_difference_of_moves=float(difference),
-        unexplained=adapted.adaptation_.unexplained,
+        unexplained=adapted.adaptation_.background_share,
     )
     return str(torch.cuda.get_device_name())
 

@@ -170,7 +170,7 @@ STRANGE: list[Any] = [
     {"object": "sklearn.linear_model.LogisticRegression", "state": {"__class__": 1}},
     {"object": "sklearn.svm.SVR"}, {"object": "sklearn.preprocessing.Normalizer"},
     {"object": "sklearn.linear_model.Ridge", "state": {"coef_": [[1.0]], "intercept_": [[1.0]]}},
-    {"function": "os.system"}, {"function": "zslearn.synthesis.held_class_accuracy_score"},
+    {"function": "os.system"}, {"function": "zslearn.synthesis.held_out_accuracy_score"},
     {"function": "zslearn.metrics.ausuc"}, {"range": [0, 10**18]},
     {"slice": [0, None, 0]}, {"set": [[], 1]}, {"frozenset": [1, 1]}, {"dtype": "V100000000"},
     {"dtype": "O"}, {"numpy": "float64"}, {"numpy": "getattr"}, {"scalar": 1e300, "of": "float32"},

@@ -101,11 +101,11 @@ def test_variances_stated_and_found(plt):
     display = VarianceDisplay.from_estimator(model, color="red")
     points = np.asarray(display.points_.get_offsets())
     np.testing.assert_allclose(
-        points, np.column_stack([model.stated_variances_, model.found_variances_])
+        points, np.column_stack([model.predicted_variances_, model.observed_variances_])
     )
     low, high = (np.asarray(data) for data in display.diagonal_.get_data())
     np.testing.assert_array_equal(low, high)
-    ratio = model.found_variances_.sum() / model.stated_variances_.sum()
+    ratio = model.observed_variances_.sum() / model.predicted_variances_.sum()
     assert display.points_.get_label() == f"GaussianEXEM (found / stated = {ratio:.2f})"
     with pytest.raises(NotFittedError):
         VarianceDisplay.from_estimator(GaussianEXEM())

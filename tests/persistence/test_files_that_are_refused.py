@@ -31,7 +31,7 @@ from zslearn.persistence._encode import _SKLEARN
 from zslearn.signatures import cluster_hierarchy
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
-SCORER = "zslearn.synthesis.held_class_accuracy_score"
+SCORER = "zslearn.synthesis.held_out_accuracy_score"
 
 
 @pytest.fixture(scope="module")

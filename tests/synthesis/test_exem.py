@@ -33,7 +33,7 @@ from zslearn.synthesis import (
     ExemplarMLP,
     SynC,
     exemplar_distance_score,
-    held_class_accuracy_score,
+    held_out_accuracy_score,
     ideal_signatures,
 )
 from zslearn.synthesis._exemplars import ExemplarSpaces
@@ -504,7 +504,7 @@ def test_ideal_signatures_bound_the_rest(problem):
 
 
 def test_both_criteria_of_the_paper(problem):
-    scoring = {"accuracy": held_class_accuracy_score, "distance": exemplar_distance_score}
+    scoring = {"accuracy": held_out_accuracy_score, "distance": exemplar_distance_score}
     grid = {"gamma": [0.25, 1.0], "C": [0.01, 1.0]}
     search = ZeroShotSearchCV(EXEM(), grid, scoring=scoring, cv=ClassKFold(3))
     search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
@@ -606,22 +606,22 @@ def test_golden_results(golden, golden_arrays):
         params = {"distance": distance, **FIXED}
         # The program's solver and tolerance inside give the program's result.
         theirs = _golden_fit(golden, regressor=_LibSVM(), **params)
-        accuracy = held_class_accuracy_score(theirs, X, y)
+        accuracy = held_out_accuracy_score(theirs, X, y)
         assert accuracy == pytest.approx(float(want[f"fixed_acc_{short}"]), abs=0.015)
         # Ours goes on to the optimum, where LIBSVM arrives too when it is let.
         ours = _golden_fit(golden, **params)
         exact = _golden_fit(golden, regressor=_LibSVM(tol=1e-9), **params)
         # One image of the smallest class may stand on the border between two exemplars.
         one_image = 1 / (len(np.unique(y)) * np.unique(y, return_counts=True)[1].min())
-        accuracy = held_class_accuracy_score(exact, X, y)
-        assert held_class_accuracy_score(ours, X, y) == pytest.approx(accuracy, abs=one_image)
+        accuracy = held_out_accuracy_score(exact, X, y)
+        assert held_out_accuracy_score(ours, X, y) == pytest.approx(accuracy, abs=one_image)
         loose = _golden_fit(golden, tol=1e-3, **params)
         for model in (theirs, exact, ours, loose):
             found = -exemplar_distance_score(model, X, y)
             assert found == pytest.approx(
                 float(want[f"fixed_dis_{short}"]), abs=5e-3 * (1 + 4 * (short == "seu"))
             )
-            accuracy = held_class_accuracy_score(model, X, y)
+            accuracy = held_out_accuracy_score(model, X, y)
             assert accuracy == pytest.approx(float(want[f"fixed_acc_{short}"]), abs=0.021)
 
 
@@ -698,7 +698,7 @@ def test_golden_exem_sync(golden, golden_arrays, loss, name, atol):
         estimator=inner,
     )
     X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
-    accuracy = held_class_accuracy_score(model, X, y)
+    accuracy = held_out_accuracy_score(model, X, y)
     assert accuracy == pytest.approx(float(want[f"{name}_fixed_acc_te"]), abs=atol)
     rows = np.concatenate([golden["seen"], golden["unseen"]])
     scores = model.decision_function(golden["X"][rows])

@@ -592,7 +592,7 @@ def test_variances_are_those_of_classes_that_had_no_part_in_the_space():
         for label in data.unseen_classes
     ]
     found = float(np.mean(errors))
-    assert 0.7 < found / model.found_variances_.mean() < 1.4
+    assert 0.7 < found / model.observed_variances_.mean() < 1.4
 
 
 def test_examples_of_classes_that_are_new(many_classes, tmp_path):

@@ -69,7 +69,7 @@ def test_view_of_noise_counts_for_little(problem, views):
     equal = GaussianEXEM().fit(problem.X_train, problem.y_train, signatures=views)
     assert model.view_weights_.sum() == pytest.approx(1)
     assert model.view_weights_[0] > 0.6
-    assert model.found_variances_.sum() < equal.found_variances_.sum()
+    assert model.observed_variances_.sum() < equal.observed_variances_.sum()
     among = problem.unseen_classes
     scores = [
         m.score(problem.X_test_unseen, problem.y_test_unseen, classes=among) for m in (model, equal)

@@ -69,7 +69,7 @@ class WeightChoice(NamedTuple):
     score_before=Saved(optional=True),
     score_after=Saved(optional=True),
     n_samples=Saved(kind="int", least=0),
-    unexplained=Saved(optional=True),
+    background_share=Saved(optional=True),
     moved=Saved(kind=pd.Series),
     proportions=Saved(kind=pd.Series),
 )
@@ -88,7 +88,7 @@ class Adaptation:
         left out.
     n_samples : int
         Number of images.
-    unexplained : float or None
+    background_share : float or None
         Share of the images that no candidate explains; None where the method does not say.
     moved : Series
         How far the mean of each candidate moved, in standard deviations of its images.
@@ -101,7 +101,7 @@ class Adaptation:
     score_before: float | None
     score_after: float | None
     n_samples: int
-    unexplained: float | None
+    background_share: float | None
     moved: pd.Series
     proportions: pd.Series
 
@@ -111,7 +111,7 @@ class Adaptation:
         choice: WeightChoice | None,
         weight: float,
         n_samples: int,
-        unexplained: float | None,
+        background_share: float | None,
         *,
         labels: NDArray[Any],
         start: Floats,
@@ -125,7 +125,7 @@ class Adaptation:
             score_before=None if choice is None else choice.before,
             score_after=None if choice is None else choice.after,
             n_samples=n_samples,
-            unexplained=unexplained,
+            background_share=background_share,
             moved=pd.Series(np.sqrt(((end - start) ** 2).sum(axis=1)), labels),
             proportions=pd.Series(counts / max(counts.sum(), 1e-300), labels),
         )

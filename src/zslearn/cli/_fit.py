@@ -447,9 +447,9 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
     most = done.moved.sort_values(ascending=False, kind="stable").index[:_NAMED]
     table = pd.DataFrame(columns).loc[most].rename_axis("class")
     print_table(table, title=f"Classes that moved most, of {len(done.moved)}")
-    if done.unexplained is not None:
+    if done.background_share is not None:
         number = counted(done.n_samples, samples.row_noun)
-        print(f"{done.unexplained:.3f} of {number} fit no class")
+        print(f"{done.background_share:.3f} of {number} fit no class")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0
 

@@ -70,7 +70,7 @@ from zslearn.signatures import (
 FEW_SHOT_WEIGHTS = (0.5, 0.2, 1.0)
 # What a record keeps of an adaptation to unlabelled images.
 _ADAPTATION = (
-    "accepted", "score_before", "score_after", "weight", "n_samples", "unexplained",
+    "accepted", "score_before", "score_after", "weight", "n_samples", "background_share",
 )  # fmt: skip
 # With fewer runs for each process the last ones would leave most processes idle.
 _RUNS_PER_PROCESS = 2

@@ -339,16 +339,16 @@ class VarianceDisplay(Display):
         Parameters
         ----------
         estimator : GaussianEXEM
-            Fitted: it has `stated_variances_` and `found_variances_`.
+            Fitted: it has `predicted_variances_` and `observed_variances_`.
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
         **kwargs : dict
             Passed to matplotlib's `scatter`.
         """
-        check_is_fitted(estimator, ["stated_variances_", "found_variances_"])
+        check_is_fitted(estimator, ["predicted_variances_", "observed_variances_"])
         display = cls(
-            stated=estimator.stated_variances_,
-            found=estimator.found_variances_,
+            stated=estimator.predicted_variances_,
+            found=estimator.observed_variances_,
             estimator_name=type(estimator).__name__ if name is None else name,
         )
         return display.plot(ax=ax, **kwargs)

@@ -126,7 +126,7 @@ _SCORERS = frozenset(
     {
         "zslearn.model_selection.unseen_accuracy_scorer",
         "zslearn.synthesis.exemplar_distance_score",
-        "zslearn.synthesis.held_class_accuracy_score",
+        "zslearn.synthesis.held_out_accuracy_score",
     }
 )
 

@@ -217,7 +217,7 @@ class Adaptation(BaseModel):
         "of the others."
     )
     score_after: float | None = Field(description="The same with it.")
-    unexplained: float | None = Field(description="Share of the images that no class explains.")
+    background_share: float | None = Field(description="Share of images that fit no class.")
     answers: list[Change]
 
 

@@ -617,7 +617,7 @@ class Recognizer:
             "n_images": len(X),
             "score_before": scores[0],
             "score_after": scores[1],
-            "unexplained": finite(found.unexplained),
+            "background_share": finite(found.background_share),
             "answers": [
                 {"before": str(b), "after": str(a)} for b, a in zip(before, after, strict=True)
             ],

@@ -556,7 +556,7 @@ def exemplar_distance_score(
     return -float(np.linalg.norm(difference, axis=1).mean())
 
 
-def held_class_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = None) -> float:
+def held_out_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = None) -> float:
     """CV-accuracy: per-class accuracy on held-out classes, among them alone.
 
     Parameters
@@ -574,10 +574,10 @@ def held_class_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = Non
     Examples
     --------
     >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.synthesis import EXEM, held_class_accuracy_score
+    >>> from zslearn.synthesis import EXEM, held_out_accuracy_score
     >>> data = make_zero_shot(random_state=0)
     >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> held_class_accuracy_score(model, data.X_test_unseen, data.y_test_unseen) > 0.5
+    >>> held_out_accuracy_score(model, data.X_test_unseen, data.y_test_unseen) > 0.5
     True
     """
     if classes is None:

@@ -73,8 +73,8 @@ _AFTER_THE_PROCESS = (
         "_kept.y": Saved("n_kept", kind="int", least=0, into="n_seen"),
     },
     posterior_=Saved(kind=ClassPosterior),
-    stated_variances_=Saved("n_dims", least=0),
-    found_variances_=Saved("n_dims", least=0),
+    predicted_variances_=Saved("n_dims", least=0),
+    observed_variances_=Saved("n_dims", least=0),
     _kept=Saved(kind=KeptImages, optional=True),
     adapted_from_=Saved(kind=ZeroShotClassifier, optional=True),
     adaptation_=Saved(kind=Adaptation, optional=True),
@@ -145,7 +145,7 @@ class GaussianEXEM(LearnsFromStatistics):
         Those used; where they are learned, γ is 1 and in the widths.
     view_weights_ : ndarray of shape (n_views,)
         With gamma="learned": the weights of the views, of sum one.
-    stated_variances_, found_variances_ : ndarray of shape (n_dims,)
+    predicted_variances_, observed_variances_ : ndarray of shape (n_dims,)
         What the process states for the distance of a seen class's mean from what the other classes
         predict, and the squared distances, both averaged over the classes. The direction that no
         other class spans does not count: what a further class has there lies beyond the space.
@@ -342,8 +342,8 @@ class GaussianEXEM(LearnsFromStatistics):
         errors = seen.means[many] - left_out.means
         # The direction that a class alone spans: of a further class, this lies beyond the space.
         inside = errors - (errors * seen.own).sum(axis=1, keepdims=True) * seen.own
-        self.found_variances_ = (inside**2).mean(axis=0)
-        self.stated_variances_ = (left_out.variances + 1 / sizes[many, None]).mean(axis=0)
+        self.observed_variances_ = (inside**2).mean(axis=0)
+        self.predicted_variances_ = (left_out.variances + 1 / sizes[many, None]).mean(axis=0)
         axis_weights = 1 / (1 + self.mean_error_weight * (errors**2).mean(axis=0))
         temperature, odds = self.temperature, self.unseen_odds
         if temperature is None or odds is None:
@@ -368,7 +368,7 @@ class GaussianEXEM(LearnsFromStatistics):
             known,
             seen_weight=float(self.seen_weight),
             variance_ratio=_confirmed_ratio(
-                self.found_variances_, self.stated_variances_, len(errors)
+                self.observed_variances_, self.predicted_variances_, len(errors)
             ),
             axis_weights=axis_weights,
             temperature=float(temperature),

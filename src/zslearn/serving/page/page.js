@@ -534,7 +534,7 @@ async function adapt(preview) {
       return;
     }
     const rates = (found.score_after === null ? "" : " Tried on classes left out of training, the score is " + percent(found.score_after) + " instead of " + percent(found.score_before) + ".") +
-      (found.unexplained >= 0.005 ? " " + percent(found.unexplained) + " of the pictures look like no class." : "");
+      (found.background_share >= 0.005 ? " " + percent(found.background_share) + " of the pictures look like no class." : "");
     $("learned-words").textContent = found.reason || (changed.length || "None") + " of " + countOf(pictures.length, "picture") + " would change." + rates;
     $("learned-changes").replaceChildren(...changed.map(([picture, answer]) => {
       const row = make("li");
