@@ -22,6 +22,7 @@ from zslearn.datasets import (
     load_table,
     load_xlsa17,
     read_signature_table,
+    write_example,
 )
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
@@ -227,6 +228,13 @@ def _run_fetch(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _run_example(arguments: argparse.Namespace) -> int:
+    """Write example data, and print the files and folders."""
+    for path in write_example(arguments.kind, arguments.folder):
+        print(path)
+    return 0
+
+
 def _run_check(arguments: argparse.Namespace) -> int:
     """Print what a folder holds; fail if something is wrong with it."""
     report = check_data(arguments.folder)
@@ -256,6 +264,12 @@ OPTIONS = {
             "download an archive of data sets; an interrupted download is continued",
             ("name", ("NAME", partial(_known, names=_ARCHIVES)), ..., ", ".join(_ARCHIVES)),
             ("--to", "FOLDER", None, f"where to put it: {_HOME}"),
+        ),
+        "example": (
+            _run_example,
+            "write example data: coloured shapes, as a table of measurements or as pictures",
+            ("kind", ["table", "pictures"], ..., "a table of measurements, or pictures"),
+            ("folder", "FOLDER", ..., "where to write"),
         ),
         "check": (
             _run_check,

@@ -10,6 +10,7 @@ from zslearn.datasets._authors import AuthorsProtocol, load_authors_protocol
 from zslearn.datasets._check import FolderReport, check_data
 from zslearn.datasets._class_shards import ClassShards, load_imagenet
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets._examples import write_example
 from zslearn.datasets._feature_blocks import FeatureBlocks
 from zslearn.datasets._fetch import ARCHIVES, Archive, fetch_archive
 from zslearn.datasets._glyphs import load_glyphs
@@ -59,4 +60,5 @@ __all__ = [
     "read_sample_table",
     "read_signature_table",
     "save_signature_table",
+    "write_example",
 ]
