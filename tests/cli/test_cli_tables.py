@@ -190,7 +190,7 @@ def test_a_code_of_the_label_is_said(files, capsys):
     samples[~samples["animal"].isin(UNSEEN)].to_csv("animals.csv", index=False)
     assert main(["fit", "animals.csv", *WORDS, *FIT]) == 0
     error = capsys.readouterr().err
-    assert "the column 'animal_id' names the class of every sample" in error
+    assert "the column 'animal_id' encodes the class of every sample" in error
     assert "Leave it out with --drop 'animal_id'.\n" in error
     samples["animal_code"] = samples["animal_id"] + 1
     samples[~samples["animal"].isin(UNSEEN)].to_csv("animals.csv", index=False)

@@ -108,10 +108,10 @@ def test_class_names_that_look_like_nothing(files):
         (
             {},
             {"y": "y.csv", "label": "class"},
-            r"no column 'class'; it has 'label', 'part', 'note'",
+            r"no column 'class'; the columns are 'label', 'part', 'note'",
         ),
         ({}, {"X": "X.txt"}, r"files of kind '.txt' are not read"),
-        ({}, {"unseen_classes": ["cat"]}, r"the split is given twice"),
+        ({}, {"unseen_classes": ["cat"]}, r"define the split; pass one"),
         (
             {"y.csv": "label\n" + "ant\nbee\ncat\n" * 4},
             {},
@@ -120,7 +120,7 @@ def test_class_names_that_look_like_nothing(files):
         (
             {"y.csv": "label\n" + "ant\n" * 12},
             {"unseen_classes": ["emu"]},
-            r"names 'emu', of which there are neither samples nor sig.* Labels are of type str",
+            r"names 'emu', which have neither .* Labels are of type str",
         ),
         (
             {"y.csv": "label\n" + "ant\n" * 11 + "bee\n"},
@@ -128,7 +128,7 @@ def test_class_names_that_look_like_nothing(files):
             r"hold_out=2",
         ),
         ({"y.csv": "label,part\nant,train\n"}, {}, r"X has 12 rows and y has shape \(1,\)"),
-        ({"y.csv": "label,part\n" + "ant,tset\n" * 12}, {}, r"part holds 'tset'; it may be"),
+        ({"y.csv": "label,part\n" + "ant,tset\n" * 12}, {}, r"part holds 'tset'; it must be"),
         ({"y.csv": "label,part\n" + ",train\n" * 12}, {}, r"12 missing labels"),
         ({"X.csv": "a,b\n1,x\n"}, {"X": "X.csv"}, r"columns 'b' are not numbers"),
         ({"X.csv": ""}, {"X": "X.csv"}, r"the table cannot be read"),
@@ -209,7 +209,7 @@ def test_labels_of_pandas(labels):
     assert data.y.tolist() == Y.tolist()
     assert data.y.dtype.kind == "U"
     features = pd.DataFrame(X, columns=["a", "b"])
-    with pytest.raises(ValueError, match=r"names the rows of features in another order"):
+    with pytest.raises(ValueError, match=r"same index in another order"):
         load_table(features, labels[::-1], CLASSES, unseen_classes=["cat"])
 
 
@@ -236,7 +236,7 @@ def test_whole_numbers_stay_whole_numbers(tmp_path):
     classes.to_parquet(tmp_path / "c.parquet")
     data = load_one(tmp_path / "t.parquet", tmp_path / "c.parquet", unseen_classes=10)
     assert data.y.dtype.kind == "i"
-    with pytest.raises(ValueError, match=r"names 3, of which .* Labels are of type str"):
+    with pytest.raises(ValueError, match=r"names 3, which .* Labels are of type str"):
         load_one(unseen_classes=[3])
 
 
@@ -248,7 +248,7 @@ def test_a_word_is_a_class_unless_there_is_such_a_file(tmp_path, monkeypatch):
     (tmp_path / "cat").write_text("ant\n")
     assert load_one(unseen_classes="cat").unseen_classes.tolist() == ["ant"]
     with pytest.raises(
-        ValueError, match=r"names 'Bee', of which .* has 'bee', unseen_classes has 'Bee'"
+        ValueError, match=r"names 'Bee', which .* has 'bee', unseen_classes has 'Bee'"
     ):
         load_one(unseen_classes="Bee")
     with pytest.raises(FileNotFoundError, match=r"bee\.txt"):
@@ -258,7 +258,7 @@ def test_a_word_is_a_class_unless_there_is_such_a_file(tmp_path, monkeypatch):
 def test_a_folder(tmp_path):
     folder = tmp_path / "beasts"
     folder.mkdir()
-    with pytest.raises(ValueError, match=r"no file of features \(features.npy, .*it holds nothing"):
+    with pytest.raises(ValueError, match=r"no features file \(features.npy, .* holds nothing"):
         load_table(folder)
     np.save(folder / "features.npy", X)
     pd.DataFrame({"species": Y}).to_csv(folder / "labels.csv", index=False)
@@ -303,9 +303,9 @@ def test_a_column_that_counts_the_rows_is_refused(start):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((TABLE, Y, CLASSES), r"the column 'species' stands among the features, and labels are"),
-        ((TABLE.drop(columns="species"), None, CLASSES), r"no column 'species'; it has 'size'"),
-        ((X, None, CLASSES), r"an array has no column of labels; give labels="),
+        ((TABLE, Y, CLASSES), r"the column 'species' is among the features although labels="),
+        ((TABLE.drop(columns="species"), None, CLASSES), r"no column 'species'; the columns are 'size'"),
+        ((X, None, CLASSES), r"an array has no column of labels; pass labels="),
         ((TABLE[["species"]], None, CLASSES), r"no column of features is left"),
         ((TABLE, None, None), r"signatures is missing"),
     ],
@@ -412,7 +412,7 @@ def test_described_classes_need_no_samples():
     assert data.seen_classes.tolist() == ["ant", "bee", "cat"]
     assert len(data.y_train) == 12
     assert data.X_test_unseen.shape == (0, 2)
-    with pytest.warns(UserWarning, match="there are no samples of 'elk', so that nothing tests"):
+    with pytest.warns(UserWarning, match="there are no samples of 'elk', so the accuracy on"):
         data = load_one(classes=more, unseen_classes=["cat", "elk"])
     assert data.unseen_classes.tolist() == ["cat", "elk"]
     assert set(data.y_test_unseen) == {"cat"}
@@ -435,7 +435,7 @@ def test_near_matches_are_named(wrong):
 
 def test_a_code_of_the_label_is_warned_of():
     codes = np.repeat([3.0, 1.0, 7.0], 4)
-    with pytest.warns(UserWarning, match="the column 'code' names the class of every sample"):
+    with pytest.warns(UserWarning, match="the column 'code' encodes the class of every sample"):
         load_one(TABLE.assign(code=codes))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

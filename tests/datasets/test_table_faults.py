@@ -178,9 +178,9 @@ def test_the_largest_whole_numbers(tmp_path):
     [
         (Y[:, None], r"the labels have shape \(6, 1\); give one label per sample"),
         (np.array("ant"), r"the labels have shape \(\); give one label per sample"),
-        (Y.astype("S"), r"the labels are of dtype \|S3; labels are text or whole numbers"),
-        (np.zeros(6, dtype="M8[s]"), r"the labels are of dtype datetime64"),
-        (np.zeros(6, dtype=[("a", "i4")]), r"the labels are of dtype"),
+        (Y.astype("S"), r"the labels have dtype \|S3; give text or integers"),
+        (np.zeros(6, dtype="M8[s]"), r"the labels have dtype datetime64"),
+        (np.zeros(6, dtype=[("a", "i4")]), r"the labels have dtype"),
         (np.array([1.0, np.nan] * 3), r"there are 3 missing labels, the first in row 2"),
     ],
 )

@@ -5,74 +5,63 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from zslearn._utils._array import Array
 from zslearn._utils._columns import in_units, numeric_columns, refuse_text
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._table import finite_numbers
 from zslearn.signatures._views import MultiSignatures
 
-#: The parts of a split.
 PARTS = ("train", "test_seen", "test_unseen")
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassSplit:
-    """Which samples train, which test, and which classes are seen.
+    """Training samples, test samples, and which classes are seen.
 
     The arrays are copied and read-only; a :class:`ZeroShotDataset` checks them against its data.
 
     Parameters
     ----------
     train : array-like of int
-        Indices of the training samples, from 0. All of seen classes.
+        Indices of the training samples, from 0, all from seen classes.
     test_seen : array-like of int
-        Indices of the test samples of seen classes; empty for the conventional setting alone.
+        Indices of the test samples from seen classes; empty if only the conventional setting is
+        evaluated.
     test_unseen : array-like of int
-        Indices of the test samples of unseen classes, if any.
+        Indices of the test samples from unseen classes, if any.
     seen_classes : array-like
         Labels of the classes with training samples.
     unseen_classes : array-like
-        Labels of the classes that are only described.
+        Labels of the classes without training samples.
     version : str
-        Which published or generated split this is, for example ``"glyphs-1/ns"``.
+        Name of the published or generated split, for example ``"glyphs-1/ns"``.
 
     See Also
     --------
-    ZeroShotDataset : Its example makes one.
+    ZeroShotDataset : Its example builds a split.
     """
 
-    train: NDArray[Any]
-    test_seen: NDArray[Any]
-    test_unseen: NDArray[Any]
-    seen_classes: NDArray[Any]
-    unseen_classes: NDArray[Any]
+    train: Any
+    test_seen: Any
+    test_unseen: Any
+    seen_classes: Any
+    unseen_classes: Any
     version: str
 
-    def __init__(
-        self,
-        train: ArrayLike,
-        test_seen: ArrayLike,
-        test_unseen: ArrayLike,
-        seen_classes: ArrayLike,
-        unseen_classes: ArrayLike,
-        version: str,
-    ) -> None:
-        arrays = (train, test_seen, test_unseen, seen_classes, unseen_classes)
-        for field, values in zip((*PARTS, "seen_classes", "unseen_classes"), arrays, strict=True):
-            array = np.array(values)
+    def __post_init__(self) -> None:
+        for field in (*PARTS, "seen_classes", "unseen_classes"):
+            array = np.array(getattr(self, field))
             if field in PARTS and array.shape == (0,):
-                array = np.empty(0, dtype=np.intp)  # an empty list would index as floats
+                array = np.empty(0, dtype=np.intp)  # an empty list would become floats
             array.flags.writeable = False
             object.__setattr__(self, field, array)
-        object.__setattr__(self, "version", version)
 
     def __repr__(self) -> str:
         return (
@@ -82,8 +71,8 @@ class ClassSplit:
         )
 
 
-def name_classes(labels: list[Hashable]) -> str:
-    """Write how many classes there are, and some of them."""
+def _name_classes(labels: list[Hashable]) -> str:
+    """Describe a list of classes: how many, and some of them."""
     if len(labels) == 1:
         return f"class {labels[0]!r}"
     return f"{len(labels)} classes ({name_some(labels)})"
@@ -96,7 +85,7 @@ def _check_split(
     described: set[Hashable],
     where: str,
 ) -> None:
-    """Refuse a split that leaks or does not fit the samples, of which `codes` index `labels`."""
+    """Raise if a split leaks or does not fit the samples, where `codes` index `labels`."""
     for part in PARTS:
         if part == "train" or getattr(split, part).size:
             _check_indices(getattr(split, part), len(codes), f"{where}, part {part}")
@@ -108,49 +97,49 @@ def _check_split(
                 f"({name_some(shared)}); keep each sample in one part."
             )
     seen, unseen = split.seen_classes.tolist(), split.unseen_classes.tolist()
+    listed = {"seen": set(seen), "unseen": set(unseen)}
     for field, names in (("seen_classes", seen), ("unseen_classes", unseen)):
         if repeated := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(
-                f"{where}: {field} lists {name_classes(repeated)} more than once; keep each once."
+                f"{where}: {field} lists {_name_classes(repeated)} more than once; list each "
+                "class once."
             )
-    listed = {"seen": set(seen), "unseen": set(unseen)}
     if both := [label for label in seen if label in listed["unseen"]]:
         raise ValueError(
-            f"{where}: {name_classes(both)} listed both as seen and as unseen; "
+            f"{where}: {_name_classes(both)} listed both as seen and as unseen; "
             "keep each class in one list."
         )
     if unknown := [label for label in seen + unseen if label not in described]:
         raise ValueError(
-            f"{where}: {name_classes(unknown)} listed without a signature; "
-            "give signatures a row for each."
+            f"{where}: {_name_classes(unknown)} listed without a signature; "
+            "add a row to signatures for each."
         )
-    to_unseen = "move these samples to test_unseen, or list the class as seen"
-    for part, own, other, advice in (
-        ("train", "seen", "unseen", to_unseen),
-        ("test_seen", "seen", "unseen", to_unseen),
-        ("test_unseen", "unseen", "seen", "move these samples to test_seen"),
+    for part, own, other in (
+        ("train", "seen", "unseen"),
+        ("test_seen", "seen", "unseen"),
+        ("test_unseen", "unseen", "seen"),
     ):
         present = [labels[code] for code in np.unique(codes[getattr(split, part)])]
         if leaked := [label for label in present if label in listed[other]]:
             raise ValueError(
-                f"{where}: part {part} holds samples of {name_classes(leaked)} listed as {other}; "
-                f"{advice}."
+                f"{where}: part {part} holds samples of {_name_classes(leaked)} listed as {other}; "
+                f"move these samples to test_{other}, or list the class as {own}."
             )
         if stray := [label for label in present if label not in listed[own]]:
             raise ValueError(
-                f"{where}: part {part} holds samples of {name_classes(stray)} not listed in "
-                f"{own}_classes; list the class, or leave its samples out."
+                f"{where}: part {part} holds samples of {_name_classes(stray)} not listed in "
+                f"{own}_classes; list the class, or leave out its samples."
             )
     trained = {labels[code] for code in np.unique(codes[split.train])}
     if untrained := [label for label in seen if label not in trained]:
         raise ValueError(
-            f"{where}: {name_classes(untrained)} listed as seen without any training sample; "
+            f"{where}: {_name_classes(untrained)} listed as seen without any training sample; "
             "give the class training samples, or list it as unseen."
         )
 
 
 def _check_indices(indices: NDArray[Any], n_samples: int, where: str) -> None:
-    """Refuse indices that are not distinct integers in [0, n_samples)."""
+    """Raise unless indices are distinct integers in [0, n_samples)."""
     if indices.size == 0:
         raise ValueError(f"{where}: the part is empty; there is nothing to learn from.")
     if indices.dtype == bool:
@@ -162,14 +151,13 @@ def _check_indices(indices: NDArray[Any], n_samples: int, where: str) -> None:
             f"{where}: indices have dtype {indices.dtype} and shape {indices.shape}; "
             "give a one-dimensional array of integers."
         )
-    low, high = int(indices.min()), int(indices.max())
-    if low >= 1 and high == n_samples:
+    if indices.min() >= 1 and indices.max() == n_samples:
         raise ValueError(
-            f"{where}: index {high} for {n_samples} samples looks 1-based, as in MATLAB files; "
-            "subtract 1 from all indices."
+            f"{where}: index {n_samples} for {n_samples} samples looks 1-based, as in MATLAB "
+            "files; subtract 1 from all indices."
         )
-    if low < 0 or high >= n_samples:
-        outside = indices[(indices < 0) | (indices >= n_samples)]
+    outside = indices[(indices < 0) | (indices >= n_samples)]
+    if outside.size:
         raise ValueError(
             f"{where}: {outside.size} indices out of range ({name_some(outside)}); with "
             f"{n_samples} samples they must lie in 0 … {n_samples - 1}."
@@ -182,22 +170,22 @@ def _check_indices(indices: NDArray[Any], n_samples: int, where: str) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ZeroShotDataset:
     """Samples, labels, class signatures, and splits into seen and unseen classes.
 
-    A split that leaks is refused. `X` is neither copied nor read, so that it may be a memory map;
-    ``X_train`` and its like index it each time: keep the result if you need it twice.
+    A split that leaks raises an error. `X` is neither copied nor read, so it may be a memory map.
+    ``X_train`` and the other parts index it on every access: keep the result if you need it twice.
 
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Image features: a NumPy array, a memory map, or an array of another library whose rows
-        integers index.
+        Image features: a NumPy array, a memory map, or an array of another library that supports
+        indexing by rows.
     y : array-like of shape (n_samples,)
         Class labels.
     signatures : DataFrame of shape (n_classes, n_attributes) or MultiSignatures
-        One row per described class; the index holds the labels as they stand in `y`.
+        One row per described class; the index holds the same labels as `y`.
     splits : mapping of str to ClassSplit
         The splits by name.
     split : str
@@ -207,11 +195,11 @@ class ZeroShotDataset:
     features : str
         Name of the features.
     images : array of shape (n_samples, height, width) or None, default=None
-        The images themselves, where the data set has them.
+        The images themselves, if available.
     feature_names : array-like of str of shape (n_features,) or None, default=None
         Names of the columns of `X`; by default those of a DataFrame.
     semantic : str, default=""
-        Name of the kind of signatures, where there are several to choose from.
+        Kind of signatures, for data sets that offer several.
 
     Examples
     --------
@@ -236,46 +224,33 @@ class ZeroShotDataset:
     array([[0., 0., 0., 1.]])
     """
 
-    X: NDArray[Any]
-    y: NDArray[Any]
+    X: Any
+    y: Any
     signatures: Any
     splits: Mapping[str, ClassSplit]
     split: str
     name: str
     features: str
     images: Any = None
-    feature_names: NDArray[Any] | None = None
+    feature_names: Any = None
     semantic: str = ""
-    # What features were shifted and divided by when they were loaded, where they were.
+    # Offset and scale that a loader applied to the features, if any.
     feature_units = None
 
-    def __init__(
-        self,
-        X: ArrayLike | Array,
-        y: ArrayLike,
-        signatures: pd.DataFrame | MultiSignatures,
-        splits: Mapping[str, ClassSplit],
-        split: str,
-        name: str,
-        features: str,
-        images: Any = None,
-        feature_names: ArrayLike | None = None,
-        semantic: str = "",
-    ) -> None:
-        if feature_names is None and isinstance(X, pd.DataFrame):
+    def __post_init__(self) -> None:
+        X, names = self.X, self.feature_names
+        if names is None and isinstance(X, pd.DataFrame):
             columns = X.columns.tolist()
-            feature_names = columns if all(isinstance(c, str) for c in columns) else None
+            names = columns if all(isinstance(column, str) for column in columns) else None
         if not hasattr(X, "shape") or isinstance(X, pd.DataFrame):
             X = np.asarray(X)
-        if feature_names is not None:
-            feature_names = np.asarray(feature_names, object)
-        y, splits = np.asarray(y), dict(splits)
-        given = locals()
-        for field in fields(self):
-            object.__setattr__(self, field.name, given[field.name])
+        names = None if names is None else np.asarray(names, object)
+        converted = {"X": X, "y": np.asarray(self.y), "feature_names": names}
+        for field, value in {**converted, "splits": dict(self.splits)}.items():
+            object.__setattr__(self, field, value)
         self._check_shapes()
         self._check_splits()
-        self._check_split_name(split)
+        self._check_split_name(self.split)
 
     def with_split(self, name: str) -> ZeroShotDataset:
         """Return the same data with another active split; arrays are shared, not copied.
@@ -289,7 +264,7 @@ class ZeroShotDataset:
         return self._changed(split=name)
 
     def with_splits(self, splits: Sequence[str] | Mapping[str, ClassSplit]) -> ZeroShotDataset:
-        """Return the same data with some of its splits only, or with others.
+        """Return the same data with a selection of its splits, or with new splits.
 
         Parameters
         ----------
@@ -312,28 +287,28 @@ class ZeroShotDataset:
         Parameters
         ----------
         signatures : DataFrame or MultiSignatures
-            One row for each class that is described here.
+            One row for each class described in this data set.
         """
         if _check_signatures(signatures, self.name) != set(self.signatures.index.tolist()):
             raise ValueError(f"{self.name}: these signatures describe other classes.")
         return self._changed(signatures=signatures)
 
     def with_unseen(self, classes: Sequence[Hashable], name: str) -> ZeroShotDataset:
-        """Return the active split with some of its unseen classes only, and no other split.
+        """Return the active split restricted to some of its unseen classes.
 
         Parameters
         ----------
         classes : sequence of labels
-            The classes to keep; those that are not unseen in the active split are passed over.
+            The classes to keep; labels that are not unseen in the active split are ignored.
         name : str
-            What the classes are called: the split becomes "ns, only NAME".
+            Name of this group of classes: the split becomes "ns, only NAME".
         """
         split, chosen = self.active_split, set(classes)
         unseen = [label for label in split.unseen_classes.tolist() if label in chosen]
         if len(unseen) < 2:
             raise ValueError(
-                f"{self.name}, split {self.split!r}: {len(unseen)} of the unseen classes are of "
-                f"{name}; at least two are needed to choose among."
+                f"{self.name}, split {self.split!r}: {len(unseen)} of the unseen classes belong "
+                f"to {name}; at least two are needed to choose among."
             )
         kept = [*split.seen_classes.tolist(), *unseen]
         signatures = self.signatures
@@ -342,13 +317,11 @@ class ZeroShotDataset:
             signatures = MultiSignatures(views, signatures.weights, signatures.gamma_factors)
         else:
             signatures = signatures[signatures.index.isin(kept)]
-        part = ClassSplit(
-            split.train,
-            split.test_seen,
-            split.test_unseen[pd.Index(self.y[split.test_unseen]).isin(unseen)],
-            split.seen_classes,
-            unseen,
-            f"{split.version}, only {name}",
+        part = replace(
+            split,
+            test_unseen=split.test_unseen[pd.Index(self.y[split.test_unseen]).isin(unseen)],
+            unseen_classes=unseen,
+            version=f"{split.version}, only {name}",
         )
         only = f"{self.split}, only {name}"
         return self._changed(split=only, splits={only: part}, signatures=signatures)
@@ -359,38 +332,38 @@ class ZeroShotDataset:
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
-            One row for each sample here, in the same order.
+            One row per sample, in the same order.
         features : str
             Name of these features.
         """
         return replace(self, X=X, features=features, feature_names=None)
 
     def features_from(self, table: Any) -> NDArray[Any]:
-        """Take the features of further samples from a table, by the names of its columns.
+        """Take the features of further samples from a table, by column name.
 
         Parameters
         ----------
         table : DataFrame
-            Of pandas or polars, with one row per sample. Other columns are passed over.
+            A pandas or polars DataFrame with one row per sample. Other columns are ignored.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            The columns of ``X_train``, in their order, as a model fitted on it takes them.
+            The columns of ``X_train``, in the same order and units.
         """
         if self.feature_names is None:
             raise ValueError(
-                f"{self.name}: the features have no names; make the data set from a table, or give "
-                "feature_names=."
+                f"{self.name}: the features have no names; load the data set from a table, or "
+                "pass feature_names=."
             )
-        columns = list(table.columns)
-        if missing := [name for name in self.feature_names.tolist() if name not in columns]:
+        names, columns = self.feature_names.tolist(), list(table.columns)
+        if missing := [name for name in names if name not in columns]:
             raise ValueError(
                 f"{self.name}: the table has no columns {name_some(missing)}; it has "
                 f"{name_some(columns)}."
             )
-        arrays = {name: np.asarray(table[name]) for name in self.feature_names.tolist()}
-        frame = numeric_columns(pd.DataFrame(arrays), self.name)
+        frame = pd.DataFrame({name: np.asarray(table[name]) for name in names})
+        frame = numeric_columns(frame, self.name)
         refuse_text(frame, self.name)
         values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
         found: NDArray[Any] = in_units(values, self.feature_units)
@@ -409,57 +382,59 @@ class ZeroShotDataset:
     @property
     def seen_classes(self) -> NDArray[Any]:
         """Labels of the classes with training samples."""
-        return self.active_split.seen_classes
+        classes: NDArray[Any] = self.active_split.seen_classes
+        return classes
 
     @property
     def unseen_classes(self) -> NDArray[Any]:
-        """Labels of the classes that are only described."""
-        return self.active_split.unseen_classes
+        """Labels of the classes without training samples."""
+        classes: NDArray[Any] = self.active_split.unseen_classes
+        return classes
 
     @property
-    def X_train(self) -> NDArray[Any]:
+    def X_train(self) -> Any:
         """Features of the training samples."""
         return self.X[self.active_split.train]
 
     @property
-    def y_train(self) -> NDArray[Any]:
+    def y_train(self) -> Any:
         """Labels of the training samples."""
         return self.y[self.active_split.train]
 
     @property
     def images_train(self) -> Any:
         """Images of the training samples, or None."""
-        return self._images_of(self.active_split.train)
+        return None if self.images is None else self.images[self.active_split.train]
 
     @property
-    def X_test_seen(self) -> NDArray[Any]:
-        """Features of the test samples of seen classes."""
+    def X_test_seen(self) -> Any:
+        """Features of the test samples from seen classes."""
         return self.X[self.active_split.test_seen]
 
     @property
-    def y_test_seen(self) -> NDArray[Any]:
-        """Labels of the test samples of seen classes."""
+    def y_test_seen(self) -> Any:
+        """Labels of the test samples from seen classes."""
         return self.y[self.active_split.test_seen]
 
     @property
     def images_test_seen(self) -> Any:
-        """Images of the test samples of seen classes, or None."""
-        return self._images_of(self.active_split.test_seen)
+        """Images of the test samples from seen classes, or None."""
+        return None if self.images is None else self.images[self.active_split.test_seen]
 
     @property
-    def X_test_unseen(self) -> NDArray[Any]:
-        """Features of the test samples of unseen classes."""
+    def X_test_unseen(self) -> Any:
+        """Features of the test samples from unseen classes."""
         return self.X[self.active_split.test_unseen]
 
     @property
-    def y_test_unseen(self) -> NDArray[Any]:
-        """Labels of the test samples of unseen classes."""
+    def y_test_unseen(self) -> Any:
+        """Labels of the test samples from unseen classes."""
         return self.y[self.active_split.test_unseen]
 
     @property
     def images_test_unseen(self) -> Any:
-        """Images of the test samples of unseen classes, or None."""
-        return self._images_of(self.active_split.test_unseen)
+        """Images of the test samples from unseen classes, or None."""
+        return None if self.images is None else self.images[self.active_split.test_unseen]
 
     def __repr__(self) -> str:
         split = self.active_split
@@ -484,17 +459,14 @@ class ZeroShotDataset:
         )
 
     def _changed(self, **values: Any) -> ZeroShotDataset:
-        """A copy with other values, which were checked; it shares every array."""
+        """Copy with other values, which were checked; arrays are shared."""
         other = copy.copy(self)
         for field, value in values.items():
             object.__setattr__(other, field, value)
         return other
 
-    def _images_of(self, part: NDArray[Any]) -> Any:
-        return None if self.images is None else self.images[part]
-
     def _check_splits(self) -> None:
-        """Refuse splits that leak or do not fit the labels and signatures."""
+        """Raise if a split leaks or does not fit the labels and signatures."""
         described = _check_signatures(self.signatures, self.name)
         codes, labels = self._encode_labels(described)
         for name, split in self.splits.items():
@@ -532,7 +504,7 @@ class ZeroShotDataset:
             raise ValueError(f"{self.name}: {problem}.")
 
     def _encode_labels(self, described: set[Hashable]) -> tuple[NDArray[np.intp], list[Hashable]]:
-        """Give each class of y a number; refuse a class that no signature describes."""
+        """Encode `y` as class numbers; raise if a class has no signature."""
         codes, uniques = pd.factorize(self.y)
         if codes.size and codes.min() < 0:
             raise ValueError(
@@ -550,15 +522,15 @@ class ZeroShotDataset:
                     f"of dtype {self.signatures.index.dtype}."
                 )
             raise ValueError(
-                f"{self.name}: {name_classes(missing)} of y "
+                f"{self.name}: {_name_classes(missing)} of y "
                 f"{'has' if len(missing) == 1 else 'have'} no signature; give signatures a row for "
-                f"each class, with the label as it stands in y.{near}"
+                f"each class, with the same label as in y.{near}"
             )
         return codes, labels
 
 
 def _check_signatures(signatures: Any, name: str) -> set[Hashable]:
-    """Check the table of signatures, or each of several; return the labels they describe."""
+    """Check the signatures, or each view of them; return the labels they describe."""
     if isinstance(signatures, MultiSignatures):
         described = [_check_signatures(view, name) for view in signatures.views.values()]
         if any(labels != described[0] for labels in described):
@@ -573,7 +545,7 @@ def _check_signatures(signatures: Any, name: str) -> set[Hashable]:
     if index.has_duplicates:
         repeated = index[index.duplicated()].unique().tolist()
         raise ValueError(
-            f"{name}: signatures describe {name_classes(repeated)} more than once; "
+            f"{name}: signatures describe {_name_classes(repeated)} more than once; "
             "keep one row per class."
         )
     finite_numbers(signatures, f"{name}: signatures")

@@ -1,4 +1,4 @@
-"""Your own data: features, labels and signatures from tables and arrays."""
+"""Load your own data: features, labels and signatures from tables and arrays."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from zslearn.signatures._attributes import scale_signatures
 
 File = str | os.PathLike[str]
 
-#: What a folder may hold: stem of a file → its endings.
+#: Files that a folder may hold: stem → endings.
 _FOLDER = {
     "features": (".npy", ".npz", ".csv", ".parquet"),
     "labels": (".csv", ".parquet", ".npy"),
@@ -55,7 +55,7 @@ _FOLDER = {
     "parts": (".csv", ".parquet", ".npy"),
     "images": (".npy",),
 }
-#: So few rows may count up by chance.
+#: A column of fewer rows may look like row numbers by chance.
 _FEWEST_ROWS = 5
 
 
@@ -79,69 +79,66 @@ def load_table(
 ) -> ZeroShotDataset:
     r"""Load your own data from tables and arrays.
 
-    Features and labels stand in one table, whose column `label` holds the labels, or in two. The
-    split is given by a column `part` beside the labels, which says of each sample whether it is of
-    "train", "test_seen", "test_unseen" or of none (empty); or by `unseen_classes`, and then
-    `hold_out` of each other class is for testing. Without either, classes that are described and
-    have no samples are the unseen ones, and all samples train. :ref:`own_data` has examples.
+    Features and labels come from one table with a column `label`, or from two sources. The split
+    comes from a column `part` ("train", "test_seen", "test_unseen", or empty for unused samples),
+    or from `unseen_classes`, where a share `hold_out` of every other class becomes test data. If
+    neither is given, the described classes without samples are unseen, and all samples are used
+    for training. :ref:`own_data` has examples.
 
     Parameters
     ----------
     features : path, DataFrame or array-like of shape (n_samples, n_features)
-        A DataFrame, or a file ``.csv`` or ``.parquet``, whose columns but those of labels and parts
-        are features. Or an array, or a file ``.npy`` (it is memory-mapped) or ``.npz`` with one
-        array, or one named "X" or "features", beside which "y" or "labels" may hold the labels. Or
-        a folder with files ``features``, ``labels``, ``signatures``, ``unseen.txt``, ``parts`` and
-        ``images.npy`` of such kinds; arguments replace its files.
+        A DataFrame, or a ``.csv`` or ``.parquet`` file, in which every column except the labels and
+        parts is a feature; an array, a ``.npy`` file (memory-mapped) or a ``.npz`` file with one
+        array or one named "X" or "features", and optionally labels "y" or "labels"; or a folder
+        with such files named ``features``, ``labels``, ``signatures``, ``unseen.txt``, ``parts``
+        and ``images.npy``. Other arguments replace the files of a folder.
     labels : path, Series, DataFrame or array-like of shape (n_samples,), default=None
-        The labels, in the order of `features`, if they are not a column there: an array, a Series,
-        a DataFrame or a file ``.csv`` or ``.parquet`` with a column `label`, or a file ``.npy``.
+        Labels in the order of `features`, if they are not one of its columns: an array, a Series, a
+        DataFrame, a ``.csv`` or ``.parquet`` file with a column `label`, or a ``.npy`` file.
     signatures : path or DataFrame
-        One row per class. A DataFrame has the labels in its index or in a column `label`; a file
-        ``.csv`` or ``.parquet`` in the column `label` if there is one, else in the first.
+        One row per class. A DataFrame has the labels in its index or in a column `label`; a
+        ``.csv`` or ``.parquet`` file in the column `label` if there is one, else in the first.
     label : str or None, default=None
-        The column of labels. None: the one named "label", or the only one in a table of labels.
+        The column of labels. None: "label", or the only column of a table of labels.
     part : str, path or array-like of shape (n_samples,), default="part"
-        The column of parts beside the labels, or the parts themselves.
+        The column of parts next to the labels, or the parts themselves.
     unseen_classes : label, iterable of labels, path or None, default=None
-        The unseen classes, if there is no `part`: one label, several, or a text file with one
-        label per line. A str is a label unless there is such a file. Classes without samples are
-        candidates that nothing is tested on.
+        The unseen classes: one label, several, or a text file with one label per line. A string is
+        a label unless a file of that name exists. Classes without samples become candidates.
     hold_out : float or None, default=0.2
         With `unseen_classes`: the share of each seen class that becomes ``test_seen``. None: all
-        of it trains.
+        samples of seen classes are used for training.
     random_state : int, RandomState or None, default=0
         Seed of the hold-out.
     drop : iterable of str, default=()
-        Columns of `features` that are none: a file name, a number of the row.
+        Columns that are not features, such as a file name or a row number.
     images : path to a ``.npy`` file, array-like or None, default=None
         One image per sample.
     signature_scaling : {"auto", "standard", "range"} or None, default="auto"
-        How columns of signatures in different units are scaled when a method is fitted; see
+        How signature columns in different units are scaled when a method is fitted; see
         :func:`~zslearn.signatures.scale_signatures`.
     feature_scaling : {"auto", "standard", "range"} or None, default=None
-        The same for the features, by statistics of the training samples. `X` holds the scaled
-        numbers, and `features_from` scales those of further samples. None leaves them, and warns
-        where units differ.
+        The same for the features, with statistics of the training samples. `X` holds the scaled
+        numbers, and `features_from` scales further samples. None warns if units differ.
     name : str or None, default=None
         Name of the data set; by default that of the folder or file of features, else "table".
     version : str or None, default=None
-        Version of the split; by default made of `name` and the way the split is given.
+        Version of the split; by default built from `name` and the kind of split.
     max_bytes : int or None, default=None
-        The most memory that reading one of the files may take, in bytes. None: what the
-        environment variable ``ZSLEARN_MAX_BYTES`` says, else 64 times the size of the file and
-        64 MiB. A memory map takes none.
+        Maximum memory for reading one file, in bytes. None: the environment variable
+        ``ZSLEARN_MAX_BYTES``, else 64 times the size of the file plus 64 MiB. Memory maps do not
+        count.
 
     Returns
     -------
     ZeroShotDataset
-        With one split, "own". Labels keep their type; those of text files are whole numbers if all
-        of them are written as such, else strings. Columns of yes and no, true and false count as 1
-        and 0.
+        With one split, "own". Labels keep their type; labels in text files become integers if all
+        of them are, else strings. Yes/no and true/false columns become 1 and 0.
 
     See Also
     --------
-    load_xlsa17 : The field's benchmarks.
+    load_xlsa17 : Load the field's benchmarks.
     """
     if _is_file(features) and Path(features).is_dir():
         name = name if name is not None else Path(features).resolve().name
@@ -158,7 +155,7 @@ def load_table(
     check_scaling(feature_scaling, "feature_scaling", auto=True)
     if signatures is None:
         raise ValueError(
-            "signatures is missing; give the table that describes the classes, one row per class."
+            "signatures is missing; pass the table that describes the classes, one row per class."
         )
     kind = Path(features).stem if _is_file(features) else "table"
     name = kind if name is None else name
@@ -173,7 +170,7 @@ def load_table(
         refuse_equal_labels([*y.tolist(), *index], f"{name}: y or signatures")
         if parts is not None and unseen_classes is not None:
             raise ValueError(
-                f"{name}: the split is given twice, by parts and by unseen_classes; leave out one."
+                f"{name}: both parts and unseen_classes define the split; pass one of them."
             )
         unseen: list[Any] = []
         if parts is not None:
@@ -183,20 +180,20 @@ def load_table(
                 unseen, hold_out = _without_samples(index, y, part, name), None
             else:
                 unseen = _read_unseen(unseen_classes, y)
-            _refuse_undescribed(unseen, y, index, name)
+            _check_unseen(unseen, y, index, name)
             indices = _split_by_classes(unseen, y, hold_out, random_state, name)
             how = f"hold-out {hold_out:g}" if hold_out is not None else "conventional"
-    seen = set(y[indices["train"]].tolist())
+    train, seen = indices["train"], set(y[indices["train"]].tolist())
     unseen_set = {*y[indices["test_unseen"]].tolist(), *unseen}
     _warn_of_label_codes(X, names, y, name)
     if isinstance(described, pd.DataFrame):
         described = scale_signatures(described, signature_scaling, seen_classes=seen, where=name)
-    units, train = None, indices["train"]
+    units = None
     if len(X.shape) == 2 and (scaling := chosen_scaling(X, names, feature_scaling, name, train)):
         units = units_of(np.asarray(X[train], np.float64), scaling)
 
     def in_order(labels: set[Any]) -> NDArray[Any]:
-        # In the order of the signatures; those without one are left to the checks.
+        # In the order of the signatures; ZeroShotDataset reports labels without one.
         known = [label for label in index if label in labels]
         return np.array(known + sorted(labels.difference(known), key=str), dtype=y.dtype)
 
@@ -225,21 +222,21 @@ def _is_file(value: Any) -> TypeGuard[File]:
 
 
 def _as_array(source: Any) -> Any:
-    """An array of any library, or that of a file ``.npy`` or ``.npz``."""
+    """Return an array of any library, or read one from a ``.npy`` or ``.npz`` file."""
     if _is_file(source):
         return read_array(Path(source))
     return source if hasattr(source, "shape") else np.asarray(source)
 
 
 def _as_frame(source: Any) -> pd.DataFrame | None:
-    """A data frame of pandas or polars as one of pandas; None for anything else."""
+    """Convert a pandas or polars DataFrame to pandas; return None for anything else."""
     if isinstance(source, pd.DataFrame) or not hasattr(source, "columns"):
         return source if isinstance(source, pd.DataFrame) else None
     return pd.DataFrame({name: source[name].to_numpy() for name in source.columns})
 
 
 def _find_files(folder: Path) -> dict[str, Path]:
-    """The files of a folder, by what they hold; a folder without features is refused."""
+    """Find the files of a folder by stem; raise if there are no features."""
     found: dict[str, Path] = {}
     for stem, endings in _FOLDER.items():
         paths = [folder / f"{stem}{ending}" for ending in endings]
@@ -253,19 +250,16 @@ def _find_files(folder: Path) -> dict[str, Path]:
         names = sorted(path.name for path in folder.iterdir())
         wanted = ", ".join(f"features{ending}" for ending in _FOLDER["features"])
         raise ValueError(
-            f"{folder}: there is no file of features ({wanted}); it holds "
+            f"{folder}: there is no features file ({wanted}); the folder holds "
             f"{name_some(names) if names else 'nothing'}."
         )
     return found
 
 
-# ------------------------------------------------------------------------------------- samples
-
-
 def _read_samples(
     features: Any, labels: Any, label: str | None, part: Any, drop: Iterable[str]
 ) -> tuple[Any, list[str] | None, NDArray[Any], bool, Any]:
-    """Features, their names, labels, whether these were read from text, and parts or None."""
+    """Read features, their names, labels, whether those come from text, and parts or None."""
     part_column = part if isinstance(part, str) else None
     own_label = label or "label"
     where = str(features) if _is_file(features) else "features"
@@ -279,20 +273,20 @@ def _read_samples(
         columns: Any = () if table is None else table.columns
         if twice := [c for c in (own_label, part_column) if c is not None and c in columns]:
             raise ValueError(
-                f"{where}: the column {twice[0]!r} stands among the features, and labels are given "
-                "as well. It would be learned from: leave out labels=, or drop the column."
+                f"{where}: the column {twice[0]!r} is among the features although labels= is "
+                "given, so it would be used as a feature. Leave out labels=, or drop the column."
             )
     elif table is not None:
-        y, parts = _columns_of_labels(table, own_label, part_column, where)
+        y, parts = _label_column(table, own_label, part_column, where)
         table = table.drop(columns=[own_label, *([part_column] if parts is not None else [])])
     else:
         is_npz = _is_file(features) and Path(features).suffix == ".npz"
         found = read_member(Path(features), LABELS) if is_npz else None
         if found is None:
             raise ValueError(
-                f"{where}: an array has no column of labels; give labels=, or a table."
+                f"{where}: an array has no column of labels; pass labels=, or a table."
             )
-        y = _plain_labels(found, where)
+        y = _check_labels(found, where)
     if part_column is None:
         parts = _read_parts(part)
     X, names = (_features_array(features), None) if table is None else _numbers(table, drop, where)
@@ -301,7 +295,7 @@ def _read_samples(
 
 
 def _features_table(source: Any, label: str, part: str | None = None) -> pd.DataFrame | None:
-    """The table of features if they are one."""
+    """Read the table of features; return None if the features are an array."""
     if not _is_file(source) or Path(source).suffix in (".npy", ".npz"):
         return _as_frame(source)
     text = dict.fromkeys([label, *([part] if part else [])], str)
@@ -314,7 +308,7 @@ def _features_table(source: Any, label: str, part: str | None = None) -> pd.Data
 
 
 def _is_data(first: list[str]) -> bool:
-    """Whether the first row of a table of features is data already."""
+    """Whether the first row of a table of features is data, not a header."""
     try:
         return all(np.isfinite(float(cell)) for cell in first)
     except ValueError:
@@ -322,12 +316,12 @@ def _is_data(first: list[str]) -> bool:
 
 
 def _features_array(source: Any) -> Any:
-    """Features that are no table."""
+    """Return features that are an array."""
     X = _as_array(source)
     if _is_file(source) and (X.ndim != 2 or X.dtype.kind not in "fiub"):
         raise ValueError(
-            f"{source}: the array has shape {X.shape} and dtype {X.dtype}; features are numbers, "
-            "one row per sample."
+            f"{source}: the array has shape {X.shape} and dtype {X.dtype}; features must be "
+            "numbers, one row per sample."
         )
     return X
 
@@ -335,7 +329,7 @@ def _features_array(source: Any) -> Any:
 def _numbers(
     table: pd.DataFrame, drop: Iterable[str], where: str
 ) -> tuple[NDArray[Any], list[str] | None]:
-    """The numbers of a table of features, and the names of its columns."""
+    """Return the features of a table as an array, and the names of its columns."""
     drop = [drop] if isinstance(drop, str) else list(drop)
     if unknown := [column for column in drop if column not in table.columns]:
         raise ValueError(
@@ -359,14 +353,12 @@ def _numbers(
 
 
 def _refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
-    """Refuse a column that only numbers the rows: it says nothing of a sample but its place."""
-    for name in names or []:
-        if SAVED_INDEX.fullmatch(name):
-            raise ValueError(
-                f"{where}: the column {name!r} is a pandas index that was saved with the table, no "
-                "feature. Write the table with index=False, or leave the column out with "
-                f"drop=[{name!r}]."
-            )
+    """Raise if a column only numbers the rows, and so describes no sample."""
+    if saved := [name for name in names or [] if SAVED_INDEX.fullmatch(name)]:
+        raise ValueError(
+            f"{where}: the column {saved[0]!r} is a pandas index that was saved with the table, "
+            f"not a feature. Write the table with index=False, or pass drop=[{saved[0]!r}]."
+        )
     if len(X.shape) != 2 or X.shape[0] < _FEWEST_ROWS:
         return
     # The first rows rule out almost every column before a whole one is read.
@@ -378,12 +370,12 @@ def _refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
             advice = f"drop=[{names[position]!r}]" if names else "np.delete"
             raise ValueError(
                 f"{where}: {columns_named([position], names)} counts the rows from {column[0]:g} "
-                f"to {column[-1]:g}; it is no feature. Leave it out, for example with {advice}."
+                f"to {column[-1]:g}; it is not a feature. Leave it out, for example with {advice}."
             )
 
 
 def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where: str) -> None:
-    """Warn of a feature with one value in each class, another one in each: a code of the label."""
+    """Warn if a feature is a code of the label: constant within each class and unique to it."""
     codes, classes = pd.factorize(y)
     first = np.unique(codes, return_index=True)[1]
     if len(X.shape) != 2 or len(codes) != X.shape[0] or not 2 <= len(classes) < len(y):
@@ -397,16 +389,16 @@ def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where
         if np.array_equal(np.asarray(X[:, place], dtype=np.float64), values[codes, place])
     ]
     if found:
-        verb, it = ("name", "them") if len(found) > 1 else ("names", "it")
+        verb, it = ("encode", "them") if len(found) > 1 else ("encodes", "it")
         how = "" if names is None else f" with drop={[names[place] for place in found]}"
         warn_user(
-            f"{where}: {columns_named(found, names)} {verb} the class of every sample, as a code "
-            f"of the label does: new samples will not have {it}. Leave {it} out{how}."
+            f"{where}: {columns_named(found, names)} {verb} the class of every sample; new samples "
+            f"will not have {it}. Leave {it} out{how}."
         )
 
 
 def read_own_features(path: Path) -> tuple[Any, NDArray[Any] | None]:
-    """Features of a file .npy, .npz or .parquet, and their labels where it has some."""
+    """Read features from a .npy, .npz or .parquet file, and their labels if present."""
     if path.suffix != ".parquet":
         labels = read_member(path, LABELS) if path.suffix == ".npz" else None
         return _features_array(path), labels
@@ -416,7 +408,7 @@ def read_own_features(path: Path) -> tuple[Any, NDArray[Any] | None]:
 
 
 class SampleTable(NamedTuple):
-    """Features of a table, the names of their columns, and labels where there are some."""
+    """Features of a table, the names of their columns, and labels if present."""
 
     X: NDArray[np.float64]
     columns: list[str]
@@ -435,13 +427,13 @@ def read_sample_table(
     Parameters
     ----------
     path : Path
-        A file ``.csv`` or ``.parquet`` with one row per sample.
+        A ``.csv`` or ``.parquet`` file with one row per sample.
     label : str or None, default=None
         The column of labels; None: "label".
     drop : iterable of str, default=()
-        Columns that are no features.
+        Columns that are not features.
     columns : sequence of str or None, default=None
-        The features of a model: these columns are read alone, and labels may be missing.
+        The features of a model: only these columns are read, and labels may be missing.
 
     Returns
     -------
@@ -451,7 +443,7 @@ def read_sample_table(
     own_label = label or "label"
     table = _features_table(path, own_label)
     assert table is not None
-    where = plain(path)
+    where, has_labels = plain(path), columns is None or own_label in table
     if columns is not None:
         if own_label in columns:
             raise ValueError(
@@ -463,13 +455,13 @@ def read_sample_table(
                 missing, table.columns, unknown_in="the model", known_in="the table"
             )
             raise ValueError(f"{where}: there are no columns {name_some(missing)}.{near}")
-        y = _columns_of_labels(table, own_label, None, where)[0] if own_label in table else None
-        X, _ = _numbers(table[list(columns)], (), where)
-        names: list[str] | None = list(columns)
+    y = _label_column(table, own_label, None, where)[0] if has_labels else None
+    if columns is not None:
+        X, names = _numbers(table[list(columns)], (), where)
     else:
-        y, _ = _columns_of_labels(table, own_label, None, where)
         X, names = _numbers(table.drop(columns=own_label), drop, where)
         _refuse_row_numbers(X, names, where)
+        assert y is not None
         _warn_of_label_codes(X, names, y, where)
     if names is None:
         raise ValueError(f"{where}: the columns need names; put them into the first line.")
@@ -477,24 +469,21 @@ def read_sample_table(
     return SampleTable(np.asarray(X, dtype=np.float64), names, labels)
 
 
-# -------------------------------------------------------------------------------------- labels
-
-
 def _read_labels(source: Any, label: str | None, part: str | None) -> tuple[NDArray[Any], Any]:
-    """Labels, and parts where the same table has them."""
+    """Read labels, and parts if the same table has them."""
     where = str(source) if _is_file(source) else "labels"
     frame = _as_frame(source)
     if _is_file(source) and Path(source).suffix != ".npy":
         frame = read_table(Path(source))
     if frame is not None:
-        return _columns_of_labels(frame, label, part, where)
-    return _plain_labels(np.array(_as_array(source)), where), None
+        return _label_column(frame, label, part, where)
+    return _check_labels(np.array(_as_array(source)), where), None
 
 
-def _columns_of_labels(
+def _label_column(
     table: pd.DataFrame, label: str | None, part: str | None, where: str
 ) -> tuple[NDArray[Any], Any]:
-    """The column of labels, by default the only one or "label", and that of parts or None."""
+    """Return the column of labels, by default the only one or "label", and the parts or None."""
     if label is None:
         others = [column for column in table.columns if column != part]
         label = others[0] if len(others) == 1 else "label"
@@ -506,24 +495,23 @@ def _columns_of_labels(
             or " Name the column of labels with label=."
         )
         raise ValueError(
-            f"{where}: there is no column {label!r}; it has {name_some(table.columns)}.{advice}"
+            f"{where}: there is no column {label!r}; the columns are {name_some(table.columns)}."
+            f"{advice}"
         )
     parts = table[part].to_numpy(dtype=object) if part in table.columns else None
-    return _plain_labels(table[label], where), parts
+    return _check_labels(table[label], where), parts
 
 
-def _plain_labels(labels: Any, where: str) -> NDArray[Any]:
-    """Labels as an array: whole numbers stay whole numbers, text is text."""
+def _check_labels(labels: Any, where: str) -> NDArray[Any]:
+    """Return labels as an array of text or integers."""
     y = np.asarray(labels)
     if y.ndim != 1:
         raise ValueError(
-            f"{where}: the labels have shape {y.shape}; give one label per sample, in an array of "
-            "one dimension."
+            f"{where}: the labels have shape {y.shape}; give one label per sample, in a "
+            "one-dimensional array."
         )
     if y.dtype.kind not in "biufUO":
-        raise ValueError(
-            f"{where}: the labels are of dtype {y.dtype}; labels are text or whole numbers."
-        )
+        raise ValueError(f"{where}: the labels have dtype {y.dtype}; give text or integers.")
     if (missing := pd.isna(y)).any():
         raise ValueError(
             f"{where}: there are {int(missing.sum())} missing labels, the first in row "
@@ -541,7 +529,7 @@ def _plain_labels(labels: Any, where: str) -> NDArray[Any]:
 
 
 def _refuse_other_order(features: Any, labels: Any) -> None:
-    """Refuse pandas labels whose index names the rows of features in another order."""
+    """Raise if the index of pandas labels has the rows of the features in another order."""
     if not isinstance(features, pd.DataFrame) or not isinstance(labels, pd.Series | pd.DataFrame):
         return
     ours, theirs = features.index, labels.index
@@ -551,31 +539,30 @@ def _refuse_other_order(features: Any, labels: Any) -> None:
         and ours.sort_values().equals(theirs.sort_values())
     ):
         raise ValueError(
-            "The index of labels names the rows of features in another order. Rows are matched by "
-            "place: write labels.loc[features.index]."
+            "labels and features have the same index in another order. Rows are matched by "
+            "position: write labels.loc[features.index]."
         )
 
 
 def _read_parts(source: Any) -> Any:
-    """Parts that do not stand beside the labels."""
+    """Read parts that are not a column next to the labels."""
     if not isinstance(source, os.PathLike) or Path(source).suffix == ".npy":
         return np.array(_as_array(source))
     table = read_table(Path(source))
     column = "part" if "part" in table or table.shape[1] != 1 else table.columns[0]
     if column not in table:
-        raise ValueError(f"{source}: there is no column 'part'; it has {name_some(table.columns)}.")
+        raise ValueError(
+            f"{source}: there is no column 'part'; the columns are {name_some(table.columns)}."
+        )
     return table[column].to_numpy(dtype=object)
 
 
 def _match_types(
     y: NDArray[Any], y_text: bool, signatures: Any, index_text: bool
 ) -> tuple[NDArray[Any], Any]:
-    """Give labels that were read from text, where 3 and "3" are the same, the type of the others.
-
-    They become numbers if everything agrees to it.
-    """
+    """Convert labels read from text, where 3 and "3" are the same, to the type of the others."""
     if not isinstance(signatures, pd.DataFrame):
-        return y, signatures  # the data set refuses it, and says why
+        return y, signatures  # ZeroShotDataset raises
     index = signatures.index
     y_whole = is_whole(y) if y_text else y.dtype.kind in "iu"
     index_whole = is_whole(index) if index_text else pd.api.types.is_integer_dtype(index)
@@ -586,25 +573,22 @@ def _match_types(
     return y, signatures
 
 
-# -------------------------------------------------------------------------------------- splits
-
-
 def _without_samples(index: list[Any], y: NDArray[Any], part: Any, name: str) -> list[Any]:
-    """The classes that are described and have no samples."""
+    """Return the described classes that have no samples."""
     present = set(y.tolist())
     unseen = [label for label in index if label not in present]
     if not unseen or not present & set(index):
         raise ValueError(
-            f"{name}: no split is given, and every class that is described has samples. To measure "
-            f"a method name the unseen_classes, or add a column {part!r} to the labels (train, "
-            "test_seen, test_unseen). To learn from all of it call fit directly: "
+            f"{name}: no split is given, and every described class has samples. To evaluate a "
+            f"method, pass unseen_classes, or add a column {part!r} to the labels (train, "
+            "test_seen, test_unseen). To train on all samples, call fit directly: "
             "EXEM().fit(X, y, signatures=signatures)."
         )
     return unseen
 
 
 def _read_unseen(source: Any, y: NDArray[Any]) -> list[Any]:
-    """The unseen classes, as they stand in y: one label, several, or a file with one per line."""
+    """Read the unseen classes: one label, several, or a file with one per line."""
     if isinstance(source, os.PathLike) or (isinstance(source, str) and Path(source).is_file()):
         names = list(read_lines(Path(source)))
     elif isinstance(source, str) or not hasattr(source, "__iter__"):
@@ -615,7 +599,7 @@ def _read_unseen(source: Any, y: NDArray[Any]) -> list[Any]:
 
 
 def _split_by_parts(parts: Any, y: NDArray[Any], where: str) -> dict[str, NDArray[np.intp]]:
-    """Indices of the parts that each sample is said to be of."""
+    """Return the indices of each part."""
     parts = np.asarray(parts, dtype=object)
     if parts.shape != y.shape:
         shape = "" if parts.ndim == 1 else f", in an array of shape {parts.shape},"
@@ -627,14 +611,14 @@ def _split_by_parts(parts: Any, y: NDArray[Any], where: str) -> dict[str, NDArra
     unknown = sorted({str(part) for part in parts[used]} - set(PARTS))
     if unknown:
         raise ValueError(
-            f"{where}: part holds {name_some(unknown)}; it may be train, test_seen, test_unseen or "
-            "empty."
+            f"{where}: part holds {name_some(unknown)}; it must be train, test_seen, test_unseen "
+            "or empty."
         )
     return {part: np.flatnonzero(used & (parts == part)) for part in PARTS}
 
 
-def _refuse_undescribed(unseen: list[Any], y: NDArray[Any], index: list[Any], where: str) -> None:
-    """Refuse unseen classes that are neither described nor in y; say which have no samples."""
+def _check_unseen(unseen: list[Any], y: NDArray[Any], index: list[Any], where: str) -> None:
+    """Raise if an unseen class has neither signature nor samples; warn if it has no samples."""
     present, described = set(y.tolist()), set(index)
     known = present | described
     if missing := [label for label in unseen if label not in known]:
@@ -642,27 +626,27 @@ def _refuse_undescribed(unseen: list[Any], y: NDArray[Any], index: list[Any], wh
         if not near:
             near = f" Labels are of type {type(next(iter(present), None)).__name__}."
         raise ValueError(
-            f"{where}: unseen_classes names {name_some(missing)}, of which there are neither "
-            f"samples nor signatures.{near}"
+            f"{where}: unseen_classes names {name_some(missing)}, which have neither samples nor "
+            f"signatures.{near}"
         )
     untested = [label for label in unseen if label not in present]
-    # Samples that are not described are refused later: a misspelt class does have samples.
+    # Samples without a signature raise later: a misspelt class does have samples.
     if untested and present <= described:
-        n_tested = len(unseen) - len(untested)
+        what = "these" if len(untested) < len(unseen) else "unseen classes"
         warn_user(
-            f"{where}: there are no samples of {name_some(untested)}, so that nothing tests how "
-            f"well {'these are' if n_tested else 'unseen classes are'} recognised."
+            f"{where}: there are no samples of {name_some(untested)}, so the accuracy on {what} "
+            "cannot be measured."
         )
 
 
 def _split_by_classes(
     unseen: list[Any], y: NDArray[Any], hold_out: float | None, random_state: Any, where: str
 ) -> dict[str, NDArray[np.intp]]:
-    """Indices of the parts with these unseen classes, and a share of each other one held out."""
+    """Return the indices of each part, with a share of every seen class held out."""
     is_unseen = np.isin(y, np.asarray(unseen))
     if is_unseen.all():
         raise ValueError(
-            f"{where}: every sample is of an unseen class, and nothing is left to learn from."
+            f"{where}: every sample belongs to an unseen class; there is nothing to learn from."
         )
     train, test_seen = np.flatnonzero(~is_unseen), np.empty(0, dtype=np.intp)
     if hold_out is not None:
