@@ -133,7 +133,7 @@ def test_another_order_of_the_samples(tmp_path):
     home, y = small_problem(tmp_path, shuffle=1)
     data = load_xlsa17("CUB", folder=tmp_path)
     options = {"folder": tmp_path / "authors", "data_folder": tmp_path}
-    with pytest.raises(ValueError, match=r"CUB_PS_GZSL_inform.mat: .* in another order.*beside"):
+    with pytest.raises(ValueError, match=r"CUB_PS_GZSL_inform.mat: .* in another order.*next to"):
         load_authors_protocol(data, **options)
     assert load_authors_protocol(data, hold_out=False, **options).held_out is None
     # Other samples, and what is no list of samples, are passed over.
@@ -193,14 +193,14 @@ def test_standard_split(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"order": [1, 2, 3]}, r"class_order has 3 entries up to 3 for 5 seen classes; it was"),
+        ({"order": [1, 2, 3]}, r"class_order has 3 entries up to 3 for 5 seen classes; it belongs"),
         ({"order": [1, 2, 3, 4, 6]}, r"class_order has 5 entries up to 6 for 5 seen classes"),
         ({"order": [1, 2, 3, 4, 4]}, r"class_order holds an index more than once"),
         ({"order": [0, 1, 2, 3, 4]}, r"class_order has index 0; indices count from 1"),
         ({"order": np.ones((2, 2))}, r"class_order is not a vector"),
         ({"held": None}, r"no variable 'CV_hold_ind'"),
         ({"held": [1, 2, 999]}, r"in another order"),
-        ({"by_class": np.eye(2)}, r"CV_hold_loc is no cell array"),
+        ({"by_class": np.eye(2)}, r"CV_hold_loc is not a cell array"),
         ({"by_class": cells([[1], [2]])}, r"in another order"),
         # Without the list by class the shares must still be right.
         ({"by_class": None, "held": [1, 2, 3]}, r"in another order"),

@@ -38,7 +38,7 @@ def test_what_is_there(tmp_path):
     assert report.table.loc["xlsa17/data/AWA1", "seen"] == "-"
     assert any("AWA1: there is no file of features" in note for note in report.notes)
     assert report.table.loc["standard_split/AWA1", "version"] == "SS"
-    assert any("published are (7057, 1764, 2967)" in note for note in report.notes)
+    assert any("the published ones are (7057, 1764, 2967)" in note for note in report.notes)
 
 
 def test_a_folder_that_is_a_data_set(tmp_path):
@@ -51,7 +51,7 @@ def test_first_version_and_its_leak(tmp_path):
     report = check_data(tmp_path)
     assert report.table["version"].tolist() == ["PS1"]
     assert report.problems == []
-    assert any("hold 4 samples of test_seen_loc" in note for note in report.notes)
+    assert any("contain 4 samples of test_seen_loc" in note for note in report.notes)
 
 
 def test_values_that_are_not_finite_are_counted(tmp_path):
@@ -75,11 +75,11 @@ def column(*values):
         ({"trainval_loc": column(1, 11, 30)}, "1 classes ('cat') have samples both"),
         ({"test_seen_loc": column(9, 35)}, "test_unseen_loc share 1 samples"),
         ({"trainval_loc": column(1, 11, 50)}, "trainval_loc has index 50, but there are 40"),
-        ({"labels": column(*[5] * 40)}, "labels without attributes"),
+        ({"labels": column(*[5] * 40)}, "do not belong together"),
         ({"test_seen_loc": None}, "there is no variable 'test_seen_loc'"),
         ({"original_att": np.full((3, 4), np.nan)}, "12 values that are not finite"),
         ({"features": np.zeros((5, 3))}, "features has 3 columns and labels 40 entries"),
-        ({"trainval_loc": {"a": 1}}, "'trainval_loc' is or holds a struct"),
+        ({"trainval_loc": {"a": 1}}, "'trainval_loc' is or contains a struct"),
     ],
 )
 def test_problems(tmp_path, changes, message):
@@ -111,9 +111,9 @@ def test_what_loading_refuses_is_a_problem(tmp_path, variable):
 
 def test_neither_features_nor_labels(tmp_path):
     write_data_set(tmp_path, features=None, labels=None)
-    with pytest.raises(ValueError, match="neither features nor labels"):
+    with pytest.raises(ValueError, match="no variables 'features' and 'labels'"):
         load_xlsa17("CUB", folder=tmp_path)
-    assert any("neither features nor labels" in text for text in check_data(tmp_path).problems)
+    assert any("no variables 'features' and 'labels'" in text for text in check_data(tmp_path).problems)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_other_files_are_no_features(tmp_path):
     report = check_data(tmp_path)
     assert report.problems == []
     assert report.table.index.tolist() == ["CUB res101.mat"]
-    assert any("neither features nor labels" in note for note in report.notes)
+    assert any("no variables 'features' and 'labels'" in note for note in report.notes)
 
 
 def test_nothing_there(tmp_path):

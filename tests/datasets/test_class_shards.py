@@ -95,7 +95,7 @@ def test_empty_shard_is_skipped_and_named(write, tmp_path):
 @pytest.mark.parametrize("write", [_npy, _h5, _zarr], ids=["npy", "h5", "zarr"])
 def test_shard_of_another_width_is_refused(write, tmp_path):
     arrays = {**_arrays(), "n00000009": np.ones((2, 7), dtype=np.float32)}
-    with pytest.raises(ValueError, match=r"n00000009.* has 7 columns, and 3 of 4 shards have 4"):
+    with pytest.raises(ValueError, match=r"n00000009.* has 7 columns, but 3 of 4 shards have 4"):
         ClassShards(write(tmp_path, arrays))
 
 
@@ -119,7 +119,7 @@ def test_parquet_whose_classes_are_mixed(tmp_path):
     pytest.importorskip("pyarrow")
     table = pd.DataFrame({"wnid": ["a", "b", "a"], "f": [1.0, 2.0, 3.0]})
     table.to_parquet(tmp_path / "x.parquet", index=False)
-    with pytest.raises(ValueError, match="rows of 'a' do not stand together; sort"):
+    with pytest.raises(ValueError, match="rows of 'a' are not contiguous; sort"):
         ClassShards(tmp_path)
     table.rename(columns={"wnid": "name"}).to_parquet(tmp_path / "x.parquet", index=False)
     with pytest.raises(ValueError, match="one column must hold the class"):
@@ -172,5 +172,5 @@ def test_load_imagenet_names_what_is_missing(tmp_path):
         load_imagenet(
             tmp_path, _signatures().drop("n00000002"), seen_classes=["n00000001", "n00000002"]
         )
-    with pytest.warns(UserWarning, match="1 classes have rows and no signature"):
+    with pytest.warns(UserWarning, match="dropped 1 classes that have rows but no signature"):
         load_imagenet(tmp_path, _signatures().drop("n00000003"), seen_classes=["n00000001"])

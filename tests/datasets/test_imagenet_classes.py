@@ -63,7 +63,7 @@ def test_missing_lists_name_the_package(tmp_path, monkeypatch):
     for which in ("1k", "21k", "unseen"):
         with pytest.raises(FileNotFoundError, match="pip install timm"):
             imagenet_classes(which)
-    with pytest.raises(FileNotFoundError, match="2k: there is no such file, and no such list"):
+    with pytest.raises(FileNotFoundError, match="2k: there is no such file or list"):
         imagenet_classes("2k")
 
 
@@ -110,14 +110,14 @@ def test_counts_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("counts", "arguments", "message"),
     [
-        (COUNTS, {"n_classes": 5}, "Only 4 classes have images; 5"),
+        (COUNTS, {"n_classes": 5}, "Only 4 classes have images; n_classes=5"),
         (COUNTS, {"n_classes": 0}, "n_classes=0"),
         (COUNTS, {"n_classes": 1, "which": "middle"}, "which='middle'"),
         (COUNTS, {"n_classes": 1, "classes": ["a", "z"]}, "lacks 1 of the 2 classes: 'z'"),
-        ({"a": 1.5}, {"n_classes": 1}, "no whole number of images to 'a'"),
-        ({"a": np.nan}, {"n_classes": 1}, "no whole number of images to 'a'"),
-        ({"a": "many"}, {"n_classes": 1}, "no whole number of images to 'a'"),
-        ({"a": -1}, {"n_classes": 1}, "no whole number of images to 'a'"),
+        ({"a": 1.5}, {"n_classes": 1}, "no valid number of images for 'a'"),
+        ({"a": np.nan}, {"n_classes": 1}, "no valid number of images for 'a'"),
+        ({"a": "many"}, {"n_classes": 1}, "no valid number of images for 'a'"),
+        ({"a": -1}, {"n_classes": 1}, "no valid number of images for 'a'"),
         (pd.Series([1, 2], index=["a", "a"]), {"n_classes": 1}, "'a' more than once"),
     ],
 )

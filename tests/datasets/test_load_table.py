@@ -70,7 +70,7 @@ def test_parquet(files):
 def test_images_are_mapped(files):
     np.save(files / "images.npy", np.zeros((12, 3, 3), dtype=np.uint8))
     assert isinstance(load(files, images=files / "images.npy").images, np.memmap)
-    with pytest.raises(ValueError, match=r"images are given as a .npy file"):
+    with pytest.raises(ValueError, match=r"images must be in a .npy file"):
         load(files, images=files / "images.zip")
 
 
@@ -110,7 +110,7 @@ def test_class_names_that_look_like_nothing(files):
             {"y": "y.csv", "label": "class"},
             r"no column 'class'; the columns are 'label', 'part', 'note'",
         ),
-        ({}, {"X": "X.txt"}, r"files of kind '.txt' are not read"),
+        ({}, {"X": "X.txt"}, r"cannot read '.txt' files"),
         ({}, {"unseen_classes": ["cat"]}, r"define the split; pass one"),
         (
             {"y.csv": "label\n" + "ant\nbee\ncat\n" * 4},
@@ -285,7 +285,7 @@ def test_a_saved_index_is_refused_by_name(tmp_path):
     data = load_one(tmp_path / "t.csv", drop=["Unnamed: 0"])
     assert data.feature_names.tolist() == ["size", "hue"]
     CLASSES.reset_index(names="class").to_csv(tmp_path / "c.csv")
-    with pytest.raises(ValueError, match=r"columns 'class' are not numbers.*The first column.*cou"):
+    with pytest.raises(ValueError, match=r"columns 'class' are not numbers.*The first column.*numbers the rows"):
         load_one(classes=tmp_path / "c.csv")
 
 
@@ -416,7 +416,7 @@ def test_described_classes_need_no_samples():
         data = load_one(classes=more, unseen_classes=["cat", "elk"])
     assert data.unseen_classes.tolist() == ["cat", "elk"]
     assert set(data.y_test_unseen) == {"cat"}
-    with pytest.raises(ValueError, match="every sample is of an unseen class"):
+    with pytest.raises(ValueError, match="every sample belongs to an unseen class"):
         load_one(unseen_classes=["ant", "bee", "cat"])
 
 

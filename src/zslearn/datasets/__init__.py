@@ -1,9 +1,8 @@
 """Data sets for zero-shot learning, with splits that are checked for leaks.
 
-:class:`ZeroShotDataset` is what all loaders give: Xian et al.'s layout, tables, glyphs, synthetic
-problems, ImageNet. :class:`FeatureBlocks` reads features that do not fit into memory, and
-`fetch_archive` downloads. Readers of single formats are private; what a file may cost is in
-``_files.py``.
+All loaders return a :class:`ZeroShotDataset`: the benchmarks of Xian et al., tables, glyphs,
+synthetic problems and ImageNet. :class:`FeatureBlocks` reads features that do not fit into memory,
+and `fetch_archive` downloads data.
 """
 
 from zslearn.datasets._authors import AuthorsProtocol, load_authors_protocol

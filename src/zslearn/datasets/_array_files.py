@@ -1,7 +1,7 @@
-"""Arrays and tables of numbers in files: NumPy's, Parquet, Arrow and Zarr, whole or by rows.
+"""Read arrays and tables of numbers from NumPy, Parquet, Arrow and Zarr files, whole or by rows.
 
-The libraries of these formats read them. Here their sizes are compared with a limit first, Python
-objects and codecs that run code are refused, and errors name the file.
+The libraries of these formats parse the files. This module compares declared sizes with a memory
+limit first, refuses Python objects and codecs that run code, and names the file in every error.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, reading
 
-#: The array that is read out of several: features, or labels.
+#: Names of the features and of the labels in an archive of several arrays.
 FEATURES = ("X", "features")
 LABELS = ("y", "labels")
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """Read an array from a NumPy file: ``.npy`` is mapped, ``.npz`` is read."""
+    """Read an array from a NumPy file: ``.npy`` is memory-mapped, ``.npz`` is read."""
     if path.suffix not in (".npy", ".npz"):
-        raise ValueError(f"{path}: images are given as a .npy file.")
+        raise ValueError(f"{path}: images must be in a .npy file.")
     if path.suffix == ".npz":
         array = read_member(path, FEATURES)
         assert array is not None
@@ -41,7 +41,7 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
-    """The array of a file ``.npz`` that has one of these names; None where labels are not there."""
+    """Read the array with one of these names from a ``.npz`` file; None if it has no labels."""
     budget = Budget(path)
     with (
         open(path, "rb") as file,
@@ -62,13 +62,13 @@ def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
         budget.take(sizes.get(f"{found[0]}.npy", sizes.get(found[0], 0)))
         array = archive[found[0]]
         if not isinstance(array, np.ndarray):
-            raise ValueError(f"{found[0]} is no array")
+            raise ValueError(f"{found[0]} is not an array")
         return array
 
 
 @contextmanager
 def _open_npy(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], Any, np.dtype[Any]]]:
-    """Open a file ``.npy`` behind its header, which gives shape, order and dtype."""
+    """Open a ``.npy`` file after its header; also return shape, order and dtype."""
     size = regular_size(path)
     with open(path, "rb") as file:
         with reading(path, "the array"):
@@ -80,27 +80,27 @@ def _open_npy(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], Any, np.
                 raise ValueError("it holds Python objects, which are never loaded")
             if not dtype.itemsize or min(shape, default=0) < 0 or n_bytes != size - file.tell():
                 raise ValueError(
-                    f"shape {shape} and dtype {dtype} need {n_bytes} bytes, and there are "
+                    f"shape {shape} and dtype {dtype} need {n_bytes} bytes, but there are "
                     f"{size - file.tell()}"
                 )
         yield file, tuple(map(int, shape)), "F" if is_fortran else "C", dtype
 
 
-#: What a value takes in pyarrow and pandas together, in bytes, at least.
+#: Minimum memory for one value in pyarrow and pandas together, in bytes.
 _VALUE_BYTES = 32
 
 
 def open_parquet(path: Path) -> Any:
-    """Open a Parquet file whose rows do not take too much memory, by what it declares."""
+    """Open a Parquet file whose declared row groups fit in memory."""
     budget = Budget(path)
     parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
     with reading(path, "the table"):
         source = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
         metadata = source.metadata
-        # Not what it says of columns: pyarrow ends the process where that is damaged.
+        # Column metadata is not read: pyarrow crashes the process if that part is damaged.
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         if sum(group.num_rows for group in groups) != metadata.num_rows:
-            raise ValueError("its groups of rows have other rows than the table")
+            raise ValueError("its row groups do not add up to the rows of the table")
         for group in groups:
             values = _VALUE_BYTES * group.num_rows * metadata.num_columns
             budget.check(max(values, group.total_byte_size))
@@ -108,7 +108,7 @@ def open_parquet(path: Path) -> Any:
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
-    """Read a table from a Parquet file, as long as its batches stay within the limit."""
+    """Read a table from a Parquet file within the memory limit."""
     source, budget = open_parquet(path), Budget(path)
     budget.check(_VALUE_BYTES * source.metadata.num_rows * source.metadata.num_columns)
     arrow = import_optional("pyarrow", f"Reading {path.name}")
@@ -126,7 +126,7 @@ def is_zarr(path: Path) -> bool:
 
 
 def open_zarr_array(path: Path) -> Any:
-    """Open a Zarr array of numbers or text that runs no code and is not too large."""
+    """Open a Zarr array of numbers or text; refuse pickled objects and sizes over the limit."""
     zarr = import_optional("zarr", "Reading Zarr arrays")
     sizes = (regular_size(file) for file in path.rglob("*") if not file.is_dir())
     budget = Budget(path, file_size=sum(sizes))
@@ -134,27 +134,24 @@ def open_zarr_array(path: Path) -> Any:
         array = zarr.open_array(str(path), mode="r")
         metadata = {**array.metadata.to_dict(), "attributes": None}
         if "pickle" in str(metadata) or np.dtype(array.dtype).kind not in "biufU":
-            raise ValueError(f"{array.dtype} is not read, nor what is pickled; give numbers")
+            raise ValueError(f"{array.dtype} and pickled objects are not supported; save numbers")
         item = np.dtype(array.dtype).itemsize
-        # A codec reads one buffer and writes another, and the numbers are copied out of it.
+        # A codec decodes one buffer into another, and the numbers are copied from that.
         budget.check(max(math.prod(array.shape), 3 * math.prod(array.chunks)) * item)
     return array
 
 
-# ------------------------------------------------------------------ files read row by row
-
-#: Rows, and their labels where the file has any.
 RowsAndLabels = tuple[NDArray[Any], NDArray[Any] | None]
 
 
 class RowFile(ABC):
-    """Rows of one shard: what errors call it, its shape and dtype, and whether it has labels."""
+    """Rows of one file, read in blocks; `has_labels` tells whether it also stores labels."""
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     has_labels: bool = False
-    #: What tells the file from itself after a change.
+    #: Changes when the file changes.
     state: tuple[int, ...] = ()
 
     @abstractmethod
@@ -162,30 +159,45 @@ class RowFile(ABC):
         """Read rows from `start` to the end, at most `length` at a time."""
 
     def identity(self) -> list[Any]:
-        """What tells this file from another, or from itself after a change."""
+        """Identify the file and its state, for a fingerprint."""
         return [self.name, *self.shape, self.dtype.str, *self.state]
 
 
 def _state(path: Path) -> tuple[int, int]:
-    """Size of a file, and when it was written."""
+    """Size and modification time of a file."""
     return regular_size(path), path.stat().st_mtime_ns
 
 
 class ArrayRows(RowFile):
-    """Rows of an array that is sliced: NumPy's, a memory map, a data set of HDF5."""
+    """Rows of an array that supports slicing: NumPy, a memory map, Zarr, or an HDF5 data set."""
 
     def __init__(self, array: Any, name: str = "X") -> None:
         self._array, self.name = array, name
         self.shape, self.dtype = tuple(map(int, array.shape)), np.dtype(array.dtype)
 
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
-        """Slices of the array."""
         for first in range(start, self.shape[0], length):
             yield np.asarray(self._array[first : first + length]), None
 
 
+class RowSlice(RowFile):
+    """A range of the rows of another file."""
+
+    def __init__(self, name: str, file: RowFile, rows: range) -> None:
+        self.name, self._file, self._rows = name, file, rows
+        self.shape, self.dtype = (len(rows), *file.shape[1:]), file.dtype
+
+    def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
+        left = len(self._rows) - start
+        for rows, labels in self._file.read(self._rows.start + start, min(length, left)):
+            yield rows[:left], None if labels is None else labels[:left]
+            left -= len(rows)
+            if left <= 0:
+                return
+
+
 class NpyRows(RowFile):
-    """Rows of a file ``.npy``; not mapped: a map of a file that is cut off ends the process."""
+    """Rows of a ``.npy`` file; not mapped, since truncating a mapped file kills the process."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.name, self.state = path, str(path), _state(path)
@@ -193,12 +205,11 @@ class NpyRows(RowFile):
             self._offset = file.tell()
         if order == "F" and len(self.shape) > 1 and min(self.shape) > 1:
             raise ValueError(
-                f"{path}: the array is stored column by column, so that rows cannot be read one "
-                "after another. Save it again: np.save(path, np.ascontiguousarray(X))."
+                f"{path}: the array is stored by columns, so it cannot be read by rows. Save it "
+                "again: np.save(path, np.ascontiguousarray(X))."
             )
 
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
-        """Read rows; the file must stay as it was when it was opened."""
         n_rows, width = self.shape[0], self.shape[1:]
         size = math.prod(width)
         for first in range(start, n_rows, length):
@@ -208,13 +219,13 @@ class NpyRows(RowFile):
             if rows.size != count * size or _state(self.path) != self.state:
                 raise ValueError(
                     f"{self.path}: the file changed while it was being read, before row "
-                    f"{first + count} of {n_rows}. Write it to the end first, then open it again."
+                    f"{first + count} of {n_rows}. Finish writing it, then open it again."
                 )
             yield rows.reshape(count, *width), None
 
 
 class ZarrRows(RowFile):
-    """Rows of a Zarr array, or of a group with one array of features and perhaps one of labels."""
+    """Rows of a Zarr array, or of a group with an array of features and perhaps one of labels."""
 
     def __init__(self, path: Path, features: str, label: str) -> None:
         self.name = str(path)
@@ -234,34 +245,35 @@ class ZarrRows(RowFile):
         self._labels = open_zarr_array(path / label) if self.has_labels else None
         if self._labels is not None and tuple(self._labels.shape) != self.shape[:1]:
             raise ValueError(
-                f"{path}: {label!r} has shape {tuple(self._labels.shape)}, and there are "
+                f"{path}: {label!r} has shape {tuple(self._labels.shape)}, but there are "
                 f"{self.shape[0]} rows of features."
             )
         self.state = (int(self._array.nchunks_initialized),)
 
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
-        """Read whole chunks where they are not larger than a block."""
         chunk = max(1, int(self._array.chunks[0]))
+        # Whole chunks, unless one is larger than a block.
         step = length - length % chunk if length > chunk else length
         first = start
         while first < self.shape[0]:
-            # Back to the beginning of a chunk after a start in the middle.
+            # After a start in the middle of a chunk, continue at the next boundary.
             last = min(first + step - first % min(step, chunk), self.shape[0])
             with reading(self.name, f"rows {first} to {last - 1}"):
                 rows = np.asarray(self._array[first:last])
                 labels = None if self._labels is None else np.asarray(self._labels[first:last])
             yield rows, labels
             first = last
-        # A chunk that is not there reads as zeros.
+        # A missing chunk reads as zeros.
         if int(self._array.nchunks_initialized) != self.state[0]:
-            raise ValueError(f"{self.name}: chunks came or went while the array was being read.")
+            raise ValueError(
+                f"{self.name}: chunks were added or removed while the array was being read."
+            )
 
 
 class TableRows(RowFile):
-    """Rows of a Parquet file, or of ``.arrow`` or ``.feather`` in Arrow's format.
+    """Rows of a Parquet file, or of an ``.arrow`` or ``.feather`` file in Arrow's format.
 
-    `features` is a column of vectors; where there is none, every column of numbers but `label`,
-    which may be absent, is a feature.
+    `features` is a column of vectors; without it, every numeric column except `label` is a feature.
     """
 
     def __init__(self, path: Path, features: str, label: str) -> None:
@@ -273,7 +285,7 @@ class TableRows(RowFile):
         else:
             arrow = import_optional("pyarrow", f"Reading {path.name}")
             with reading(path, "the table"):
-                # Not mapped: a map of a file that is cut off would end the process.
+                # Not mapped: truncating a mapped file kills the process.
                 self._file = arrow.ipc.open_file(arrow.OSFile(str(path)))
                 schema = self._file.schema
                 sizes = [len(self._file.get_batch(i)) for i in range(self._file.num_record_batches)]
@@ -297,16 +309,21 @@ class TableRows(RowFile):
         self.shape = sum(sizes), width
 
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
-        """Read batches of the table, cut to at most `length` rows."""
         at = start
         for rows, labels in self._read(start, length):
             at += len(rows)
             yield rows, labels
         if at != self.shape[0]:
             raise ValueError(
-                f"{self.path}: {at} rows came of the {self.shape[0]} that the file announces; it "
-                "is damaged."
+                f"{self.path}: the file is damaged: it declares {self.shape[0]} rows and has {at}."
             )
+
+    def read_column(self, name: str) -> NDArray[Any]:
+        """Read one column of a Parquet file as objects."""
+        with reading(self.path, "the rows"):
+            column = self._file.read(columns=[name]).column(0)
+            values: NDArray[Any] = column.to_pandas().to_numpy(dtype=object)
+            return values
 
     def _read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
         before = 0
@@ -325,7 +342,7 @@ class TableRows(RowFile):
                     skip = max(0, skip - len(batch))
 
     def _batches(self, number: int, length: int) -> Iterator[Any]:
-        """Batches of a group of rows."""
+        """Read one row group in batches."""
         columns = [*self._columns, *([self._label] if self.has_labels else [])]
         if self.path.suffix == ".parquet":
             yield from self._file.iter_batches(length, row_groups=[number], columns=columns)
@@ -334,12 +351,12 @@ class TableRows(RowFile):
 
     def _features(self, batch: Any) -> NDArray[Any]:
         if not self._is_vector:
-            columns = [_plain(batch.column(name)) for name in self._columns]
+            columns = [_to_numpy(batch.column(name)) for name in self._columns]
             return np.stack(columns, axis=1).astype(self.dtype, copy=False)
         vectors = batch.column(self._columns[0])
         if vectors.null_count:
             raise ValueError(f"{vectors.null_count} have no features")
-        flat = _plain(vectors.flatten())
+        flat = _to_numpy(vectors.flatten())
         is_ragged = len(flat) % len(batch) != 0
         if not hasattr(vectors.type, "list_size"):
             is_ragged = len(set(np.diff(np.asarray(vectors.offsets)).tolist())) > 1
@@ -360,19 +377,19 @@ class TableRows(RowFile):
 
 
 def _number_columns(schema: Any, label: str, path: Path) -> list[str]:
-    """Columns that are features, in the order of the table; all but the label must be numbers."""
+    """Return all columns but the label, in the order of the table; raise if one is not numeric."""
     types = import_optional("pyarrow.types", f"Reading {path.name}")
     kinds = {name: schema.field(name).type for name in schema.names if name != label}
     other = [n for n, t in kinds.items() if not (types.is_floating(t) or types.is_integer(t))]
     if other or not kinds:
         raise ValueError(
             f"{path}: these columns are not numbers: {name_some(other)}. Name the column of "
-            "vectors with features=…, and that of the labels with label=…"
+            "vectors with features=…, and the labels with label=…"
         )
     return list(kinds)
 
 
-def _plain(column: Any) -> NDArray[Any]:
-    """Numbers of a column; what is missing is NaN."""
+def _to_numpy(column: Any) -> NDArray[Any]:
+    """Convert a column to numbers, with NaN for missing values."""
     values = column.to_numpy(zero_copy_only=False)
     return values.astype(np.float64) if values.dtype.kind == "O" else values

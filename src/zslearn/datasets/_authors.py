@@ -1,8 +1,8 @@
-"""The protocol of the paper's own experiments: its class orders and hold-outs, from its files.
+"""Read the class orders and hold-outs of the paper's own experiments from the authors' files.
 
-The authors' program numbers classes as xlsa17 does. ``class_order`` counts in the sorted numbers of
-the seen classes, ``tr_hold_ind`` in the training samples as the split lists them, and
-``CV_hold_ind`` and ``CV_hold_loc`` (one cell per seen class) in what is left of them; all from 1.
+The authors number classes as xlsa17 does. ``class_order`` indexes the sorted numbers of the seen
+classes, ``tr_hold_ind`` the training samples in the order of the split, and ``CV_hold_ind`` and
+``CV_hold_loc`` (one cell per seen class) the remaining training samples; all start at 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zslearn.datasets._xlsa17_files import (
 )
 
 AUTHORS = "authors"
-# Kind of file → the folder it lies in as released.
+# Kind of file → its folder in the release.
 _RELEASED_IN = {"class_info": "class_info", "GZSL_inform": "GZSL_info"}
 
 
@@ -47,16 +47,16 @@ def authors_file(
                 return place / file
     raise FileNotFoundError(
         f"There is no {file} in {' or '.join(map(str, dict.fromkeys(roots)))}. It comes with the "
-        "authors' program: put its folders class_info and GZSL_info there, or the files in them."
+        "authors' program: copy its folders class_info and GZSL_info there, or their files."
     )
 
 
 @dataclass(frozen=True)
 class HoldOuts:
-    """Positions from 0 that a file of hold-outs gives, as far as it gives them.
+    """Positions from 0 that a file of hold-outs gives; None for variables it lacks.
 
-    `test_seen`: test samples of seen classes, among the training samples of the split. `tuning`:
-    samples held out while tuning, among those that are left; `by_class`: the same by class.
+    `test_seen`: test samples of seen classes among the training samples of the split. `tuning`:
+    samples held out while tuning, among the remaining ones; `by_class`: the same by class.
     """
 
     path: Path
@@ -65,7 +65,7 @@ class HoldOuts:
     by_class: list[NDArray[np.intp]] | None
 
     def fit_tuning(self, codes: NDArray[np.intp]) -> bool:
-        """Whether the samples held out while tuning are of the classes that the file says."""
+        """Whether the samples held out while tuning belong to the classes stated in the file."""
         if self.by_class is None:
             return self.tuning is None or is_a_fifth_of_each(codes, self.tuning)
         return len(self.by_class) == len(np.unique(codes)) and all(
@@ -75,7 +75,7 @@ class HoldOuts:
 
 
 def is_a_fifth_of_each(codes: NDArray[np.intp], positions: NDArray[np.intp]) -> bool:
-    """Whether about a fifth of each class is held out; positions in another order mix classes."""
+    """Whether about a fifth of each class is held out, as it is if the order of samples fits."""
     if positions.max() >= len(codes):
         return False
     count = np.bincount(codes)
@@ -89,11 +89,11 @@ def read_hold_outs(path: Path, split: str) -> HoldOuts:
     found: dict[str, Any] = dict(read_mat(path, set(names)))
     if not found:
         raise ValueError(
-            f"{path}: there is none of {', '.join(names)} in it; this is no file of the authors' "
-            "hold-outs (NAME_PS_GZSL_inform.mat, NAME_SS_GZSL_inform.mat)."
+            f"{path}: it has none of {', '.join(names)}; give a file of the authors' hold-outs "
+            "(NAME_PS_GZSL_inform.mat, NAME_SS_GZSL_inform.mat)."
         )
     if several := [found[name] for name in names[:2] if isinstance(found.get(name), list)]:
-        # Cell arrays with one row per class split; they are read column by column.
+        # Cell arrays with one row per class split, in column order.
         n_splits, word = len(several[0]), split.partition("-")[2]
         k = int(word) if word.isdigit() else 0
         if not 1 <= k <= n_splits:
@@ -101,7 +101,7 @@ def read_hold_outs(path: Path, split: str) -> HoldOuts:
         for name, cells in found.items():
             entries = cells[k - 1 :: n_splits] if isinstance(cells, list) else cells
             if name == "CV_hold_loc":
-                # Rows of splits with fewer classes are filled up with empty cells.
+                # Rows of splits with fewer classes are padded with empty cells.
                 found[name] = [cell for cell in entries if np.size(cell)]
             elif len(entries) == 1:
                 found[name] = entries[0]
@@ -109,7 +109,7 @@ def read_hold_outs(path: Path, split: str) -> HoldOuts:
                 raise ValueError(f"{path}: {name} does not hold one entry per class split.")
     by_class = found.pop("CV_hold_loc", None)
     if by_class is not None and not isinstance(by_class, list):
-        raise ValueError(f"{path}: CV_hold_loc is no cell array with one entry per class.")
+        raise ValueError(f"{path}: CV_hold_loc is not a cell array with one entry per class.")
     test_seen, tuning = (
         check_indices(found[name], name, path, None) if name in found else None
         for name in names[:2]
@@ -121,7 +121,7 @@ def read_hold_outs(path: Path, split: str) -> HoldOuts:
 
 @dataclass(frozen=True, eq=False)
 class AuthorsProtocol:
-    """Folds of the authors' experiments on one split, as :func:`load_authors_protocol` reads them.
+    """Folds of the authors' experiments on one split, read by :func:`load_authors_protocol`.
 
     Attributes
     ----------
@@ -129,13 +129,12 @@ class AuthorsProtocol:
         Positions in the sorted labels of ``y_train``: `class_order` of
         :class:`~zslearn.model_selection.ClassKFold`.
     held_out : ndarray of int or None
-        Rows of ``X_train`` that are held out while tuning for the generalized setting: `held_out`
-        of :class:`~zslearn.model_selection.GeneralizedClassKFold`. None where not asked for.
+        Rows of ``X_train`` held out while tuning for the generalized setting: `held_out` of
+        :class:`~zslearn.model_selection.GeneralizedClassKFold`. None if not requested.
     files : tuple of str
-        Names of the files that it was read from.
+        Names of the files that were read.
     remainder : str
-        "drop": the authors' folds are of equal size, and classes that are left over are never
-        validated.
+        "drop": the authors' folds have equal size, and remaining classes are never validated.
     """
 
     class_order: NDArray[np.intp]
@@ -154,35 +153,35 @@ def load_authors_protocol(
     """Read the authors' class order and hold-out for the active split of a data set.
 
     The files come with the authors' program: ``NAME_PS_class_info.mat`` and
-    ``NAME_PS_GZSL_inform.mat`` for the split "ns", and with SS instead of PS for "ss" and "ss0".
+    ``NAME_PS_GZSL_inform.mat`` for the split "ns", and SS instead of PS for "ss" and "ss0".
     :ref:`datasets` has an example.
 
     Parameters
     ----------
     data : ZeroShotDataset
-        AWA1, AWA2, CUB or SUN, as :func:`load_xlsa17` gives it. For the generalized setting on "ss"
-        or "ss0" load it with ``hold_out="authors"``.
+        AWA1, AWA2, CUB or SUN from :func:`load_xlsa17`. For the generalized setting on "ss" or
+        "ss0", load it with ``hold_out="authors"``.
     folder : str, path or None, default=None
-        The folder of the authors' files, or with ``class_info/`` and ``GZSL_info/`` as released.
-        None means the folder ``authors`` among the data (``ZSLEARN_DATA``).
+        The folder of the authors' files, or the one with ``class_info/`` and ``GZSL_info/``. None:
+        the folder ``authors`` in the data folder (``ZSLEARN_DATA``).
     hold_out : bool, default=True
-        Whether to read the hold-out, too. The conventional setting does not need it.
+        Whether to read the hold-out, which the conventional setting does not need.
     data_folder : str, path or None, default=None
-        Where the data set was loaded from: `folder` of :func:`load_xlsa17`. Another MATLAB file
-        there with the published order is used where training samples are in another order.
+        `folder` of :func:`load_xlsa17`. If training samples are in another order, a MATLAB file
+        there with the published order is used.
 
     Returns
     -------
     AuthorsProtocol
-        For the labels and training samples of `data`.
+        Class order and hold-out for the labels and training samples of `data`.
     """
     if data.split.startswith("ss-"):
         raise ValueError(
-            f"The authors' class orders for {data.name} {data.split!r} lie in their files of "
-            "GoogLeNet features, which are not read; there are orders for 'ns', 'ss' and 'ss0'."
+            f"The authors' class orders for {data.name} {data.split!r} are in their files of "
+            "GoogLeNet features, which cannot be read; choose 'ns', 'ss' or 'ss0'."
         )
     path = authors_file(data.name, data.split, "class_info", [folder])
-    # The seen classes in the order of their numbers, as the rows of the signatures are.
+    # Sort the seen classes by number, like the rows of the signatures.
     places = data.signatures.index.get_indexer(pd.Index(data.seen_classes))
     numbered = data.seen_classes[np.argsort(places)]
     found = read_mat(path, {"class_order"})
@@ -192,7 +191,7 @@ def load_authors_protocol(
     if len(order) != len(numbered) or order.max() >= len(numbered):
         raise ValueError(
             f"{path}: class_order has {len(order)} entries up to {order.max() + 1} for "
-            f"{len(numbered)} seen classes; it was made for another split."
+            f"{len(numbered)} seen classes; it belongs to another split."
         )
     class_order = np.searchsorted(np.unique(data.y_train), numbered[order])
     if not hold_out:
@@ -210,7 +209,7 @@ def _held_out_rows(
     hold_outs: HoldOuts,
     data_folder: str | os.PathLike[str] | None,
 ) -> tuple[NDArray[np.intp], tuple[str, ...]]:
-    """Rows of ``X_train`` that are held out, and the file whose order they count in, if any."""
+    """Return the held-out rows of ``X_train``, and the file whose order they refer to, if any."""
     if hold_outs.tuning is None:
         raise ValueError(f"{hold_outs.path}: there is no variable 'CV_hold_ind'.")
     code_of = {label: code for code, label in enumerate(numbered.tolist())}
@@ -221,21 +220,21 @@ def _held_out_rows(
             rows = np.sort([row_of[sample] for sample in order[hold_outs.tuning].tolist()])
             return rows, source
     advice = (
-        f"put a MATLAB file with trainval_loc in the published order beside {SPLIT_FILE}"
+        f"put a MATLAB file with trainval_loc in the published order next to {SPLIT_FILE}"
         if data.split == "ns"
         else "load the data with hold_out='authors'"
     )
     raise ValueError(
-        f"{hold_outs.path}: these hold-outs are not of the classes that the file says; they were "
-        f"made for training samples in another order, or for others. For {data.name} "
-        f"{data.split!r}, {advice}; or pass hold_out=False, for the conventional setting."
+        f"{hold_outs.path}: these hold-outs do not belong to the classes stated in the file; the "
+        f"training samples differ or are in another order. For {data.name} {data.split!r}, "
+        f"{advice}; or pass hold_out=False for the conventional setting."
     )
 
 
 def _orders(
     data: ZeroShotDataset, data_folder: str | os.PathLike[str] | None
 ) -> Iterator[tuple[NDArray[np.intp], tuple[str, ...]]]:
-    """Orders of the training samples: as loaded, then as other files of the data set have it."""
+    """Yield orders of the training samples: as loaded, then those of the data set's other files."""
     train, variable = data.active_split.train, PART_VARIABLES["train"]
     yield train, ()
     if data.split != "ns":
@@ -245,7 +244,7 @@ def _orders(
     except FileNotFoundError:
         return
     for file in feature_files(home):
-        # Files that nobody asked for may be damaged.
+        # Damage in files that were not requested does not matter.
         with contextlib.suppress(ValueError, OSError, ImportError, KeyError):
             order = check_indices(
                 read_mat(home / file, {variable})[variable], variable, home / file, None

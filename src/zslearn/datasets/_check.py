@@ -1,4 +1,4 @@
-"""What a folder of data sets holds, and what is wrong with it."""
+"""Report the data sets in a folder and their problems."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _COLUMNS = [
 
 @dataclass(frozen=True)
 class FolderReport:
-    """What :func:`check_data` found.
+    """Result of :func:`check_data`.
 
     Attributes
     ----------
     table : DataFrame
-        One row per data set and file of features, in words.
+        One row per data set and file of features, as text.
     problems : list of str
-        What is wrong: a data set with a problem must not be used.
+        Errors: a data set with a problem must not be used.
     notes : list of str
-        What is worth knowing.
+        Remarks that do not prevent using a data set.
     """
 
     table: pd.DataFrame
@@ -61,12 +61,12 @@ class FolderReport:
 
 
 def check_data(folder: str | os.PathLike[str] | None = None) -> FolderReport:
-    """Say which data sets a folder holds, with which split, and what is wrong with them.
+    """Report which data sets and splits a folder contains, and what is wrong with them.
 
-    Every ``att_splits.mat`` in the folder or up to three levels below it is read, with the files
-    of features beside it. Checked are: that the files can be read, that parts do not overlap and
-    fit the labels, that no unseen class is trained on, that every class is described; and that
-    :func:`load_xlsa17` with its defaults takes the data set, with each split whose files are there.
+    Every ``att_splits.mat`` in the folder or up to three levels below is read, with the files of
+    features next to it. The check covers damaged files, overlapping parts, parts that do not fit
+    the labels, unseen classes in the training data, classes without signatures, and whether
+    :func:`load_xlsa17` accepts every split whose files are present.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def check_data(folder: str | os.PathLike[str] | None = None) -> FolderReport:
     Returns
     -------
     FolderReport
-        With a table, problems and notes.
+        A table, problems and notes.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def check_data(folder: str | os.PathLike[str] | None = None) -> FolderReport:
 
 
 def _data_sets(root: Path) -> list[Path]:
-    """The folders with a file of splits; links to folders are not followed."""
+    """Find the folders with a file of splits, without following links."""
     found = []
     for place, folders, files in os.walk(root):
         if SPLIT_FILE in files:
@@ -125,9 +125,9 @@ def _data_sets(root: Path) -> list[Path]:
 def _check_data_set(
     home: Path, root: Path, title: str, report: FolderReport
 ) -> dict[str, dict[str, Any]]:
-    """The rows of one data set; what is wrong goes into the report."""
+    """Return the rows of one data set; add problems to the report."""
     path = home / SPLIT_FILE
-    standard = "standard_split" in path.parts  # which may come without attributes
+    standard = "standard_split" in path.parts  # may come without attributes
     needed = ("train", "test_unseen") if standard else tuple(PART_VARIABLES)
     known = XLSA17.get(home.name)
     row: dict[str, Any] = {"version": "SS" if standard else "?"}
@@ -146,11 +146,11 @@ def _check_data_set(
             sizes = tuple(len(parts[part]) for part in PART_VARIABLES)
             if known is not None and sizes != known.sizes:
                 report.notes.append(
-                    f"{title}: the parts have sizes {sizes}, published are {known.sizes}."
+                    f"{title}: the parts have sizes {sizes}; the published ones are {known.sizes}."
                 )
             if leak := tuning_leak(path, parts):
                 report.notes.append(
-                    f"{title}: train_loc and val_loc hold {leak} samples of test_seen_loc, as "
+                    f"{title}: train_loc and val_loc contain {leak} samples of test_seen_loc, as "
                     "published in PS1; never tune on them."
                 )
     with _reported(report, title):
@@ -163,7 +163,7 @@ def _check_data_set(
         try:
             X, numbers = read_features(home / file)
         except NoFeaturesError as error:
-            # The file that is loaded by default must hold them.
+            # The default file must contain features.
             (report.problems if file == DEFAULT_FEATURES else report.notes).append(
                 f"{title}: {error}"
             )
@@ -173,13 +173,12 @@ def _check_data_set(
             continue
         bad = int(X.size - np.isfinite(X).sum())
         if bad:
-            report.notes.append(f"{where}: {bad} values are not finite; methods read them as 0.")
+            report.notes.append(f"{where}: {bad} values are not finite; methods replace them by 0.")
         rows[where] = row | {"samples": len(X), "features": X.shape[1], "NaN": bad}
         if classes is not None:
             with _reported(report, where):
                 classes.check_labels(numbers, home / file)
                 for split in known.splits if known else ["ns", "ss"]:
-                    # Each split that has its files, as loading would make it.
                     with _reported(report, f"{home.name} {file}"):
                         try:
                             made = read_split(home.name, split, home, root, numbers, classes.names)
@@ -192,13 +191,13 @@ def _check_data_set(
                                 "unseen": made.unseen_classes.size,
                             }
     if not rows and not standard:
-        report.notes.append(f"{title}: there is no file of features; it cannot be loaded yet.")
+        report.notes.append(f"{title}: there is no file of features, so it cannot be loaded yet.")
     return rows or {title: row}
 
 
 @contextmanager
 def _reported(report: FolderReport, where: str) -> Iterator[None]:
-    """Make a problem of what a reader refuses."""
+    """Turn errors of the readers into problems."""
     try:
         yield
     except (ValueError, OSError, ImportError) as error:

@@ -1,4 +1,4 @@
-"""Features of many classes, one shard each, read when they are asked for."""
+"""Features of many classes, stored as one shard per class and read on demand."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from zslearn.datasets._array_files import (
     NpyRows,
     RowFile,
     RowsAndLabels,
+    RowSlice,
+    TableRows,
     is_zarr,
     open_parquet,
     open_zarr_array,
@@ -35,18 +37,18 @@ from zslearn.datasets._mat import check_hdf5_size
 
 #: Columns of a table that may hold the class of a row.
 _LABEL_COLUMNS = ("wnid", "class", "label")
-#: The array that is taken out of an HDF5 file of several.
-_DATA_SET = "features"
+#: Name of the features in an HDF5 file or a table.
+_FEATURES = "features"
 
 
 class _HDF5Rows(RowFile):
-    """Rows of an HDF5 file with one array, or one that is called "features"."""
+    """Rows of an HDF5 file with one array, or with one named "features"."""
 
     def __init__(self, path: Path) -> None:
         self._path, self.name = path, str(path)
-        budget = Budget(path)  # refuses pipes and devices before the file is opened
+        budget = Budget(path)
         with self._data() as data:
-            check_hdf5_size(data, _DATA_SET, budget)
+            check_hdf5_size(data, _FEATURES, budget)
             self.shape, self.dtype = tuple(data.shape), data.dtype
 
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
@@ -57,75 +59,46 @@ class _HDF5Rows(RowFile):
     @contextmanager
     def _data(self) -> Iterator[Any]:
         h5py = import_optional("h5py", "Reading .h5 shards")
-        # HDF5 would wait for a pipe.
-        regular_size(self._path)
+        regular_size(self._path)  # HDF5 would wait for a pipe
         with reading(self.name), h5py.File(self._path, "r") as file:
-            # A link to another file is not followed.
+            # Links to other files are not followed.
             hard = [n for n in file if isinstance(file.get(n, getlink=True), h5py.HardLink)]
             arrays = [n for n in hard if isinstance(file[n], h5py.Dataset)]
-            chosen = [_DATA_SET] if _DATA_SET in arrays else arrays
+            chosen = [_FEATURES] if _FEATURES in arrays else arrays
             if len(chosen) != 1:
-                raise ValueError(f"it holds {len(arrays)} arrays; name one of them {_DATA_SET!r}")
+                raise ValueError(f"it holds {len(arrays)} arrays; name one of them {_FEATURES!r}")
             yield file[chosen[0]]
 
 
-class _ParquetRows(RowFile):
-    """Some rows of a Parquet file, whose groups of rows begin at `starts`."""
-
-    def __init__(
-        self, name: str, file: Any, features: list[str], starts: NDArray[np.int64], rows: range
-    ) -> None:
-        self.name, self._file, self._features, self._starts = name, file, features, starts
-        self._begin, self.shape = rows.start, (len(rows), len(features))
-        types = {str(file.schema_arrow.field(name).type) for name in features}
-        kinds = {"halffloat": "f2", "float": "f4", "double": "f8"}
-        is_float = types <= kinds.keys()
-        self.dtype = np.result_type(*(kinds[t] for t in types)) if is_float else np.dtype(object)
-
-    def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
-        for at in range(start, self.shape[0], length):
-            begin = self._begin + at
-            end = self._begin + min(at + length, self.shape[0])
-            first = int(np.searchsorted(self._starts, begin, side="right")) - 1
-            last = int(np.searchsorted(self._starts, end, side="left"))
-            table = self._file.read_row_groups(list(range(first, last)), columns=self._features)
-            part = table.slice(begin - int(self._starts[first]), end - begin)
-            yield np.column_stack([part.column(n).to_numpy() for n in self._features]), None
-
-
-#: Names of shards, and what opens each.
+#: Name of a shard → function that opens it.
 _Shards = dict[str, Callable[[], RowFile]]
 
 
 def _parquet_shards(path: Path) -> _Shards:
-    """One Parquet file: a column of classes, whose rows stand together, and one per feature."""
-    file = open_parquet(path)
-    columns = list(file.schema_arrow.names)
+    """Shards of one Parquet file that is sorted by class."""
+    columns = list(open_parquet(path).schema_arrow.names)
     labels = [name for name in _LABEL_COLUMNS if name in columns]
     if len(labels) != 1:
         raise ValueError(
             f"{path}: one column must hold the class of each row and be called 'wnid', "
             f"'class' or 'label'; there are {name_some(columns)}."
         )
-    features = [name for name in columns if name != labels[0]]
-    with reading(str(path)):
-        values = file.read(columns=labels).column(0).to_pandas().to_numpy(dtype=object)
-        begins = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()][: len(values)]
-        names = [str(values[begin]) for begin in begins]
-        if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise ValueError(
-                f"the rows of {twice[0]!r} do not stand together; sort the table by {labels[0]!r}"
-            )
-    sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-    starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    file = TableRows(path, _FEATURES, labels[0])
+    values = file.read_column(labels[0])
+    begins = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()][: len(values)]
+    names = [str(values[begin]) for begin in begins]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(
+            f"{path}: the rows of {twice[0]!r} are not contiguous; sort the table by {labels[0]!r}."
+        )
     return {
-        name: partial(_ParquetRows, f"{path}, class {name}", file, features, starts, range(*ends))
+        name: partial(RowSlice, f"{path}, class {name}", file, range(*ends))
         for name, ends in zip(names, pairwise([*begins, len(values)]), strict=True)
     }
 
 
 def _zarr_shards(path: Path) -> _Shards:
-    """One Zarr group with an array per class."""
+    """Shards of a Zarr group with one array per class."""
     import_optional("zarr", "Reading a Zarr store")
 
     def opened(folder: Path) -> RowFile:
@@ -135,7 +108,7 @@ def _zarr_shards(path: Path) -> _Shards:
 
 
 def _find_shards(path: Path) -> _Shards:
-    """The shards in a folder, or in a store."""
+    """Find the shards in a folder or store."""
     if not path.exists():
         raise FileNotFoundError(f"There is no folder or store {path}.")
     if path.is_file():
@@ -157,35 +130,35 @@ def _find_shards(path: Path) -> _Shards:
         return _find_shards(stores[0])
     if not found:
         raise ValueError(
-            f"{path} holds no features: expected files <wnid>.npy or <wnid>.h5, one folder .zarr "
-            "with an array per wnid, or one .parquet file with a column 'wnid'."
+            f"{path} holds no features: expected files <wnid>.npy or <wnid>.h5, a .zarr folder "
+            "with one array per wnid, or a .parquet file with a column 'wnid'."
         )
     return next(iter(found.values()))
 
 
 class ClassShards:
-    """Rows of features by class, of which none is in memory until it is read.
+    """Features stored by class, none of which is in memory until it is read.
 
     Parameters
     ----------
     folder : path
         A folder with a file ``<class>.npy`` or ``<class>.h5`` per class, or a store: a Zarr group
-        with an array per class, or a parquet file with a column "wnid" ("class", "label") and a
-        column per feature, sorted by class. Every array has one row per image.
+        with one array per class, or a Parquet file sorted by class, with a column "wnid" ("class",
+        "label") and one column per feature. Each array has one row per image.
     known : container of str, optional
-        Classes that a shard may be of, such as the wnids of a hierarchy. Shards of others are
-        skipped, and named in a warning and in `skipped`.
+        Accepted class names, such as the wnids of a hierarchy. Other shards are skipped with a
+        warning and listed in `skipped`.
 
     Attributes
     ----------
     classes : list of str
         Classes with at least one row, sorted.
     counts : Series
-        Rows of each class.
+        Number of rows per class.
     n_features : int
-        Columns of every shard.
+        Number of columns of every shard.
     skipped : dict
-        Shard → why it is not used: it has no rows, or its class is not known.
+        Name of a skipped shard → reason: it has no rows, or its class is not known.
 
     Examples
     --------
@@ -226,10 +199,9 @@ class ClassShards:
         self.n_features = Counter(widths.values()).most_common(1)[0][0]
         if other := [name for name, width in widths.items() if width != self.n_features]:
             raise ValueError(
-                f"{self._files[other[0]].name} has {widths[other[0]]} columns, and "
-                f"{len(widths) - len(other)} of {len(widths)} shards have {self.n_features}"
-                + (f"; so it is with {name_some(other[1:])}" if len(other) > 1 else "")
-                + ". Shards of one store must come from one network."
+                f"{self._files[other[0]].name} has {widths[other[0]]} columns, but "
+                f"{len(widths) - len(other)} of {len(widths)} shards have {self.n_features}; all "
+                "shards must come from one network."
             )
         self.classes = list(self._files)
         counts = [file.shape[0] for file in self._files.values()]
@@ -253,12 +225,12 @@ class ClassShards:
         label : str
             The class.
         start, stop : int, optional
-            First row, and the row behind the last; by default all.
+            First row, and the row after the last; by default all rows.
 
         Returns
         -------
         ndarray of shape (n_rows, n_features)
-            In float32, or float64 where the shard is stored so.
+            Features in float32, or float64 if the shard stores that.
         """
         if label not in self:
             raise ValueError(f"{self.path} has no rows of {label!r}.")
@@ -266,28 +238,29 @@ class ClassShards:
         stop = end if stop is None else min(stop, end)
         if start >= stop:
             return np.empty((0, self.n_features), dtype=np.float32)
-        with reading(self._files[label].name):
-            part, _ = next(self._files[label].read(start, stop - start))
-        return part.astype(np.promote_types(part.dtype, np.float32), copy=False)
+        part = RowSlice(self._files[label].name, self._files[label], range(start, stop))
+        with reading(part.name):
+            rows = np.concatenate([rows for rows, _ in part.read(0, stop - start)])
+        return rows.astype(np.promote_types(rows.dtype, np.float32), copy=False)
 
     def blocks(
         self, labels: Sequence[str] | None = None, *, n_rows: int | None = None
     ) -> Iterator[tuple[NDArray[Any], NDArray[np.str_]]]:
-        """Go through the rows of some classes, a block at a time.
+        """Iterate over the rows of some classes in blocks.
 
         Parameters
         ----------
         labels : sequence of str, optional
-            Which classes, in this order; by default all.
+            The classes, in order; by default all.
         n_rows : int, optional
-            Rows of a block; by default what fits into 32 MiB.
+            Rows per block; by default as many as fit into 32 MiB.
 
         Yields
         ------
         X : ndarray of shape (n_rows, n_features)
             Features.
         y : ndarray of shape (n_rows,)
-            The class of each row.
+            Class of each row.
         """
         length = block_length(8 * self.n_features) if n_rows is None else n_rows
         parts: list[NDArray[Any]] = []
@@ -307,23 +280,23 @@ class ClassShards:
     def sample(
         self, labels: Sequence[str], n_per_class: int | None, random_state: int = 0
     ) -> tuple[NDArray[Any], NDArray[np.str_]]:
-        """Read some rows of each of some classes.
+        """Read a random sample of the rows of some classes.
 
         Parameters
         ----------
         labels : sequence of str
-            Which classes.
+            The classes.
         n_per_class : int or None
-            Most rows of a class, drawn at random; None reads all.
+            Maximum number of rows per class; None reads all.
         random_state : int, default=0
-            Decides which; those of a class do not depend on the other classes.
+            Seed. The sample of a class does not depend on the other classes.
 
         Returns
         -------
         X : ndarray of shape (n_rows, n_features)
             Features, in the order of `labels`.
         y : ndarray of shape (n_rows,)
-            The class of each row.
+            Class of each row.
         """
         parts, names = [], []
         for label in labels:
@@ -331,7 +304,7 @@ class ClassShards:
                 continue
             rows = self.rows(label)
             if n_per_class is not None and n_per_class < len(rows):
-                chosen = _draw(label, random_state).permutation(len(rows))[:n_per_class]
+                chosen = _generator(label, random_state).permutation(len(rows))[:n_per_class]
                 rows = rows[np.sort(chosen)]
             parts.append(rows)
             names += [label] * len(rows)
@@ -349,26 +322,25 @@ class ClassShards:
         label : str
             The class.
         random_state : int, default=0
-            Decides the split, which does not depend on other classes.
+            Seed. The split does not depend on other classes.
 
         Returns
         -------
         first, second : ndarray of int
-            Positions of rows, ascending. Of an odd number the second half has one more, so that a
-            class of one row has it there.
+            Sorted row numbers. The second half has the additional row of an odd number.
         """
-        order = _draw(label, random_state).permutation(int(self.counts[label]))
+        order = _generator(label, random_state).permutation(int(self.counts[label]))
         middle = len(order) // 2
         return np.sort(order[:middle]), np.sort(order[middle:])
 
 
-def _draw(label: str, seed: int) -> np.random.Generator:
-    """A source of random numbers for one class, the same whatever other classes there are."""
+def _generator(label: str, seed: int) -> np.random.Generator:
+    """Random numbers for one class, independent of other classes."""
     return np.random.default_rng([seed, *label.encode()])
 
 
 class ShardedRows:
-    """The rows of some classes one after another as one array, read where it is indexed."""
+    """The rows of some classes, concatenated into an array that is read when it is indexed."""
 
     ndim = 2
     dtype = np.dtype(np.float32)
@@ -384,7 +356,7 @@ class ShardedRows:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> NDArray[np.float32]:
-        """Rows at some positions, in memory; a second index chooses columns."""
+        """Read rows by position; a second index selects columns."""
         rows, columns = index if isinstance(index, tuple) else (index, slice(None))
         wanted = np.arange(len(self))[rows]
         flat = np.atleast_1d(wanted)
@@ -413,35 +385,36 @@ def load_imagenet(
     features: str = "own",
     random_state: int = 0,
 ) -> ZeroShotDataset:
-    """Load ImageNet's features from your own shards, one per class, without reading them.
+    """Load your own ImageNet features, stored as one shard per class, without reading them.
 
-    `X_train` and its like read the rows of their part: for ImageNet whole, use
-    :class:`ClassShards`, which goes through them in blocks, or ``zslearn bench imagenet``.
+    ``X_train`` and the other parts read all their rows at once. For the whole of ImageNet use
+    :class:`ClassShards`, which iterates in blocks, or ``zslearn bench imagenet``.
 
     Parameters
     ----------
     folder, known
-        See :class:`ClassShards`. A :class:`~zslearn.signatures.WordNet` has its nouns in `wnids`.
+        See :class:`ClassShards`. The nouns of a :class:`~zslearn.signatures.WordNet` are its
+        `wnids`.
     signatures : DataFrame
-        One row per class, with the wnid as index. Classes with rows but without a signature are
-        left out, with a warning; a seen class must have both.
+        One row per class, indexed by wnid. Classes with rows but without a signature are dropped
+        with a warning; a seen class must have both.
     seen_classes : sequence of str, optional
-        Classes that are trained on; by default the 1,000 of ILSVRC 2012 that have rows.
+        Classes to train on; by default those of the 1,000 of ILSVRC 2012 that have rows.
     test_seen : float, default=0
-        Share of each seen class that is kept for the generalized setting.
+        Share of each seen class that is held out for the generalized setting.
     features : str, default="own"
         Name of the features.
     random_state : int, default=0
-        Decides which rows are kept.
+        Seed of the hold-out.
 
     Returns
     -------
     ZeroShotDataset
-        With the split "ss": all other classes are unseen.
+        With the split "ss", in which all other classes are unseen.
 
     See Also
     --------
-    ClassShards : Its example makes such a folder.
+    ClassShards : Its example creates such a folder.
     """
     shards = ClassShards(folder, known=known)
     if seen_classes is None:
@@ -462,27 +435,26 @@ def load_imagenet(
         )
     if not 0 <= test_seen < 1:
         raise ValueError(f"test_seen must be at least 0 and below 1; got {test_seen!r}.")
-    bare = [label for label in shards.classes if label not in described]
-    if bare:
+    if bare := [label for label in shards.classes if label not in described]:
         warn_user(
-            f"{shards.path}: {len(bare)} classes have rows and no signature and are left out: "
+            f"{shards.path}: dropped {len(bare)} classes that have rows but no signature: "
             f"{name_some(bare)}."
         )
     seen_set = set(seen)
     unseen = [label for label in shards.classes if label in described and label not in seen_set]
     labels = [*seen, *unseen]
     counts = shards.counts.loc[labels].to_numpy()
-    # Rows of seen classes, of which a share is kept for testing, then those of unseen ones.
+    # Rows of the seen classes come first, then those of the unseen ones.
     ends = np.cumsum(counts)
-    train, kept = [], []
+    train, held_out = [], []
     for label, count, end in zip(seen, counts, ends, strict=False):
-        order = end - count + _draw(label, random_state).permutation(count)
+        order = end - count + _generator(label, random_state).permutation(count)
         cut = int(test_seen * count)
-        kept.append(np.sort(order[:cut]))
+        held_out.append(np.sort(order[:cut]))
         train.append(np.sort(order[cut:]))
     split = ClassSplit(
         train=np.concatenate(train),
-        test_seen=np.concatenate(kept),
+        test_seen=np.concatenate(held_out),
         test_unseen=np.arange(ends[len(seen) - 1], ends[-1]),
         seen_classes=seen,
         unseen_classes=unseen,

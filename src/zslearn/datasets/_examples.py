@@ -1,7 +1,7 @@
-"""Example data for a first try: coloured shapes, as a table of measurements or as pictures.
+"""Write example data for a first try: coloured shapes, as a table of measurements or pictures.
 
-Everything is drawn by NumPy when it is asked for, so nothing is downloaded or shipped. A class is a
-combination such as "red striped star"; a fifth of the combinations occur in the new samples only.
+NumPy draws everything on demand, so nothing is downloaded or shipped. A class is a combination such
+as "red striped star"; a fifth of the combinations occur only in the new samples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zslearn._utils._files import replacing
 from zslearn._utils._optional import import_optional
 from zslearn._utils._validation import checks_arguments
 
-#: Radius of the outline at angle t, in units of the shape's size.
+#: Radius of the outline at angle t, relative to the size of the shape.
 _OUTLINES = {
     "circle": lambda t: np.ones_like(t),
     "triangle": lambda t: 0.62 / np.cos((t % (2 * np.pi / 3)) - np.pi / 3),
@@ -34,7 +34,7 @@ _COLOURS = {
 }
 _PATTERNS = ("plain", "striped", "dotted")
 _CLASSES = [(c, p, s) for c in _COLOURS for p in _PATTERNS for s in _OUTLINES]
-#: Side of a picture in pixels, samples per class, and harmonics of the outline that are measured.
+#: Picture side in pixels, samples per class, and measured harmonics of the outline.
 _SIDE, _N_TRAIN, _N_NEW, _HARMONICS = 64, 8, 3, (3, 4, 5, 8)
 
 
@@ -57,12 +57,12 @@ def _draw(colour: str, pattern: str, shape: str, rng: np.random.Generator) -> ND
 
 
 def _measure(image: NDArray[np.uint8]) -> dict[str, float]:
-    """Measure a picture: colour, size, outline and texture of what is not background."""
+    """Measure colour, size, outline and texture of the shape in a picture."""
     pixels = image / 255.0
     inside = pixels.min(axis=2) < 0.85
     y, x = np.nonzero(inside)
     angle, radius = np.arctan2(y - y.mean(), x - x.mean()), np.hypot(y - y.mean(), x - x.mean())
-    # The outline: the largest radius in each of 72 directions.
+    # Outline: the largest radius in each of 72 directions.
     bins = ((angle + np.pi) / (2 * np.pi) * 72).astype(int) % 72
     outline = np.array([radius[bins == b].max(initial=0.0) for b in range(72)])
     waves = np.abs(np.fft.rfft(outline / max(outline.mean(), 1e-9))) / 72
@@ -83,7 +83,7 @@ def _measure(image: NDArray[np.uint8]) -> dict[str, float]:
 
 
 def _signatures() -> pd.DataFrame:
-    """One row per class: which colour, pattern and shape it has."""
+    """Describe each class by its colour, pattern and shape."""
     columns = [*_COLOURS, *_PATTERNS, *_OUTLINES]
     rows = {" ".join(parts): [int(name in parts) for name in columns] for parts in _CLASSES}
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("class")
@@ -93,18 +93,18 @@ def _signatures() -> pd.DataFrame:
 def write_example(kind: str, folder: str | os.PathLike[str]) -> list[Path]:
     """Write example data into a folder: a table of measurements, or pictures.
 
-    Both show coloured shapes of 75 classes ("red striped star"), described in ``classes.csv`` by
-    their colour, pattern and shape. Fifteen classes have no training samples; the new samples are
-    of all classes.
+    The samples are coloured shapes of 75 classes ("red striped star"), described in ``classes.csv``
+    by colour, pattern and shape. Fifteen classes have no training samples; the new samples cover
+    all classes.
 
     Parameters
     ----------
     kind : {"table", "pictures"}
         "table" writes ``shapes.csv`` and ``new.csv``, whose column "class" is the label; "pictures"
-        writes a folder of pictures for each class into ``pictures`` and ``new-pictures``, and needs
+        writes one folder of pictures per class into ``pictures`` and ``new-pictures``, and needs
         the extra ``images`` or ``plot``.
     folder : path
-        Where to write. It may exist; files of the same name are replaced.
+        Where to write. Existing files of the same name are replaced.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def write_example(kind: str, folder: str | os.PathLike[str]) -> list[Path]:
     ['classes.csv', 'shapes.csv', 'new.csv']
     """
     if kind not in ("table", "pictures"):
-        raise ValueError(f"kind={kind!r}; write_example knows 'table' and 'pictures'.")
+        raise ValueError(f"kind={kind!r} must be 'table' or 'pictures'.")
     if kind == "pictures":
         import_optional("PIL", "Writing pictures")
     target, rng = Path(folder), np.random.default_rng(0)

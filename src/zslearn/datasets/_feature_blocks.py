@@ -1,4 +1,4 @@
-"""Features on disk, larger than memory: rows and labels a block at a time."""
+"""Read features that do not fit into memory, one block of rows at a time."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ PathLike = str | os.PathLike[str]
 
 
 class FeatureBlocks(RowsInBlocks):
-    """Rows of features that are read from disk a block at a time.
+    """Features and labels that are read from disk one block at a time.
 
     Every estimator predicts from it, and methods that learn from class statistics or Gram matrices
-    take it for `X` of `fit` and `partial_fit`. A thread reads the next block while one is computed
-    with. :ref:`cluster` has examples.
+    accept it as `X` in `fit` and `partial_fit`. A thread reads the next block during computations.
+    :ref:`cluster` has examples.
 
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Anything with `shape`, `dtype` and slices of rows: a memory map, an HDF5 data set, a Zarr
-        array. Files are opened by :meth:`open`.
+        Any array with `shape`, `dtype` and row slicing: a memory map, an HDF5 data set, a Zarr
+        array. Use :meth:`open` for files.
     labels : array of shape (n_samples,), optional
-        Labels, likewise.
+        Labels.
     block_bytes : int, default=2**25
         Size of a block.
     read_ahead : int, default=1
-        Blocks that may wait; 0 reads without a thread.
+        Number of blocks to read in advance; 0 reads without a thread.
     allow_nan : bool, default=False
-        Whether NaN and infinity are passed on, to be treated as in an array in memory. By default
-        they are an error that names the file and the row.
+        Whether to pass on NaN and infinity. By default they raise an error that names the file and
+        the row.
 
     Attributes
     ----------
     shape : tuple of int
-        Number of rows and of features.
+        Number of rows and features.
     dtype : dtype
-        Of the rows.
+        Data type of the rows.
     has_labels : bool
         Whether labels are known.
     """
@@ -85,30 +85,29 @@ class FeatureBlocks(RowsInBlocks):
         read_ahead: int = 1,
         allow_nan: bool = False,
     ) -> Self:
-        """Open files of features.
+        """Open files of features; only their headers are read.
 
         Parameters
         ----------
         paths : path or sequence of paths
-            A file ``.npy``, ``.parquet``, ``.arrow`` or ``.feather``; a Zarr array or group;
-            several such shards, one after another; or a folder that holds nothing else, in the
-            order of their names.
+            A ``.npy``, ``.parquet``, ``.arrow`` or ``.feather`` file; a Zarr array or group; a list
+            of such shards; or a folder that holds only shards, which are read in order of name.
         labels : array-like, path or sequence of paths, optional
-            Labels of all rows as an array or as one file ``.npy``, or as a list of such files
+            Labels of all rows as an array, a ``.npy`` file, or a list of such files
             (:class:`pathlib.Path`; a list of strings is a list of labels). Tables and Zarr groups
-            may hold their own.
+            can contain labels.
         features : str, default="features"
             The column of a table that holds vectors, or the array of a group. Without such a
-            column every other one than the label is a feature.
+            column, every column except the label is a feature.
         label : str, default="label"
-            The column or the array of the labels.
+            The column or array of labels.
         block_bytes, read_ahead, allow_nan
             See :class:`FeatureBlocks`.
 
         Returns
         -------
         FeatureBlocks
-            Nothing of the rows is read yet, but their number and width.
+            The opened files as one array of rows.
         """
         files = [_open(path, features, label) for path in _shards(paths)]
         blocks = cls.__new__(cls)
@@ -151,22 +150,22 @@ class FeatureBlocks(RowsInBlocks):
         return f"<FeatureBlocks of {of}: {self.shape[0]} × {self.shape[1]} {self.dtype}, {labels}>"
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """Read the rows from some row on.
+        """Iterate over the rows in blocks.
 
         Parameters
         ----------
         start : int, default=0
-            The first row that is wanted.
+            The first row.
 
         Yields
         ------
         Block
-            Rows in their order. Blocks do not reach over the end of a shard.
+            Consecutive rows of one shard.
         """
         yield from read_ahead(self._read(start), self.read_ahead)
 
     def fingerprint(self) -> str:
-        """A digest of which files these are, of what size and when written; not of their rows."""
+        """Return a digest of the names, sizes and modification times of the files."""
         return fingerprint([file.identity() for file in (*self._files, *self._label_files)])
 
     def _read(self, start: int) -> Iterator[Block]:
@@ -177,24 +176,23 @@ class FeatureBlocks(RowsInBlocks):
             file = self._files[number]
             before = self._ends[number] - file.shape[0]
             for rows, own in file.read(at - before, length):
-                self._check(rows, file, at - before)
+                self._check_finite(rows, file, at - before)
                 labels = own if self._labels is None else self._labels[at : at + len(rows)]
                 yield Block(at, rows.astype(self.dtype, copy=False), labels)
                 at += len(rows)
 
-    def _check(self, rows: NDArray[Any], file: RowFile, first: int) -> None:
-        """Refuse numbers that are not finite."""
+    def _check_finite(self, rows: NDArray[Any], file: RowFile, first: int) -> None:
         if self.allow_nan or rows.dtype.kind != "f" or (finite := np.isfinite(rows)).all():
             return
         row = first + int(np.flatnonzero(~finite.all(axis=1))[0])
         raise ValueError(
-            f"{file.name}: row {row} holds NaN or infinity. Repair the file, or pass such "
-            "numbers on with allow_nan=True."
+            f"{file.name}: row {row} contains NaN or infinity. Repair the file, or pass "
+            "allow_nan=True."
         )
 
 
 def _label_files(labels: Any) -> list[RowFile]:
-    """Labels as an array, one file, or a list of files; a list of strings is a list of labels."""
+    """Open labels given as an array, one file, or a list of files."""
     if isinstance(labels, (str, os.PathLike)):
         return [NpyRows(Path(labels))]
     if isinstance(labels, (list, tuple)) and all(isinstance(part, os.PathLike) for part in labels):
@@ -203,7 +201,7 @@ def _label_files(labels: Any) -> list[RowFile]:
 
 
 def _shards(paths: PathLike | Sequence[PathLike]) -> list[Path]:
-    """The shards that a user named."""
+    """List the shards."""
     if not isinstance(paths, (str, os.PathLike)):
         return [Path(path) for path in paths]
     path = Path(paths)
@@ -213,7 +211,7 @@ def _shards(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     unknown = [p.name for p in inside if p.suffix not in _ENDINGS and not is_zarr(p)]
     if unknown:
         raise ValueError(
-            f"{path}: the folder also holds {name_some(unknown)}. Name the shards one by one."
+            f"{path}: the folder also holds {name_some(unknown)}. List the shards instead."
         )
     return inside
 
@@ -226,9 +224,7 @@ def _open(path: PathLike, features: str, label: str) -> RowFile:
         return NpyRows(path)
     if path.suffix in _TABLES:
         return TableRows(path, features, label)
-    raise ValueError(
-        f"{path}: neither {', '.join(_ENDINGS)} nor a Zarr array; features are read from these."
-    )
+    raise ValueError(f"{path}: features must be in a {', '.join(_ENDINGS)} file or a Zarr array.")
 
 
 def _check_shards(files: Sequence[RowFile]) -> None:
@@ -237,14 +233,14 @@ def _check_shards(files: Sequence[RowFile]) -> None:
     for file in files:
         if len(file.shape) != 2:
             raise ValueError(
-                f"{file.name}: an array of {len(file.shape)} axes; one row per image is needed."
+                f"{file.name}: the array has {len(file.shape)} axes; give one row per image."
             )
         if not file.shape[0] or not file.shape[1]:
             raise ValueError(f"{file.name}: the shard is empty, of shape {file.shape}.")
         if file.shape[1] != files[0].shape[1]:
             raise ValueError(
-                f"{file.name}: rows of {file.shape[1]} features, and {files[0].name} has "
-                f"{files[0].shape[1]}: every shard needs the same."
+                f"{file.name} has {file.shape[1]} features, but {files[0].name} has "
+                f"{files[0].shape[1]}."
             )
         if file.dtype.kind not in "biuf":
             raise ValueError(f"{file.name}: features must be real numbers, not {file.dtype}.")

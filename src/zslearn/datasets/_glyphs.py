@@ -1,7 +1,7 @@
-"""The embedded benchmark: composed letters, recognised from their parts.
+"""Generate the embedded benchmark: letters with marks, recognised from their parts.
 
-The images are rendered on the user's machine from fonts that matplotlib carries, by matplotlib's
-own FreeType, so that nothing is downloaded.
+The images are rendered from fonts shipped with matplotlib, by its FreeType, so nothing is
+downloaded.
 """
 
 from __future__ import annotations
@@ -30,26 +30,24 @@ from zslearn._utils._progress import progress_bar
 from zslearn._utils._validation import checks_arguments
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 
-# ------------------------------------------------------- histograms of oriented gradients
-
-# Dalal and Triggs, "Histograms of Oriented Gradients for Human Detection", CVPR 2005: unsigned
-# orientations shared between the two nearest of nine bins, cells of 4 × 4 pixels, blocks of 2 × 2
-# cells one cell apart, each block to unit ℓ2 norm, clipped at 0.2, and to unit norm again.
+# Histograms of oriented gradients: Dalal and Triggs, "Histograms of Oriented Gradients for Human
+# Detection", CVPR 2005. Unsigned orientations are shared between the two nearest of nine bins in
+# cells of 4 × 4 pixels; each block of 2 × 2 cells is normalised to unit length, clipped at 0.2, and
+# normalised again.
 _N_BINS = 9
 _CELL = 4  # pixels
 _CLIP = 0.2
-# Added to the squared norms, so that a block with hardly any gradient stays near zero.
+# Added to the squared norms, so that blocks with almost no gradient stay near zero.
 _FLAT_BLOCK, _FLAT_CLIPPED = 100.0, 1e-4
-_LEVELS = 511  # a difference of grey levels lies in −255 … 255
-# For each pixel: the grey level, two differences and the gradient; its slot, bin and two weights.
-_PIXEL_BYTES = 4 * 4 + 4 * 8
+_LEVELS = 511  # differences of grey levels lie in −255 … 255
+_PIXEL_BYTES = 4 * 4 + 4 * 8  # memory for the temporary arrays, per pixel
 
 
 @lru_cache(maxsize=1)
 def _gradient_table() -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
-    """Bin and weights of each gradient, at ``_LEVELS * (down + 255) + (across + 255)``.
+    """Bin and weights of each gradient, indexed by ``_LEVELS * (down + 255) + (across + 255)``.
 
-    A gradient of magnitude m between the bins b and b + 1 adds part of m to both: b, two parts.
+    A gradient between the bins b and b + 1 contributes to both: b, part in b, part in b + 1.
     """
     levels = np.arange(-255.0, 256.0)
     down, across = levels[:, None], levels[None, :]
@@ -57,16 +55,16 @@ def _gradient_table() -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np
     position = np.arctan2(down, across) * (_N_BINS / np.pi) % _N_BINS
     lower = np.floor(position)
     upper_part = magnitude * (position - lower)
-    # Rounding can take the position up to _N_BINS itself, which is bin 0.
+    # Rounding can give the position _N_BINS, which is bin 0.
     lower_bin = lower.astype(np.intp) % _N_BINS
     return lower_bin.ravel(), (magnitude - upper_part).ravel(), upper_part.ravel()
 
 
 def _gradient_histograms(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Histograms of oriented gradients, one row per image."""
+    """Compute histograms of oriented gradients, one row per image."""
     n_images, height, width = images.shape
     grey = images.astype(np.int32)
-    # Central differences; the outermost pixels have none across the border.
+    # Central differences; zero across the border.
     across, down = np.zeros_like(grey), np.zeros_like(grey)
     across[:, :, 1:-1] = grey[:, :, 2:] - grey[:, :, :-2]
     down[:, 1:-1] = grey[:, 2:] - grey[:, :-2]
@@ -91,11 +89,11 @@ def _gradient_histograms(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     return blocks.reshape(n_images, -1)
 
 
-# Raise it whenever an image, a feature, a signature or a split changes.
+# Increase whenever an image, a feature, a signature or a split changes.
 VERSION = "glyphs-1"
 
-# Each Latin letter, plain and with one combining mark, that every face below contains. The list is
-# written out so that the classes stay the same when the fonts gain a character.
+# Every Latin letter with one combining mark that all faces below contain. The list is explicit so
+# that the classes stay the same when the fonts gain characters.
 COMPOSED = (
     "ÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝàáâãäåçèéêëìíîïñòóôõöùúûüýÿĀāĂăĄąĆćĈĉĊċČčĎďĒēĔĕĖėĘęĚěĜĝĞğĠġĢģĤĥĨĩĪīĬĭĮįİ"
     "ĴĵĶķĹĺĻļĽľŃńŅņŇňŌōŎŏŐőŔŕŖŗŘřŚśŜŝŞşŠšŢţŤťŨũŪūŬŭŮůŰűŲųŴŵŶŷŸŹźŻżŽžƠơƯưẀẁẂẃẄẅỲỳ"
@@ -112,7 +110,7 @@ N_VARIANTS = 3
 SIDE = 32  # pixels
 OVERSAMPLING = 2  # so that a shift by half a pixel shows
 
-# How the variants of a glyph differ.
+# Ranges of the variants of a glyph.
 _SIZES = (16.0, 20.0)  # pixels per em
 _ROTATION = 10.0  # degrees, either way
 _SHIFT = 2.0  # pixels, either way
@@ -123,7 +121,7 @@ N_HELD_OUT_FACES = 3  # of each seen class: 9 of its 48 images, 19 %
 STANDARD_SPLITS = ("ss-1", "ss-2", "ss-3", "ss-4")
 SPLITS = ("ns", *STANDARD_SPLITS)
 
-# What the cache file holds beside the pixels.
+# Upper bound of the cache file without the pixels.
 _CACHE_OVERHEAD = 1 << 16  # bytes
 
 _IMAGE_SEED, _NOISE_SEED, _NS_SEED, _SS_SEED, _FACES_SEED = 1, 2, 3, 4, 5
@@ -140,22 +138,22 @@ def load_glyphs(
 
     There are 225 classes: the Latin letters, plain and with one combining mark, that sixteen
     DejaVu and STIX faces contain, labelled by their characters. Each face gives three images of
-    32 × 32 pixels, which differ in size, rotation, position and noise: 48 images per class. The
-    features are histograms of oriented gradients. The 43 columns of the signatures state three
-    facts: which of 26 letters, which of 14 marks or none, lower or upper case.
+    32 × 32 pixels that differ in size, rotation, position and noise: 48 images per class. The
+    features are histograms of oriented gradients. The 43 signature columns encode the letter (26),
+    the mark (14, or none) and the case (2).
 
     A split has 175 seen classes and 50 unseen ones, composed of a letter and a mark that both occur
-    in seen classes. Of each seen class all images of three faces are test images, since the three
-    images of one face are near copies.
+    in seen classes. All images of three faces are test images of each seen class, because the three
+    images of one face are nearly identical.
 
     Parameters
     ----------
     split : {"ns", "ss-1", "ss-2", "ss-3", "ss-4"}, default="ns"
-        The active split. "ns" stands for itself; results over "ss-1" to "ss-4" are to be
-        averaged. There each composed letter is unseen in at least one and at most two splits.
+        The active split. "ns" is used alone; results over "ss-1" to "ss-4" are averaged. Each
+        composed letter is unseen in one or two of these four.
     data_home : str or path, default=None
-        Folder for the rendered images. By default the folder that the environment variable
-        ``ZSLEARN_CACHE`` names, else the user's cache folder.
+        Folder for the rendered images. By default the folder named by the environment variable
+        ``ZSLEARN_CACHE``, else the user's cache folder.
     progress : bool, default=False
         Show a progress bar while rendering, if standard error is a terminal.
 
@@ -166,8 +164,8 @@ def load_glyphs(
 
     Notes
     -----
-    The images are rendered at the first call and kept in one file of 11 MB. Another version of
-    FreeType may render some pixels differently; the classes, signatures and splits stay the same.
+    The images are rendered at the first call and cached in a file of 11 MB. Another version of
+    FreeType may render some pixels differently; the classes, signatures and splits do not change.
 
     Examples
     --------
@@ -197,17 +195,14 @@ def load_glyphs(
         images = _read_images(path)
     except (FileNotFoundError, DamagedCacheError) as error:
         if isinstance(error, DamagedCacheError):
-            warn_user(
-                f"The cached glyphs in {path} cannot be used ({error}); they are rendered again."
-            )
+            warn_user(f"Rendering the glyphs again, because the cache {path} is damaged ({error}).")
         images = _render(ft2font, fonts, progress=progress and sys.stderr.isatty())
         try:
             write_arrays(path, {"images": images})
         except OSError as unwritable:
             warn_user(
-                f"The glyphs were rendered but not kept in {path.parent} ({unwritable}). Name a "
-                "folder that can be written by data_home, or by the environment variable "
-                "ZSLEARN_CACHE."
+                f"The rendered glyphs could not be cached in {path.parent} ({unwritable}). Set "
+                "data_home, or the environment variable ZSLEARN_CACHE, to a writable folder."
             )
     features = [
         _gradient_histograms(images[rows])
@@ -226,16 +221,16 @@ def load_glyphs(
 
 
 def _parts(character: str) -> tuple[str, str]:
-    """Decompose a character into its letter and its mark ("" for none)."""
+    """Split a character into its letter and its mark ("" for none)."""
     decomposed = unicodedata.normalize("NFD", character)
     return decomposed[0], decomposed[1:]
 
 
 def _signatures() -> pd.DataFrame:
-    """Describe each class by letter, mark and case, one column for each value.
+    """Describe each class by letter, mark and case, with one column per value.
 
-    "none" and "lower case" have columns of their own, so that every signature has the same norm
-    and the distance of two classes counts the facts in which they differ.
+    "none" and "lower case" are columns too, so that all signatures have the same norm and the
+    distance of two classes counts the facts in which they differ.
     """
     parts = [_parts(character) for character in CLASSES]
     names = {
@@ -256,12 +251,12 @@ def _generator(*seed: int) -> np.random.Generator:
 
 
 def _shuffled(items: Sequence[str], rng: np.random.Generator) -> list[str]:
-    """Shuffle by uniform numbers, whose stream NumPy has kept the same over its releases."""
+    """Shuffle by sorting uniform numbers, whose stream is stable across NumPy releases."""
     return [items[position] for position in np.argsort(rng.random(len(items)))]
 
 
 def _fill(unseen: list[str], candidates: Sequence[str]) -> list[str]:
-    """Add candidates up to 50 classes, leaving each mark at least half of its letters."""
+    """Add candidates up to 50 classes; keep at least half of the letters of each mark seen."""
     left = {mark: count // 2 for mark, count in Counter(_parts(c)[1] for c in COMPOSED).items()}
     for character in unseen:
         left[_parts(character)[1]] -= 1
@@ -277,8 +272,8 @@ def _fill(unseen: list[str], candidates: Sequence[str]) -> list[str]:
 def _unseen_classes() -> dict[str, list[str]]:
     """Choose the unseen classes of every split."""
     unseen = {"ns": _fill([], _shuffled(COMPOSED, _generator(_NS_SEED)))}
-    # The letters of each mark, in random order, are dealt round to the four splits: 44 or 43 each.
-    # The others come from other splits, and from each letter once.
+    # The letters of each mark, in random order, are dealt to the four splits: 43 or 44 each. Each
+    # split is completed with letters of the others, and each letter is used once for that.
     rng = _generator(_SS_SEED)
     by_mark = sorted(_shuffled(COMPOSED, rng), key=lambda character: _parts(character)[1])
     again = _shuffled(COMPOSED, rng)
@@ -291,7 +286,7 @@ def _unseen_classes() -> dict[str, list[str]]:
 
 
 def _splits() -> dict[str, ClassSplit]:
-    """Make all splits: a choice of unseen classes, and of held-out faces of the seen ones."""
+    """Draw the unseen classes and the held-out faces of all splits."""
     n_classes, n_faces = len(CLASSES), len(FACES)
     classes = np.array(list(CLASSES))
     shape = (n_classes, n_faces, N_VARIANTS)
@@ -299,7 +294,7 @@ def _splits() -> dict[str, ClassSplit]:
     splits = {}
     for number, (name, unseen) in enumerate(_unseen_classes().items()):
         is_unseen = np.isin(classes, unseen)
-        # In each class the faces are ranked at random, the lowest ranks held out.
+        # Hold out the faces with the lowest random ranks of each class.
         draws = _generator(_FACES_SEED, number).random((n_classes, n_faces))
         held_out = draws.argsort(axis=1).argsort(axis=1) < N_HELD_OUT_FACES
         splits[name] = ClassSplit(
@@ -314,7 +309,7 @@ def _splits() -> dict[str, ClassSplit]:
 
 
 def _cache_name(matplotlib: Any, ft2font: Any, fonts: Path) -> str:
-    """Name the cache file by all that decides the pixels."""
+    """Name the cache file after everything that affects the pixels."""
     digest = hashlib.sha256(b"".join((fonts / face).read_bytes() for face in FACES)).hexdigest()
     return (
         f"{VERSION}_matplotlib-{matplotlib.__version__}_freetype-{ft2font.__freetype_version__}"
@@ -323,17 +318,17 @@ def _cache_name(matplotlib: Any, ft2font: Any, fonts: Path) -> str:
 
 
 def _read_images(path: Path) -> NDArray[np.uint8]:
-    """Read the rendered images, if the file can hold nothing else."""
+    """Read the rendered images from the cache."""
     shape = (len(CLASSES) * len(FACES) * N_VARIANTS, SIDE, SIDE)
     arrays = read_arrays(path, max_bytes=math.prod(shape) + _CACHE_OVERHEAD)
     images = arrays.get("images")
     if images is None or images.shape != shape or images.dtype != np.uint8:
-        raise DamagedCacheError("it holds other arrays")
+        raise DamagedCacheError("it holds unexpected arrays")
     return images
 
 
 def _render(ft2font: Any, fonts: Path, *, progress: bool = False) -> NDArray[np.uint8]:
-    """Render all images: those of a class together, in it those of a face together."""
+    """Render all images, ordered by class and face."""
     n_classes = len(CLASSES)
     images = np.empty((n_classes, len(FACES), N_VARIANTS, SIDE, SIDE), dtype=np.uint8)
     draws = _generator(_IMAGE_SEED).random((len(FACES), n_classes, N_VARIANTS, 4))
@@ -345,7 +340,7 @@ def _render(ft2font: Any, fonts: Path, *, progress: bool = False) -> NDArray[np.
                 raise RuntimeError(
                     f"{face} of the installed matplotlib lacks {len(absent)} characters of the "
                     f"glyphs data set ({', '.join(absent[:5])}); install matplotlib from PyPI, "
-                    "which carries the complete fonts."
+                    "which includes the complete fonts."
                 )
             canvas = _draw_face(ft2font, font, draws[position].reshape(-1, 4))
             clean = canvas.reshape(-1, SIDE, OVERSAMPLING, SIDE, OVERSAMPLING).mean(
@@ -362,10 +357,9 @@ def _render(ft2font: Any, fonts: Path, *, progress: bool = False) -> NDArray[np.
 def _draw_face(ft2font: Any, font: Any, draws: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Draw every class in one face, each variant with its size, rotation and position.
 
-    The ink is centred, then shifted: like a cut-out of a found letter, its place in the image does
-    not tell where the base line was.
+    The ink is centred, then shifted, so that the position does not reveal the baseline.
     """
-    # Without hinting the outlines keep their shape. Before 3.10 the flags are the module's own.
+    # Hinting would distort the outlines. Before matplotlib 3.10 the flags are in the module.
     flags = getattr(ft2font, "LoadFlags", None)
     no_hinting = ft2font.LOAD_NO_HINTING if flags is None else flags.NO_HINTING
     side = SIDE * OVERSAMPLING

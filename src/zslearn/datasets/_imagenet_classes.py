@@ -1,4 +1,4 @@
-"""ImageNet's classes by wnid, and the sets of unseen classes that the paper tests on."""
+"""List ImageNet's classes by wnid, and the sets of unseen classes that the paper tests on."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from zslearn.signatures._wordnet import WordNet
 
 #: Number of classes in each list.
 _SIZES = {"1k": 1000, "21k": 21_841, "unseen": 20_842}
-#: timm's files, and those of the published split.
+#: Files of timm, and of the published split.
 _FILES = {
     "1k": ("imagenet_synsets.txt", "seen.txt"),
     "21k": ("imagenet22k_synsets.txt",),
     "unseen": ("all-unseen.txt",),
 }
-#: The one class of ILSVRC 2012 that the release of 2011 does not have.
+#: The only class of ILSVRC 2012 that is not in the 2011 release.
 _ONLY_IN_1K = "n04399382"
 _ANIMAL = "n00015388"
 
@@ -37,25 +37,25 @@ def imagenet_classes(
     *,
     wordnet: WordNet | None = None,
 ) -> list[str]:
-    """List ImageNet's classes by wnid, from text files of the package timm or your own.
+    """List ImageNet's classes by wnid, from text files of the timm package or your own.
 
     Parameters
     ----------
     which : {"1k", "21k", "unseen", "2-hop", "3-hop"} or path, default="1k"
-        The 1,000 classes of ILSVRC 2012, in the order of its labels; the 21,841 classes of the
-        release of 2011; the 20,842 of these that are none of the 1,000; those of them that are near
-        a seen class; or a text file with one wnid per line.
+        The 1,000 classes of ILSVRC 2012, in label order; the 21,841 classes of the 2011 release;
+        the 20,842 of these that are not among the 1,000; those of them near a seen class; or a text
+        file with one wnid per line.
     folder : path or None, default=None
         A folder with timm's files ``imagenet_synsets.txt`` and ``imagenet22k_synsets.txt``, or
-        with ``seen.txt`` and ``all-unseen.txt``, one wnid per line. None: the package timm, which
-        is not imported, else the folder ``imagenet`` of ``ZSLEARN_DATA``.
+        with ``seen.txt`` and ``all-unseen.txt``, one wnid per line. None: the installed package
+        timm (which is not imported), else the folder ``imagenet`` of ``ZSLEARN_DATA``.
     wordnet : WordNet or None, default=None
-        WordNet 3.0, for the hop sets; None looks for it.
+        WordNet 3.0, for the hop sets; None loads it.
 
     Returns
     -------
     list of str
-        The wnids, each once.
+        The wnids without duplicates.
 
     See Also
     --------
@@ -63,9 +63,9 @@ def imagenet_classes(
 
     Notes
     -----
-    What the literature calls "2-hop" is at most one link from a seen class, "3-hop" at most two, in
-    ImageNet's own tree; :ref:`signature_sources` says what is made of WordNet for it, and how much
-    of the published lists is found.
+    In the literature, "2-hop" means at most one link from a seen class and "3-hop" at most two, in
+    ImageNet's own tree. :ref:`signature_sources` describes how that tree is derived from WordNet
+    and how closely the result matches the published lists.
     """
     if found := re.fullmatch(r"([2-9])-hop", str(which)):
         seen, unseen = imagenet_classes("1k", folder), imagenet_classes("unseen", folder)
@@ -77,7 +77,7 @@ def imagenet_classes(
     path = Path(which)
     if not path.is_file():
         raise FileNotFoundError(
-            f"{plain(path)}: there is no such file, and no such list of wnids; there are "
+            f"{plain(path)}: there is no such file or list of wnids; the lists are "
             f"{', '.join(_SIZES)}, 2-hop and 3-hop."
         )
     wnids = read_lines(path)
@@ -87,7 +87,7 @@ def imagenet_classes(
 
 
 def _listed(which: str, folder: str | os.PathLike[str] | None) -> list[str]:
-    """A list of known length, as it stands in a file or made of two others."""
+    """Read a list of known length from its file, or derive it from two others."""
     if folder is not None:
         start = Path(folder).expanduser()
         places = [start, start / "timm" / "data" / "_info", start / "imagenet"]
@@ -114,20 +114,19 @@ def _listed(which: str, folder: str | os.PathLike[str] | None) -> list[str]:
         return [*(wnid for wnid in lists["1k"] if wnid != _ONLY_IN_1K), *lists["unseen"]]
     where = "" if folder is None else f"{plain(folder)}: "
     raise FileNotFoundError(
-        f"{where}ImageNet's lists of classes are not found. They come with the package timm (pip "
-        f"install timm; it is not imported), or give a folder with {_FILES['1k'][0]} and "
-        f"{_FILES['21k'][0]}, or put {_FILES['1k'][1]} and {_FILES['unseen'][0]} into the folder "
-        f"imagenet of {DATA_VARIABLE}."
+        f"{where}ImageNet's class lists were not found. Install timm (pip install timm; it is not "
+        f"imported), or give a folder with {_FILES['1k'][0]} and {_FILES['21k'][0]}, or put "
+        f"{_FILES['1k'][1]} and {_FILES['unseen'][0]} into the folder imagenet of {DATA_VARIABLE}."
     )
 
 
 def _near_classes(
     wordnet: WordNet, seen: list[str], candidates: list[str], n_links: int
 ) -> list[str]:
-    """The candidates within some links of a seen class, followed both ways.
+    """Return the candidates within `n_links` of a seen class, in either direction.
 
-    ImageNet's own structure has the node "misc" over all classes outside its main branches, and a
-    link from a seen class to the animals that WordNet lacks.
+    ImageNet's own tree has a node "misc" above all classes outside its main branches, and a link
+    from a seen class to the animals, which WordNet lacks.
     """
     classes = [*seen, *candidates]
     graph = imagenet_graph(wordnet, classes)
@@ -156,24 +155,24 @@ def populated_classes(
     which: Literal["most", "least"] = "most",
     classes: Iterable[Any] | None = None,
 ) -> list[Any]:
-    """List the classes with the most images, or with the fewest, as the paper tests on.
+    """List the classes with the most or fewest images, on which the paper tests.
 
     Parameters
     ----------
     counts : mapping, Series or path
-        Label → number of images; or a table ``.csv`` or ``.parquet`` with the labels in its first
-        column and the counts in its second.
+        Label → number of images; or a ``.csv`` or ``.parquet`` table with labels in the first
+        column and counts in the second.
     n_classes : int
         How many classes to list.
     which : {"most", "least"}, default="most"
-        Those with the most images, or with the fewest; classes without images are left out.
+        Classes with the most or the fewest images; classes without images are excluded.
     classes : iterable or None, default=None
-        The classes to choose among, for example the unseen ones; None: all that are counted.
+        The classes to choose among, for example the unseen ones; None: all in `counts`.
 
     Returns
     -------
     list
-        From the most, or the fewest, images on; classes with as many images by their label.
+        Sorted from the most, or the fewest, images; ties are sorted by label.
 
     Examples
     --------
@@ -184,9 +183,9 @@ def populated_classes(
     ['emu']
     """
     if which not in ("most", "least"):
-        raise ValueError(f"which={which!r}; there are 'most' and 'least'.")
+        raise ValueError(f"which={which!r} must be 'most' or 'least'.")
     if not isinstance(n_classes, (int, np.integer)) or n_classes < 1:
-        raise ValueError(f"n_classes={n_classes!r} must be a whole number of at least 1.")
+        raise ValueError(f"n_classes={n_classes!r} must be an integer of at least 1.")
     counted = _read_counts(counts)
     among = list(counted.index) if classes is None else list(classes)
     unknown = [label for label in among if label not in counted.index]
@@ -197,19 +196,19 @@ def populated_classes(
     chosen = counted.loc[among]
     chosen = chosen[chosen > 0]
     if len(chosen) < n_classes:
-        raise ValueError(f"Only {len(chosen)} classes have images; {n_classes} are asked for.")
+        raise ValueError(f"Only {len(chosen)} classes have images; n_classes={n_classes}.")
     sign = -1 if which == "most" else 1
     return sorted(chosen.index, key=lambda label: (sign * chosen[label], label))[:n_classes]
 
 
 def _read_counts(counts: Any) -> pd.Series:
-    """Numbers of images by label."""
+    """Return the number of images per label."""
     if isinstance(counts, (str, os.PathLike)):
         table = read_table(Path(counts), lambda row: {"dtype": {0: str}})
         if table.shape[1] != 2:
             raise ValueError(
                 f"{plain(counts)}: there are {table.shape[1]} columns; give the labels in the "
-                "first and the numbers of images in the second."
+                "first column and the numbers of images in the second."
             )
         counts = table.set_index(table.columns[0])[table.columns[1]]
     series = counts if isinstance(counts, pd.Series) else pd.Series(dict(counts))
@@ -219,5 +218,5 @@ def _read_counts(counts: Any) -> pd.Series:
     numbers = pd.to_numeric(series, errors="coerce")
     wrong = series.index[~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))]
     if len(wrong):
-        raise ValueError(f"counts gives no whole number of images to {name_some(wrong)}.")
+        raise ValueError(f"counts has no valid number of images for {name_some(wrong)}.")
     return numbers.astype(np.int64)

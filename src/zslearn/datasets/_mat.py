@@ -1,7 +1,7 @@
-"""Plain arrays and strings from MATLAB files, for the benchmarks that come in them.
+"""Read numeric arrays, strings and cell arrays from MATLAB files.
 
-SciPy reads versions 5 and 7, h5py reads 7.3, which is HDF5. Sizes are compared with a limit before
-memory is taken; structures, objects, function handles and links to other files are refused.
+SciPy reads versions 5 and 7, and h5py reads 7.3, which is HDF5. Declared sizes are checked before
+memory is allocated; structures, objects, function handles and links to other files are refused.
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ from numpy.typing import NDArray
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, FileLimitError, reason
 
-#: A variable: an array of numbers, a string, or a list of such for a cell array.
+#: A variable: an array of numbers, a string, or a list of these for a cell array.
 Value = NDArray[Any] | str | list[Any]
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-#: MATLAB's classes of numbers as NumPy's.
+#: MATLAB's number classes → NumPy types.
 _NUMBERS = {
     "double": "f8", "single": "f4", "logical": "u1",
     **{f"{sign}int{8 * n}": f"{sign or 'i'}{n}" for sign in ("", "u") for n in (1, 2, 4, 8)},
 }  # fmt: skip
-#: Bytes of an item of each class that is read; a row of text, which SciPy counts, and a member of a
-#: cell array are Python objects.
+#: Bytes per item of each class; the rows of text that SciPy counts, and cells, are Python objects.
 _WIDTHS = {**{kind: int(code[1]) for kind, code in _NUMBERS.items()}, "char": 160, "cell": 640}
 
 
 class MatFileError(ValueError):
-    """A file is no MATLAB file, is damaged, or holds what is not read."""
+    """The file is not a MATLAB file, is damaged, or has an unsupported variable."""
 
 
 def read_mat(path: Path, names: Collection[str]) -> dict[str, Value]:
-    """Read those of some variables that a MATLAB file of version 5, 7 or 7.3 has."""
+    """Read the variables with these names that a MATLAB file of version 5, 7 or 7.3 has."""
     budget = Budget(path)
     with open(path, "rb") as file:
         head = file.read(520)
@@ -57,18 +56,18 @@ def read_mat(path: Path, names: Collection[str]) -> dict[str, Value]:
         raise
     except MatFileError as error:
         raise MatFileError(f"{path}: {error}") from None
-    # A damaged file can raise nearly anything, and the answer is always the same.
+    # A damaged file can raise almost any error.
     except Exception as error:
         raise MatFileError(
-            f"{path}: this is no MATLAB file of version 5, 7 or 7.3, or it is damaged "
-            f"({reason(error)}); get it again, and check that it is not a web page."
+            f"{path}: this is not a MATLAB file of version 5, 7 or 7.3, or it is damaged "
+            f"({reason(error)}); download it again, and check that it is not a web page."
         ) from error
 
 
 def _refusal(name: str, kind: str) -> MatFileError:
     return MatFileError(
-        f"variable {name!r} is or holds a {kind}; only arrays of real numbers, strings and cell "
-        "arrays of those are read."
+        f"variable {name!r} is or contains a {kind}; only arrays of real numbers, strings and cell "
+        "arrays of these are supported."
     )
 
 
@@ -86,7 +85,7 @@ def _read_v5(path: Path, names: set[str], budget: Budget) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for name, _, kind in listed:
         value = _plain(found[name], name)
-        # Small whole numbers are stored in fewer bytes than their class has.
+        # MATLAB stores small integers in fewer bytes than their class.
         if isinstance(value, np.ndarray):
             value = value.astype(_NUMBERS[kind], copy=False)
         values[name] = value
@@ -94,7 +93,7 @@ def _read_v5(path: Path, names: set[str], budget: Budget) -> dict[str, Value]:
 
 
 def _plain(array: Any, name: str, *, inside_cell: bool = False) -> Value:
-    """An array of SciPy's as numbers, a string or a list; MATLAB counts cells by columns."""
+    """Convert an array from SciPy to numbers, a string, or a list in MATLAB's column order."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiubUO":
         kind = getattr(array, "dtype", None)
         raise _refusal(name, "complex number" if kind and kind.kind == "c" else "object")
@@ -111,10 +110,10 @@ def _plain(array: Any, name: str, *, inside_cell: bool = False) -> Value:
 def _hdf5_value(
     h5py: Any, file: Any, item: Any, name: str, budget: Budget, *, inside_cell: bool = False
 ) -> Value:
-    """An array that HDF5 keeps transposed, a string, or a list of what references lead to."""
+    """Convert an HDF5 data set, which is transposed, to numbers, a string, or a list of cells."""
     if not isinstance(item, h5py.Dataset):
         raise _refusal(name, "structure, object or sparse matrix")
-    kind = item.attrs.get("MATLAB_class", b"double")  # plain HDF5 says nothing
+    kind = item.attrs.get("MATLAB_class", b"double")  # plain HDF5 has no class
     kind = kind.decode("ascii", "replace") if isinstance(kind, bytes) else str(kind)
     if kind not in _WIDTHS or "MATLAB_object_decode" in item.attrs:
         raise _refusal(name, kind[:40])
@@ -122,7 +121,9 @@ def _hdf5_value(
     if item.attrs.get("MATLAB_empty"):  # it stores its shape
         shape = tuple(int(side) for side in np.ravel(item[()]))
         if 0 not in shape or min(shape) < 0 or len(shape) > 8:
-            raise MatFileError(f"variable {name!r} is empty in an odd way: damaged file.")
+            raise MatFileError(
+                f"variable {name!r} is empty but has an invalid shape: damaged file."
+            )
         return "" if kind == "char" else [] if kind == "cell" else np.empty(shape)
     if kind == "cell":
         if item.dtype != h5py.ref_dtype or inside_cell:
@@ -145,12 +146,12 @@ def _hdf5_value(
 
 
 def check_hdf5_size(item: Any, name: str, budget: Budget) -> None:
-    """Refuse an HDF5 array that lies in another file, or that is too large, by what it declares."""
+    """Raise if an HDF5 array is stored in another file or declares too large a size."""
     if item.external is not None or item.is_virtual:
-        raise MatFileError(f"variable {name!r} is kept in another file, which is not read.")
+        raise MatFileError(f"variable {name!r} is stored in another file, which is not read.")
     if item.shape is None:
         raise MatFileError(f"variable {name!r} has no shape: the file is damaged.")
     budget.take(math.prod(item.shape) * item.dtype.itemsize)  # item.size may overflow
     if item.chunks is not None:
-        # A filter reads one buffer and writes another; the library keeps the last one.
+        # A filter decodes one buffer into another, and the library keeps the last chunk.
         budget.check(3 * math.prod(item.chunks) * item.dtype.itemsize)

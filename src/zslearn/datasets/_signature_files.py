@@ -1,4 +1,4 @@
-"""Signature tables, texts of classes and hierarchies: how they are read from files and written."""
+"""Read and write signature tables, class descriptions, hierarchies, ranks and odds."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from zslearn._utils._reading import limit_reading, read_csv, read_json, read_lin
 from zslearn.datasets._array_files import read_parquet
 from zslearn.signatures import filled_ranks
 
-#: Names that pandas gives to an index that was saved with a table.
+#: Names that pandas gives to an index saved with a table.
 SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
-#: A whole number as str() writes it, with no more digits than one of 64 bits has.
+#: An integer as str() writes it, with at most the digits of a 64-bit integer.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def read_table(
     path: Path, options: Callable[[list[str]], dict[str, Any]] = lambda first: {"dtype": str}
 ) -> pd.DataFrame:
-    """A table from a text or Parquet file; `options` take the first row of text into arguments."""
+    """Read a .csv or .parquet table; `options` maps the first row of text to pandas arguments."""
     if path.suffix == ".csv":
         return read_csv(path, options)
     if path.suffix == ".parquet":
         return read_parquet(path)
-    raise ValueError(f"{path}: files of kind {path.suffix!r} are not read; use .csv or .parquet.")
+    raise ValueError(f"{path}: cannot read {path.suffix!r} files; use .csv or .parquet.")
 
 
 def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
-    """The table of signatures, and whether its labels were read from text."""
+    """Return the table of signatures, and whether its labels were read from text."""
     if not isinstance(source, str | os.PathLike):
         if isinstance(source, pd.DataFrame):
             source = source.set_index(label) if label in source.columns else source
@@ -44,7 +44,7 @@ def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
         return source, False
     path = Path(source)
     table = read_table(path, lambda row: {"dtype": {label if label in row else 0: str}})
-    # A parquet file may keep the labels as an index; one with a name was meant.
+    # A Parquet file may store the labels as a named index.
     if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
         if table.shape[1] < 2:
             raise ValueError(
@@ -53,22 +53,22 @@ def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
             )
         table = table.set_index(label if label in table.columns else table.columns[0])
     if table.index.hasnans:
-        raise ValueError(f"{path}: the first column, of labels, has empty cells.")
+        raise ValueError(f"{path}: the first column, which holds the labels, has empty cells.")
     table = numeric_columns(table, plain(path))
     if not_numbers(table):
         counts = [str(i) for i in range(len(table))]
-        hint = " Texts of classes become numbers by zslearn signatures text, or fit --describe."
+        hint = " Convert class descriptions with zslearn signatures text, or fit --describe."
         if SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts:
             hint = (
-                " The first column, which holds the labels, counts the rows: write the table with "
-                "index=False."
+                " The first column should hold the labels, but numbers the rows: write the table "
+                "with index=False."
             )
         refuse_text(table, plain(path), hint)
     return table, path.suffix == ".csv"
 
 
 def is_whole(names: Iterable[Any]) -> bool:
-    """Whether all names are whole numbers of 64 bits, written as such."""
+    """Whether all names are 64-bit integers, written as such."""
     return all(
         isinstance(name, str) and _WHOLE.fullmatch(name) is not None and fits_64_bits(int(name))
         for name in names
@@ -76,7 +76,7 @@ def is_whole(names: Iterable[Any]) -> bool:
 
 
 def fits_64_bits(number: int) -> bool:
-    """Whether an integer is one of NumPy's."""
+    """Whether an integer fits into 64 bits."""
     return -(2**63) <= number < 2**63
 
 
@@ -92,31 +92,31 @@ def read_signature_table(
     Parameters
     ----------
     path : path
-        A file ``.csv`` or ``.parquet`` with one row per class. The labels are in the column
-        `label`, else in the first; all other columns are numbers.
+        A ``.csv`` or ``.parquet`` file with one row per class. The labels are in the column
+        `label`, else in the first; all other columns must be numbers.
     label : str or None, default=None
         The column of labels.
     max_bytes : int or None, default=None
-        The most memory that reading may take, as of :func:`load_table`.
+        Maximum memory for reading; see :func:`load_table`.
     text_labels : bool, default=False
-        Whether labels are text even if all of them are whole numbers.
+        Whether to keep labels as text even if all of them are integers.
 
     Returns
     -------
     DataFrame
-        The index holds the labels: whole numbers if all of them are written as such, else text.
+        The index holds the labels: integers if all of them are written as such, else text.
 
     See Also
     --------
-    save_signature_table : Writes such a file.
-    load_table : Reads it together with features and labels.
+    save_signature_table : Write such a file.
+    load_table : Read signatures together with features and labels.
     """
     with limit_reading(max_bytes):
         table, is_text = read_signatures(Path(path), label)
     if label is not None and table.index.name != label:
         columns = [name for name in (table.index.name, *table.columns) if name is not None]
         raise ValueError(
-            f"{plain(path)}: there is no column {label!r}; there are {name_some(columns)}."
+            f"{plain(path)}: there is no column {label!r}; the columns are {name_some(columns)}."
             f"{did_you_mean(label, columns)}"
         )
     if text_labels:
@@ -130,14 +130,14 @@ def read_signature_table(
 
 
 def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
-    """Write a table of signatures, whole or not at all.
+    """Write a table of signatures; an error leaves no partial file.
 
     Parameters
     ----------
     signatures : DataFrame
         One row per class; the index holds the labels.
     path : path
-        The file, ``.csv`` or ``.parquet``.
+        The ``.csv`` or ``.parquet`` file to write.
 
     Returns
     -------
@@ -146,14 +146,14 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
 
     See Also
     --------
-    read_signature_table : Reads it.
+    read_signature_table : Read it.
     """
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"{plain(path)}: tables are written as .csv or .parquet.")
+        raise ValueError(f"{plain(path)}: the file name must end in .csv or .parquet.")
     columns = [str(column) for column in signatures.columns]
     name = str(signatures.index.names[0] or "class")
-    while name in columns:  # two columns of one name could not be read
+    while name in columns:  # duplicate names could not be read back
         name += " label"
     table = signatures.rename_axis(index=name).set_axis(columns, axis=1)
     with replacing(path) as temporary:
@@ -167,19 +167,17 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
 def read_descriptions(
     path: str | os.PathLike[str], *, keep_empty: bool = False
 ) -> dict[str, list[str]]:
-    """Read what is said of classes in words.
+    """Read descriptions of classes in words.
 
     Parameters
     ----------
     path : path
-        A table ``.csv`` or ``.parquet`` with the labels in its first column and texts in the
-        others, or with columns "class" and "text" among others; a class may have several texts, in
-        several columns or rows, and empty cells are passed over. Or a file ``.json`` that maps each
-        label to a text or a list of texts. Or a file ``.txt`` with one class per line, described by
-        its own name.
+        A ``.csv`` or ``.parquet`` table with labels in the first column and texts in the others,
+        or with columns "class" and "text" among others. A class may have several texts, in several
+        columns or rows; empty cells are ignored. Or a ``.json`` file that maps each label to a text
+        or a list of texts, or a ``.txt`` file with one class per line, described by its name.
     keep_empty : bool, default=False
-        Whether a class may have no text, and a table only the column "class"; otherwise that is an
-        error.
+        Whether to accept classes without a text, and a table with only the column "class".
 
     Returns
     -------
@@ -188,8 +186,8 @@ def read_descriptions(
 
     See Also
     --------
-    zslearn.signatures.text_signatures : Signatures from such texts.
-    zslearn.signatures.word_signatures : Signatures from such names.
+    zslearn.signatures.text_signatures : Signatures from descriptions.
+    zslearn.signatures.word_signatures : Signatures from class names.
     """
     path = Path(path)
     found: dict[str, list[str]] = {}
@@ -204,27 +202,25 @@ def read_descriptions(
             table = table.iloc[:, [names.index("class"), names.index("text")]]
         elif len(names) < 2 and not (keep_empty and names == ["class"]):
             raise ValueError(
-                f"{plain(path)}: there are {table.shape[1]} columns; the first holds the labels, "
-                f"the others texts.{separator_hint([str(name) for name in table.columns])}"
+                f"{plain(path)}: there are {table.shape[1]} columns; give the labels in the first "
+                f"and texts in the others.{separator_hint([str(name) for name in table.columns])}"
             )
         for place, row in enumerate(table.itertuples(index=False, name=None), 2):
             texts = [text for text in row[1:] if isinstance(text, str) and text.strip()]
             if not isinstance(row[0], str):
-                raise ValueError(f"{plain(path)}: row {place} names no class.")
+                raise ValueError(f"{plain(path)}: row {place} has no class name.")
             found.setdefault(row[0], []).extend(texts)
         columns = (table.iloc[:, place].dropna() for place in range(1, table.shape[1]))
         if any(len(said) and holds_numbers(said) for said in columns):
             raise ValueError(
-                f"{plain(path)}: a column holds numbers, or yes and no. This is a table of "
-                "attributes, not of texts (zslearn fit reads one by --signatures)."
+                f"{plain(path)}: a column holds numbers, or yes and no, so this is a table of "
+                "attributes, not of texts (pass it to zslearn fit --signatures)."
             )
-    silent = [label for label, texts in found.items() if not texts and not keep_empty]
-    if silent or not found:
-        raise ValueError(
-            f"{plain(path)}: {len(silent)} classes have no text: {name_some(silent)}."
-            if found
-            else f"{plain(path)} describes no class."
-        )
+    if not found:
+        raise ValueError(f"{plain(path)} describes no class.")
+    empty = [label for label, texts in found.items() if not texts]
+    if empty and not keep_empty:
+        raise ValueError(f"{plain(path)}: {len(empty)} classes have no text: {name_some(empty)}.")
     return found
 
 
@@ -234,14 +230,14 @@ def read_child_parent_pairs(path: str | os.PathLike[str]) -> pd.DataFrame:
     Parameters
     ----------
     path : path
-        A file ``.csv`` or ``.parquet`` with the columns "child" and "parent", or with two columns.
-        A child whose parent is empty is a root.
+        A ``.csv`` or ``.parquet`` file with the columns "child" and "parent", or with two columns.
+        A child without a parent is a root.
 
     Returns
     -------
     DataFrame
-        The columns "child" and "parent", as :class:`~zslearn.baselines.HAT` and
-        :meth:`zslearn.signatures.ClassGraph.from_tree` take them.
+        The columns "child" and "parent", as expected by :class:`~zslearn.baselines.HAT` and
+        :meth:`zslearn.signatures.ClassGraph.from_tree`.
     """
     table = read_table(Path(path))
     if {"child", "parent"} <= set(table.columns):
@@ -254,32 +250,33 @@ def read_child_parent_pairs(path: str | os.PathLike[str]) -> pd.DataFrame:
     table = table.set_axis(["child", "parent"], axis=1)
     if table["child"].isna().any():
         row = int(table["child"].isna().argmax()) + 1
-        raise ValueError(f"{plain(path)}: row {row} names no child.")
+        raise ValueError(f"{plain(path)}: row {row} has no child.")
     return table
 
 
 def read_ranks(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read the ranks of classes, from the highest to the lowest.
+    """Read the taxonomic ranks of classes.
 
     Parameters
     ----------
     path : path
-        A table ``.csv`` with the classes in its first column and a column per rank.
+        A ``.csv`` table with the classes in the first column and one column per rank, from the
+        highest to the lowest.
 
     Returns
     -------
     DataFrame
-        The ranks; the index holds the classes as text, as
-        :func:`~zslearn.signatures.taxonomy_signatures` takes them.
+        The ranks, indexed by the class names as text, as expected by
+        :func:`~zslearn.signatures.taxonomy_signatures`.
     """
     table = read_csv(Path(path), lambda _: {"dtype": str})
     labels = [composed(name) for name in table.iloc[:, 0].fillna("")]
     if "" in labels:
-        raise ValueError(f"{plain(path)}: row {labels.index('') + 2} names no class.")
+        raise ValueError(f"{plain(path)}: row {labels.index('') + 2} has no class name.")
     if table.shape[1] < 2 or not len(table):
         raise ValueError(
-            f"{plain(path)}: there are {len(table)} rows and {table.shape[1]} columns; the first "
-            "column holds the classes, the others their ranks, from the highest to the lowest."
+            f"{plain(path)}: there are {len(table)} rows and {table.shape[1]} columns; give the "
+            "classes in the first column and their ranks in the others, from the highest down."
         )
     try:
         return filled_ranks(table.iloc[:, 1:].set_axis(labels, axis=0))
@@ -293,7 +290,7 @@ def read_odds(path: str | os.PathLike[str]) -> dict[str, Any]:
     Parameters
     ----------
     path : path
-        A file ``.json`` that maps classes to their odds; predictions check the numbers.
+        A ``.json`` file that maps classes to odds, which are validated at prediction.
 
     Returns
     -------
@@ -302,7 +299,7 @@ def read_odds(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     odds = read_json(Path(path))
     if not isinstance(odds, dict):
-        raise ValueError(f"{plain(path)} must map classes to their odds.")
+        raise ValueError(f"{plain(path)} must map classes to odds.")
     return odds
 
 
@@ -310,15 +307,15 @@ def _described_by_json(path: Path) -> dict[str, list[str]]:
     content = read_json(path)
     wanted = "a text or a list of texts"
     if not isinstance(content, dict):
-        raise ValueError(f"{plain(path)} is no JSON object; it must map each label to {wanted}.")
+        raise ValueError(f"{plain(path)} is not a JSON object; it must map each label to {wanted}.")
     found = {}
-    for label, said in content.items():
-        texts = said if isinstance(said, list) else [said]
+    for label, value in content.items():
+        texts = value if isinstance(value, list) else [value]
         wrong = [text for text in texts if not isinstance(text, str)]
         if wrong:
             raise ValueError(
                 f"{plain(path)}: {name_some([label])} is described by {plain(wrong[0], 40)!r}, "
-                f"which is no text; the file must map each label to {wanted}."
+                f"which is not text; the file must map each label to {wanted}."
             )
         found[label] = [text for text in texts if text.strip()]
     return found

@@ -1,4 +1,4 @@
-"""A generator of zero-shot problems whose difficulty can be set."""
+"""Generate zero-shot problems of adjustable difficulty."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zslearn.metrics import per_class_accuracy
 
 @dataclass(frozen=True, eq=False)
 class _Truth:
-    """Bayes' rule under mixtures, in equal parts, of normal distributions of each class.
+    """Bayes' rule for classes that are mixtures of `n_modes` equally likely normal distributions.
 
     `means` has shape (n_classes, n_modes, n_features), `scales` (n_classes, n_features).
     """
@@ -33,7 +33,7 @@ class _Truth:
     scales: NDArray[np.float64]
 
     def log_density(self, X: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
-        """Log-densities of shape (n_samples, n_classes), up to a constant of all classes."""
+        """Log-densities of shape (n_samples, n_classes), up to a common constant."""
         X = np.asarray(X, dtype=np.float64)
         positions = pd.Index(self.classes).get_indexer(pd.Index(np.asarray(classes)))
         densities = np.empty((len(X), len(positions)))
@@ -46,12 +46,12 @@ class _Truth:
         return densities
 
     def score(self, X: ArrayLike, y: ArrayLike, *, classes: ArrayLike) -> float:
-        """Per-class accuracy of Bayes' rule among some classes."""
+        """Per-class accuracy of Bayes' rule among `classes`."""
         densest = self.log_density(X, classes).argmax(axis=1)
         return per_class_accuracy(np.asarray(y), np.asarray(classes)[densest])
 
 
-# Raise it whenever the same parameters give other data.
+# Increase whenever the same parameters give other data.
 VERSION = "make_zero_shot-1"
 
 
@@ -107,54 +107,53 @@ def make_zero_shot(
 
     The mean of the samples of a class with signature :math:`a` is
     :math:`f(a) = (1 - \eta)\, A a + \eta\, B \tanh(C a + c)` with random
-    :math:`A, B, C, c`, :math:`\eta` the `nonlinearity`, and both terms of unit variance. Samples
-    scatter round the mean, independently in each feature.
+    :math:`A, B, C, c`, :math:`\eta` the `nonlinearity`, and both terms scaled to unit variance.
+    Samples scatter around the mean, independently in each feature.
 
     Parameters
     ----------
     n_seen, n_unseen : int, default=20 and 5
-        Numbers of seen and unseen classes.
+        Number of seen and unseen classes.
     n_features, n_attributes : int, default=64 and 16
-        Numbers of features of a sample and of attributes in a signature.
+        Number of features and attributes.
     samples_per_class : int, default=30
         Number of samples of the largest class, at least 2.
     imbalance : float in [0, 1), default=0.0
-        The class sizes fall geometrically, in random order, from `samples_per_class` to
-        ``(1 - imbalance) * samples_per_class``. A seen class keeps at least two samples, an unseen
-        class one.
+        Class sizes decrease geometrically, in random order, from `samples_per_class` to
+        ``(1 - imbalance) * samples_per_class``, but not below two samples of a seen class and one
+        of an unseen class.
     noise : float, default=0.2
-        Standard deviation of the samples of a class in any one direction, in units of the root mean
-        square distance of two class means; classes overlap as much for any `n_features`.
+        Standard deviation within a class in any direction, in units of the root mean square
+        distance of two class means, so that the overlap does not depend on `n_features`.
     nonlinearity : float in [0, 1], default=0.5
         0 gives a linear map, 1 a purely non-linear one.
     signature_kind : {"normal", "binary", "mixture", "tree"}, default="normal"
-        How signatures are drawn: from a standard normal distribution; as fair coins; from a
-        standard normal distribution for the seen classes and as convex combinations of three of
-        these for the unseen ones; or by steps down a binary tree whose leaves are the classes.
+        Distribution of the signatures: standard normal; fair coin flips; standard normal for seen
+        classes and convex combinations of three of these for unseen ones; or a random walk down a
+        binary tree whose leaves are the classes.
     scatter : {"equal", "attributes"}, default="equal"
-        Whether the samples scatter with one standard deviation in all classes and features, or
-        its logarithm is a linear function of the signature, of deviation 0.5 over the classes.
+        Whether all classes and features have the same standard deviation, or its logarithm is a
+        linear function of the signature with standard deviation 0.5 over the classes.
     n_modes : int, default=1
-        Number of maps :math:`f`. Each sample follows one of them at random.
+        Number of maps :math:`f`; each sample follows a random one.
     test_seen_share : float in (0, 1), default=0.2
-        Share of each seen class that is kept for testing; at least one sample trains and at
-        least one tests.
+        Test share of each seen class; at least one sample is used for training and one for testing.
     labels : {"str", "int"}, default="str"
         Type of the class labels.
     dtype : {float64, float32}, default=float64
         Type of the features.
     return_truth : bool, default=False
-        Whether Bayes' rule under the generating distributions is returned too.
+        Whether to return Bayes' rule for the generating distributions as well.
     random_state : int, RandomState instance or None, default=None
-        Seed. Data sets that differ in `noise` only share everything else.
+        Seed. Data sets that differ only in `noise` share everything else.
 
     Returns
     -------
     ZeroShotDataset
-        With one split, "ns". Its version names the parameters that are not the default.
+        With one split, "ns". The version lists the parameters that differ from the defaults.
     truth : object
         Only with `return_truth`: ``truth.score(X, y, classes=...)`` is the per-class accuracy of
-        Bayes' rule, which no method can expect to pass.
+        Bayes' rule, the best expected accuracy of any method.
 
     Examples
     --------
@@ -184,23 +183,22 @@ def make_zero_shot(
     counts = np.maximum(counts, np.where(is_seen, 2, 1))
     codes = rng.permutation(np.repeat(np.arange(n_classes), counts))
     n_test = np.clip(np.rint(test_seen_share * counts).astype(int), 1, counts - 1)
-    # The samples are in random order already: the first ones of each class may be the test samples.
+    # The samples are in random order, so the first ones of each class can be the test samples.
     held_out = pd.Series(codes).groupby(codes).cumcount().to_numpy() < n_test[codes]
 
-    # Drawn after what every problem has, so that the simplest problems stay as they are.
+    # Drawn last, so that other options do not change the simplest problems.
     further = [
         _class_means(signatures, n_features, nonlinearity, rng)[:, None] for _ in range(1, n_modes)
     ]
     means = np.concatenate([means, *further], axis=1)
     modes = rng.integers(n_modes, size=len(codes)) if n_modes > 1 else np.zeros_like(codes)
-    # The root mean square distance of two class means, as their mean variance is one.
+    # sqrt(2 n_features) is the root mean square distance of two class means of unit variance.
     scales = np.full((n_classes, n_features), noise * np.sqrt(2 * n_features))
     if scatter == "attributes":
         weights = rng.standard_normal((n_attributes, n_features))
         scales *= np.exp(0.5 * _unit_variance(signatures @ weights))
     X = np.empty((len(codes), n_features), dtype=dtype)
     rng.standard_normal(dtype=dtype.type, out=X)  # type: ignore[arg-type]
-    # A row of the samples, and one of the scales or of the means.
     for rows in row_blocks(len(codes), 2 * n_features * dtype.itemsize):
         X[rows] *= scales.astype(dtype)[codes[rows]]
         X[rows] += means.astype(dtype)[codes[rows], modes[rows]]
@@ -231,7 +229,7 @@ def make_zero_shot(
 
 
 def _version(parameters: Mapping[str, Any]) -> str:
-    """Name the parameters of :func:`make_zero_shot` that differ from the defaults."""
+    """List the parameters of :func:`make_zero_shot` that differ from the defaults."""
     defaults = inspect.signature(make_zero_shot).parameters
     changed = []
     for name, value in parameters.items():
@@ -246,7 +244,7 @@ def _version(parameters: Mapping[str, Any]) -> str:
 
 
 def _unit_variance(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Centre the columns; scale all of them by one factor to a mean variance of one."""
+    """Centre the columns and scale them jointly to a mean variance of one."""
     values = values - values.mean(axis=0)
     return values / max(float(np.sqrt(np.mean(values**2))), np.finfo(float).tiny)
 
@@ -261,7 +259,7 @@ def _class_means(
     n_attributes = signatures.shape[1]
     n_hidden = 4 * n_attributes
     linear = signatures @ rng.standard_normal((n_attributes, n_features))
-    # The hidden units get inputs of standard deviation 2, which bends tanh well out of its line.
+    # Inputs of standard deviation 2 reach well into the non-linear part of tanh.
     weights = rng.standard_normal((n_attributes, n_hidden)) * (2 / np.sqrt(n_attributes))
     hidden = np.tanh(signatures @ weights + rng.standard_normal(n_hidden))
     curved = hidden @ rng.standard_normal((n_hidden, n_features))
@@ -277,8 +275,8 @@ def _signatures(
     if kind == "binary":
         return rng.integers(2, size=(n_classes, n_attributes)).astype(np.float64)
     if kind == "tree":
-        # A normal step for each edge, which shrinks to half from level to level. The leaves are in
-        # random order, so that seen and unseen classes are siblings.
+        # One normal step per edge, halved at each level. Leaves are in random order, so that seen
+        # and unseen classes are siblings.
         depth = max(1, int(np.ceil(np.log2(n_classes))))
         leaf = rng.permutation(2**depth)[:n_classes]
         total = np.zeros((n_classes, n_attributes))

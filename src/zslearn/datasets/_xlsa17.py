@@ -1,8 +1,7 @@
-"""The field's benchmarks, in the layout of Xian, Lampert, Schiele and Akata.
+"""Load the field's benchmarks, in the layout of Xian, Lampert, Schiele and Akata.
 
 Each data set is a folder with ``att_splits.mat`` (attributes, class names, the proposed split) and
-one or more files of features (``res101.mat`` or any other name: features, labels). Indices in these
-files count from 1, samples and classes are columns.
+one or more files with features and labels, such as ``res101.mat``.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ from zslearn.signatures._table import with_scaling
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One of the field's benchmarks, as :data:`XLSA17` lists them.
+    """One of the field's benchmarks, as listed in :data:`XLSA17`.
 
     Attributes
     ----------
     name : str
-        Name, as :func:`load_xlsa17` takes it.
+        Name, as passed to :func:`load_xlsa17`.
     about : str
         Full name and size.
     sizes : tuple of int
-        Published numbers of training, test_seen and test_unseen images of the proposed split; its
-        two publications do not differ in them.
+        Published numbers of training, test_seen and test_unseen images of the proposed split, the
+        same in its two publications.
     n_class_splits : int
-        How many class splits "ss-1", "ss-2", … the field averages over.
+        Number of class splits "ss-1", "ss-2", … that the field averages over.
     """
 
     name: str
@@ -64,17 +63,17 @@ class Benchmark:
     n_class_splits: int = 0
 
     def status(self, folder: str | os.PathLike[str] | None = None) -> str:
-        """Look for the files of the data set.
+        """Check whether the files of the data set are present.
 
         Parameters
         ----------
         folder : str, path or None, default=None
-            As of :func:`load_xlsa17`.
+            See :func:`load_xlsa17`.
 
         Returns
         -------
         {"yes", "without features", "no"}
-            Whether they are there.
+            Whether the files are present.
         """
         try:
             home = find_data_set(folder, self.name)
@@ -84,7 +83,7 @@ class Benchmark:
 
     @property
     def splits(self) -> list[str]:
-        """Names of the splits it can have."""
+        """Names of its splits."""
         if self.n_class_splits:
             return ["ns", "ss0", *(f"ss-{k + 1}" for k in range(self.n_class_splits))]
         return ["ns"] if self.name == "FLO" else ["ns", "ss"]
@@ -153,59 +152,59 @@ def load_xlsa17(
     name : {"AWA1", "AWA2", "CUB", "SUN", "APY", "FLO"}
         The data set.
     folder : str, path or None, default=None
-        The folder that holds the folder `name`, or ``data/``, ``xlsa17/`` or ``xlsa17/data/`` with
-        it. None: the folder named by the environment variable ``ZSLEARN_DATA``, else the user's
-        data folder, where ``zslearn data fetch`` puts things.
+        The folder that contains the folder `name`, possibly inside ``data/``, ``xlsa17/`` or
+        ``xlsa17/data/``. None: the folder named by the environment variable ``ZSLEARN_DATA``, else
+        the user's data folder, where ``zslearn data fetch`` stores files.
     features : str, path or array of shape (n_samples, n_features), default="res101.mat"
         A file of features and labels, in the data set's folder or anywhere: ``.mat``, or ``.npy``,
-        ``.npz`` or ``.parquet`` with one row per image, as :func:`load_table` reads them. Or an
-        array. Rows are in the order of the published files, which also give the labels where there
-        are none, and with which labels, by name or number, must agree.
+        ``.npz`` or ``.parquet`` with one row per image, as for :func:`load_table`. Or an array.
+        Rows follow the order of the published files. Missing labels are taken from those files;
+        labels given by name or number must agree with them.
     split : str or sequence of str, default="ns"
-        The active split, or several of which the first is active:
+        The active split, or several, the first of which is active:
 
         - "ns": the proposed split, with its own test images of seen classes.
         - "ss" (AWA1, AWA2, APY) or "ss0" (CUB, SUN): the standard split, read from
-          ``standard_split/NAME/att_splits.mat`` in or beside `folder`.
-        - "ss-1", "ss-2", … (CUB, SUN): class splits as given by `class_splits`, over which results
+          ``standard_split/NAME/att_splits.mat`` in or next to `folder`.
+        - "ss-1", "ss-2", … (CUB, SUN): the class splits given by `class_splits`, over which results
           are averaged; "ss" means all of them.
     signatures : str or sequence of str, default="original_att"
-        The variable of ``att_splits.mat`` that describes the classes: "original_att" (raw),
-        "att" (each class divided by its norm), or another one of your own; FLO has "att" only.
-        ``"FILE:VARIABLE"`` is a variable of another file in the same folder, such as
-        ``"sent_splits.mat:att"``. Several make :class:`~zslearn.signatures.MultiSignatures`.
+        The variable of ``att_splits.mat`` with the signatures: "original_att" (raw), "att" (each
+        class divided by its norm), or one of your own; FLO has only "att". ``"FILE:VARIABLE"`` is a
+        variable of another file in the same folder, such as ``"sent_splits.mat:att"``. Several
+        become :class:`~zslearn.signatures.MultiSignatures`.
     signature_scaling : {"standard", "range"} or None, default=None
-        How columns of signatures in different units are scaled when a method is fitted; see
-        :func:`~zslearn.signatures.attribute_signatures`. The published ones need none.
+        How signature columns in different units are scaled when a method is fitted; see
+        :func:`~zslearn.signatures.attribute_signatures`. The published ones need no scaling.
     version : {"PS1", "PS2"} or None, default=None
-        Which publication of the proposed split the file holds. None: it is found from the file
-        where it tells, else recorded as "unknown"; :ref:`datasets` says what tells them apart.
+        The publication of the proposed split. None: detected from the file if possible, else
+        recorded as "unknown"; see :ref:`datasets`.
     class_splits : mapping, path, "random" or None, default=None
-        Unseen classes of each class split, by name or by number from 1:
-        ``{"ss-1": ["cat", …], …}``; or a JSON file with the same, by default
-        ``class_splits.json`` in the data set's folder. "random" deals the classes to the splits
-        with `random_state`, as many to each as were published, which the version says.
+        Unseen classes of each class split, by name or by number from 1: ``{"ss-1": ["cat", …],
+        …}``; or a JSON file with the same content, by default ``class_splits.json`` in the data
+        set's folder. "random" assigns classes to splits of the published sizes with `random_state`,
+        and the version records it.
     hold_out : float, path, "authors" or None, default=None
-        Test images of seen classes for those splits that have none of their own: a share of each
-        class, drawn with `random_state` (the field takes 0.2), or the authors' file
-        (``NAME_SS_GZSL_inform.mat``); "authors" finds it in the folder ``authors`` in `folder`.
-        None: all images of seen classes train, as in the conventional setting.
+        Test images of seen classes for splits without their own: a share of each class, drawn with
+        `random_state` (0.2 is common), or the authors' file (``NAME_SS_GZSL_inform.mat``);
+        "authors" looks for it in the folder ``authors`` in `folder`. None: all images of seen
+        classes are used for training, as in the conventional setting.
     random_state : int, RandomState or None, default=0
-        Seed of the hold-out, and of random class splits.
+        Seed of the hold-out and of random class splits.
     max_bytes : int or None, default=None
-        The most memory that reading one file may take, as of :func:`load_table`.
+        Maximum memory for reading one file; see :func:`load_table`.
 
     Returns
     -------
     ZeroShotDataset
-        Classes are labelled by their names as they stand in the file, or numbered from 1 where
-        the file has no names, and stand in the order of their numbers; training samples stand in
-        the order of the file, so that the authors' class orders and hold-outs apply. The version
-        holds the first digits of the split's checksum.
+        Classes are labelled by their names in the file, or by numbers from 1 if it has no names,
+        and are in the order of their numbers. Training samples are in the order of the file, so
+        that the authors' class orders and hold-outs apply. The version includes the first digits of
+        the split's checksum.
 
     Notes
     -----
-    Missing attribute values of AWA are −1 in the files and stay so, as in the authors' program.
+    Missing attribute values of AWA are −1 in the files and are kept, as in the authors' program.
 
     Examples
     --------
@@ -241,8 +240,8 @@ def load_xlsa17(
     with limit_reading(max_bytes):
         classes = read_classes(home, signatures)
         if isinstance(class_splits, str) and class_splits == "random":
-            # Each class is unseen in exactly one split, as in the paper: 4 disjoint subsets of 50
-            # classes of CUB, 10 of 72 or 71 classes of SUN.
+            # As in the paper, each class is unseen in one split: 4 × 50 classes of CUB, 71 or 72
+            # classes in each of the 10 splits of SUN.
             made = "/random"
             if isinstance(random_state, Integral):
                 made += f"-seed{int(random_state)}"
@@ -250,7 +249,7 @@ def load_xlsa17(
             n_splits = max(1, XLSA17[name].n_class_splits)
             dealt = enumerate(np.array_split(order, n_splits), start=1)
             class_splits = {f"ss-{k}": np.sort(numbers) for k, numbers in dealt}
-        # What is known to be wrong is refused before features are read, which takes long.
+        # Check everything else before reading features, which is slow.
         if version is not None and "ns" in names:
             path = home / SPLIT_FILE
             checked_version(path, read_parts(path, PART_VARIABLES, None), version)
@@ -282,7 +281,7 @@ def data_set(
     features: str,
     semantic: str = "",
 ) -> ZeroShotDataset:
-    """Put together what was read; the first split is active."""
+    """Build the data set; the first split is active."""
     return ZeroShotDataset(
         X=X,
         y=np.asarray(classes.names)[numbers - 1],
@@ -295,11 +294,8 @@ def data_set(
     )
 
 
-# --------------------------------------------------------------------------------------- splits
-
-
 def _chosen_splits(splits: Sequence[str], name: str) -> list[str]:
-    """The splits that are meant, each once; refuse those that the data set does not have."""
+    """Expand the requested splits; raise if the data set does not have one."""
     if not splits:
         raise ValueError("split is empty; name at least one split, for example 'ns'.")
     known = XLSA17[name].splits
@@ -332,7 +328,7 @@ def read_split(
     random_state: Any = 0,
     made: str = "",
 ) -> ClassSplit:
-    """Read or make one split of a data set; its arguments are those of :func:`load_xlsa17`."""
+    """Read or generate one split; see :func:`load_xlsa17` for the arguments."""
     sources = [home]
     if split == "ns":
         path = home / SPLIT_FILE
@@ -358,8 +354,7 @@ def read_split(
         raise ValueError(
             f"{where}: {both.size} classes ({name_some(labels[both - 1])}) have samples both in "
             f"{PART_VARIABLES['train']} and in {PART_VARIABLES['test_unseen']}: unseen classes "
-            "would be trained on. The splits and the features do not belong together, or the split "
-            "leaks."
+            "would be trained on. Either the split leaks, or it does not belong to these features."
         )
     return ClassSplit(
         train=parts["train"],
@@ -371,62 +366,54 @@ def read_split(
     )
 
 
-# ------------------------------------------------------- class splits "ss-1", "ss-2", …
-
-
 class NoClassListError(ValueError):
-    """There are lists of unseen classes, but not for this split."""
+    """`class_splits` does not list the unseen classes of this split."""
 
 
 def _unseen_classes(
     class_splits: Any, home: Path, split: str, names: list[Any]
 ) -> NDArray[np.intp]:
-    """Numbers of the unseen classes of a class split."""
+    """Return the numbers of the unseen classes of a class split."""
     if class_splits is None:
         class_splits = home / "class_splits.json"
         if not class_splits.is_file():
             raise FileNotFoundError(
                 f"The class split {split!r} is not part of xlsa17: pass class_splits="
-                f"{{{split!r}: [unseen classes], …}} or put this as JSON into {class_splits}. "
-                "class_splits='random' draws some instead, which are not the published ones."
+                f"{{{split!r}: [unseen classes], …}} or save this as JSON in {class_splits}. "
+                "class_splits='random' draws splits that differ from the published ones."
             )
     if not isinstance(class_splits, Mapping):
         path = Path(class_splits)
         class_splits = read_json(path)
         if not isinstance(class_splits, dict):
-            raise ValueError(f"{path}: there must be an object, split name → list of classes.")
+            raise ValueError(f"{path}: the file must map split names to lists of classes.")
     if split not in class_splits:
         raise NoClassListError(f"class_splits has no {split!r}, only {name_some(class_splits)}.")
     labels = class_splits[split]
     if isinstance(labels, str | Mapping) or not isinstance(labels, Iterable):
-        raise ValueError(f"class split {split!r}: there must be a list of classes.")
+        raise ValueError(f"class split {split!r} must be a list of classes.")
     unseen = []
     for label in labels:
         number = label
         if isinstance(label, str):
             number = names.index(label) + 1 if label in names else None
-        if isinstance(number, bool) or not isinstance(number, Integral):
+        is_number = isinstance(number, Integral) and not isinstance(number, bool)
+        if not is_number or not 1 <= int(number) <= len(names):
             raise ValueError(f"class split {split!r}: there is no class {label!r}.")
-        if not 1 <= int(number) <= len(names):
-            raise ValueError(f"class split {split!r}: class number {number} is out of range.")
         unseen.append(int(number))
     if len(set(unseen)) != len(unseen) or not 0 < len(unseen) < len(names):
         raise ValueError(
-            f"class split {split!r}: {len(unseen)} unseen classes out of {len(names)}, some of "
-            "them twice or none left; list each unseen class once."
+            f"class split {split!r} lists {len(unseen)} of {len(names)} classes as unseen; list "
+            "each once, and leave at least one seen class."
         )
     return np.array(unseen, dtype=np.intp)
 
 
-# ------------------------------------------------ test samples of seen classes, held out
-
-
 def _check_hold_out(splits: Sequence[str], hold_out: Any) -> None:
-    """Refuse what is no share, and a hold-out where every split has its own."""
+    """Raise if the hold-out is invalid, or if every split has its own."""
     if hold_out is not None and set(splits) == {"ns"}:
         raise ValueError(
-            "hold_out is for the splits without test images of seen classes; 'ns' has its own. "
-            "Leave it None."
+            "hold_out is for splits without test images of seen classes; 'ns' has its own."
         )
     if hold_out is None or isinstance(hold_out, str | os.PathLike):
         return
@@ -447,7 +434,7 @@ def _held_out(
     folder: str | os.PathLike[str] | None,
     random_state: Any,
 ) -> tuple[NDArray[np.bool_], str]:
-    """Which training samples are for testing; and how they were found, for the version."""
+    """Return which training samples are held out, and a suffix for the version."""
     codes = np.unique(numbers[train], return_inverse=True)[1]
     if not isinstance(hold_out, str | os.PathLike):
         held = hold_out_per_class(codes, float(hold_out), check_random_state(random_state))
@@ -463,12 +450,12 @@ def _held_out(
 
 
 def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which training samples of a split the authors test on; refused where they do not fit."""
+    """Return which training samples the authors hold out; raise if they do not fit."""
     hold_outs = read_hold_outs(path, split)
     if hold_outs.test_seen is None:
         raise ValueError(
-            f"{path}: there is no tr_hold_ind; the authors' files for the standard splits "
-            "(NAME_SS_GZSL_inform.mat) have it."
+            f"{path}: there is no tr_hold_ind; use the authors' files for the standard splits "
+            "(NAME_SS_GZSL_inform.mat)."
         )
     held = np.zeros(len(codes), dtype=bool)
     fits = is_a_fifth_of_each(codes, hold_outs.test_seen)
@@ -477,7 +464,7 @@ def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArra
         fits = hold_outs.fit_tuning(codes[~held])
     if not fits:
         raise ValueError(
-            f"{path}: these hold-outs are not a fifth of each class of {split!r} here; they were "
-            "made for samples in another order, or for other classes. Pass hold_out=0.2 instead."
+            f"{path}: these hold-outs are not a fifth of each class of {split!r}; they belong to "
+            "samples in another order, or to other classes. Pass hold_out=0.2 instead."
         )
     return held

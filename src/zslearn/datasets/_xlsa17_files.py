@@ -1,6 +1,6 @@
-"""The files of the field's benchmarks: where they lie, and what they hold.
+"""Locate and read the files of the field's benchmarks.
 
-Indices in these files count from 1, samples and classes are columns.
+Indices in these files start at 1; samples and classes are columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zslearn.signatures._views import MultiSignatures
 SPLIT_FILE = "att_splits.mat"
 #: Part of a split → indices of its samples, from 0.
 Parts = dict[str, NDArray[np.intp]]
-#: Part of a split → variable of the file of splits.
+#: Part of a split → variable in the file of splits.
 PART_VARIABLES = {
     "train": "trainval_loc",
     "test_seen": "test_seen_loc",
@@ -36,7 +36,7 @@ PART_VARIABLES = {
 
 
 def find_data_set(folder: str | os.PathLike[str] | None, name: str) -> Path:
-    """The folder of a data set, in any of the usual places under `folder`."""
+    """Find the folder of a data set in the usual places under `folder`."""
     root = data_home(folder)
     within = ("", "data", "xlsa17", "xlsa17/data", "cvpr18xian/data", "cvpr18xian")
     for place in within:
@@ -46,50 +46,48 @@ def find_data_set(folder: str | os.PathLike[str] | None, name: str) -> Path:
     raise FileNotFoundError(
         f"There is no {name}/{SPLIT_FILE} in {root}, nor in {', '.join(within[1:])} there. "
         f"Download it with: zslearn data fetch {archive}; or set ZSLEARN_DATA to the folder "
-        "that holds xlsa17."
+        "that contains xlsa17."
     )
 
 
 def find_standard_split(folder: str | os.PathLike[str] | None, home: Path, name: str) -> Path:
-    """The file of the standard split: in the folder that was given, or beside the data set."""
-    above = home.resolve().parents
-    for root in (data_home(folder), *above[:3], data_home()):
+    """Find the file of the standard split in `folder` or next to the data set."""
+    for root in (data_home(folder), *home.resolve().parents[:3], data_home()):
         path = root / "standard_split" / name / SPLIT_FILE
         if path.is_file():
             return path
     raise FileNotFoundError(
-        f"There is no standard_split/{name}/{SPLIT_FILE} in or beside {data_home(folder)}. "
+        f"There is no standard_split/{name}/{SPLIT_FILE} in or next to {data_home(folder)}. "
         "Download it with: zslearn data fetch standard_split"
     )
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Names and signatures of all classes, in the order of their numbers; views by name."""
+    """Names and signatures of all classes in order of their numbers, by view."""
 
     names: list[Any]
     views: dict[str, NDArray[np.float64]]
     path: Path
 
     def signatures(self) -> pd.DataFrame | MultiSignatures:
-        """One table, or several that travel together."""
+        """Return one table, or several views as MultiSignatures."""
         index = pd.Index(self.names)
         tables = {name: pd.DataFrame(rows, index=index) for name, rows in self.views.items()}
         return MultiSignatures(tables) if len(tables) > 1 else next(iter(tables.values()))
 
     def check_labels(self, numbers: NDArray[np.intp], path: Path) -> None:
-        """Refuse a label that no class has."""
+        """Raise if a label belongs to no class."""
         highest = int(numbers.max(initial=0))
         if highest > len(self.names):
             raise ValueError(
                 f"{path}: labels go up to {highest}, but {self.path.name} describes "
-                f"{len(self.names)} classes; labels without attributes cannot be used. The two "
-                "files do not belong together."
+                f"{len(self.names)} classes; the two files do not belong together."
             )
 
 
 def read_classes(home: Path, signatures: str | Sequence[str]) -> Classes:
-    """Read class names and signatures of a data set, of one kind or of several."""
+    """Read class names and one or several kinds of signatures."""
     words = [signatures] if isinstance(signatures, str) else list(signatures)
     if not words or len(set(words)) != len(words):
         raise ValueError(f"signatures={signatures!r}: name one kind, or several, each once.")
@@ -108,11 +106,11 @@ def read_classes(home: Path, signatures: str | Sequence[str]) -> Classes:
 def _class_table(
     path: Path, variable: str, names: list[Any] | None, home: Path
 ) -> NDArray[np.float64]:
-    """Signatures of all classes from one variable of a file, one row per class."""
+    """Read the signatures of all classes from one variable, one row per class."""
     if not path.is_file():
         raise FileNotFoundError(
-            f"There is no {path.name} in {home}; signatures are named 'VARIABLE' of {SPLIT_FILE}, "
-            "or 'FILE:VARIABLE'."
+            f"There is no {path.name} in {home}; give signatures as 'VARIABLE' of {SPLIT_FILE}, "
+            "or as 'FILE:VARIABLE'."
         )
     found = read_mat(path, {variable, "allclasses_names"})
     if variable not in found:
@@ -120,11 +118,11 @@ def _class_table(
         prefix = "" if path.name == SPLIT_FILE else f"{path.name}:"
         raise ValueError(
             f"{path}: there is no {variable!r}"
-            + (f"; pass signatures={prefix + others[0]!r} to use what there is." if others else ".")
+            + (f"; pass signatures={prefix + others[0]!r}, which is there." if others else ".")
         )
     own = found.get("allclasses_names")
     if path.name != SPLIT_FILE and own is not None and _class_names(own, home) != names:
-        raise ValueError(f"{path}: its classes are not those of {SPLIT_FILE}, in the same order.")
+        raise ValueError(f"{path}: its classes or their order differ from {SPLIT_FILE}.")
     values = _matrix(found[variable], variable, path)
     n_classes = values.shape[1] if names is None else len(names)
     if values.shape[1] != n_classes and values.shape[0] == n_classes:
@@ -140,13 +138,13 @@ def _class_table(
         bad = [row + 1 if names is None else names[row] for row in rows]
         raise ValueError(
             f"{path}: {variable} has {int((~np.isfinite(table)).sum())} values that are not "
-            f"finite numbers, in classes {name_some(bad)}; get the file again or fill them."
+            f"finite numbers, in classes {name_some(bad)}; download the file again or fill them."
         )
     return table
 
 
 def _class_names(raw: Any, home: Path) -> list[Any] | None:
-    """Names from the file of splits, else from ``allclasses.txt``, else none."""
+    """Return the names in the file of splits, else in ``allclasses.txt``, else None."""
     where = f"{home / SPLIT_FILE}: allclasses_names"
     if raw is None:
         text = home / "allclasses.txt"
@@ -166,14 +164,14 @@ def _class_names(raw: Any, home: Path) -> list[Any] | None:
 
 
 class NoFeaturesError(ValueError):
-    """A file holds something else than features."""
+    """A file holds neither features nor labels."""
 
 
 def read_features(path: Path) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Read features, one row per sample, and class numbers from 1."""
     found = read_mat(path, {"features", "labels"})
     if not found:
-        raise NoFeaturesError(f"{path}: there are neither features nor labels in it.")
+        raise NoFeaturesError(f"{path}: there are no variables 'features' and 'labels'.")
     for variable in ("features", "labels"):
         if variable not in found:
             raise ValueError(f"{path}: there is no variable {variable!r}.")
@@ -190,15 +188,14 @@ def read_features(path: Path) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 
 def feature_files(home: Path) -> list[str]:
-    """The MATLAB files of a data set other than that of its splits."""
+    """List the MATLAB files of a data set except the file of splits."""
     return sorted(path.name for path in home.glob("*.mat") if path.name != SPLIT_FILE)
 
 
 def read_any_features(
     home: Path, features: Any, classes: Classes
 ) -> tuple[NDArray[Any], NDArray[np.intp], str]:
-    """Features from a file of the data set, from one's own file or an array; labels, their name."""
-    labelled: dict[str, NDArray[np.intp]] = {}
+    """Read features and class numbers from any file or array; also return a name."""
     path = None
     if isinstance(features, str | os.PathLike):
         path = next((p for p in (home / features, Path(features)) if p.is_file()), None)
@@ -206,44 +203,41 @@ def read_any_features(
         X, numbers = read_features(path)
         classes.check_labels(numbers, path)
         return X, numbers, path.stem
-    for name in feature_files(home):
-        with contextlib.suppress(ValueError):  # damaged, or no features
-            raw = read_mat(home / name, {"labels"}).get("labels")
-            labelled[name] = _whole_numbers(raw, "labels", home / name)
+    labelled: dict[str, NDArray[np.intp]] = {}
+    for file in feature_files(home):
+        with contextlib.suppress(ValueError):  # damaged, or not a file of features
+            raw = read_mat(home / file, {"labels"}).get("labels")
+            labelled[file] = _whole_numbers(raw, "labels", home / file)
+    labels, where, name = None, "features", "array"
     if not isinstance(features, str | os.PathLike):
         X = features if hasattr(features, "shape") else np.asarray(features)
-        return X, _own_numbers(X, None, labelled, classes, "features"), "array"
-    if path is None:
-        raise FileNotFoundError(
-            f"There is no {features} in {home}, nor in {Path.cwd()}; "
-            + (
-                f"features= may be one of {', '.join(labelled)}."
-                if labelled
-                else "get it with: zslearn data fetch xlsa17, or put a file of features there."
-            )
-        )
-    if path.suffix in (".npy", ".npz", ".parquet"):
-        X, labels = read_own_features(path)
+    elif path is None:
+        advice = "download it with: zslearn data fetch xlsa17, or put a file of features there."
+        if labelled:
+            advice = f"features= can be one of {', '.join(labelled)}."
+        raise FileNotFoundError(f"There is no {features} in {home}, nor in {Path.cwd()}; {advice}")
     else:
-        X, labels = read_features(path)
-    return X, _own_numbers(X, labels, labelled, classes, str(path)), path.stem
+        is_mat = path.suffix not in (".npy", ".npz", ".parquet")
+        X, labels = read_features(path) if is_mat else read_own_features(path)
+        where, name = str(path), path.stem
+    return X, _class_numbers(X, labels, labelled, classes, where), name
 
 
-def _own_numbers(
+def _class_numbers(
     X: Any, labels: Any, labelled: dict[str, NDArray[np.intp]], classes: Classes, where: str
 ) -> NDArray[np.intp]:
-    """Class numbers of your own features, compared with those of the data set's files."""
+    """Return the class numbers of your own features, checked against the data set's files."""
     other, known = next(iter(labelled.items()), ("", None))
     if known is None and labels is None:
         raise ValueError(
-            f"{where}: there are no labels, and {classes.path.parent} has no file of features that "
-            "would tell them; give a file .npz with the arrays X and y."
+            f"{where}: there are no labels, and {classes.path.parent} has no file of features to "
+            "take them from; give a .npz file with the arrays X and y."
         )
     if len(X.shape) != 2:
         raise ValueError(f"{where}: features have shape {tuple(X.shape)}; give one row per image.")
     if known is not None and len(known) != len(X):
         raise ValueError(
-            f"{where}: there are {len(X)} rows, and {len(known)} images in {other}; give one "
+            f"{where}: there are {len(X)} rows, but {len(known)} images in {other}; give one "
             "row per image, in the order of that file."
         )
     if labels is None:
@@ -255,15 +249,15 @@ def _own_numbers(
     if known is not None and not np.array_equal(numbers, known):
         row = int(np.argmax(numbers != known))
         raise ValueError(
-            f"{where}: row {row + 1} is labelled {classes.names[numbers[row] - 1]!r}, and "
-            f"{other} has {classes.names[known[row] - 1]!r} there: the rows are in another "
-            "order, or are other images."
+            f"{where}: row {row + 1} is labelled {classes.names[numbers[row] - 1]!r}, but "
+            f"{other} has {classes.names[known[row] - 1]!r} there: the images or their order "
+            "differ."
         )
     return numbers
 
 
 def _numbers_of(labels: NDArray[Any], classes: Classes, where: str) -> NDArray[np.intp]:
-    """Class numbers, from 1, of labels that are names or such numbers."""
+    """Convert class names or numbers to class numbers from 1."""
     if labels.dtype.kind in "iuf":
         numbers = _whole_numbers(labels, "labels", Path(where))
         if numbers.size and not 1 <= numbers.min() <= numbers.max() <= len(classes.names):
@@ -277,7 +271,7 @@ def _numbers_of(labels: NDArray[Any], classes: Classes, where: str) -> NDArray[n
     if not numbers.all():
         unknown = names[numbers == 0].unique().sort_values()
         raise ValueError(
-            f"{where}: labels such as {name_some(unknown, 3)} are no classes of this data set."
+            f"{where}: labels such as {name_some(unknown, 3)} are not classes of this data set."
             f"{did_you_mean(unknown[0], classes.names)}"
         )
     return numbers
@@ -296,7 +290,7 @@ def read_parts(path: Path, parts: Iterable[str], n_samples: int | None) -> Parts
 
 
 def check_indices(raw: Any, variable: str, path: Path, n_samples: int | None) -> NDArray[np.intp]:
-    """Check indices that count from 1; return them from 0."""
+    """Check indices that start at 1; return them from 0."""
     indices = _whole_numbers(raw, variable, path)
     if not indices.size:
         raise ValueError(f"{path}: {variable} is empty.")
@@ -319,11 +313,11 @@ def _matrix(raw: Any, variable: str, path: Path) -> NDArray[Any]:
 
 
 def _whole_numbers(raw: Any, variable: str, path: Path) -> NDArray[np.intp]:
-    """A vector of whole numbers, as MATLAB keeps them in any numeric class."""
+    """Convert a vector of any MATLAB number class to integers."""
     if not isinstance(raw, np.ndarray) or (raw.size and raw.size != max(raw.shape)):
         raise ValueError(f"{path}: {variable} is not a vector of numbers.")
     vector = raw.reshape(-1)
-    # Beyond 2**53 a double no longer counts; nothing here is near that.
+    # Doubles cannot represent all integers beyond 2**53.
     with np.errstate(invalid="ignore"):
         whole = np.abs(vector.astype(float)) < 2**53
         whole &= vector == np.floor(vector)
@@ -332,8 +326,8 @@ def _whole_numbers(raw: Any, variable: str, path: Path) -> NDArray[np.intp]:
     return vector.astype(np.intp)
 
 
-# Splits that are also published in files with train_loc and val_loc, so that a file without them is
-# recognised: CUB, SUN, FLO. The splits of AWA1 and AWA2 stand in files of both versions.
+# Checksums of published splits (CUB, SUN, FLO), to recognise a file without train_loc and val_loc.
+# The splits of AWA1 and AWA2 are the same in files of both versions.
 _KNOWN_SPLITS = {
     "49132e4ab2b08fccb65b6b3b878ccf604a5c5f899d9347da9a2dcf3950896625": "PS1",
     "6fa9c8939286a2c8b03d8c45df114263577e2448abfbce89456c5c8ee9ba25d8": "PS1",
@@ -342,7 +336,7 @@ _KNOWN_SPLITS = {
 
 
 def parts_checksum(parts: Parts) -> str:
-    """SHA-256 of the parts of a split, whatever their order, in hexadecimal digits."""
+    """SHA-256 of the parts of a split, independent of the order of their samples."""
     digest = hashlib.sha256()
     for part in PART_VARIABLES:
         indices = parts.get(part, np.empty(0, dtype=np.intp))
@@ -351,8 +345,8 @@ def parts_checksum(parts: Parts) -> str:
 
 
 def found_version(path: Path, parts: Parts) -> tuple[str, str]:
-    """The publication of the proposed split, where the file tells it, and how."""
-    # Without test images of seen classes it is neither: they are what the two differ in.
+    """Return the publication of the proposed split ("PS1", "PS2" or "unknown") and the evidence."""
+    # The versions differ in the test samples of seen classes; without these it is neither.
     tuning = _tuning_samples(path) if len(parts["test_seen"]) else None
     if tuning is not None and np.isin(parts["test_seen"], tuning).all():
         return "PS1", "train_loc and val_loc hold all test images of seen classes"
@@ -365,7 +359,7 @@ def found_version(path: Path, parts: Parts) -> tuple[str, str]:
 
 
 def checked_version(path: Path, parts: Parts, version: str | None) -> str:
-    """The publication that a file tells, or else `version`; ValueError where they contradict."""
+    """Return the detected publication, else `version`; raise if they contradict each other."""
     found, reason = found_version(path, parts)
     if version is not None and found not in (version, "unknown"):
         raise ValueError(
@@ -376,13 +370,13 @@ def checked_version(path: Path, parts: Parts, version: str | None) -> str:
 
 
 def tuning_leak(path: Path, parts: Parts) -> int:
-    """How many test images of seen classes the parts for tuning hold: all of them in PS1."""
+    """Count the test samples of seen classes in the tuning parts: all of them in PS1."""
     tuning = _tuning_samples(path)
     return 0 if tuning is None else int(np.isin(parts["test_seen"], tuning).sum())
 
 
 def _tuning_samples(path: Path) -> NDArray[np.intp] | None:
-    """The samples of ``train_loc`` and ``val_loc``, ascending; None where one is missing."""
+    """Return the sorted samples of ``train_loc`` and ``val_loc``; None if one is missing."""
     found = read_mat(path, {"train_loc", "val_loc"})
     if len(found) < 2:
         return None
