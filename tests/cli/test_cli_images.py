@@ -297,7 +297,7 @@ def test_tune_and_leave_out(folder, capsys):
         ),
         (
             ["fit", "train", "--describe", "few.csv"],
-            "few.csv: a column holds numbers, or yes and no. This is a table of attributes",
+            "few.csv: a column holds numbers, or yes and no, so this is a table of attributes",
         ),
         (["fit", "train", "--describe", "said.csv", "--text-encoder", "usee"], "no encoder 'usee'"),
         (

@@ -163,7 +163,7 @@ def test_tune_and_none(files, capsys):
         ("trailing space", "has 'c03', the list of samples has 'c03 '"),
         ("case", "has 'c03', the list of samples has 'C03'"),
         ("semicolons", "separated by semicolons"),
-        ("saved index", "leave the column out with --drop 'Unnamed: 0'"),
+        ("saved index", "pass --drop 'Unnamed: 0'"),
         ("undescribed", "samples of 'c03', which the description does not have"),
     ],
 )

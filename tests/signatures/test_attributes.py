@@ -215,7 +215,7 @@ def test_a_table_comes_back(tmp_path, ending, labels):
 
 
 def test_files_that_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="written as .csv or .parquet"):
+    with pytest.raises(ValueError, match="must end in .csv or .parquet"):
         save_signature_table(pd.DataFrame({"x": [1]}), tmp_path / "s.xlsx")
     path = tmp_path / "s.csv"
     path.write_text("class,x\na,1\na,2\n")
