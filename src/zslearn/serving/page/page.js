@@ -750,7 +750,7 @@ function reasonList(why) {
   };
   part(why.predicted.label + " is built from", why.made_from.map((share) => share.label + " " + percent(share.share)));
   if (why.runner_up && state.about.described_by === "attributes") {
-    part("Differs from " + why.runner_up.label + " in", why.attributes.map((attribute) => attribute.name + " " + shown(attribute.value) + " instead of " + shown(attribute.runner_up_value)));
+    part("Differs from " + why.runner_up.label + " in", why.attributes.map((attribute) => attribute.name + ": " + shown(attribute.value) + " instead of " + shown(attribute.runner_up_value)));
   }
   if (state.about.shows_pictures && why.pictures.length) {
     const near = make("ul", "near");
