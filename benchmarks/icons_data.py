@@ -33,8 +33,8 @@ Signatures
     under; the name twice where none does.
 Methods
     Every row of docs/research_notes/beyond.rst on icons: all methods of `zslearn bench` with grid
-    "fast" and fold seeds 0 to 4, and the networks with the settings of CUB. Methods run as they are at that
-    commit; none is changed in view of these results, and each is run once.
+    "fast" and fold seeds 0 to 4, and the networks with the settings of CUB. Methods run as they are
+    at that commit; none is changed in view of these results, and each is run once.
 Measures
     Accuracy per class among unseen concepts (top 1, top 5), and with all concepts as candidates U,
     S, H without a factor, H calibrated and AUSUC. Mean and standard deviation over fold seeds; a
