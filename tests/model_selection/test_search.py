@@ -401,14 +401,14 @@ def test_folds_leave_at_least_two_classes_out(problem):
     signatures = problem.signatures.loc[problem.seen_classes[:5]]
     search = ZeroShotSearchCV(ESZSL(), GRID).fit(X, y, signatures=signatures)
     assert search.n_splits_ == 2
-    with pytest.warns(InputWarning, match="leaves out one class"):
+    with pytest.warns(InputWarning, match="holds out a single class"):
         ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(5)).fit(X, y, signatures=signatures)
 
 
 def test_folds_that_leave_out_no_class_are_refused(problem):
     from sklearn.model_selection import StratifiedKFold
 
-    with pytest.raises(ValueError, match="leave out whole classes. Use ClassKFold"):
+    with pytest.raises(ValueError, match="hold out whole classes. Use ClassKFold"):
         _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=StratifiedKFold(3)), problem)
     with pytest.raises(ValueError, match="Use GeneralizedClassKFold"):
         _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(3), setting="gzsl"), problem)
