@@ -58,9 +58,7 @@ def _run_extract(arguments: argparse.Namespace) -> int:
 
 
 def _name_left_out(samples: images.Samples) -> None:
-    """Say how fast images were read, and name those that could not be, on standard error."""
-    if samples.rate is not None:
-        print(f"zslearn: {samples.rate:.3g} images per second", file=sys.stderr)
+    """Name images that could not be read, on standard error."""
     for name, reason in samples.skipped[:_NAMED]:
         print(f"zslearn: left out: {plain(name)}: {plain(reason)}", file=sys.stderr)
     if (more := len(samples.skipped) - _NAMED) > 0:
@@ -118,7 +116,7 @@ def _run_fit(arguments: argparse.Namespace) -> int:
         )
     if arguments.taxonomy is not None:
         print(
-            f"ranks: {model.right_rate_:.3f} of {noun}s are of the taxon that is named as sure "
+            f"ranks: {model.accuracy_:.3f} of {noun}s are of the taxon that is named as sure "
             "(held-out classes)"
         )
     print(f"wrote {plain(arguments.out)}")

@@ -140,7 +140,7 @@ class Protocol:
         # there are none.
         weight = 0.1 if self.unlabelled is None else "cv"
         scale = {} if self.signature_scale is None else {"signature_scale": self.signature_scale}
-        return method.new(random_state=seed, unlabelled_weight=weight, **scale)
+        return method.make_with(random_state=seed, unlabelled_weight=weight, **scale)
 
     def definition(self, setting: str) -> list[Any]:
         """All that a result in a setting depends on, for a fingerprint."""

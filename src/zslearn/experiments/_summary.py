@@ -7,7 +7,7 @@ how far another seed would move it.
 Two methods are compared on the runs that both have, by the differences :math:`d_i` of one method
 from the other: the mean difference on a class split where there are several; else the difference on
 a class, averaged over the seeds, of an accuracy, and of a seed of any other number (AUSUC, a
-harmonic mean). ``docs/reproducing.rst`` says why. The methods do not differ where
+harmonic mean). ``docs/research_notes/reproducing.rst`` says why. The methods do not differ where
 
 .. math:: |\bar d| \le t_{n - 1,\, 0.975} \, s_d / \sqrt n,
 
