@@ -114,19 +114,19 @@ def test_finished_runs_are_kept_unless_told_otherwise(tiny, tmp_path):
         return path.stat().st_mtime_ns, said
 
     first, _ = run()
-    assert run() == (first, ["ESZSL, zsl: finished before"])
+    assert run() == (first, ["ESZSL, zsl: already finished"])
     assert run(resume=False)[0] > first
     second, _ = run()
     assert run(n_splits=3)[0] > second  # another run under the same name
     path = next(tmp_path.glob("*.json"))
     path.write_text(path.read_text()[:100])
-    with pytest.warns(InputWarning, match="computed again: not whole, or no JSON"):
+    with pytest.warns(InputWarning, match="will be recomputed: not whole, or no JSON"):
         assert run(n_splits=3)[1] == ["ESZSL, zsl: tuning"]
     json.loads(path.read_text())
 
 
 def test_another_source_computes_again(tiny, tmp_path, monkeypatch):
-    """A solver that changed leaves no old record "finished before"."""
+    """A solver that changed leaves no old record "already finished"."""
     said = []
     options = {"settings": ["zsl"], "grid": "quick", "say": said.append}
     (path,) = run_benchmark(tiny, "ESZSL", tmp_path, **options)
@@ -191,7 +191,7 @@ def test_a_method_that_fails_does_not_stop_the_others(tiny, tmp_path, monkeypatc
     reason = r"the matrix is \x1b[31msingular"
     assert said == [
         "ESZSL, zsl: tuning",
-        f"ESZSL, zsl: failed ({reason}); going on",
+        f"ESZSL, zsl: failed ({reason}); continuing",
         "ConSE, zsl: tuning",
         "ESZSL, gzsl: tuning",
         "ConSE, gzsl: tuning",
@@ -331,7 +331,7 @@ def test_a_folder_and_a_method_as_words(tiny, tmp_path):
     again = run_benchmark(
         tiny, ["eszsl", "ESZSL"], tmp_path / "runs", settings=["zsl"], say=said.append
     )
-    assert (again, said) == (paths, ["ESZSL, zsl: finished before"])
+    assert (again, said) == (paths, ["ESZSL, zsl: already finished"])
 
 
 def test_seeds_may_be_numpy_s(tiny, tmp_path, monkeypatch):
