@@ -160,9 +160,9 @@ class Demo:
         n_letters = self.n_seen + self.n_unseen
         return (
             f"Among all {n_letters} letters it recognises {row['seen']:.0%} of the images of the "
-            f"letters it was trained on and {row['unseen']:.0%} of the others; H, the harmonic mean "
-            f"of the two, is {row['harmonic']:.3f}. The other methods are biased towards the "
-            "letters they were trained on; a calibration factor, chosen on training images (cal.), "
+            f"letters it was trained on and {row['unseen']:.0%} of the others; their harmonic "
+            f"mean H is {row['harmonic']:.3f}. The other methods are biased towards the letters "
+            "they were trained on; a calibration factor, chosen on training images (cal.), "
             "corrects this.\n"
             f"Adding a class is instant: a model without a description of {added.letter} took most "
             f"of its images for {added.taken_for}. Described as {', '.join(added.attributes)}, and "
