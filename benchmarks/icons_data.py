@@ -32,9 +32,9 @@ Signatures
     frequent categories ("Weather, Nature, Travel") that sets of seen designers file the concept
     under; the name twice where none does.
 Methods
-    Every row of docs/beyond.rst on icons: all methods of `zslearn bench` with grid "fast" and fold
-    seeds 0 to 4, and the networks with the settings of CUB. Methods run as they are at that
-    commit; none is changed in view of these results, and each is run once.
+    Every row of docs/research_notes/beyond.rst on icons: all methods of `zslearn bench` with grid
+    "fast" and fold seeds 0 to 4, and the networks with the settings of CUB. Methods run as they are
+    at that commit; none is changed in view of these results, and each is run once.
 Measures
     Accuracy per class among unseen concepts (top 1, top 5), and with all concepts as candidates U,
     S, H without a factor, H calibrated and AUSUC. Mean and standard deviation over fold seeds; a
@@ -43,7 +43,8 @@ Measures
 Added after the run
     Registered in commit 6f3c3c8, whose methods ran (`src` of that commit) on 2026-11-18, half an
     hour on 16 cores and a GPU, then on two cores: fold seed 0 of most methods, further seeds of
-    some, five seeds of the networks; docs/beyond.rst says which. `zslearn bench` recorded hits
+    some, five seeds of the networks; docs/research_notes/beyond.rst lists them. `zslearn bench`
+    recorded hits
     among the first five per image alone at that commit; they were counted per class, too
     (`per_class_hits`).
     The rule gave 19,279 pictures: 11,058 train, 6,125 test_seen, 2,096 test_unseen.

@@ -71,8 +71,6 @@ html_static_path = ["_static"]
 html_extra_path = ["llms.txt"]
 html_css_files = ["zslearn.css"]
 html_favicon = "_static/favicon.svg"
-# A part with a single page has nothing to list.
-html_sidebars = {page: [] for page in ("reproducing", "beyond", "analyses")}
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_show_sourcelink = False
 html_copy_source = False
@@ -126,7 +124,7 @@ def _changelog_in_rst(_app: Any, path: Path, _page: str, content: list[str]) -> 
     if path.name != "CHANGELOG.md":
         return
     text = content[0].partition("\n")[2]  # the page has a title of its own
-    text = re.sub(r"\[(.*?)\]\(docs/(\w+)\.rst\)", r":doc:`\1 <\2>`", text)
+    text = re.sub(r"\[(.*?)\]\(docs/([\w/]+)\.rst\)", r":doc:`\1 </\2>`", text)
     for sign, line in (("## ", "="), ("### ", "-")):
         text = re.sub(f"(?m)^{sign}(.*)$", lambda m, c=line: f"{m[1]}\n{c * len(m[1])}", text)
     content[0] = text

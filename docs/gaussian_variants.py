@@ -1,4 +1,4 @@
-"""Variants of Gaussian exemplars on seen classes that are left out: the table of docs/gaussian.rst.
+"""Variants of Gaussian EXEM on held-out classes: the table of research_notes/gaussian_exem.rst.
 
 ``python docs/gaussian_variants.py cub glyphs …`` measures them on data sets, in five folds, and
 keeps the scores in docs/results/gaussian_variants.json; without arguments it writes the table from

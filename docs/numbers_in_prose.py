@@ -230,7 +230,7 @@ def resolve(name: str) -> str:
 
 def used() -> set[str]:
     """Names of the numbers in the pages."""
-    pages = [*DOCS.glob("*.rst"), *DOCS.glob("*.inc"), *DOCS.glob("user_guide/*.rst")]
+    pages = [*DOCS.glob("*.rst"), *DOCS.glob("*.inc"), *DOCS.glob("[a-z]*/*.rst")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     # Formulas have backslashes between or before their bars.
     names = re.findall(r"(?<!\\)\|(\w[^|\\`]*\s[^|\\`]*)\|", text)

@@ -2,7 +2,7 @@
 A method of one's own
 =====================
 
-A method is one class. This one was written by following :doc:`/add_a_method`: linear discriminant
+A method is one class. This one was written by following :ref:`add_a_method`: linear discriminant
 analysis whose class means are predicted from signatures. It is then checked, tuned, and measured
 beside methods of the library.
 """

@@ -4,7 +4,7 @@ Birds that were never seen
 
 The data set CUB has photographs of 200 kinds of birds, described by 312 attributes such as the
 colour of the crown or the shape of the bill. Fifty kinds have no training image. Its files are not
-part of the library: :doc:`/reproducing` says where to put them. Where they are not found, invented
+part of the library: :ref:`reproducing` says where to put them. Where they are not found, invented
 data of a similar shape take their place, so that this program runs everywhere.
 """
 
@@ -32,7 +32,7 @@ data
 # Two methods
 # -----------
 #
-# Both at their defaults. :doc:`/reproducing` has all methods, tuned.
+# Both at their defaults. :ref:`reproducing` has all methods, tuned.
 
 from zslearn import EXEM
 from zslearn.baselines import ESZSL

@@ -363,7 +363,7 @@ def test_unknown_empty_and_repeated_candidates(fitted, problem):
             ask(X, classes=[1])
         with pytest.raises(ValueError, match="classes is empty"):
             ask(X, classes=[])
-        with pytest.raises(ValueError, match="names twice"):
+        with pytest.raises(ValueError, match="classes repeats"):
             ask(X, classes=[fitted.classes_[0]] * 2)
         with pytest.raises(ValueError, match="list of labels"):
             ask(X, classes="unicorn")

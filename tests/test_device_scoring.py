@@ -1,4 +1,4 @@
-"""Scoring on a device that works apart from the host, played by torch on the CPU."""
+"""Scoring on a device, simulated by torch on the CPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_same_lists_as_on_the_host(score, biased, k):
 @given(st.data())
 @settings(max_examples=120, deadline=None)
 def test_of_equals_the_first_wins(data):
-    """Whole numbers score without rounding: ties inside lists, at their end and everywhere."""
+    """Scores of integers are exact: ties occur inside lists and at their end."""
     n, dims = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 3))
     classes = data.draw(st.integers(1, 120))
     k = data.draw(st.integers(1, min(classes, 6)))
@@ -53,7 +53,7 @@ def test_of_equals_the_first_wins(data):
 
 
 def test_scores_that_only_rounding_makes_equal():
-    """In float32 many distances are the same number; then the first class is named."""
+    """Many float32 distances are equal after rounding; the first class wins."""
     rng = np.random.default_rng(0)
     P = (1 + 1e-7 * rng.standard_normal((400, 3))).astype(np.float32)
     X = (100 + rng.standard_normal((50, 3))).astype(np.float32)
@@ -66,7 +66,7 @@ def test_scores_that_only_rounding_makes_equal():
 
 
 @pytest.mark.usefixtures("tensors_on_device")
-def test_nan_is_named():
+def test_nan_is_reported():
     X = torch.ones((4, 3), dtype=torch.float64)
     X[2, 1] = torch.nan
     for k in (1, 2):
@@ -79,7 +79,7 @@ def test_nan_is_named():
     ("value", "message"), [(torch.nan, "contains NaN"), (1e120, "its square cannot be computed")]
 )
 def test_the_reason_is_found_in_the_rows(value, message):
-    """Scores that are no numbers, or would be, are explained by the features."""
+    """An error about NaN scores names features as the cause if they are."""
     X = torch.ones((4, 3), dtype=torch.float64)
     X[1, 1] = value
     scorer = ClassScorer(np.arange(3), np.eye(3), Embedding(lambda rows: rows, (None,)))
@@ -98,7 +98,7 @@ def test_precision_is_one_of_three():
 @pytest.mark.usefixtures("tensors_on_device")
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_less_exact_products(precision):
-    """On the host the switch does nothing, so that only the rounding of bfloat16 shows."""
+    """The TF32 switch has no effect on the host; only bfloat16 rounding shows."""
     rng = np.random.default_rng(0)
     X, P = torch.asarray(rng.random((20, 8)), dtype=torch.float32), rng.random((30, 8))
     before = torch.backends.cuda.matmul.allow_tf32
@@ -119,7 +119,7 @@ def test_prepared_rows(library, norm, monkeypatch):
     monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 600)
     rows.check()
     expected = FeaturePreparation(norm)(X)
-    # Libraries sum in orders of their own; blocks of NumPy rows change no digit.
+    # Libraries differ in the order of summation; NumPy results do not depend on blocks.
     rtol = 0 if library == "numpy" else 1e-6
     for part, key in ((rows.whole(), slice(None)), (rows[3:9, :], slice(3, 9))):
         np.testing.assert_allclose(np.asarray(part), expected[key], rtol=rtol)
@@ -129,7 +129,7 @@ def test_prepared_rows(library, norm, monkeypatch):
         rows[np.arange(3)]
 
 
-def test_what_prepared_rows_refuse_and_replace():
+def test_prepared_rows_refuse_or_replace_nan():
     X = np.ones((5, 3))
     X[2, 0] = np.nan
     with pytest.warns(InputWarning, match="1 NaN"):

@@ -72,7 +72,7 @@ def test_numbers_of_the_readme_are_those_of_the_tables(numbers):
 
 def test_typed_numbers_say_that_there_is_no_record():
     """What has a deviation was measured, and belongs into a table."""
-    for page in ("beyond.rst", "reproducing_results.inc"):
+    for page in ("research_notes/beyond.rst", "reproducing_results.inc"):
         for paragraph in (DOCS / page).read_text(encoding="utf-8").split("\n\n"):
             if re.search(r"\d ± \d", paragraph):
                 assert "no records" in " ".join(paragraph.split()), paragraph
@@ -104,7 +104,7 @@ def test_the_index_for_language_models_names_every_page():
     text = (DOCS / "llms.txt").read_text(encoding="utf-8")
     pages = {
         page.relative_to(DOCS).with_suffix(".html").as_posix()
-        for folder in (DOCS, DOCS / "user_guide")
-        for page in folder.glob("*.rst")
+        for page in [*DOCS.glob("*.rst"), *DOCS.glob("[a-z]*/*.rst")]
+        if page.parts[-2] not in ("auto_examples", "generated")
     }
     assert set(re.findall(r"\]\(([^)]+)\)", text)) == pages

@@ -14,11 +14,11 @@ from zslearn._utils._messages import InputWarning
 from zslearn.base._meta import fitted_as_zero_shot
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, PredictionSets, RankPredictor
-from zslearn.calibration._ranks import Ladder
+from zslearn.calibration._ranks import CandidateTree
 from zslearn.calibration._sets import _share
 from zslearn.calibration._thresholds import (
     HeldOut,
-    cross_fitted,
+    is_below,
     rate_and_interval,
     thresholds_at,
 )
@@ -74,11 +74,11 @@ class TestThresholds:
         moved = held.values.copy()
         moved[held.classes == 2] -= 1e6
         other = HeldOut(moved, held.classes, held.described, held.as_described)
-        flags, _ = cross_fitted(other, other.of(held.classes < 0), 0.1)
+        flags = is_below(other, other, 0.1)
         assert flags[held.classes == 2].all()
         # The thresholds of class 2 were those of the others, as before it moved.
-        low, high = thresholds_at(held.of(held.classes != 2), 0.1)
-        before, _ = cross_fitted(held, held.of(held.classes < 0), 0.1)
+        low, high = thresholds_at(held.subset(held.classes != 2), 0.1)
+        before = is_below(held, held, 0.1)
         own = held.classes == 2
         expected = held.values[own] < np.where(held.as_described[own], high, low)
         np.testing.assert_array_equal(before[own], expected)
@@ -264,24 +264,26 @@ LABELS = np.array(["ant", "bee", "cat"])
 
 class TestDescent:
     def test_by_hand(self):
-        ladder = Ladder(ClassTree(TREE), LABELS)
-        descent = ladder.descend(np.array([[0.3, 0.3, 0.4], [0.1, 0.1, 0.8]]))
-        paths = [[ladder.nodes[i] for i in row if i >= 0] for row in descent.nodes]
+        hierarchy = CandidateTree(ClassTree(TREE), LABELS)
+        descent = hierarchy.descend(np.array([[0.3, 0.3, 0.4], [0.1, 0.1, 0.8]]))
+        paths = [[hierarchy.nodes[i] for i in row if i >= 0] for row in descent.nodes]
         # The better class is not where the better branch leads.
         assert paths == [["animal", "insect", "ant"], ["animal", "mammal", "cat"]]
         np.testing.assert_allclose(descent.probabilities, [[1, 0.6, 0.3], [1, 0.8, 0.8]])
-        depths, chances = descent.above(np.array([0.5, 0.9]))
+        depths, chances = descent.depths_above(np.array([0.5, 0.9]))
         assert depths.tolist() == [1, 0]
         np.testing.assert_allclose(chances, [0.6, 1.0])
         # The cat is below the animal only; the bee below the insect, too.
-        wrong = ladder.wrong_from(descent, np.array([1, 2]))
+        wrong = hierarchy.lowest_correct(descent, np.array([1, 2]))
         np.testing.assert_allclose(wrong, [0.3, 0.0])
 
     def test_a_class_that_is_an_inner_node(self):
         labels = np.array(["ant", "bee", "insect"])
-        ladder = Ladder(ClassTree({"ant": "insect", "bee": "insect", "insect": "animal"}), labels)
-        descent = ladder.descend(np.array([[0.2, 0.2, 0.6], [0.5, 0.2, 0.3]]))
-        ends = [ladder.nodes[i] for i in descent.ends]
+        hierarchy = CandidateTree(
+            ClassTree({"ant": "insect", "bee": "insect", "insect": "animal"}), labels
+        )
+        descent = hierarchy.descend(np.array([[0.2, 0.2, 0.6], [0.5, 0.2, 0.3]]))
+        ends = [hierarchy.nodes[i] for i in descent.ends]
         assert ends == ["insect", "ant"]
 
 
@@ -295,9 +297,9 @@ class TestRankPredictor:
             tree = cluster_hierarchy(data.signatures)
             base = CalibratedStacking(ESZSL(), bias=0.05)
             model = _fit(RankPredictor(base, tree, confidence=confidence), data)
-            said.append(model.right_rate_)
-            low, high = model.right_interval_
-            assert low <= model.right_rate_ <= high
+            said.append(model.accuracy_)
+            low, high = model.accuracy_interval_
+            assert low <= model.accuracy_ <= high
             above = ClassTree(tree)
             rates = []
             for X, y in (
@@ -340,7 +342,7 @@ class TestRankPredictor:
         data = _problem(n_seen=8, n_unseen=4)
         model = RankPredictor(ESZSL(), confidence=0.6).fit(data.X_train, data.y_train)
         assert model.threshold_ == {"seen": 0.6, "described": 0.6}
-        assert np.isnan(model.right_rate_)
+        assert np.isnan(model.accuracy_)
 
     def test_candidates(self):
         data = _problem(n_seen=8, n_unseen=4)
@@ -457,7 +459,9 @@ class TestPredictionSets:
 
     def test_without_a_promise_sets_hold_every_candidate(self):
         data = _problem(n_seen=8, n_unseen=4)
-        with pytest.warns(UserWarning, match=r"8 classes left out are too few .* takes 9\."):
+        with pytest.warns(
+            UserWarning, match=r"8 held-out classes are too few .* least 9 are needed"
+        ):
             model = _fit(PredictionSets(ESZSL(), cv=3), data)
         plain = PredictionSets(ESZSL()).fit(data.X_train, data.y_train)
         for fitted in (model, plain):
@@ -546,11 +550,11 @@ def test_no_later_class_takes_the_name_of_none():
     model = _fit(NoneOfThese(ESZSL(), cv=3), data)
     row = data.signatures.iloc[:2].mean()
     for new in ({"none of these": row}, pd.DataFrame([row], index=["none of these"])):
-        with pytest.raises(ValueError, match="is what rejected images are named"):
+        with pytest.raises(ValueError, match="is the prediction for rejected images"):
             model.add_classes(new)
     assert len(model.add_classes({"another": row}).classes_) == len(data.signatures) + 1
     assert not hasattr(model, "add_examples")
     model = _fit(NoneOfThese(GaussianEXEM(), cv=3), data)
-    with pytest.raises(ValueError, match="is what rejected images are named"):
+    with pytest.raises(ValueError, match="is the prediction for rejected images"):
         model.add_examples(data.X_train[:1], ["none of these"])
     assert "another" in model.add_examples(data.X_train[:1], ["another"]).classes_

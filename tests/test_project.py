@@ -87,7 +87,7 @@ def test_no_large_file_is_kept():
 
 def test_the_api_page_names_every_package():
     """Each has a page that lists what it exports, all of it documented."""
-    page = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "api.rst").read_text(encoding="utf-8")
     packages = {"base.checks", "cli", "experiments.analyses", *zslearn._PACKAGES}
     assert set(re.findall(r"^   zslearn\.(\S+)$", page, re.M)) == packages
     for package in packages:
@@ -103,7 +103,7 @@ def test_one_version_everywhere():
 
 
 def test_the_installation_page_lists_every_extra_once():
-    page = (ROOT / "docs" / "install.rst").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how_to" / "install.rst").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^`(\w+)`  ", page, re.M)) == sorted(_extras())
 
 

@@ -1,4 +1,4 @@
-"""The scorer of described classes, and rows that are embedded once for many."""
+"""The scorer of described classes, and rows embedded once for many scorers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_columns_follow_the_candidates():
     np.testing.assert_allclose(scorer.scores(X, ["dog", "ant"]), whole[:, [3, 0]])
 
 
-def test_holding_back_adds_up_and_leaves_the_scorer_alone():
+def test_class_biases_add_up():
     X = np.random.default_rng(1).standard_normal((5, 3))
     scorer = _scorer(bias=np.array([0.5, 0.0, 0.0, 0.0]))
     held = scorer.with_class_bias(["ant", "dog"], 0.2).with_class_bias(["dog"], 0.1)
@@ -66,12 +66,12 @@ def test_a_prior_multiplies_probabilities():
     [
         ({}, "must map classes to their odds"),
         ([1, 2], "must map classes to their odds"),
-        ({"cow": 1.0}, "prior names what is not described: 'cow'"),
-        ({"ant": 0.0}, "odds of 'ant' are 0.0; .* left out of the candidates by classes="),
+        ({"cow": 1.0}, "prior names unknown classes: 'cow'"),
+        ({"ant": 0.0}, "odds of 'ant' are 0.0; .* omit it from classes="),
         ({"ant": 2, "bee": float("nan")}, "odds of 'bee' are nan"),
         ({"ant": "many"}, "odds of 'ant' are 'many'"),
         ({"ant": 2, "bee": "many"}, "odds of 'bee' are 'many'"),
-        ({"ant": 10**400}, "odds of 'ant' are too large for a float; odds are finite"),
+        ({"ant": 10**400}, "odds of 'ant' are too large for a float; odds must be finite"),
     ],
 )
 def test_wrong_priors(prior, message):
@@ -93,11 +93,11 @@ def test_a_prior_needs_probabilities(problem):
     assert (labels[:, 0] == classes[0]).all()
 
 
-def test_on_a_tie_the_classes_that_are_not_held_back_win():
+def test_lowered_classes_lose_ties():
     scorer = ClassScorer(LABELS, np.ones((4, 1)), Embedding(_identity))
     X = np.ones((1, 1))
     assert scorer.top_k(X, 4)[0].tolist() == [["ant", "bee", "cat", "dog"]]
-    # Held back by nothing: only the order of ties tells.
+    # Lowered by 0: only ties change.
     held = scorer.with_class_bias(["ant", "cat"], 0.0)
     assert held.top_k(X, 4)[0].tolist() == [["bee", "dog", "ant", "cat"]]
     assert held.top_k(X, 1, ["cat", "ant"])[0].tolist() == [["ant"]]
@@ -107,7 +107,7 @@ def test_on_a_tie_the_classes_that_are_not_held_back_win():
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
-def test_best_classes_agree_with_the_matrix_whatever_is_held_back(data):
+def test_best_classes_agree_with_the_score_matrix(data):
     numbers = st.integers(-2, 2)
     parameters = np.array(
         data.draw(st.lists(st.lists(numbers, min_size=2, max_size=2), min_size=4, max_size=4)),
@@ -122,7 +122,7 @@ def test_best_classes_agree_with_the_matrix_whatever_is_held_back(data):
 
 
 class Weighted(ZeroShotClassifier):
-    """Embeds by an array and a number."""
+    """An embedding with an array and a number."""
 
     embedding_attributes = ("weights_", "power")
 
@@ -145,7 +145,7 @@ def _weighted(weights, cls=Weighted, **settings):
     return model
 
 
-def test_rows_are_embedded_once_while_embed_is_decided_by_the_same_objects():
+def test_rows_are_embedded_once_for_the_same_objects():
     X, weights = np.random.default_rng(0).standard_normal((4, 3)), np.arange(1.0, 4.0)
     rows = EmbeddedRows(X)
     first = rows.embedded_by(_weighted(weights)._embedding())
@@ -163,20 +163,20 @@ def test_rows_are_embedded_once_while_embed_is_decided_by_the_same_objects():
         embedding = other._embedding()
         np.testing.assert_array_equal(rows.embedded_by(embedding), embedding(X))
         assert rows.n_embeddings == n + 2
-    # Functions of which nothing is known are called anew.
+    # Other functions are called every time.
     for function in (np.asarray, (2 * np.eye(3)).__matmul__, (3 * np.eye(3)).__matmul__):
         square = EmbeddedRows(np.eye(3))
         np.testing.assert_array_equal(square.embedded_by(Embedding(function)), function(np.eye(3)))
 
 
-def test_a_wrapper_makes_its_scorer_from_the_inner_one(problem):
+def test_a_wrapper_derives_its_scorer_from_the_inner_one(problem):
     model = CalibratedStacking(ESZSL(), bias=0.3)
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     inner, outer = model.estimator_.class_scorer_, model.class_scorer_
     assert outer.parameters is inner.parameters
     seen = np.isin(outer.labels, model.seen_classes_)
     np.testing.assert_array_equal(outer.bias, np.where(seen, -0.3, 0.0))
-    # Classes that are described to the inner estimator are known outside.
+    # Classes added to the inner estimator are known to the wrapper.
     model.estimator_.add_classes({"zz": problem.signatures.iloc[0]})
     assert "zz" in model.unseen_classes_
 
@@ -191,7 +191,7 @@ def _library(rows, library):
 @settings(deadline=None, max_examples=60)
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 def test_identical_classes_tie_alone_and_in_a_batch(library, data):
-    """Identical classes have one score; the first is named first, whatever is computed together."""
+    """Identical classes have one score; the first is named first, in any batch."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
     n_classes, width = data.draw(st.integers(2, 60)), data.draw(st.integers(1, 70))
     score = data.draw(st.sampled_from(["dot", "euclidean", "cosine"]))
@@ -219,7 +219,7 @@ def test_identical_classes_tie_alone_and_in_a_batch(library, data):
                 same = (original == original[label]) & (lowered == lowered[label])
                 twins = [c for c in np.flatnonzero(same).tolist() if c in set(candidates.tolist())]
                 place = found.tolist().index(label)
-                # All twins before it in the order of labels are named just before it.
+                # Twins that come first in the order of labels are named just before it.
                 before = twins[: twins.index(label)]
                 assert found.tolist()[place - len(before) : place] == before
                 among = [candidates.tolist().index(c) for c in twins]

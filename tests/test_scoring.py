@@ -1,3 +1,5 @@
+"""Scores and best classes against direct computations, for any library, block and thread."""
+
 from __future__ import annotations
 
 import tracemalloc
@@ -15,7 +17,7 @@ SCORES = ["dot", "euclidean", "cosine", "max_dot"]
 
 
 def _expected(X, P, score):
-    """Each score written out directly."""
+    """Direct computation of the scores."""
     if score == "dot":
         return X @ P.T
     if score == "euclidean":
@@ -67,7 +69,7 @@ def test_scores_and_best_classes(library, score, biased, blocks):
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_of_equals_the_first_wins(data):
-    """Whole numbers score without rounding, so that ties are exact, across any blocks."""
+    """Scores of integers are exact, so ties are exact, across any blocks."""
     n, classes, dims = (data.draw(st.integers(1, 9)) for _ in range(3))
     k = data.draw(st.integers(1, classes))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -128,7 +130,7 @@ def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch):
     monkeypatch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", 512)
     rng = np.random.default_rng(0)
     P = rng.standard_normal((4000, 16)).astype(np.float32)
-    # What is compiled takes memory, too, once.
+    # Compilation takes memory once.
     top_k(np.ones((2000, 16), dtype=np.float32), P, 3, score="euclidean")
 
     def peak(n):
@@ -150,6 +152,82 @@ def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch):
     assert many < 16 << 20
 
 
+def _sorted(scores, k):
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return order, np.take_along_axis(scores, order, axis=1)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Compiled selection for few scores, in three threads and small tiles."""
+    monkeypatch.setattr("zslearn._scoring._blocks.WORTH_COMPILED", 0)
+    monkeypatch.setattr("zslearn._scoring._blocks.blas_threads", lambda: 3)
+    monkeypatch.setattr("zslearn._scoring._blocks._TILE_ROWS", 64)
+    monkeypatch.setattr("zslearn._scoring._blocks._TILE_CLASSES", 100)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("n_classes", [1, 7, 99, 101, 1025])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_selection_with_many_ties(n_classes, dtype):
+    rng = np.random.default_rng(n_classes)
+    X, P = rng.integers(-2, 3, (700, 6)).astype(dtype), rng.integers(-2, 3, (n_classes, 6))
+    full, steps = X @ P.T.astype(dtype), np.arange(n_classes) % 3
+    for k in sorted({min(k, n_classes) for k in (1, 4, 20, 300)}):
+        for bias, scores in ((None, full), (steps, full + steps.astype(dtype))):
+            indices, values = top_k(X, P.astype(dtype), k, bias=bias)
+            order, best = _sorted(scores, k)
+            np.testing.assert_array_equal(indices, order)
+            np.testing.assert_array_equal(values, best)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("n_classes", [18, 600])
+@pytest.mark.parametrize("biased", [False, True])
+def test_compiled_selection_by_distance(n_classes, biased):
+    rng = np.random.default_rng(0)
+    X, P = rng.standard_normal((30, 8)), rng.standard_normal((n_classes, 8))
+    P[n_classes // 2 :] = P[: n_classes // 2]  # every class twice
+    bias = rng.standard_normal(n_classes) if biased else None
+    full = class_scores(X, P, score="euclidean", bias=bias)
+    for k in (1, 5, 17):
+        indices, values = top_k(X, P, k, score="euclidean", bias=bias)
+        order, best = _sorted(full, k)
+        np.testing.assert_allclose(values, best, rtol=1e-12)
+        # Two products with the same class may be rounded differently.
+        modulus = n_classes if biased else n_classes // 2
+        np.testing.assert_array_equal(indices % modulus, order % modulus)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("order", ["ascending", "descending", "equal", "infinite", "few finite"])
+@pytest.mark.parametrize("k", [1, 4, 64])
+def test_compiled_selection_of_extreme_orders(order, k):
+    scores = np.arange(1500, dtype=np.float32)
+    scores = {
+        "ascending": scores,
+        "descending": -scores,
+        "equal": np.zeros_like(scores),
+        "infinite": np.where(scores % 7 == 0, scores, -np.inf).astype(np.float32),
+        "few finite": np.where(scores % 700 == 3, scores, -np.inf).astype(np.float32),
+    }[order]
+    # Products cannot be infinite, but a bias can.
+    indices, values = top_k(np.ones((3, 1), np.float32), np.zeros((1500, 1)), k, bias=scores)
+    expected, best = _sorted(np.tile(scores, (3, 1)), k)
+    np.testing.assert_array_equal(indices, expected)
+    np.testing.assert_array_equal(values, best)
+
+
+@pytest.mark.parametrize("threshold", [0, 1 << 22], ids=["compiled", "compared"])
+@pytest.mark.parametrize("k", [1, 5])
+def test_nan_is_reported(threshold, k, monkeypatch):
+    monkeypatch.setattr("zslearn._scoring._blocks.WORTH_COMPILED", threshold)
+    X = np.ones((5, 3), np.float32)
+    X[2] = np.nan
+    with pytest.raises(ValueError, match="Scores are NaN"):
+        top_k(X, np.eye(50, 3, dtype=np.float32), k)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -158,11 +236,11 @@ def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch):
         ({"k": 18}, "k must be between 1 and"),
         ({"bias": [1.0, 2.0]}, "bias must have one number per class"),
         ({"parameters": np.ones((17, 5))}, "the last of length 6"),
-        ({"parameters": np.ones((17, 2, 6))}, "needs parameters of 2 axes"),
+        ({"parameters": np.ones((17, 2, 6))}, "needs parameters with 2 axes"),
         ({"X": np.ones((0, 6))}, "no rows"),
     ],
 )
-def test_what_is_refused(change, message):
+def test_invalid_arguments(change, message):
     X, P = _problem("dot")
     with pytest.raises(ValueError, match=message):
         top_k(**{"X": X, "parameters": P, "k": 2, **change})

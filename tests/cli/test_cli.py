@@ -76,7 +76,7 @@ def test_info_of_a_broken_installation(capsys, monkeypatch):
         (
             ["data", "burn"],
             "zslearn data: error: there is no command 'burn'. "
-            "There are: list, show, table, fetch, check. (see zslearn data --help)",
+            "There are: list, show, table, fetch, example, check. (see zslearn data --help)",
         ),
         (
             ["demo", "--outt=here"],

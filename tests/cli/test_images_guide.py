@@ -13,7 +13,7 @@ import pytest
 
 from zslearn.cli import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "user_guide" / "images.rst"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "own_pictures.rst"
 if not PAGE.exists():
     pytest.skip("runs in a checkout only", allow_module_level=True)
 

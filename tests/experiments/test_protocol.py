@@ -31,7 +31,7 @@ from zslearn.model_selection import (
     GeneralizedClassKFold,
     Method,
     TuningOptions,
-    best_of,
+    best_search,
     find_method,
     named_grid,
 )
@@ -358,7 +358,7 @@ def test_regressors_are_chosen_without_the_images_held_aside(tiny):
 def test_a_search_without_a_score_is_never_the_best():
     scores = (float("nan"), 0.2, float("nan"), 0.4, 0.4)
     searches = [SimpleNamespace(best_score_=s, n_read_fits_=1, reused_time_=2.0) for s in scores]
-    best = best_of(searches)
+    best = best_search(searches)
     assert best is searches[3]
     assert (best.n_read_fits_, best.reused_time_) == (5, 10.0)
-    assert best_of(searches[:1]) is searches[0]
+    assert best_search(searches[:1]) is searches[0]

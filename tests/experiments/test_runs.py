@@ -34,7 +34,7 @@ from zslearn.model_selection import (
     ZeroShotSearchCV,
     find_method,
 )
-from zslearn.model_selection._search import expand
+from zslearn.model_selection._grids import expand
 from zslearn.synthesis import GaussianEXEM
 
 # What differs from run to run of the same thing.
@@ -315,7 +315,7 @@ def test_an_installed_package_may_bring_a_method(own_module, monkeypatch):
         ("no_such_module:Own", "cannot be imported: No module"),
         ("own_zero_shot:Other", "cannot be imported.*Other"),
         ("own_zero_shot:number", "neither a Method nor a class"),
-        ("own_zero_shot", "or name a class as module:Class"),
+        ("own_zero_shot", "class of your own as module:Class"),
     ],
 )
 def test_what_is_no_method_is_named(own_module, name, message):

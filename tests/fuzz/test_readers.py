@@ -25,7 +25,7 @@ NEEDED = {
     "words": "gensim",
 }  # fmt: skip
 SECONDS = 60
-#: What the libraries let through, as docs/trust.rst lists: damaged files that may end the process,
+#: What the libraries accept (docs/explanation/trust.rst): damaged files that may end the process,
 LETS_DIE = {"v5", "v7"}  # SciPy, where the type of a number is damaged and no checksum covers it
 #: and hostile ones that take more memory than the limit, or are read.
 LETS_THROUGH = {

@@ -19,7 +19,7 @@ from zslearn._utils._messages import InputWarning
 from zslearn.baselines import DAP, ESZSL, IAP, ConSE
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import WeightedViews, ZeroShotSearchCV
-from zslearn.model_selection._search import FoldTask
+from zslearn.model_selection._fold_tasks import FoldTask
 from zslearn.synthesis import EXEM, SynC
 
 GRID = {"alpha_features": [0.1, 1.0, 10.0]}

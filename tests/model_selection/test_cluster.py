@@ -13,8 +13,7 @@ from dying import Dying
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import read_records, run_benchmark
-from zslearn.model_selection import ZeroShotSearchCV, on_cluster
-from zslearn.model_selection import _cluster as cluster_module
+from zslearn.model_selection import ZeroShotSearchCV, _fold_tasks, on_cluster
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 
@@ -70,7 +69,7 @@ def test_rows_are_sent_once(threads, data, monkeypatch):
 
 @pytest.mark.slow
 def test_one_job_stays_here(threads, data, monkeypatch):
-    monkeypatch.setattr(cluster_module, "run_on_cluster", lambda *a: pytest.fail("sent away"))
+    monkeypatch.setattr(_fold_tasks, "_run_on_cluster", lambda *a: pytest.fail("sent away"))
     with on_cluster(threads):
         _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=3, n_jobs=1), data)
 

@@ -273,9 +273,9 @@ def test_the_scorer_leaves_out_seen_classes(problem):
 
 def test_the_scorer_refuses_folds_over_samples(problem):
     model = _fit(ESZSL(), problem)
-    with pytest.raises(ValueError, match="Leave out whole classes"):
+    with pytest.raises(ValueError, match="Hold out whole classes"):
         unseen_accuracy_scorer(model, problem.X_train, problem.y_train)
-    with pytest.raises(ValueError, match="Leave out whole classes"):
+    with pytest.raises(ValueError, match="Hold out whole classes"):
         cross_val_score(
             ESZSL(),
             problem.X_train,

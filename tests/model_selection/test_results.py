@@ -17,7 +17,7 @@ from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration._folds import final_score_scale, rescaled
 from zslearn.model_selection import ClassKFold, GridEdgeWarning, ZeroShotSearchCV
-from zslearn.model_selection._search import find_edges
+from zslearn.model_selection._grids import find_edges
 from zslearn.synthesis import EXEM
 
 GRID = [{"alpha_features": [0.1, 10.0], "center": [None, "both"]}, {"alpha_signatures": [3.0]}]

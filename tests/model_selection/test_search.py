@@ -141,9 +141,9 @@ def test_says_where_all_classes_score_alike(problem, setting, tmp_path):
     grid = {"alpha_features": [0.1, 10.0, 1000.0]}
     search = ZeroShotSearchCV(_Silent(), grid, setting=setting, cv=3, checkpoint=tmp_path)
     for _ in range(2):  # the second time from what is on disk
-        with pytest.warns(InputWarning, match="all classes score the same on every image") as said:
+        with pytest.warns(InputWarning, match="all classes have the same score") as caught:
             _fit(search, problem)
-        (message,) = [str(w.message) for w in said if "score the same" in str(w.message)]
+        (message,) = [str(w.message) for w in caught if "have the same score" in str(w.message)]
         assert "In fold 0, 1, 2" in message
         assert "1000.0" in message
         assert "10.0}" not in message
@@ -229,9 +229,9 @@ def test_named_grids(problem):
         ({"grid": {"center": "both"}}, "must list values for 'center'"),
         ({"grid": {"center": []}}, "must list values for 'center'"),
         ({"grid": []}, "grid is empty"),
-        ({"scoring": "ausuc"}, "'ausuc' is not known in the setting 'zsl'"),
+        ({"scoring": "ausuc"}, "'ausuc' is not available with setting='zsl'"),
         ({"scoring": []}, "scoring is empty"),
-        ({"scoring": lambda *given: np.nan}, "gave NaN"),
+        ({"scoring": lambda *given: np.nan}, "scored NaN"),
         ({"cv": 1}, "cv"),
         ({"setting": "both"}, "setting"),
     ],
@@ -401,14 +401,14 @@ def test_folds_leave_at_least_two_classes_out(problem):
     signatures = problem.signatures.loc[problem.seen_classes[:5]]
     search = ZeroShotSearchCV(ESZSL(), GRID).fit(X, y, signatures=signatures)
     assert search.n_splits_ == 2
-    with pytest.warns(InputWarning, match="leaves out one class"):
+    with pytest.warns(InputWarning, match="holds out a single class"):
         ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(5)).fit(X, y, signatures=signatures)
 
 
 def test_folds_that_leave_out_no_class_are_refused(problem):
     from sklearn.model_selection import StratifiedKFold
 
-    with pytest.raises(ValueError, match="leave out whole classes. Use ClassKFold"):
+    with pytest.raises(ValueError, match="hold out whole classes. Use ClassKFold"):
         _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=StratifiedKFold(3)), problem)
     with pytest.raises(ValueError, match="Use GeneralizedClassKFold"):
         _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(3), setting="gzsl"), problem)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from zslearn.baselines import CCA, GFZSL, BiDiLEL
 from zslearn.model_selection import METHODS, ClassKFold, ZeroShotSearchCV
-from zslearn.model_selection._search import expand
+from zslearn.model_selection._grids import expand
 from zslearn.synthesis import EXEM, SynC
 
 CASES = [

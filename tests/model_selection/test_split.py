@@ -137,7 +137,7 @@ def test_classes_too_small_for_the_shots_are_left_out_of_no_generalized_fold(hel
     y = np.repeat(np.arange(8), [6, 6, 5, 6, 10, 20, 15, 20])
     cv, left_out = GeneralizedClassKFold(4, shots=5, held_out=held_out), []
     for fold in checked_folds(cv, None, y, ESZSL(), generalized=True):
-        left_out += fold.left_out(y, np.unique(y)).tolist()
+        left_out += fold.held_out(y, np.unique(y)).tolist()
         small = np.isin(y, range(4))
         assert np.isin(np.flatnonzero(small), fold.train).all()
         assert not small[fold.test].any()

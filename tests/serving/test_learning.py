@@ -315,7 +315,7 @@ def test_wrapped_models_learn(data, tmp_path, make, adapts):
             assert client.delete("/adapt").status_code == 200
         else:
             promise = reason(client.post("/adapt", json=body), 422)
-            assert f"What {type(model).__name__} promises" in promise
+            assert f"The rates of {type(model).__name__}" in promise
         if learns:
             assert client.delete(f"/examples/{key}").status_code == 200
         same(scores(client, X), before)

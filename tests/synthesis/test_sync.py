@@ -13,7 +13,7 @@ from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
-from zslearn.model_selection._search import expand
+from zslearn.model_selection._grids import expand
 from zslearn.signatures import MultiSignatures, normalized_similarity
 from zslearn.solvers import multiclass_svm
 from zslearn.synthesis import SynC

@@ -183,7 +183,7 @@ def test_an_adapted_model_goes_on_learning(model, data):
 def test_refusal_is_said_with_both_numbers(model, data):
     sure = copy.deepcopy(model)
     sure._kept.choices = {name: WeightChoice(0.0, 0.512, 0.498) for name in ("alone", "all")}
-    with pytest.warns(UserWarning, match=r"not adapted.*0\.512 without and to 0\.498"):
+    with pytest.warns(UserWarning, match=r"not adapted.*0\.512 without and 0\.498"):
         refused = sure.adapt(data.X_test_unseen)
     assert not refused.adaptation_.accepted
     np.testing.assert_array_equal(
@@ -197,7 +197,7 @@ def test_refusal_is_said_with_both_numbers(model, data):
 def test_nothing_left_out(data):
     few = np.isin(data.y_train, data.seen_classes[:6])
     model = GaussianEXEM().fit(data.X_train[few], data.y_train[few], signatures=data.signatures)
-    with pytest.warns(UserWarning, match="Nothing says whether it would gain"):
+    with pytest.warns(UserWarning, match="No classes were held out to test"):
         assert model.adapt(data.X_test_unseen[:3]).unlabelled_choices_ == {}
     with pytest.warns(UserWarning, match="ten seen classes"):
         assert not model.adapt(data.X_test_unseen).adaptation_.accepted
@@ -225,7 +225,7 @@ def test_nothing_is_chosen_for_all_classes_without_images_of_seen_ones(data):
     model = GaussianEXEM()
     model.fit(data.X_train[few], data.y_train[few], signatures=data.signatures)
     assert list(model.adapt(data.X_test_unseen[:0]).unlabelled_choices_) == ["alone"]
-    with pytest.warns(UserWarning, match="Nothing says"):
+    with pytest.warns(UserWarning, match="No classes were held out"):
         assert not model.adapt(data.X_test_unseen).adaptation_.accepted
 
 
@@ -435,5 +435,5 @@ def test_folds_with_a_pile_name_a_method_that_cannot_adapt(data):
     search = ZeroShotSearchCV(
         ESZSL(), {"alpha_features": [1.0, 10.0]}, cv=ClassKFold(2, unlabelled="zsl")
     )
-    with pytest.raises(TypeError, match="ESZSL has no adapt: it cannot use the images"):
+    with pytest.raises(TypeError, match="ESZSL has no adapt method"):
         search.fit(data.X_train, data.y_train, signatures=data.signatures)

@@ -1,9 +1,9 @@
-r"""From scores to probabilities: softmax at a temperature, and the temperature that fits.
+r"""Turn scores into probabilities: softmax at a temperature, and the temperature that fits best.
 
 .. math:: p(c \mid x) = \exp(f_c(x) / T) \big/ \textstyle\sum_{c'} \exp(f_{c'}(x) / T)
 
-The temperature T brings scores, whose units are the method's own, to the scale of a log-likelihood.
-It changes no order: the best class stays the best.
+The temperature T scales scores, whose units depend on the method, to log-likelihoods. The order of
+the classes stays the same.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import Array, Floats
 
-# The inverse of the temperature is looked for between these multiples of the inverse of the scores'
-# scale: from probabilities that are all but equal to some that are all but certain.
+# Search range of 1 / temperature, in units of 1 / scale of the scores: from almost uniform to
+# almost certain probabilities.
 _RANGE = (1e-3, 1e3)
 
 
@@ -29,18 +29,18 @@ def softmax(scores: Array, temperature: float) -> Array:
 
 
 def best_temperature(scores: Floats, true: NDArray[np.intp]) -> float:
-    r"""The temperature under which labels are most likely.
+    r"""The temperature that maximises the likelihood of the labels.
 
     With β = 1/T it minimises the convex mean over the samples of
 
     .. math:: \log \sum_c \exp(\beta f_c) - \beta \sum_c q_c f_c,
 
-    where q is 1 − ε at the true class, plus ε spread over all classes, with ε = 1 / (n + 2). That
-    share, which Platt takes for the same purpose, keeps T above 0 where every sample is right.
+    where q is 1 − ε at the true class plus ε spread over all classes. As in Platt scaling,
+    ε = 1 / (n + 2) keeps T above 0 if every sample is classified correctly.
     """
-    from scipy.optimize import brentq  # not before it is needed: SciPy loads slowly
+    from scipy.optimize import brentq  # slow to import
 
-    # Relative to the best class: nothing changes, and no power overflows.
+    # Relative to the best class, so that no exponential overflows.
     scores = scores - scores.max(axis=1, keepdims=True)
     scale = -float(scores.mean())
     if not np.isfinite(scale) or scale <= 0:
@@ -51,7 +51,7 @@ def best_temperature(scores: Floats, true: NDArray[np.intp]) -> float:
     wanted = (1 - share) * at_true + share * scores.mean()
 
     def slope(log_beta: float) -> float:
-        # The derivative by β: E_p[f] − E_q[f].
+        # The derivative with respect to β, E_p[f] − E_q[f].
         powers = np.exp(np.exp(log_beta) * scores)
         expected = (powers * scores).sum(axis=1) / powers.sum(axis=1)
         return float(expected.mean() - wanted)
@@ -65,6 +65,6 @@ def best_temperature(scores: Floats, true: NDArray[np.intp]) -> float:
 
 
 def mean_temperature(temperatures: Sequence[float] | Floats) -> float:
-    """The temperature of all folds: the geometric mean of theirs, 1 without any."""
+    """Geometric mean of the temperatures of all folds; 1 if there is none."""
     known = [temperature for temperature in temperatures if np.isfinite(temperature)]
     return float(np.exp(np.mean(np.log(known)))) if known else 1.0

@@ -1,4 +1,4 @@
-"""The scorer of described classes: all that a prediction needs, in one frozen object."""
+"""The scorer of described classes: an immutable object that makes all predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import (
     Array,
     Floats,
-    Latest,
+    IdentityCache,
     block_budget,
     is_foreign,
     on_device,
@@ -35,32 +35,28 @@ from zslearn.signatures._table import label_array, label_kind
 class ClassScorer:
     """Classes, their parameters, and how features are scored against them.
 
-    An estimator makes one whenever classes are described and replaces it as a whole, so that a
-    prediction reads it once and another thread may add classes meanwhile. A wrapper makes its own
-    from that of the estimator inside.
+    A prediction reads the scorer of its estimator once, so other threads may add classes meanwhile.
+    A wrapper derives its scorer from that of the estimator inside.
 
     Parameters
     ----------
     labels : ndarray of shape (n_classes,)
         Every described class, sorted.
     parameters : array of shape (n_classes, n_dims) or (n_classes, n_maps, n_dims)
-        What `synthesize` made of them.
+        Parameters of the classes, from `synthesize`.
     embedding : Embedding
-        Takes features into the space of the parameters.
+        Maps features to the space of the parameters.
     score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
-        The score function of embedded features and parameters.
+        Score function of embedded features and parameters.
     bias : ndarray of shape (n_classes,), optional
-        What is added to the scores of each class.
+        Added to the scores of each class.
     precedence : ndarray of int of shape (n_classes,), optional
-        Of classes with equal scores the one with the smaller number wins, of these the first in
-        `labels`. By default the first in `labels`.
+        Breaks ties: the class with the smaller number wins, then the first in `labels`.
     temperature : float, optional
-        What scores are divided by to become logarithms of probabilities; None where it is
-        not known.
+        Divisor that turns scores into unnormalised log-probabilities, if known.
     same_as : ndarray of int of shape (n_classes,), optional
-        For each class the position of the first class with identical parameters, as
-        :func:`identical_rows` finds it. Identical classes are scored once, so that they tie on
-        every machine. None where all classes differ.
+        For each class, the position of the first class with identical parameters. Identical classes
+        are scored once, so that they tie on every machine. None if all classes differ.
 
     Examples
     --------
@@ -89,9 +85,9 @@ class ClassScorer:
         Parameters
         ----------
         X : array of shape (n_samples, n_features) or EmbeddedRows
-            Features, checked but not prepared.
+            Features, validated but not prepared.
         classes : array-like of labels, optional
-            The candidates; by default all.
+            The candidates; by default all classes.
 
         Returns
         -------
@@ -109,25 +105,25 @@ class ClassScorer:
     def top_k(
         self, X: Array | EmbeddedRows, k: int, classes: Any = None, *, proba: bool = False
     ) -> tuple[NDArray[Any], Array]:
-        """Name the `k` best classes of each row, best first.
+        """Find the `k` best classes of each row, best first.
 
         Parameters
         ----------
         k : int
-            How many classes.
+            Number of classes.
         proba : bool, default=False
-            Whether probabilities are given instead of scores.
+            Whether to return probabilities instead of scores.
 
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
             Class labels.
         scores : array of shape (n_samples, k)
-            Their scores, or their probabilities among all candidates, descending.
+            Scores, or probabilities among all candidates, in descending order.
         """
         labels, positions = self.labels, None
         if classes is not None:
-            # In the order of the labels: ties do not depend on the order of the candidates.
+            # Sorted, so that ties do not depend on the order of the candidates.
             positions = np.sort(find_classes(classes, labels))
         if self.precedence is not None:
             positions = np.arange(len(labels)) if positions is None else positions
@@ -142,38 +138,38 @@ class ClassScorer:
             indices, scores = ties.expanded(groups, scores, k)
         labels = labels if positions is None else labels[positions]
         if proba:
-            scores = self._chances(X, scores, classes)
+            scores = self._probabilities_of(X, scores, classes)
         return labels[to_numpy(indices)], scores
 
     def _ties(self, positions: NDArray[np.intp] | None) -> _Ties | None:
-        """Candidates that are scored once as they cannot differ; None where all are scored."""
+        """Groups of identical candidates; None if all differ."""
         if self.same_as is None:
             return None
         positions = np.arange(len(self.labels)) if positions is None else positions
         keys = self.same_as[positions]
         if self.bias is not None:
-            # Only classes with the same bias have the same score.
+            # Identical classes with different biases have different scores.
             keys = np.unique(
                 np.column_stack([keys, self.bias[positions]]), axis=0, return_inverse=True
             )[1].ravel()
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)
         if len(first) == len(positions):
             return None
-        # Groups in the order of their first members, which is the order of ties.
+        # Ties follow the order of the first members.
         order = np.argsort(first)
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         return _Ties(positions[first[order]], rank[group])
 
     def with_class_bias(self, classes: Any, factor: float) -> ClassScorer:
-        """Lower the scores of some classes; on a tie the others win (calibrated stacking).
+        """Lower the scores of some classes (calibrated stacking); on a tie the others win.
 
         Parameters
         ----------
         classes : array-like of labels
-            The classes to lower, usually the seen ones.
+            The classes to lower, usually the seen classes.
         factor : float
-            What is taken from their scores.
+            Calibration factor, subtracted from their scores.
 
         Returns
         -------
@@ -192,18 +188,18 @@ class ClassScorer:
         )
 
     def with_prior(self, prior: Any = None) -> ClassScorer:
-        """Weigh classes by what is known before the image: place, season, how common each is.
+        """Weight classes by their prior odds.
 
         Parameters
         ----------
         prior : mapping of label to float, or None, default=None
-            Odds of classes, positive, up to a common factor; those that are not named have 1.
+            Positive odds of classes, up to a common factor; 1 for classes that are not named.
 
         Returns
         -------
         ClassScorer
-            A new scorer: its scores have temperature × log odds added, so that probabilities are
-            multiplied by the odds and brought to the sum 1.
+            A new scorer, with temperature × log odds added to the scores: probabilities are
+            multiplied by the odds and renormalised.
         """
         if prior is None:
             return self
@@ -222,12 +218,12 @@ class ClassScorer:
         return replace(self, bias=bias)
 
     def at_temperature(self, temperature: float) -> ClassScorer:
-        """The same scorer with a temperature, so that it has probabilities.
+        """Set the temperature, which gives the scorer probabilities.
 
         Parameters
         ----------
         temperature : float
-            What scores are divided by.
+            Divisor of the scores.
 
         Returns
         -------
@@ -244,14 +240,14 @@ class ClassScorer:
         array of shape (n_samples, n_candidates)
             Columns follow `classes`, or `labels`; rows sum to 1.
         """
-        return softmax(self.scores(X, classes), self._known_temperature())
+        return softmax(self.scores(X, classes), self._temperature())
 
-    def _chances(self, X: Array | EmbeddedRows, best: Array, classes: Any) -> Array:
-        """Probabilities of the best classes, with one block of all scores at a time."""
-        temperature, xp = self._known_temperature(), compat.array_namespace(best)
+    def _probabilities_of(self, X: Array | EmbeddedRows, best: Array, classes: Any) -> Array:
+        """Probabilities of the best scores, from one block of all scores at a time."""
+        temperature, xp = self._temperature(), compat.array_namespace(best)
         out = xp.empty_like(best)
         blocks = [slice(0, best.shape[0])]
-        if not isinstance(X, EmbeddedRows):  # such rows are a block already
+        if not isinstance(X, EmbeddedRows):
             n_classes = len(self.labels if classes is None else classes)
             blocks = list(row_blocks(X.shape[0], 8 * (3 * n_classes + X.shape[1]), block_budget(X)))
         for rows in blocks:
@@ -262,9 +258,9 @@ class ClassScorer:
             out[rows, :] = xp.exp((best[rows, :] - largest) / temperature) / total
         return out
 
-    def _known_temperature(self) -> float:
+    def _temperature(self) -> float:
         if self.temperature is None:
-            raise ValueError("This scorer has no temperature: make one by at_temperature.")
+            raise ValueError("This scorer has no temperature; set one with at_temperature.")
         return self.temperature
 
     def _score_in_blocks(
@@ -274,9 +270,9 @@ class ClassScorer:
         parameters, bias = self.parameters, self.bias
         if positions is not None:
             if on_device(X) and isinstance(parameters, np.ndarray):
-                # The very same array lets what the device holds of it be used again.
+                # The same array object as in the last call has its copy on the device.
                 key, known = positions.tobytes(), parameters
-                parameters = _chosen.get(known, key, lambda: known[positions])
+                parameters = _candidates.get(known, key, lambda: known[positions])
             else:
                 parameters = take_rows(parameters, positions)
             bias = None if bias is None else bias[positions]
@@ -287,26 +283,23 @@ class ClassScorer:
             return function(X, parameters, *args, embed=embed, **options)
 
 
-_chosen = Latest()
+_candidates = IdentityCache()
 
 
 class _Ties(NamedTuple):
-    """Candidates in groups of identical ones."""
+    """Groups of identical candidates."""
 
-    representatives: NDArray[np.intp]  # the first position of each group
-    group: NDArray[np.intp]  # of each candidate
+    representatives: NDArray[np.intp]  # position of the first member of each group
+    group: NDArray[np.intp]  # group of each candidate
 
     def expanded(self, best: Array, scores: Array, k: int) -> tuple[NDArray[np.intp], Array]:
-        """Columns of the `k` best candidates, and their scores, from the best groups of each row.
-
-        The members of a group follow each other, in the order of the candidates.
-        """
+        """Columns and scores of the `k` best candidates, from the best groups of each row."""
         groups = to_numpy(best)
         n_rows = len(groups)
         members = np.argsort(self.group, kind="stable")
         sizes = np.bincount(self.group)
         starts = np.cumsum(sizes) - sizes
-        # Slots of all rows one after another: no group needs more than k of them.
+        # Members of the groups of all rows, at most k per group, in one flat list.
         taken = np.minimum(sizes[groups], k)
         before = np.cumsum(taken, axis=1) - taken
         source = np.repeat(np.arange(groups.size), taken.ravel())
@@ -321,7 +314,7 @@ class _Ties(NamedTuple):
 
 
 def row_keys(parameters: Array) -> NDArray[np.uint64]:
-    """A number for each row; equal rows have equal numbers, wherever they stand."""
+    """Hash every row; equal rows have equal hashes."""
     n_rows, width = parameters.shape[0], math.prod(parameters.shape[1:])
     factors = np.random.default_rng(0).integers(1 << 63, size=width, dtype=np.uint64)
     keys = np.empty(n_rows, dtype=np.uint64)
@@ -329,9 +322,9 @@ def row_keys(parameters: Array) -> NDArray[np.uint64]:
         block = to_numpy(parameters[part, ...]).reshape(-1, width).astype(np.float64)
         block += 0.0  # −0 becomes 0
         words = block.view(np.uint64)
-        # Round numbers have zeros in the lower half, which would decide most of the product.
+        # The lower half of round numbers is zero and would dominate the product.
         words ^= words >> np.uint64(32)
-        # Integers, whose sums are exact in any order.
+        # Integer sums are exact in any order.
         keys[part] = words @ (2 * factors + 1)
     return keys
 
@@ -339,7 +332,7 @@ def row_keys(parameters: Array) -> NDArray[np.uint64]:
 def identical_rows(
     parameters: Array, keys: NDArray[np.uint64] | None = None
 ) -> NDArray[np.intp] | None:
-    """For each row the position of the first row that equals it; None where all differ."""
+    """For each row, the position of the first equal row; None if all rows differ."""
     keys = row_keys(parameters) if keys is None else keys
     order = np.argsort(keys, kind="stable")
     equal = keys[order[1:]] == keys[order[:-1]]
@@ -356,13 +349,13 @@ def identical_rows(
 
 
 def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
-    """Which labels are among some classes."""
+    """Whether each label is among some classes."""
     wanted = set(to_numpy(classes).tolist())
     return np.asarray([label in wanted for label in labels.tolist()], dtype=bool)
 
 
 def _odds_of(label: Any, given: Any) -> float:
-    """Odds of a class as a number; a ValueError names the class."""
+    """Validate the odds of a class."""
     try:
         odds, shown = float(given), repr(given)
     except OverflowError:
@@ -371,34 +364,34 @@ def _odds_of(label: Any, given: Any) -> float:
         odds, shown = np.nan, repr(given)
     if not 0 < odds < np.inf:
         raise ValueError(
-            f"prior: the odds of {name_some([label])} are {shown}; odds are finite numbers above "
-            "0. What is impossible is left out of the candidates by classes=."
+            f"prior: the odds of {name_some([label])} are {shown}; odds must be finite and above "
+            "0. To exclude a class, omit it from classes=."
         )
     return odds
 
 
 def find_classes(classes: Any, known: NDArray[Any], where: str = "classes") -> NDArray[np.intp]:
-    """Positions among the known labels of those that a user named in the parameter `where`."""
+    """Positions of labels, given by the parameter `where`, among known labels."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
         raise ValueError(f"{where} must be a list of labels; got {classes!r}.")
     labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, where)
     if labels.size == 0:
-        raise ValueError(f"{where} is empty: name at least one class, or leave it out.")
+        raise ValueError(f"{where} is empty: name at least one class, or omit {where}=.")
     places = {label: i for i, label in enumerate(known.tolist())}
     kinds = label_kind(labels), label_kind(known)
     if kinds[0] != kinds[1]:
         raise ValueError(
-            f"{where} names what is not described: {name_some(labels.tolist())}. Its labels are "
-            f"{kinds[0]}s, those of classes_ are {kinds[1]}s: they can never be equal."
+            f"{where} names unknown classes: {name_some(labels.tolist())}. Its labels are "
+            f"{kinds[0]}s, but those of classes_ are {kinds[1]}s."
         )
     unknown = [label for label in labels.tolist() if label not in places]
     if unknown:
         near = name_near_misses(unknown, places, unknown_in=where, known_in="classes_")
         raise ValueError(
-            f"{where} names what is not described: {name_some(unknown)}."
-            f"{near or ' Describe it with add_classes, or look at classes_.'}"
+            f"{where} names unknown classes: {name_some(unknown)}."
+            f"{near or ' See classes_, or describe them with add_classes.'}"
         )
     if len(np.unique(labels)) < len(labels):
         values, counts = np.unique(labels, return_counts=True)
-        raise ValueError(f"{where} names twice: {name_some(values[counts > 1].tolist())}.")
+        raise ValueError(f"{where} repeats {name_some(values[counts > 1].tolist())}.")
     return np.asarray([places[label] for label in labels.tolist()], dtype=np.intp)

@@ -161,7 +161,7 @@ def moves_kept() -> Iterator[None]:
         _moves.reset(token)
 
 
-class Latest:
+class IdentityCache:
     """The latest thing that was made of an array of the host, from call to call."""
 
     def __init__(self) -> None:

@@ -1,51 +1,47 @@
-r"""DAP, IAP and ConSE: from probabilities of attributes, or of the seen classes, to other classes.
+r"""DAP, IAP and ConSE: zero-shot prediction from probabilities of attributes or seen classes.
 
-In DAP and IAP, with binary signatures :math:`a^c`, attributes taken as independent given the image,
-and classes taken as equally probable,
+With binary signatures :math:`a^c`, DAP and IAP take attributes as independent given the image and
+classes as equally probable:
 
 .. math:: \log p(c | x) = \sum_m \log p(a_m^c | x) - \log p(a_m^c) + \text{const}
           = \sum_m a_m^c \left(\operatorname{logit} p(a_m | x) - \operatorname{logit} p(a_m)\right)
           + \text{const}(x).
 
-What is dropped on the right, :math:`\sum_m \log(1 - p(a_m | x)) - \log(1 - p(a_m))`, depends on the
-image alone and shifts all its scores equally. So `embed` gives the log-odds of the attributes minus
-those of the prior :math:`p(a_m)`, the share of the seen classes that have the attribute;
-`synthesize` gives the binary signature, and the score is their inner product; no product of
-hundreds of probabilities, which would underflow, is ever formed.
+`embed` computes the log-odds of the attributes minus those of the prior :math:`p(a_m)`, the share
+of the seen classes that have the attribute; `synthesize` returns the binary signature, and the
+score is their inner product. No product of hundreds of probabilities is formed.
 
-DAP, direct attribute prediction, has one logistic regression per attribute, on the binary
-signatures of the samples' classes,
+DAP, direct attribute prediction, trains one logistic regression per attribute,
 
 .. math:: \min \frac{1}{N} \sum_n \log(1 + e^{f_{nm}}) - a_m^{y_n} f_{nm}
           + \frac{\alpha v}{2} \|w_m\|^2, \qquad f_{nm} = w_m^\top x_n + b_m,
 
-with v the features' mean squared distance from their mean. IAP, indirect attribute prediction, has
-classifiers of the seen classes,
+with v the features' mean squared distance from their mean. IAP, indirect attribute prediction,
+classifies among the seen classes first,
 
 .. math:: p(a_m | x) = \sum_y p(a_m | y)\, p(y | x), \qquad p(a_m | y) \in \{0, 1\},
 
-either one softmax regression,
+either by one softmax regression,
 
 .. math:: \min \frac{1}{N} \sum_n \log \sum_y e^{f_{ny}} - f_{n y_n}
           + \frac{\alpha v}{2} \|W\|_F^2, \qquad f_{ny} = w_y^\top x_n + b_y,
 
-or a linear support vector machine of each class y against all others. With :math:`s_{ny} = 1` for
-the samples of y, −1 for others, and features measured from their mean,
+or by one linear support vector machine per class y, with :math:`s_{ny} = 1` for the samples of y
+and −1 for others, on centred features,
 
 .. math:: \min \frac{1}{N} \sum_n \max(0, 1 - s_{ny} f_{ny})^2
-          + \frac{\alpha}{2} \left(v \|w_y\|^2 + b_y^2\right).
+          + \frac{\alpha}{2} \left(v \|w_y\|^2 + b_y^2\right),
 
-Platt's sigmoid turns its scores into probabilities, :math:`p(y | x) = 1 / (1 + e^{-(A_y f_y +
-B_y)})`. It is fitted to the scores of samples that were held out in turn, a part of each class at a
-time; the machines themselves are trained on all. Their probabilities are divided by their sum,
-which the odds of an attribute do not depend on.
+whose scores Platt's sigmoid turns into probabilities, :math:`p(y | x) = 1 / (1 + e^{-(A_y f_y +
+B_y)})`. It is fitted to scores from stratified cross-validation; the final machines are trained on
+all samples.
 
-ConSE, convex combination of semantic embeddings, takes the softmax regression, too. An image lies
-where the T most probable seen classes lie, averaged by their probability,
+ConSE, convex combination of semantic embeddings, uses the softmax regression, too. An image is
+embedded as the probability-weighted mean of the signatures of the T most probable seen classes,
 
 .. math:: e(x) = \sum_{t=1}^T \frac{p(y_t | x)}{\sum_{s=1}^T p(y_s | x)}\, a_{y_t},
 
-and belongs to the class whose signature has the largest cosine with e(x).
+and compared with signatures by the cosine.
 """
 
 from __future__ import annotations
@@ -83,10 +79,10 @@ from zslearn.signatures._attributes import (
 )
 from zslearn.signatures._views import Signatures, view_arrays
 
-# Folds over the seen classes, or over the samples, by which log-odds are calibrated.
+# Folds over the seen classes, or over the samples, that calibrate probabilities.
 _FOLDS = 3
 
-#: Coefficients and intercepts of linear models, beside the training rows.
+#: Coefficients and intercepts of linear models, in the array library of the training rows.
 LinearModels = tuple[Array, Array]
 
 
@@ -106,7 +102,7 @@ def seen_path(
 
 
 def linear_scores(X: Array, coef: Array, intercept: Array) -> Array:
-    """W x + b: log-odds, or of a softmax log-probabilities up to a number for each row."""
+    """W x + b: log-odds, or log-probabilities of a softmax up to a constant per row."""
     xp = compat.array_namespace(X)
     return X @ xp.matrix_transpose(move_like(coef, X)) + move_like(intercept, X)
 
@@ -126,27 +122,27 @@ def linear_scores(X: Array, coef: Array, intercept: Array) -> Array:
 class AttributeClassifier(ZeroShotClassifier):
     """Base of methods that predict binary attributes.
 
-    A subclass defines `_path`, linear models for several penalties, and, where their scores are not
-    the log-odds of the attributes, `_log_odds`.
+    A subclass defines `_path`, which fits linear models for several penalties, and, if their scores
+    are not the log-odds of the attributes, `_log_odds`.
 
     Parameters
     ----------
     tol : float, default=1e-4
         Relative optimality gap of the linear models.
     random_state : int, RandomState instance or None, default=0
-        Decides which classes or samples are held out together.
+        Seed of the assignment of classes or samples to folds.
 
     Attributes
     ----------
     slope_, offset_ : ndarray of shape (n_kept,)
-        The sigmoid of each attribute: calibrated log-odds are slope · log-odds + offset.
+        Sigmoid of each attribute: the calibrated log-odds are slope · log-odds + offset.
     prior_ : ndarray of shape (n_kept,)
         Share of the seen classes that have the attribute.
     thresholds_ : ndarray of shape (n_attributes,)
-        Above these normalised values an attribute is present; learned from the seen classes, 0
-        where their signatures are binary.
+        An attribute is present above this normalised value: 0 for binary signatures, else the mean
+        over the seen classes.
     attributes_ : ndarray of shape (n_kept,)
-        Positions of the attributes that are used: those that vary among the seen classes.
+        Positions of the attributes in use, those that vary among the seen classes.
     """
 
     describes_each_alone = True
@@ -181,19 +177,19 @@ class AttributeClassifier(ZeroShotClassifier):
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
     ) -> list[LinearModels]:
-        """Linear models for several penalties; `soften` asks for targets within (0, 1)."""
+        """Linear models for several penalties; `soften` requests targets within (0, 1)."""
         raise NotImplementedError
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
-        """Log-odds of attributes, which classes have as `has` says; here the scores themselves."""
+        """Log-odds of attributes, given which classes have them; by default the scores."""
         return scores
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Penalties share a path of warm starts."""
+        """Fit all penalties along one warm-started path."""
         for variant in variants:
             variant._learn_attributes(training.signatures)
-        # From here on the attributes of the classes replace their signatures.
+        # From here on, the signatures are binary.
         training = replace(training, signatures=variants[0]._seen_binary)
         for group in group_by_params_except(variants, *cls.path_parameters):
             first, alphas = group[0], [variant.alpha for variant in group]
@@ -205,7 +201,7 @@ class AttributeClassifier(ZeroShotClassifier):
                 yield variant
 
     def _learn_attributes(self, signatures: Signatures) -> None:
-        """Learn which attributes the seen classes have; drop what all or none of them have."""
+        """Set thresholds and keep the attributes that vary among the seen classes."""
         views = view_arrays(signatures)
         self._kinds: list[BinaryKind | None] = [binary_kind(view) for view in views]
         self.thresholds_ = np.concatenate(
@@ -220,14 +216,14 @@ class AttributeClassifier(ZeroShotClassifier):
             raise ValueError(
                 f"{type(self).__name__} needs attributes that some seen classes have and others "
                 f"lack; all {has.shape[1]} attributes are the same for all of them. "
-                "Describe the classes by attributes that differ, or set the thresholds with "
+                "Describe the classes by attributes that differ, or choose the thresholds with "
                 "zslearn.signatures.binarize_signatures."
             )
         self._seen_binary = has[:, self.attributes_]
         self.prior_ = self._seen_binary.mean(axis=0)
 
     def _has(self, signatures: Signatures) -> NDArray[np.bool_]:
-        """Which attributes each class has, of all attributes."""
+        """Whether each class has each attribute."""
         views = [
             view if kind is None else without_noise(view)
             for view, kind in zip(view_arrays(signatures), self._kinds, strict=True)
@@ -235,7 +231,7 @@ class AttributeClassifier(ZeroShotClassifier):
         return np.concatenate(views, axis=1) > self.thresholds_
 
     def _sigmoids(self, training: Training, alphas: Sequence[float]) -> list[tuple[Floats, Floats]]:
-        """Slopes and offsets for each penalty, from the log-odds of classes that were held out."""
+        """Slopes and offsets for each penalty, from log-odds of held-out classes."""
         n_seen, n_attributes = training.signatures.shape
         if self.calibration != "classes":
             return [(np.ones(n_attributes), np.zeros(n_attributes)) for _ in alphas]
@@ -245,13 +241,13 @@ class AttributeClassifier(ZeroShotClassifier):
         order = check_random_state(self.random_state).permutation(n_seen)
         for fold in class_folds(order, min(_FOLDS, n_seen)):
             rest = training.only(np.setdiff1d(order, fold))
-            # What does not vary among the other classes cannot be learned from them.
+            # Attributes that do not vary among the remaining classes cannot be learned from them.
             columns = _varying(rest.signatures)
             if not len(columns):
                 continue
             rest = replace(rest, signatures=rest.signatures[:, columns])
-            # Held-out classes change how frequent an attribute is, against themselves: evidence is
-            # counted from there.
+            # The log-odds are relative to an attribute's frequency, which holding classes out
+            # changes.
             shift = _logit(has[:, columns].mean(axis=0))
             shift -= _logit(rest.signatures[rest.y].mean(axis=0))
             held = np.flatnonzero(np.isin(training.y, fold))
@@ -264,14 +260,14 @@ class AttributeClassifier(ZeroShotClassifier):
         return [platt_scaling(table.astype(np.float64), has, known) for table in odds]
 
     def embed(self, X: Array) -> Array:
-        """Give the log-odds of each attribute, less those of its prior."""
+        """Compute the log-odds of each attribute minus those of its prior."""
         scores = linear_scores(X, self.coef_, self.intercept_)
         odds = self._log_odds(scores, self._seen_binary)
         offset = self.offset_ - _logit(self.prior_)
         return odds * move_like(self.slope_, odds) + move_like(offset, odds)
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Floats:
-        """Say which attributes a class has."""
+        """Binarise the signatures of classes."""
         if labels is not None:
             for view, kind in zip(view_arrays(signatures), self._kinds, strict=True):
                 refuse_mixed_signatures(view, kind, labels, type(self).__name__)
@@ -279,7 +275,7 @@ class AttributeClassifier(ZeroShotClassifier):
 
 
 def _varying(has: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """The attributes that some classes have and others lack."""
+    """Attributes that some classes have and others lack."""
     return np.flatnonzero(has.any(axis=0) & ~has.all(axis=0))
 
 
@@ -290,18 +286,17 @@ def _logit(share: Floats) -> Floats:
 
 @inherit_docs
 class DAP(AttributeClassifier):
-    """Direct attribute prediction: attributes first, then the class that has them.
+    """Direct attribute prediction: predict attributes, then the class that has them.
 
     Parameters
     ----------
     alpha : float, default=1e-4
         Penalty of the attributes' logistic regressions, in units of the features' variance.
     calibration : {"targets", "classes"} or None, default="targets"
-        How probabilities are kept from being too sure. "targets": regressions are trained on
-        Platt's targets, (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2), instead of 1 and 0. "classes": Platt's
-        sigmoid is fitted to the log-odds of held-out seen classes, a third at a time, so that an
-        attribute that does not carry over to other classes loses its weight; this takes three times
-        as long, and needs many seen classes. None: neither.
+        How to avoid overconfident probabilities. "targets": train on Platt's targets,
+        (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2), instead of 1 and 0. "classes": fit Platt's sigmoid to the
+        log-odds of held-out seen classes in three folds, so that attributes which do not transfer
+        to other classes lose weight; three times as slow, and only useful with many seen classes.
 
     Attributes
     ----------
@@ -312,19 +307,19 @@ class DAP(AttributeClassifier):
 
     See Also
     --------
-    IAP : Predicts the seen classes first, and attributes from these.
-    zslearn.signatures.binarize_signatures : Binary signatures with thresholds of one's own.
+    IAP : Predicts seen classes first and attributes from them.
+    zslearn.signatures.binarize_signatures : Binary signatures with custom thresholds.
 
     Notes
     -----
-    Binary signatures are taken as they are: 0 and 1, or −1 and 1. In other signatures an attribute
-    is present where the normalised value is above its mean over the seen classes. Classes with the
-    same attributes after that have the same scores. Of several views all attributes count the same:
-    the weights of :class:`~zslearn.signatures.MultiSignatures` are not used.
+    Binary signatures, of 0 and 1 or of −1 and 1, are used as they are. In others an attribute is
+    present if its normalised value is above the mean over the seen classes. Classes with the same
+    binary attributes have the same scores. Several views contribute equally per attribute: the
+    weights of :class:`~zslearn.signatures.MultiSignatures` are ignored.
 
-    The original has support vector machines, with a sum of χ² kernels of several features, and
-    Platt scaling on held-out samples; here it is linear logistic regression, with classes held out
-    for sigmoids, as it is to classes that attributes carry over.
+    The original has support vector machines with a sum of χ² kernels of several features, and Platt
+    scaling on held-out samples; here it is linear logistic regression, and classes are held out,
+    since attributes must transfer to other classes.
 
     References
     ----------
@@ -355,7 +350,7 @@ class DAP(AttributeClassifier):
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
     ) -> list[LinearModels]:
-        """One regression per attribute; `soften` asks for Platt's targets."""
+        """One regression per attribute; `soften` requests Platt's targets."""
         has = training.signatures
         targets = platt_targets(has, counts=training.counts) if soften else has
         unit = mean_square_distance(training.rows) or 1.0
@@ -371,20 +366,19 @@ class DAP(AttributeClassifier):
 
 @inherit_docs
 class IAP(AttributeClassifier):
-    """Indirect attribute prediction: seen classes first, then attributes, then the class.
+    """Indirect attribute prediction: predict seen classes, their attributes, then the class.
 
     Parameters
     ----------
     alpha : float, default=1e-4
         Penalty of the seen classes' classifiers, in units of the features' variance.
     probabilities : {"softmax", "platt"}, default="softmax"
-        What gives the probabilities of the seen classes: one softmax regression, or a linear
-        support vector machine of each class against the others, with Platt's sigmoid, which is
-        fitted to held-out samples; this takes several times as long.
+        Probabilities of the seen classes: one softmax regression, or one linear support vector
+        machine per class with Platt's sigmoid, which takes several times as long.
     calibration : {"targets", "classes"} or None, default="targets"
-        How probabilities are kept from being too sure. "targets": the softmax regression is trained
-        on softened targets, as if two more samples of each class were spread evenly over all
-        classes. "classes": as for :class:`DAP`. None: neither.
+        How to avoid overconfident probabilities. "targets": train the softmax regression on
+        softened targets, as if two more samples of each class were spread evenly over all classes.
+        "classes": as for :class:`DAP`.
 
     Attributes
     ----------
@@ -395,16 +389,15 @@ class IAP(AttributeClassifier):
 
     See Also
     --------
-    DAP : Predicts attributes directly; how signatures become binary is described there.
-    zslearn.signatures.binarize_signatures : Binary signatures with thresholds of one's own.
+    DAP : Predicts attributes directly; explains how signatures are binarised.
+    zslearn.signatures.binarize_signatures : Binary signatures with custom thresholds.
 
     Notes
     -----
-    The paper of 2009 has a softmax regression, without softened targets or sigmoids: that is
-    `calibration=None`. The one of 2014 has a support vector machine for each class against the
-    others, with Platt's sigmoids: that is `probabilities="platt"`, though its kernel is a sum of χ²
-    kernels of several features and its hinge is not squared, where here machines are linear.
-    Probabilities below 1e-307 of the largest count as that.
+    `calibration=None` is the method of the 2009 paper, which has a softmax regression without
+    softened targets or sigmoids; `probabilities="platt"` is that of 2014, except that its machines
+    have a sum of χ² kernels of several features and a hinge that is not squared. Probabilities are
+    bounded from below by 1e-307 times the largest.
 
     References
     ----------
@@ -458,14 +451,14 @@ class IAP(AttributeClassifier):
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
     ) -> list[LinearModels]:
-        """One softmax regression of the seen classes, or one machine for each."""
+        """One softmax regression of the seen classes, or one machine per class."""
         if self.probabilities == "softmax":
             results = seen_path(training, alphas, tol=self.tol, soften=soften)
             return [(result.coef, result.intercept) for result in results]
         return _platt_path(training, alphas, tol=self.tol, random_state=self.random_state)
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
-        """Sum p(y|x) over the classes with the attribute and over the others, in logarithms."""
+        """Log of Σ p(y|x) over the classes with the attribute, minus that over the others."""
         xp = compat.array_namespace(scores)
         wide = xp.astype(scores, xp.float64)
         if self.probabilities == "platt":
@@ -482,7 +475,7 @@ class IAP(AttributeClassifier):
 def _platt_path(
     training: Training, alphas: Sequence[float], *, tol: float, random_state: Any
 ) -> list[LinearModels]:
-    """Train one machine per seen class with its sigmoid, for each penalty."""
+    """Train one machine per seen class and its sigmoid, for each penalty."""
     X, y, n_seen = training.X, training.y, training.n_seen
     xp = compat.array_namespace(X)
     mean, unit = xp.mean(X, axis=0), float(np.sqrt(mean_square_distance(X) or 1.0))
@@ -490,7 +483,7 @@ def _platt_path(
     rows = xp.concat([centered, xp.ones_like(centered[:, :1])], axis=1)
 
     def machines(which: NDArray[np.intp]) -> list[Array]:
-        # The solver takes the mean over the classes, too.
+        # The solver also averages over the classes.
         shared = [alpha / n_seen for alpha in alphas]
         found = multiclass_svm_path(
             take_rows(rows, which), y[which], alphas=shared, n_classes=n_seen, tol=tol
@@ -512,7 +505,7 @@ def _platt_path(
     sigmoids = [platt_scaling(table.astype(np.float64), own, known) for table in tables]
     fitted = (own & known).any(axis=0) & (~own & known).any(axis=0)
     if fitted.any():
-        # Classes that have no sigmoid of their own take the middle one.
+        # Classes without a sigmoid of their own take the median.
         for numbers in itertools.chain.from_iterable(sigmoids):
             numbers[~fitted] = np.median(numbers[fitted])
     models = []
@@ -525,11 +518,11 @@ def _platt_path(
 
 
 def _folds(y: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.intp]:
-    """The part that each sample is held out with; each class is spread over all of them."""
+    """Fold of each sample; every class is spread over all folds."""
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
     fold = np.empty(len(order), dtype=np.intp)
-    # Neighbours are of one class: counting on from class to class keeps the parts even.
+    # Samples are ordered by class: counting on across classes keeps the folds even.
     fold[order] = np.arange(len(order)) % _FOLDS
     return fold
 
@@ -541,16 +534,16 @@ def _folds(y: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.intp]:
     seen_signatures_=Saved("n_seen", "n_attributes"),
 )
 class ConSE(ZeroShotClassifier):
-    """Average the signatures of the most probable seen classes; compare by the cosine.
+    """Convex combination of the signatures of the most probable seen classes.
 
     Parameters
     ----------
     n_top : int, default=10
-        Number T of seen classes that are averaged, at most all.
+        Number T of seen classes to average, at most all.
     alpha : float, default=1e-4
         Penalty of the seen classes' softmax regression, in units of the features' variance.
     tol : float, default=1e-4
-        Optimality gap of the regression, as a share of its objective and of what training gains.
+        Relative optimality gap of the regression.
 
     Attributes
     ----------
@@ -563,9 +556,9 @@ class ConSE(ZeroShotClassifier):
 
     Notes
     -----
-    The original takes the probabilities of a network trained on the seen classes; here a softmax
-    regression on fixed features gives them. Of seen classes that tie for the last place all count.
-    The cosine does not depend on `signature_scale`.
+    The original uses the probabilities of a network trained on the seen classes, here replaced by a
+    softmax regression on fixed features. Seen classes that tie for the last place all contribute.
+    `signature_scale` has no effect on the cosine.
 
     References
     ----------
@@ -612,7 +605,7 @@ class ConSE(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Penalties share a path of warm starts, and each solution serves every `n_top`."""
+        """Fit all penalties along one warm-started path; each solution serves every `n_top`."""
         for same_tol in group_by_params(variants, "tol"):
             groups = group_by_params(same_tol, "alpha")
             alphas = [group[0].alpha for group in groups]
@@ -635,5 +628,5 @@ class ConSE(ZeroShotClassifier):
         return shares @ move_like(self.seen_signatures_, shares)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
-        """Give the signature itself."""
+        """Return the signatures."""
         return signatures

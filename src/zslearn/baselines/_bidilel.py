@@ -1,39 +1,36 @@
 r"""BiDiLEL: bidirectional latent embedding.
 
-Bottom-up, a latent space is learned from the samples of the seen classes by supervised locality
-preserving projection. With the weights :math:`W_{ij} = \exp(-\|x_i - x_j\|^2 / 2h^2)` between
-samples of the same class and 0 between others, :math:`D = \mathrm{diag}(W 1)` and
-:math:`L = D - W`, the projection P holds the leading solutions of
+Bottom-up, supervised locality preserving projection learns a latent space from the seen classes.
+With the weights :math:`W_{ij} = \exp(-\|x_i - x_j\|^2 / 2h^2)` between samples of one class and 0
+between others, :math:`D = \mathrm{diag}(W 1)` and :math:`L = D - W`, the projection P holds the
+leading solutions of
 
 .. math:: X^\top D X\, p = \lambda\, (X^\top L X + \alpha I)\, p, \qquad
           P^\top (X^\top L X + \alpha I) P = I.
 
-The landmark of a seen class is the mean of its projected samples, :math:`b_c`. Top-down, a class
-with signature a is placed where its distances to the landmarks are those of the signatures
-(Sammon's mapping, the landmarks fixed),
+The landmark of a seen class is the mean of its projected samples, :math:`b_c`. Top-down, Sammon's
+mapping with fixed landmarks places a class of signature a,
 
 .. math:: b(a) = \arg\min_b \sum_c \frac{(\delta_c - \|b - b_c\|)^2}{\delta_c}, \qquad
           \delta_c = \kappa\, \|a - a_c\|,
 
-on its own or together with all classes that have no landmark, whose distances to one another then
-count likewise, and a sample belongs to the class of the nearest landmark.
+alone or together with all other classes without landmarks, whose mutual distances then contribute
+likewise. A sample belongs to the class of the nearest landmark.
 
-With :math:`d_c = \|b - b_c\|` and the unit vectors :math:`u_c = (b - b_c) / d_c` Sammon's error
+With :math:`d_c = \|b - b_c\|` and the unit vectors :math:`u_c = (b - b_c) / d_c`, Sammon's error
 :math:`E(b)` has
 
 .. math:: \nabla E = 2 \sum_c \Big(\frac{1}{\delta_c} - \frac{1}{d_c}\Big) (b - b_c), \qquad
           \nabla^2 E = 2 \Big(m I + \sum_c \frac{1}{d_c} u_c u_c^\top\Big), \quad
           m = \sum_c \Big(\frac{1}{\delta_c} - \frac{1}{d_c}\Big).
 
-The second term is positive semi-definite, so that a Newton step with m kept positive goes downhill;
-it is halved until E falls enough. A step of the majorisation,
-:math:`b - \nabla E / (2 \sum_c 1/\delta_c)`, cannot raise E; it is taken where it lowers E more,
-as it does near a landmark, whose large 1/d keeps the other short. Points move in the affine span of
-the landmarks: outside of it the error could not tell a point from its mirror image. E is not
-convex: of two starts, the weighted mean of the landmarks and the least-squares triangulation, the
-better end is kept. Points placed together start where each lies on its own, and go by Newton steps
-in a trust region, each by conjugate gradients, in the variables :math:`b_i \sqrt{m_i}`, with
-:math:`m_i` the sum of the weights of a point, in which a step of the majorisation is equally long
+The second term is positive semi-definite: a Newton step with m kept positive descends, and is
+halved until E decreases enough. The majorisation step :math:`b - \nabla E / (2 \sum_c 1/\delta_c)`
+never increases E, and is taken if it is better, as it is near a landmark. Points stay in the affine
+span of the landmarks, outside of which E cannot tell mirror images apart. Of two starts, the
+weighted mean of the landmarks and the least-squares triangulation, the better result is kept.
+Points placed jointly start from where each lies alone; a trust-region Newton method optimises
+:math:`b_i \sqrt{m_i}`, with :math:`m_i` the sum of the weights of a point.
 for all points.
 """
 
@@ -62,28 +59,26 @@ from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
 
-# A scatter that is a smaller share of the sum of squares is rounding.
+# A scatter below this share of the sum of squares is rounding error.
 _ROUNDING = 1e-12
-# Halvings of a Newton step, and what it must gain of the fall that its slope promises.
+# Maximum number of halvings of a Newton step, and the required share of the predicted decrease.
 _HALVINGS = 12
 _ARMIJO = 1e-4
-# Newton steps at most.
+# Maximum number of Newton steps.
 _MAX_ITER = 200
-# A placement ends when the gradient of Sammon's error, relative to the sum of its weights and the
-# size of the configuration, is below this.
+# Tolerance of the gradient of Sammon's error, relative to its weights and the landmarks' size.
 _TOL = 1e-8
-# The least that m may be, as a share of Σ 1/δ.
+# Lower bound of m, as a share of Σ 1/δ.
 _CURVATURE = 1e-3
-# The weight 1/δ between two points placed together is at most that of this share of their mean
-# distance: nearly equal points would hold each other fast.
+# Lower bound, relative to the mean distance, of δ in the weight 1/δ between two points placed
+# jointly, so that nearly equal points can still move.
 _NEAREST = 1e-3
-# Nearer than this to a seen class, in units of the seen classes' mean distance, a signature is
-# that class's.
+# A signature this close to that of a seen class, relative to the mean distance, is the same.
 _SAME = 1e-9
 
 
 def scatters(training: Training) -> tuple[Floats, Floats, Floats]:
-    """XᵀDX around its mean, XᵀLX, and that mean, from the graph of pairs within classes."""
+    """XᵀDX around its mean, XᵀLX, and that mean, of the graph of pairs within classes."""
     xp, device = compat.array_namespace(training.rows), compat.device(training.rows)
     squared_width = _squared_width(training)
     n_features = training.rows.shape[1]
@@ -93,7 +88,7 @@ def scatters(training: Training) -> tuple[Floats, Floats, Floats]:
     weight = 0.0
     for members in by_class(training):
         points = xp.astype(training.take(members), xp.float64)
-        # Of a row: its distances and weights to the class, itself centred, weighted and smoothed.
+        # Memory of a row: distances and weights to its class, and its copies.
         for rows in row_blocks(len(members), row_bytes=8 * (3 * len(members) + 3 * n_features)):
             block = points[rows, :]
             weights = xp.exp(-_squared_distances(block, points) / (2 * squared_width))
@@ -106,9 +101,9 @@ def scatters(training: Training) -> tuple[Floats, Floats, Floats]:
     mean = mean / weight
     rounding = _ROUNDING * float(xp.linalg.trace(total))
     local = total - smooth
-    # Σ d_i (x_i − m)(x_i − m)ᵀ; L does not change when all samples move.
+    # Σ d_i (x_i − m)(x_i − m)ᵀ; L is invariant under translation.
     total = total - weight * mean[:, None] * mean[None, :]
-    # Where no two samples differ, or no two of a class, rounding is all that is left.
+    # If no two samples differ, or no two of a class, only rounding errors are left.
     found = [to_numpy(scatter + xp.matrix_transpose(scatter)) / 2 for scatter in (total, local)]
     total, local = (s if np.trace(s) > rounding else np.zeros_like(s) for s in found)
     return total, local, to_numpy(mean)
@@ -120,9 +115,9 @@ def by_class(training: Training) -> list[NDArray[np.intp]]:
 
 
 def _squared_width(training: Training) -> float:
-    """Mean squared distance of two samples of the same class, over all such pairs; 1 without any.
+    """Mean squared distance of two samples of one class, over all such pairs; 1 without any.
 
-    The squared distances of the pairs of a class sum to its size times its squared deviations.
+    The squared distances within a class sum to its size times its squared deviations.
     """
     squares, pairs = 0.0, 0
     for members in by_class(training):
@@ -140,9 +135,9 @@ def _squared_distances(a: Array, b: Array) -> Array:
 
 
 def leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats, Floats]:
-    """The n leading solutions of XᵀDX p = λ (XᵀLX + αI) p, the signs fixed."""
+    """The n leading solutions of XᵀDX p = λ (XᵀLX + αI) p, with fixed signs."""
     size = len(total)
-    # Where no two samples of a class differ, any penalty gives the same directions.
+    # If no two samples of a class differ, any penalty gives the same directions.
     unit = np.trace(local) / size or np.trace(total) / size or 1.0
     penalized = local + alpha * unit * np.eye(size)
     try:
@@ -165,10 +160,9 @@ class Placement(NamedTuple):
     """Placed points and their certificate."""
 
     points: Floats
-    # Sammon's error of each; that between two points placed together is divided equally.
-    error: Floats
-    # Norm of its gradient over 2 Σ 1/δ and the root mean square distance of the landmarks from
-    # their mean: how far a step of the majorisation would still move the point.
+    error: Floats  # of each point; that between two points is shared equally
+    # Length of the next majorisation step, relative to the landmarks' root mean square distance
+    # from their mean.
     gradient: Floats
     n_iter: int
 
@@ -176,18 +170,18 @@ class Placement(NamedTuple):
 def place_by_distances(
     landmarks: Floats, distances: Floats, *, among: Floats | None = None
 ) -> Placement:
-    """Place points by their distances δ > 0 to fixed landmarks, and to one another in `among`."""
+    """Place points by their distances δ > 0 to fixed landmarks, and `among` one another."""
     center = landmarks.mean(axis=0)
     left, sizes, axes = np.linalg.svd(landmarks - center, full_matrices=False)
     rank = int(np.sum(sizes > 1e-10 * max(sizes[0], 1e-300)))
     if rank == 0:
         error = np.sum(distances, axis=1) + (0 if among is None else among.sum(axis=1) / 2)
         return Placement(np.repeat(center[None], len(error), 0), error, 0 * error, 0)
-    # In units of the landmarks' size, nothing over- or underflows.
+    # Scaling by the landmarks' size avoids over- and underflow.
     size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(landmarks)))
     flat, wanted = left[:, :rank] * (sizes[:rank] / size), distances / size
     first, second = (_descend(flat, wanted, start) for start in starts(flat, wanted))
-    # Where both ends are one but for rounding, the first.
+    # Prefer the first result if both are equal up to rounding.
     better = second.error < first.error * (1 - 1e-9)
     points, error, gradient = (
         np.where(better[:, None] if a.ndim == 2 else better, b, a)
@@ -201,17 +195,17 @@ def place_by_distances(
 
 
 def starts(landmarks: Floats, distances: Floats) -> tuple[Floats, Floats]:
-    """Landmarks averaged with the weights 1/δ², and the triangulation of each point."""
+    """Mean of the landmarks with weights 1/δ², and the triangulation of each point."""
     weights = (distances.min(axis=1, keepdims=True) / distances) ** 2
     mean = (weights / weights.sum(axis=1, keepdims=True)) @ landmarks
-    # Least squares for b in ‖y_j‖² − 2 y_jᵀb + ‖b‖² = δ_j², less its mean over j.
+    # Least squares for b in ‖y_j‖² − 2 y_jᵀb + ‖b‖² = δ_j², minus its mean over j.
     sides = (landmarks**2).sum(axis=1) - distances**2
     sides = (sides - sides.mean(axis=1, keepdims=True)) / 2
     return mean, np.linalg.lstsq(landmarks, sides.T, rcond=1e-6)[0].T
 
 
 def _pull(points: Floats, others: Floats, wanted: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Σ w (δ − d)² for each point, and its gradient."""
+    """Σ w (δ − d)² of each point, and its gradient."""
     between = np.maximum(cdist(points, others), 1e-12)
     pull = weights * (1 - wanted / between)
     slope = 2 * (pull.sum(axis=1)[:, None] * points - pull @ others)
@@ -219,7 +213,7 @@ def _pull(points: Floats, others: Floats, wanted: Floats, weights: Floats) -> tu
 
 
 def _descend(landmarks: Floats, distances: Floats, points: Floats) -> Placement:
-    """Newton steps for all points that are not at their minimum yet, each on its own."""
+    """Newton steps for every point, independently, until convergence."""
     points, todo, n_iter = points.copy(), np.arange(len(points)), 0
     error = _pull(points, landmarks, distances, 1 / distances)[0]
     gradient = np.empty(len(points))
@@ -243,7 +237,7 @@ def _descend(landmarks: Floats, distances: Floats, points: Floats) -> Placement:
 
 
 def newton_steps(landmarks: Floats, distances: Floats, points: Floats) -> tuple[Floats, Floats]:
-    """The gradient of each point, and its Newton step with m kept positive."""
+    """Gradient and Newton step of each point, with m kept positive."""
     between = np.maximum(cdist(points, landmarks), 1e-12)
     total = (1 / distances - 1 / between).sum(axis=1)
     least = _CURVATURE * np.sum(1 / distances, axis=1)
@@ -253,7 +247,7 @@ def newton_steps(landmarks: Floats, distances: Floats, points: Floats) -> tuple[
         scaled = (point - landmarks) * (between[i] ** -1.5)[:, None]
         hessian = 2 * (scaled.T @ scaled)
         hessian[np.diag_indices_from(hessian)] += 2 * max(total[i], least[i])
-        # Symmetric: its transpose, in the order of LAPACK, is not copied.
+        # The matrix is symmetric; its transpose is in LAPACK's order and needs no copy.
         _, step[i], _ = lapack.dposv(hessian.T, -slope[i], overwrite_a=True)
     return slope, step
 
@@ -261,7 +255,7 @@ def newton_steps(landmarks: Floats, distances: Floats, points: Floats) -> tuple[
 def _search(
     landmarks: Floats, distances: Floats, points: Floats, error: Floats, slope: Floats, step: Floats
 ) -> tuple[Floats, Floats]:
-    """Halve each step until the error falls enough; the error is NaN where it never does."""
+    """Halve each step until the error decreases enough; the error is NaN if it never does."""
     fall = np.sum(slope * step, axis=1)
     moved, lower, length = points.copy(), np.full(len(points), np.nan), 1.0
     for _ in range(_HALVINGS):
@@ -277,7 +271,7 @@ def _search(
 
 
 class JointStress:
-    """Sammon's error of points placed together, and its descent; see the module."""
+    """Sammon's error of points placed jointly."""
 
     def __init__(self, landmarks: Floats, distances: Floats, among: Floats) -> None:
         n_points = len(distances)
@@ -289,13 +283,13 @@ class JointStress:
         self.mass = self.weights.sum(axis=1) + self.among_weights.sum(axis=1)
 
     def value_and_slope(self, points: Floats) -> tuple[Floats, Floats]:
-        """The error of each point, and the gradient of their sum."""
+        """The error of each point, and the gradient of the sum."""
         error, slope = _pull(points, self.landmarks, self.distances, self.weights)
         shared, pull = _pull(points, points, self.among, self.among_weights)
         return error + shared / 2, slope + pull
 
     def curvature(self, points: Floats) -> Callable[[Floats], Floats]:
-        """The product of the Hessian at some points with a direction."""
+        """A function that multiplies the Hessian at some points by a direction."""
         held = []
         for others, wanted, weights in (
             (self.landmarks, self.distances, self.weights),
@@ -320,7 +314,7 @@ class JointStress:
         return product
 
     def descend(self, points: Floats) -> Placement:
-        """Newton steps until no point would move by more than `_TOL` in one of the majorisation."""
+        """Minimise the error from given points."""
         root = np.sqrt(self.mass)[:, None]
         last: tuple[Floats, Callable[[Floats], Floats]] | None = None
 
@@ -344,7 +338,7 @@ class JointStress:
             method="trust-ncg",
             options={
                 "maxiter": _MAX_ITER,
-                # Where the whole scaled gradient is this small, the step of every point is.
+                # Bounds the relative gradient of every point by `_TOL`.
                 "gtol": 2 * _TOL * float(root.min()),
                 "initial_trust_radius": 0.1 * size,
                 "max_trust_radius": 10 * size,
@@ -367,33 +361,33 @@ class JointStress:
     _seen_signatures=Saved("n_seen", "n_attributes"),
 )
 class BiDiLEL(ZeroShotClassifier):
-    """Bidirectional latent embedding: projected samples meet landmarks placed by the signatures.
+    """Bidirectional latent embedding: projected samples and landmarks placed by signatures.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Dimensions of the latent space, by default one less than there are seen classes; at most the
-        number of features.
+        Dimensions of the latent space, at most the number of features. None is one less than the
+        number of seen classes.
     alpha : float, default=1.0
-        Weight of the identity in the denominator of the projection, in units of the mean of the
-        diagonal of XᵀLX.
+        Weight of the identity in the projection's denominator, in units of the mean diagonal entry
+        of XᵀLX.
     latent_norm : {"l2"} or None, default="l2"
-        Whether projected samples are normalised to unit length before landmarks are computed and
-        compared. In one dimension they never are: nothing but a sign would be left.
+        Whether to normalise projected samples to unit length. One-dimensional samples, of which
+        only the sign would remain, are never normalised.
     placement : {"alone", "joint"}, default="alone"
-        How described classes without samples are placed. "alone": each by its distances to the seen
-        classes, so that describing another class never moves it. "joint": all of them together, as
-        in the original, so that their distances to one another count and each class moves the
-        others, also those of `add_classes`; time and memory grow with the square of their number.
+        "alone": place each described class without samples by its distances to the seen classes, so
+        that describing another class never moves it. "joint": place all of them together, as in the
+        original, by their mutual distances as well; each class, also of `add_classes`, moves the
+        others, and cost grows quadratically with their number.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_dims, n_features)
         The projection, Pᵀ.
     mean_ : ndarray of shape (n_features,)
-        What is taken from samples before they are projected.
+        Mean subtracted from samples before projection.
     eigenvalues_ : ndarray of shape (n_dims,)
-        λ of each dimension, descending.
+        λ of each dimension, in descending order.
     landmarks_ : ndarray of shape (n_seen, n_dims)
         Landmarks of the seen classes.
     distance_scale_ : float
@@ -401,14 +395,13 @@ class BiDiLEL(ZeroShotClassifier):
 
     Notes
     -----
-    A class with the signature of a seen one has its landmark: with δ = 0 nothing else has a finite
-    error. Seen classes that share a signature share the mean of their landmarks.
+    A class with the signature of a seen class gets its landmark, as only that has a finite error
+    for δ = 0. Seen classes that share a signature share the mean of their landmarks.
 
-    What differs from the original: each class is placed on its own by default. The graph of the
-    projection joins all samples of a class, where that of the original joins a sample to its
-    nearest neighbours in the class. Samples are centred with the weights D. The width h is the root
-    mean square distance of two samples of a class and κ is a ratio, so that no scale of features or
-    signatures matters. There is no self-training on test samples.
+    Unlike in the original, each class is placed alone by default; the graph joins all samples of a
+    class instead of nearest neighbours; samples are centred with the weights D; h is the root mean
+    square distance of two samples of a class and κ a ratio, so that the scales of features and
+    signatures do not matter; and there is no self-training on test samples.
 
     References
     ----------
@@ -461,13 +454,13 @@ class BiDiLEL(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """The scatters serve all settings, one decomposition every `n_components`."""
+        """Share the scatters, and one decomposition among all `n_components`."""
         n_features, most = training.rows.shape[1], training.n_seen - 1
         asked = variants[0].n_components
         if len(variants) == 1 and asked is not None and asked > n_features:
             warn_user(
-                f"n_components={asked} is more than the {n_features} features; as many as these "
-                "are used.",
+                f"n_components={asked} is more than the {n_features} features; all of them are "
+                "used.",
                 InputWarning,
             )
         semantic = pdist(training.signatures).mean()
@@ -478,7 +471,7 @@ class BiDiLEL(ZeroShotClassifier):
             projections = {width: vectors[:, :width].T.copy() for width in widths}
             kinds = list(zip(widths, (variant.latent_norm for variant in group), strict=True))
             landmarks = _class_means(training, mean, projections[max(widths)], set(kinds))
-            # Variants with the same embedding and landmarks one after another.
+            # Variants with equal embeddings and landmarks follow one another.
             for i in sorted(range(len(group)), key=lambda i: kinds.index(kinds[i])):
                 variant, width = group[i], widths[i]
                 variant.mean_, variant.components_ = mean, projections[width]
@@ -486,14 +479,14 @@ class BiDiLEL(ZeroShotClassifier):
                 variant.landmarks_ = landmarks[kinds[i]]
                 variant._seen_signatures = training.signatures
                 latent = pdist(variant.landmarks_).mean()
-                # κ; without a distance of either kind there is nothing to bring into one unit.
+                # κ, or 1 if landmarks or signatures coincide.
                 has_both = min(latent, semantic) > 0
                 variant.distance_scale_ = float(latent / semantic) if has_both else 1.0
                 variant._same_within = _SAME * float(semantic)
                 yield variant
 
     def embed(self, X: Array) -> Array:
-        """Project each row into the latent space."""
+        """Project rows into the latent space."""
         return _scaled(_projected(X, self.mean_, self.components_), self.latent_norm)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
@@ -510,7 +503,7 @@ class BiDiLEL(ZeroShotClassifier):
 
     def _place(self, signatures: Floats) -> Floats:
         """Landmarks of classes without samples, by Sammon's mapping."""
-        # Equal signatures are one point, and the order of the classes is not to matter.
+        # Equal signatures share one point; sorting makes the result independent of their order.
         signatures, which = np.unique(signatures, axis=0, return_inverse=True)
         to_seen = self.distance_scale_ * cdist(signatures, self._seen_signatures)
         among = None
@@ -522,10 +515,10 @@ class BiDiLEL(ZeroShotClassifier):
 def _class_means(
     training: Training, mean: Floats, components: Floats, kinds: set[tuple[int, str | None]]
 ) -> dict[tuple[int, str | None], Floats]:
-    """Means of the projected samples of each seen class, by width and norm of the latent space."""
+    """Mean projected sample of each seen class, by width and norm of the latent space."""
     xp = compat.array_namespace(training.rows)
     means: dict[tuple[int, str | None], list[Floats]] = {kind: [] for kind in kinds}
-    # A class at a time: what is projected is as large as the rows themselves.
+    # Projecting one class at a time limits memory.
     for members in by_class(training):
         latent = _projected(training.take(members), mean, components)
         for width, norm in kinds:
@@ -541,5 +534,5 @@ def _projected(X: Array, mean: Floats, components: Floats) -> Array:
 
 
 def _scaled(latent: Array, norm: str | None) -> Array:
-    """Latent points, in more than one dimension of unit norm if that is wanted."""
+    """Latent points, normalised to unit length if requested and in more than one dimension."""
     return latent if norm is None or latent.shape[1] == 1 else unit_rows(latent)

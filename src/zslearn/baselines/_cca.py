@@ -1,19 +1,19 @@
 r"""CCA: canonical correlations between features and the signatures of their classes.
 
 With the covariances :math:`C_{xx}, C_{aa}` of the features and of the signatures of the samples'
-classes, and :math:`C_{xa}` between them, directions of largest correlation solve
+classes, and their cross-covariance :math:`C_{xa}`, the directions of largest correlation solve
 
 .. math:: \max_{p, q} \; \frac{p^\top C_{xa}\, q}
           {\sqrt{p^\top (C_{xx} + \gamma_x I)\, p} \sqrt{q^\top (C_{aa} + \gamma_a I)\, q}}.
 
-All of them come from one singular value decomposition,
+They follow from one singular value decomposition,
 
 .. math:: (C_{xx} + \gamma_x I)^{-1/2} C_{xa} (C_{aa} + \gamma_a I)^{-1/2} = P\, \mathrm{diag}(\rho)
           Q^\top,
 
 as the columns of :math:`(C_{xx} + \gamma_x I)^{-1/2} P` and
-:math:`(C_{aa} + \gamma_a I)^{-1/2} Q`. Both projections are weighted by :math:`\rho^p` and meet by
-their cosine.
+:math:`(C_{aa} + \gamma_a I)^{-1/2} Q`. Both projections are weighted by :math:`\rho^p`, and the
+score is their cosine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
-from zslearn.baselines._spectra import weighted_rows
+from zslearn.baselines._spectra import signature_spectrum
 
 
 @inherit_docs
@@ -49,22 +49,19 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     Parameters
     ----------
     n_components : int or None, default=None
-        How many canonical directions; fewer where the data have a lower rank. None keeps all.
-    alpha_features : float, default=1.0
-        Shrinkage of the features' covariance, in units of the mean of its eigenvalues that are not
-        zero.
-    alpha_signatures : float, default=1.0
-        Shrinkage of the signatures' covariance, in the like unit; from about 1000 on the signatures
-        are not whitened.
+        Number of canonical directions, at most the rank of the data. None keeps all.
+    alpha_features, alpha_signatures : float, default=1.0
+        Shrinkage of either covariance, in units of its mean non-zero eigenvalue. From
+        `alpha_signatures` of about 1000 on, the signatures are not whitened.
     power : float, default=0.5
-        The canonical correlations to this power weigh the directions on both sides. 0.5 compares a
-        sample with its expectation given the class, E[u | v] = ρv; 0 weighs all directions the
-        same, as in the textbook.
+        Power of the canonical correlations that weights the directions on both sides. 0.5 compares
+        a sample with its expectation given the class, E[u | v] = ρv; 0 gives all directions equal
+        weight, as in the textbook.
 
     Attributes
     ----------
     correlations_ : ndarray of shape (n_components,)
-        The canonical correlations under the given shrinkage, descending.
+        The regularised canonical correlations, in descending order.
     feature_weights_, signature_weights_ : array of shape (n_features or n_attributes, n_components)
         Directions on either side: uncorrelated, of unit regularised variance.
     mean_, signature_mean_ : array of shape (n_features,) and (n_attributes,)
@@ -72,16 +69,15 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
 
     See Also
     --------
-    SAE : One linear map both ways instead of a projection of either side.
+    SAE : One linear map in both directions instead of two projections.
 
     Notes
     -----
-    `signature_scale` has no influence on the predictions but where signatures have several views.
+    `signature_scale` affects predictions only if signatures have several views.
 
-    What differs from the textbook: the weights of the directions, and the shrinkage on either side,
-    without which signatures of more attributes than there are seen classes would be no more than
-    the names of their classes. One eigendecomposition of either covariance serves every setting of
-    a grid.
+    Unlike the textbook method, directions are weighted, and both covariances are shrunk: without
+    shrinkage, signatures with more attributes than there are seen classes would only encode class
+    identity.
 
     References
     ----------
@@ -139,7 +135,7 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """The covariances serve all, and one decomposition all that shrink them the same."""
+        """Share the covariances, and one decomposition among settings of equal shrinkage."""
         covariances = _Covariances(training)
         for same_shrinkage in group_by_params(variants, "alpha_features", "alpha_signatures"):
             first = same_shrinkage[0]
@@ -176,8 +172,7 @@ class _Directions(NamedTuple):
     correlations: Floats
 
     def first(self, n_components: int | None) -> _Directions:
-        """The first of them; None keeps all that correlate."""
-        # A direction of no correlation says nothing; one is kept where there is no other.
+        """The first directions; None keeps all with a correlation, but at least one."""
         n = max(1, int((self.correlations > 1e-12).sum()))
         if n_components is not None:
             n = min(n, n_components)
@@ -185,7 +180,7 @@ class _Directions(NamedTuple):
 
 
 class _Covariances:
-    """Covariances of features and signatures in their eigenvectors."""
+    """Covariances of features and signatures in the bases of their eigenvectors."""
 
     def __init__(self, training: Training) -> None:
         sizes, signatures = training.sizes, training.signatures
@@ -193,7 +188,7 @@ class _Covariances:
         spectrum = training.spectrum(center=True)
         self.mean, self.X = spectrum.mean, spectrum.vectors
         self.x, self.x_unit = spectrum.values / n_samples, spectrum.unit / n_samples
-        values, vectors, self.signature_mean = weighted_rows(signatures, sizes, center=True)
+        values, vectors, self.signature_mean = signature_spectrum(signatures, sizes, center=True)
         self.a_unit = float(values.mean()) / n_samples or 1.0
         self.a, self.A = move_like(values / n_samples, self.X), move_like(vectors, self.X)
         right = move_like((signatures - self.signature_mean) @ vectors, self.X)
@@ -201,7 +196,7 @@ class _Covariances:
         self.cross = xp.matrix_transpose(spectrum.class_sums @ self.X) @ right / n_samples
 
     def decompose(self, alpha_x: float, alpha_a: float) -> _Directions:
-        """All canonical directions under relative shrinkage of either side."""
+        """All canonical directions for a relative shrinkage of either side."""
         xp = compat.array_namespace(self.X)
         x = _inverse_root(self.x, alpha_x * self.x_unit)
         a = _inverse_root(self.a, alpha_a * self.a_unit)
@@ -211,8 +206,8 @@ class _Covariances:
 
 
 def _inverse_root(values: Array, shift: float) -> Array:
-    """1/√(value + shift), and 0 for a direction in which there is nothing."""
+    """1/√(value + shift), or 0 for an eigenvalue of 0."""
     xp = compat.array_namespace(values)
-    there = values > 0
-    shifted = xp.where(there, values + shift, xp.ones_like(values))
-    return xp.where(there, 1 / xp.sqrt(shifted), xp.zeros_like(values))
+    nonzero = values > 0
+    shifted = xp.where(nonzero, values + shift, xp.ones_like(values))
+    return xp.where(nonzero, 1 / xp.sqrt(shifted), xp.zeros_like(values))

@@ -1,46 +1,45 @@
-r"""CMT and CMT*: images are mapped into the space of signatures by a two-layer network.
+r"""CMT and CMT*: a two-layer network maps images into the space of signatures.
 
 .. math:: \min_{\theta} \frac{1}{N} \sum_i \|a_{y_i} - \theta_2 \tanh(\theta_1 x_i)\|^2
           + \alpha \left(\|\theta_1\|_F^2 + \|\theta_2\|_F^2\right),
 
-and an image belongs to the class whose signature is nearest to where it is mapped. Features x and
-signatures a are measured from their means over the training samples and the seen classes, in units
-of their root mean square norm. For a given :math:`\theta_1` the best :math:`\theta_2` is a ridge
-regression on the hidden units,
+and the class of the nearest signature is predicted. Features x and signatures a are centred, over
+the training samples and the seen classes, and have unit root mean square norm. For a given
+:math:`\theta_1` the best :math:`\theta_2` is a ridge regression on the hidden units,
 
 .. math:: \theta_2^\top = \left(\tfrac{1}{N} H^\top H + \alpha I\right)^{-1}
           \tfrac{1}{N} H^\top A_y, \quad H = \tanh(X \theta_1^\top),
 
-so that L-BFGS searches :math:`\theta_1` alone (variable projection); the gradient there is that of
-the objective at the best :math:`\theta_2`. Only HᵀH, the sums of H over each class and the
-signatures of the classes enter, so that the number of attributes hardly counts.
+so that L-BFGS optimises :math:`\theta_1` alone (variable projection); its gradient is that of the
+objective at the best :math:`\theta_2`. Only HᵀH and the class sums of H enter, so that the cost
+hardly depends on the number of attributes.
 
-CMT* adds a gate that tells novel images from images of seen classes. Each seen class has an
-isotropic Gaussian around its signature, :math:`N(a_y, \sigma_y^2 I)`. In the paper an image is
-novel if its density falls below the threshold of every seen class. The threshold of a class lets a
-given share of its own training images pass, which for any :math:`\sigma_y` is a radius
-:math:`r_y`:
+CMT* adds a gate between seen and novel images, from an isotropic Gaussian
+:math:`N(a_y, \sigma_y^2 I)` around the signature of each seen class. In the paper an image is novel
+if its density is below the threshold of every seen class. The threshold lets a given share of the
+class's training images pass, which for any :math:`\sigma_y` is a radius :math:`r_y`:
 
 .. math:: x \text{ is novel} \iff \forall y: \|e(x) - a_y\| > r_y.
 
-In the authors' program one cutoff serves all: with :math:`\pi_y` the share of class y among the
-training images,
+The authors' program has one cutoff instead, with the share :math:`\pi_y` of class y among the
+training images:
 
 .. math:: x \text{ is novel} \iff \log \sum_y \pi_y N(e(x) | a_y, \sigma_y^2 I) < t.
 
-An image that is not novel is compared with seen classes only, a novel one with unseen ones only.
-Both are one inner product: up to a term of x alone
+Novel images are compared with unseen classes only, others with seen classes only. Both are one
+inner product: up to a term of x alone
 
 .. math:: -\|e - a\|^2 + g(x) \, [a \text{ is seen}]
           \simeq (2 e, 1, g(x)) \cdot (a, -\|a\|^2, [a \text{ is seen}]),
 
 with :math:`g = \pm G`, where G exceeds any difference of two scores without it. Scores are divided
-by G, so that a factor of calibrated stacking means the same in every fold: between −1 and 1 the
-gate holds, beyond it is overruled.
+by G, so that a calibration factor between −1 and 1 never overrules the gate, and one beyond always
+does.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -65,14 +64,14 @@ from zslearn.base._classifier import ZeroShotClassifier, group_by_params, group_
 from zslearn.base._training import Training
 from zslearn.signatures._kernels import squared_distances
 
-# The hidden units of all samples are held between the two passes of an evaluation, up to so many
-# blocks of memory; beyond, they are computed twice.
+# Hidden units of all samples are kept between the two passes of an evaluation if they fit into
+# this many blocks of memory; otherwise they are computed twice.
 _HELD_BLOCKS = 2
-# A mean of so many times the deviations costs float32 a digit.
+# A mean this many times larger than the deviations costs float32 a digit.
 _FAR = 16
-# CMT*: signatures that differ by no more than this share of the longest are those of one class.
+# CMT*: relative difference below which two signatures belong to the same class.
 _SAME = 1e-6
-# CMT*: the least variance of a class, as a share of the largest.
+# CMT*: smallest variance of a class, relative to the largest.
 _LEAST_VARIANCE = 1e-6
 
 
@@ -81,11 +80,11 @@ class Network(NamedTuple):
 
     coefs: tuple[Floats, Floats]  # (n_features, n_hidden), (n_hidden, n_attributes)
     intercepts: tuple[Floats, Floats]  # (n_hidden,), (n_attributes,)
-    n_iter: int  # steps that led here
+    n_iter: int
 
 
 class Evaluation(NamedTuple):
-    """The objective for one first layer: its value at the best second layer, θ₂ᵀ."""
+    """The objective and its gradient in θ₁ at the best second layer, θ₂ᵀ."""
 
     value: float
     gradient: Floats
@@ -93,19 +92,19 @@ class Evaluation(NamedTuple):
 
 
 class NetworkObjective:
-    """The objective over θ₁ alone; products with X are in its dtype, everything else in float64."""
+    """The objective over θ₁; products with X are in its dtype, everything else in float64."""
 
     def __init__(self, X: Array, y: NDArray[np.intp], signatures: Floats, alpha: float) -> None:
         self.X, self.alpha = X, alpha
         self.n_samples, self.n_features = X.shape
         xp = self._xp = compat.array_namespace(X)
-        # A row in float64 with what is computed from it, and which class it is of.
+        # Memory of a row: in float64 with what is computed from it, and its class indicator.
         self._blocks = row_blocks(self.n_samples, 8 * (2 * self.n_features + len(signatures)))
         self._labels = xp.asarray(y, device=compat.device(X))
         total = sum(xp.sum(X[rows, :], axis=0, dtype=xp.float64) for rows in self._blocks)
         self.mean: Floats = to_numpy(total / self.n_samples)
         self.scale = float(np.sqrt(mean_square_distance(X))) or 1.0
-        # float32 for features in it, unless their mean would drown what they deviate by.
+        # float32 features stay in float32 unless their mean would cost precision.
         far = float(np.linalg.norm(self.mean)) > _FAR * self.scale
         self._dtype = xp.float64 if far or X.dtype != xp.float32 else xp.float32
         self.signature_mean = signatures.mean(axis=0)
@@ -116,11 +115,11 @@ class NetworkObjective:
         self._target_norm = float(shares @ (self.targets**2).sum(axis=1))
 
     def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
-        """Random first weights, with rows of about unit norm."""
+        """Random initial weights, with rows of about unit norm."""
         return rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
 
     def evaluate(self, flat: Floats) -> Evaluation:
-        """J at the best θ₂, and its gradient for θ₁."""
+        """The objective at the best θ₂, and its gradient in θ₁."""
         theta = flat.reshape(-1, self.n_features)
         held: dict[int, Array] = {}
         gram, sums = self._hidden_products(theta, held)
@@ -129,21 +128,21 @@ class NetworkObjective:
         ridge = gram / self.n_samples
         ridge[np.diag_indices_from(ridge)] += self.alpha
         if not np.isfinite(ridge).all():
-            raise FloatingPointError("the weights are no longer finite numbers")
+            raise FloatingPointError("the weights are no longer finite")
         second = scipy.linalg.solve(ridge, products, assume_a="pos")
-        # At the best θ₂ the error and its penalty are ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
+        # At the best θ₂ the error and its penalty sum to ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
         explained = float(np.sum(second * products))
         value = self._target_norm - explained + self.alpha * float(np.sum(theta**2))
         slope = self._slope(theta, second, held) + 2 * self.alpha * theta
         return Evaluation(value, slope.ravel(), second)
 
     def first_layer(self, theta: Floats) -> tuple[Floats, Floats]:
-        """θ₁ in the units of X, and the intercept from centring."""
+        """θ₁ in the units of X, and the intercept that centring adds."""
         first = theta / self.scale
         return first, -first @ self.mean
 
     def _hidden(self, rows: slice, theta: Floats) -> Array:
-        """H of some rows."""
+        """H of a block of rows."""
         xp, device = self._xp, compat.device(self._labels)
         weights, offset = self.first_layer(theta)
         first = xp.asarray(weights, dtype=self._dtype, device=device)
@@ -154,7 +153,7 @@ class NetworkObjective:
         return self._xp.astype(self.X[rows, :], self._dtype, copy=False)
 
     def _hidden_products(self, theta: Floats, held: dict[int, Array]) -> tuple[Floats, Floats]:
-        """HᵀH and the sums of H over each class; blocks of H are put into `held` where they fit."""
+        """HᵀH and the class sums of H; blocks of H are stored in `held` if they fit."""
         xp = self._xp
         fits = 8 * self.n_samples * len(theta) <= _HELD_BLOCKS * block_budget(self._labels)
         classes = xp.arange(len(self.targets), device=compat.device(self._labels))
@@ -189,49 +188,37 @@ class NetworkObjective:
         for_weights = (to_numpy(slope) - to_numpy(total)[:, None] * self.mean) / self.scale
         return for_weights * (2 / self.n_samples)
 
-    def network(self, n_iter: int, flat: Floats, found: Evaluation) -> Network:
-        """The network of first weights and the best second ones, which were found for them."""
+    def network(self, n_iter: int, flat: Floats) -> Network:
+        """The network of a first layer and its best second layer."""
         first, inner = self.first_layer(flat.reshape(-1, self.n_features))
-        second = found.second * self.signature_scale
+        second = self.evaluate(flat).second * self.signature_scale
         return Network((first.T, second), (inner, self.signature_mean), n_iter)
 
 
 def train(
     objective: NetworkObjective, start: Floats, stops: Collection[int], tol: float
 ) -> dict[int, Network]:
-    """Networks after some numbers of L-BFGS steps, or after the last one."""
-    networks: dict[int, Network] = {}
-    n_iter = 0
-    evaluated: tuple[Floats, Evaluation] = start.ravel(), objective.evaluate(start.ravel())
+    """Networks after each number of L-BFGS steps in `stops`, or after the last step."""
+    points: dict[int, Floats] = {}
+    steps, most = itertools.count(1), max(stops)
 
-    def value_and_gradient(flat: Floats) -> tuple[float, Floats]:
-        nonlocal evaluated
-        if not np.array_equal(flat, evaluated[0]):
-            evaluated = flat.copy(), objective.evaluate(flat)
-        return evaluated[1].value, evaluated[1].gradient
-
-    def keep(flat: Floats) -> None:
-        value_and_gradient(flat)
-        networks[n_iter] = objective.network(n_iter, *evaluated)
-
-    def after_step(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        nonlocal n_iter
-        n_iter += 1
+    def after_step(flat: Floats) -> None:
+        n_iter = next(steps)
         if n_iter in stops:
-            keep(intermediate_result.x)
+            points[n_iter] = flat.copy()
 
-    most = max(stops)
     found = scipy.optimize.minimize(
-        value_and_gradient,
+        lambda flat: objective.evaluate(flat)[:2],
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
         callback=after_step,
         options={"maxiter": most, "maxfun": 20 * most + 20, "ftol": tol, "gtol": 0.0},
     )
-    if n_iter not in networks:
-        keep(found.x)
-    return {stop: networks[min(stop, n_iter)] for stop in stops}
+    last = objective.network(int(found.nit), found.x)
+    return {
+        stop: objective.network(stop, points[stop]) if stop in points else last for stop in stops
+    }
 
 
 @inherit_docs
@@ -241,42 +228,41 @@ def train(
     n_iter_=Saved(kind="int", least=0),
 )
 class CMT(ZeroShotClassifier):
-    """Cross-modal transfer: a two-layer network from features to signatures, nearest signature.
+    """Cross-modal transfer: a two-layer network from features to the nearest signature.
 
     Parameters
     ----------
     hidden_size : int, default=100
-        Hidden units.
+        Number of hidden units.
     alpha : float, default=1e-4
-        Weight decay, in units of features and signatures of unit root mean square norm.
+        Weight decay, for features and signatures of unit root mean square norm.
     max_iter : int, default=40
-        Largest number of steps of L-BFGS. Stopping early regularises; a search trains once for all
+        Maximum number of L-BFGS steps. Early stopping regularises; a search trains once for all
         values.
     tol : float, default=1e-6
-        Training ends when a step lowers the objective by less than this share of it.
+        Relative decrease of the objective below which training stops.
     random_state : int, RandomState instance or None, default=0
-        Decides the first weights.
+        Seed of the initial weights.
 
     Attributes
     ----------
     coefs_ : tuple of ndarray
         θ₁ᵀ of shape (n_features, hidden_size), θ₂ᵀ of shape (hidden_size, n_attributes).
     intercepts_ : tuple of ndarray
-        Of each layer, from centring features and signatures.
+        Intercepts of both layers, which follow from centring.
     n_iter_ : int
-        Steps of L-BFGS.
+        Number of L-BFGS steps.
 
     See Also
     --------
-    CMTStar : With the gate that tells novel images from seen ones.
+    CMTStar : Adds a gate between seen and novel images.
 
     Notes
     -----
-    The paper states the sum of squared errors alone. The authors' program
-    (github.com/mganjoo/zslearning) adds weight decay of 1e-4, of features and word vectors in its
-    own units, and, left out here, learned intercepts and a penalty that keeps the mean activation
-    of the hidden units at a given level. θ₂ is solved for exactly in each step of L-BFGS; the
-    program searches both layers.
+    The paper's objective is the sum of squared errors only. The authors' program
+    (github.com/mganjoo/zslearning) adds weight decay of 1e-4 in the units of the data, and learned
+    intercepts and a penalty on the mean activation of the hidden units, both omitted here. It
+    optimises both layers; here each step of L-BFGS solves for θ₂ exactly.
 
     References
     ----------
@@ -329,7 +315,7 @@ class CMT(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """One path of training serves all variants that only leave it at different steps."""
+        """Train once for all variants that only stop at different steps."""
         X = for_many_passes(training.rows)
         for group in group_by_path(variants, "max_iter", "seen_share", "threshold"):
             first = group[0]
@@ -346,7 +332,7 @@ class CMT(ZeroShotClassifier):
 
     @classmethod
     def _learn_gates(cls, training: Training, variants: Sequence[Self]) -> None:
-        """Learn what CMT* needs of the samples besides a network, which the variants share."""
+        """Learn the gates of CMT* for variants with one network."""
 
     def embed(self, X: Array) -> Array:
         """Map features into the space of signatures."""
@@ -356,7 +342,7 @@ class CMT(ZeroShotClassifier):
         return xp.tanh(X @ first + inner) @ second + outer
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Signatures are the parameters as they are."""
+        """Return the signatures."""
         return signatures
 
 
@@ -370,43 +356,42 @@ class CMT(ZeroShotClassifier):
     _seen_signatures=Saved("n_seen", "n_attributes"),
 )
 class CMTStar(CMT):
-    """CMT*, cross-modal transfer with novelty detection, for the generalized setting.
+    """CMT*: cross-modal transfer with novelty detection, for the generalized setting.
 
     Parameters
     ----------
     seen_share : float, default=0.8
-        Share of the training images of each seen class that pass its threshold, or of all that pass
-        the common one. The smaller, the more images are novel.
+        Share of each seen class's training images within its threshold, or of all of them above the
+        common cutoff. The smaller, the more images are novel.
     threshold : {"class", "common"}, default="class"
-        A threshold for each seen class, as in the paper, or one for the density of all of them
-        together, as in the authors' program.
+        One threshold per seen class, as in the paper, or one cutoff for the density of all seen
+        classes, as in the authors' program.
 
     Attributes
     ----------
     radii_ : ndarray of shape (n_seen,)
-        With `threshold="class"`: r of each seen class.
+        Radius r of each seen class, with `threshold="class"`.
     variances_, shares_ : ndarray of shape (n_seen,)
-        With `threshold="common"`: σ² and π of each seen class.
+        σ² and π of each seen class, with `threshold="common"`.
     cutoff_ : float
-        With `threshold="common"`: t, the log-density below which an image is novel.
+        Log-density t below which an image is novel, with `threshold="common"`.
     gate_ : float
         G, by which scores are divided.
 
     See Also
     --------
-    CMT : Without the gate. Among unseen classes alone, or among seen ones, the two are the same.
-    zslearn.calibration.CalibratedStacking : A factor in place of a gate.
+    CMT : Without the gate; gives the same predictions among seen or among unseen classes only.
+    zslearn.calibration.CalibratedStacking : A calibration factor instead of a gate.
 
     Notes
     -----
-    The original classifies images that are not novel by a softmax regression on the features; here
-    they go to the nearest seen signature. The program divides the squared distances within a class
-    by the number of all training images, which makes σ² too small by the share of the class; here
-    it is their mean. `synthesize` without labels recognises seen classes by their signatures.
+    The original classifies images of seen classes by a softmax regression on the features; here
+    they get the nearest seen signature. The program divides squared distances within a class by the
+    number of all training images; here σ² is their mean. `synthesize` without labels recognises
+    seen classes by their signatures.
 
-    Training images lie nearer to their signatures than others do, so that fewer than `seen_share`
-    of new images of seen classes pass, as in the original. The area under the seen–unseen curve
-    hardly depends on the gate.
+    Fewer than `seen_share` of new images of seen classes pass, since training images lie closer to
+    their signatures. The area under the seen–unseen curve hardly depends on the gate.
 
     References
     ----------
@@ -489,11 +474,11 @@ class CMTStar(CMT):
                 variant._learn_density(X, training, own)
 
     def _learn_density(self, X: Array, training: Training, own: Floats) -> None:
-        """Learn the variances of the seen classes, and the cutoff of their common density."""
+        """Estimate the variances of the seen classes and the cutoff of their mixture density."""
         n_attributes = training.signatures.shape[1]
         squares = np.bincount(training.y, weights=own**2, minlength=training.n_seen)
         variances = squares / (training.counts * n_attributes)
-        # A class whose images all lie on its signature would take no other image.
+        # A class whose images all lie on its signature would match no other image.
         least = _LEAST_VARIANCE * variances.max() or 1.0
         self.variances_ = np.maximum(variances, least)
         self.shares_ = training.counts / len(training.y)
@@ -505,7 +490,7 @@ class CMTStar(CMT):
         self.cutoff_ = -_bound(-np.concatenate(densities).astype(np.float64), self.seen_share)
 
     def _log_density(self, mapped: Array) -> Array:
-        """The logarithm of Σ_y π_y N(e | a_y, σ_y² I), up to a constant."""
+        """Log of Σ_y π_y N(e | a_y, σ_y² I), up to a constant."""
         xp = compat.array_namespace(mapped)
         distances = class_scores(mapped, self._seen_signatures, score="euclidean")
         variances = move_like(self.variances_, distances)[None, :]
@@ -515,7 +500,7 @@ class CMTStar(CMT):
         return xp.log(xp.sum(xp.exp(terms - largest), axis=1)) + largest[:, 0]
 
     def is_novel(self, X: Any) -> NDArray[np.bool_]:
-        """Tell which images no seen class takes for one of its own.
+        """Whether each image is novel, i.e. passes the threshold of no seen class.
 
         Parameters
         ----------
@@ -529,7 +514,7 @@ class CMTStar(CMT):
         """
         check_is_fitted(self, "class_scorer_")
         X = self._check_features(X)
-        # A row as it is prepared and mapped, and its distances to the seen classes.
+        # Memory of a row: prepared and mapped, with its distances to the seen classes.
         n_seen, n_attributes = self._seen_signatures.shape
         row_bytes = 8 * (X.shape[1] + n_attributes + 3 * n_seen)
         with self.class_scorer_.embedding.over_blocks() as embed:
@@ -537,7 +522,7 @@ class CMTStar(CMT):
         return np.concatenate(gates) < 0
 
     def _passes(self, mapped: Array) -> Array:
-        """Whether a mapped image is near a seen class: within its radius, or above the cutoff."""
+        """Whether a mapped image is within the radius of a seen class, or above the cutoff."""
         xp = compat.array_namespace(mapped)
         if self.threshold == "common":
             return self._log_density(mapped) >= self.cutoff_
@@ -545,7 +530,7 @@ class CMTStar(CMT):
         return xp.any(distances <= move_like(self.radii_, distances)[None, :], axis=1)
 
     def embed(self, X: Array) -> Array:
-        """Map features beside the signatures, with the gate."""
+        """Map features into the space of signatures, and append the gate: (2e, 1, g) / G."""
         mapped = super().embed(X)
         xp = compat.array_namespace(mapped)
         ones = xp.ones_like(mapped[:, :1])
@@ -553,7 +538,7 @@ class CMTStar(CMT):
         return xp.concat([2 * mapped / self.gate_, ones / self.gate_, gate], axis=1)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Signatures, with what the gate needs: (a, −‖a‖², 1 if seen else 0)."""
+        """Append what the gate needs to the signatures: (a, −‖a‖², 1 if seen else 0)."""
         squares = (signatures**2).sum(axis=1)
         if labels is not None:
             is_seen = np.isin(labels, self.seen_classes_)
@@ -564,9 +549,9 @@ class CMTStar(CMT):
 
 
 def _bound(values: Floats, share: float) -> float:
-    """A bound that at least this share of the values does not exceed.
+    """A bound with at least this share of the values below.
 
-    It lies half way to the next value, so that rounding moves no image across it.
+    It lies half-way to the next value, so that rounding moves no image across it.
     """
     inside = float(np.quantile(values, share, method="higher"))
     beyond = values[values > inside]
@@ -577,7 +562,7 @@ def _bound(values: Floats, share: float) -> float:
 def _gate(second: Floats, intercept: Floats, longest: float) -> float:
     """An upper bound of the difference of any two scores 2e·a − ‖a‖².
 
-    Hidden units lie between −1 and 1, which bounds e: no image can pass the gate by its score.
+    Hidden units lie between −1 and 1, which bounds e.
     """
     by_unit = np.sqrt((second**2).sum(axis=1)).sum()
     by_spectrum = np.sqrt(len(second)) * np.linalg.norm(second, 2)

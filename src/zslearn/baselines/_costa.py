@@ -1,14 +1,14 @@
-r"""COSTA: classifiers of new classes as weighted sums of those of the seen classes.
+r"""COSTA: classifiers of new classes as similarity-weighted sums of the seen classes' classifiers.
 
-The classifiers of the seen classes are least squares, one against all, each class of equal weight.
-With the class means :math:`m_c`, the mean :math:`\bar m` of these, and the mean G over the classes
-of the products of deviations from :math:`\bar m`,
+The seen classes have one-against-all least-squares classifiers in which each class has the same
+total weight. With the class means :math:`m_c`, their mean :math:`\bar m`, and G, the mean over
+classes of the mean outer product of deviations from :math:`\bar m`,
 
 .. math:: w_c = \arg\min_w \; \frac{1}{S} \sum_{c'} \frac{1}{N_{c'}} \sum_{n \in c'}
           \bigl( w^\top (x_n - \bar m) + b - t_n \bigr)^2 + \lambda \|w\|^2
           \;\propto\; (G + \lambda I)^{-1} (m_c - \bar m),
 
-where t is 1 for the class and −1 for the rest. Any class, seen or unseen, then has
+where t is 1 for the class and −1 for the others. Any class, seen or unseen, then has the classifier
 
 .. math:: w(a) = \sum_{c \in \text{seen}} s(a, a_c)\, w_c, \qquad \sum_c s(a, a_c) = 1.
 """
@@ -39,19 +39,19 @@ from zslearn.signatures._kernels import normalized_similarity
     signatures_=Saved("n_seen", "n_attributes"),
 )
 class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
-    """Classifiers of the seen classes, summed by the similarity of signatures.
+    """Sum the classifiers of the seen classes, weighted by the similarity of signatures.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Penalty of the seen classes' classifiers, in units of the mean of the eigenvalues of the
-        features' scatter that are not zero.
+        Penalty of the seen classes' classifiers, in units of the mean non-zero eigenvalue of the
+        features' scatter.
     similarity : {"cosine", "rbf"}, default="cosine"
-        Similarity of two signatures: the cosine around the mean of the seen signatures, 0 where it
-        is negative, to the power `sharpness`; or exp(−sharpness ‖a − b‖²), in units of the median
-        distance of signatures. Similarities to the seen classes are divided by their sum.
+        "cosine": the cosine around the mean of the seen signatures, clipped at 0 and raised to
+        the power `sharpness`. "rbf": exp(−sharpness ‖a − b‖²), in units of the median distance of
+        signatures. Similarities to the seen classes are divided by their sum.
     sharpness : float, default=1.0
-        The larger, the fewer seen classes count.
+        The larger, the fewer seen classes contribute.
 
     Attributes
     ----------
@@ -64,14 +64,14 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
 
     See Also
     --------
-    zslearn.synthesis.SynC : Sums phantom classifiers that are learned for that purpose.
+    zslearn.synthesis.SynC : Learns the phantom classifiers that it combines.
 
     Notes
     -----
-    What differs from the original: similarity is that of signatures, where the original counts how
-    often labels occur together; its learned weights and negative co-occurrences are left out; the
-    classifiers are least squares instead of support vector machines, so that one eigendecomposition
-    of G serves every setting of a grid; and a seen class is a weighted sum as any other.
+    Similarity is measured between signatures; the original counts how often labels co-occur, and
+    also learns weights and uses negative co-occurrences. The classifiers are least squares instead
+    of support vector machines, so that one eigendecomposition of G serves every setting of a grid.
+    The classifier of a seen class is a weighted sum as well.
 
     References
     ----------
@@ -119,13 +119,13 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """The eigenvectors of the scatter serve all, and the classifiers all of one penalty."""
+        """Share the eigenvectors among all settings, and classifiers among those of one penalty."""
         spectrum = _balanced_spectrum(training)
         values, unit = spectrum.values / training.n_seen, spectrum.unit / training.n_seen
-        # Weights that sum to one in each class make the sums the means of the classes, less m̄.
+        # The sample weights of each class sum to one: class sums are class means, less m̄.
         means = spectrum.class_sums @ spectrum.vectors
         for same_alpha in group_by_params(variants, "alpha"):
-            # (G + λI)⁻¹ (m_c − m̄), one classifier per row.
+            # (G + λI)⁻¹ (m_c − m̄), one row per class.
             shrunk = means / (values + same_alpha[0].alpha * unit)[None, :]
             classifiers = shrunk @ spectrum.vectors.T
             for variant in same_alpha:
@@ -134,15 +134,15 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
                 yield variant
 
     def embed(self, X: Array) -> Array:
-        """Take the mean of the class means from each row."""
+        """Subtract the mean of the class means."""
         return X - move_like(self.mean_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Sum the seen classes' classifiers by similarity."""
+        """Sum the seen classes' classifiers, weighted by similarity."""
         return move_like(self._weights(signatures), self.coef_) @ self.coef_
 
     def seen_shares(self, signatures: Floats) -> Floats | None:
-        """The similarities by which the seen classes' classifiers are summed."""
+        """Weights of the seen classes' classifiers."""
         return np.abs(self._weights(signatures))
 
     def _weights(self, signatures: Floats) -> Floats:
@@ -152,10 +152,10 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
 
 
 def _balanced_spectrum(training: Training) -> RowSpectrum:
-    """The scatter of samples of which those of each class weigh one together."""
+    """Spectrum of the scatter in which the samples of each class have a total weight of one."""
     sizes = training.sizes
     if training.weights is None and np.ptp(sizes) == 0:
-        # Every sample counts the same: the scatter is the one that other methods need, too.
+        # All samples have the same weight: this scatter is shared with other methods.
         found, share = training.spectrum(center=True), 1.0 / float(sizes[0])
         return found._replace(values=share * found.values, class_sums=share * found.class_sums)
     weight = (1.0 / sizes)[training.y]
@@ -167,12 +167,12 @@ def _balanced_spectrum(training: Training) -> RowSpectrum:
 
 
 def _cosine_weights(signatures: Floats, seen: Floats, power: float) -> Floats:
-    """Cosines around the mean of the seen signatures to a power; each row sums to one."""
+    """Cosines around the mean of the seen signatures, raised to a power; rows sum to one."""
     center = seen.mean(axis=0)
     cosines = unit_rows(signatures - center) @ unit_rows(seen - center).T
     largest = cosines.max(axis=1, keepdims=True)
-    # A class that has no seen class on its side is equally like all of them.
-    # The largest is taken out first, so that a row does not vanish however large the power is.
+    # Dividing by the largest cosine first avoids underflow for large powers. A class without any
+    # positive cosine weighs all seen classes equally.
     ratio = np.clip(cosines / np.where(largest > 0, largest, 1.0), 0.0, None) ** power
     weights = np.where(largest > 0, ratio, 1.0)
     return weights / weights.sum(axis=1, keepdims=True)

@@ -1,18 +1,14 @@
-r"""ESZSL: an embarrassingly simple approach to zero-shot learning.
+r"""ESZSL: bilinear least squares between features and signatures, in closed form.
 
-A bilinear score :math:`x^\top W a` is learned by regularised least squares. With the features of
-the training samples as rows of X, the signatures of the seen classes as rows of A and
-:math:`Y \in \{0, 1\}^{N \times S}` the indicators of their classes,
+With the features of the training samples as rows of X, the signatures of the seen classes as rows
+of A and the class indicators :math:`Y \in \{0, 1\}^{N \times S}`, the bilinear score
+:math:`x^\top W a` minimises
 
 .. math::
     \min_W \|X W A^\top - Y\|_F^2 + \gamma \|W A^\top\|_F^2 + \lambda \|X W\|_F^2
     + \gamma \lambda \|W\|_F^2,
 
-which has the closed form
-:math:`W = (X^\top X + \gamma I)^{-1} X^\top Y A (A^\top A + \lambda I)^{-1}`.
-
-Targets of −1 and 1 are :math:`2Y - 1 1^\top`, and :math:`X^\top 1 1^\top A` vanishes where either
-side is centred: W is then twice as large, and predicts the same.
+whose solution is :math:`W = (X^\top X + \gamma I)^{-1} X^\top Y A (A^\top A + \lambda I)^{-1}`.
 """
 
 from __future__ import annotations
@@ -41,17 +37,16 @@ from zslearn.baselines._spectra import ClassRidge
     signature_mean_=Saved("n_attributes"),
 )
 class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
-    """Bilinear least squares between features and signatures, in closed form.
+    """Embarrassingly simple zero-shot learning: bilinear least squares in closed form.
 
     Parameters
     ----------
     alpha_features : float, default=10.0
-        Penalty γ on the features' side, in units of XᵀX. The optimum may be large: search up to
-        1e6.
+        Penalty γ of the features, in units of XᵀX. The best value may be as large as 1e6.
     alpha_signatures : float, default=0.1
-        Penalty λ on the signatures' side, in units of AᵀA.
+        Penalty λ of the signatures, in units of AᵀA.
     center : {"both", "features", "signatures"} or None, default="both"
-        Which sides are centred: features over the training samples, signatures over the seen
+        Which sides to centre: features over the training samples, signatures over the seen
         classes. None is the original method.
 
     Attributes
@@ -59,16 +54,15 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     coef_ : array of shape (n_features, n_attributes)
         The bilinear map W.
     mean_ : array of shape (n_features,)
-        Mean subtracted from the prepared features; zeros where they are not centred.
+        Mean subtracted from the prepared features; zeros if they are not centred.
     signature_mean_ : ndarray of shape (n_attributes,)
-        Mean subtracted from the normalised signatures; zeros where they are not centred.
+        Mean subtracted from the normalised signatures; zeros if they are not centred.
 
     Notes
     -----
-    What differs from the original: both sides are centred by default. The targets are 0 and 1, as
-    in the authors' program. Where neither side is centred, targets of −1 and 1 would add the
-    product of the mean feature vector and the mean signature to what W fits, which costs much
-    accuracy where both are large.
+    Unlike the original, both sides are centred by default. Targets are 0 and 1, as in the authors'
+    program; −1 and 1 would only double W if either side is centred, and otherwise add the product
+    of the two means to the fit, which costs much accuracy.
 
     References
     ----------
@@ -126,7 +120,7 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """The moments serve every penalty, and the left half every `alpha_signatures`."""
+        """Share the moments among all penalties, and the feature side among `alpha_signatures`."""
         for same_center in group_by_params(variants, "center"):
             center = same_center[0].center
             features = ClassRidge(training.moments(center=center in ("features", "both")))
@@ -143,19 +137,19 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
                     yield variant
 
     def embed(self, X: Array) -> Array:
-        """Take the mean of the training features from each row."""
+        """Subtract the mean of the training features."""
         return X - move_like(self.mean_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make the classifier W a of each class."""
+        """Compute the classifier W a of each class."""
         xp = compat.array_namespace(self.coef_)
         centered = signatures - self.signature_mean_
         return move_like(centered, self.coef_) @ xp.matrix_transpose(self.coef_)
 
 
 def _signature_side(signatures: Floats, alpha: float) -> Floats:
-    """A (AᵀA + λI)⁻¹ = U s/(s² + λ) Vᵀ with A = U s Vᵀ; 0 where s is rounding."""
+    """A (AᵀA + λI)⁻¹ = U s/(s² + λ) Vᵀ, where A = U s Vᵀ; zero where s is rounding error."""
     left, values, right = np.linalg.svd(signatures, full_matrices=False)
-    there = values > max(signatures.shape) * np.finfo(float).eps * values[0]
-    factors = np.divide(values, values**2 + alpha, out=np.zeros_like(values), where=there)
+    nonzero = values > max(signatures.shape) * np.finfo(float).eps * values[0]
+    factors = np.divide(values, values**2 + alpha, out=np.zeros_like(values), where=nonzero)
     return (left * factors) @ right

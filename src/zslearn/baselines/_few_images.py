@@ -1,22 +1,22 @@
-r"""GDA and Tip-Adapter: a few labelled images of a class score beside its description.
+r"""GDA and Tip-Adapter: a score from a few labelled images of a class, added to a zero-shot score.
 
-The score of a class is description / u_d + α · images / u_i, each in units of its standard
-deviation over the seen classes, so that a weight means the same beside every method that scores
-descriptions. A class without images has the first term only.
+The score of a class is description / u_d + α · images / u_i, where u_d and u_i are the standard
+deviations of the two scores over the seen classes, so that a weight means the same for every
+zero-shot method. A class without images has the first term only.
 
-GDA, Gaussian discriminant analysis, takes all classes as Gaussians of one covariance. With
-:math:`\mu_c` the means of the classes that have images and :math:`\Sigma` the covariance within
-these, pooled, of n images in d dimensions, the inverse is shrunk,
+GDA, Gaussian discriminant analysis, models all classes with one covariance. With the means
+:math:`\mu_c` of the classes that have images and the pooled covariance :math:`\Sigma` within them,
+of n images in d dimensions, the inverse is shrunk,
 
 .. math:: P = d \, \bigl((n - 1) \Sigma + \rho \, \mathrm{tr}(\Sigma) I\bigr)^{-1},
 
-and the score of class c by its images is the logarithm of its density over that of a Gaussian at
-:math:`\bar\mu`, the mean of the means, where a class without images is taken to lie:
+and the score of class c is its log density relative to a Gaussian at the mean of the means,
+:math:`\bar\mu`, which stands for classes without images:
 
 .. math:: g_c(x) = (\mu_c - \bar\mu)^\top P (x - \bar\mu)
           - \tfrac12 (\mu_c - \bar\mu)^\top P (\mu_c - \bar\mu).
 
-Tip-Adapter, a cache of labelled images, scores a class by how near its own images lie to a sample,
+Tip-Adapter, a cache of labelled images, scores a class by the similarity of a sample to its images,
 
 .. math:: g_c(x) = \frac{1}{|I_c|} \sum_{i \in I_c} \exp\bigl(-\beta (1 - \cos(x, x_i))\bigr).
 """
@@ -60,7 +60,7 @@ from zslearn.baselines._eszsl import ESZSL
 from zslearn.calibration._folds import score_scale
 from zslearn.signatures._table import SignatureTable
 
-# Hyper-parameters on which the fit of what scores descriptions depends.
+# Hyper-parameters that the fit of the zero-shot method depends on.
 _OF_DESCRIPTIONS = {"estimator", "min_images"}
 
 
@@ -73,29 +73,31 @@ _OF_DESCRIPTIONS = {"estimator", "min_images"}
     units_=Saved(above=0, each=True),
 )
 class FewImages(ZeroShotMetaClassifier):
-    """Base of methods that score by a few labelled images of a class, and by its description.
+    """Base of methods that combine a few labelled images of a class with its description.
+
+    A subclass defines `_image_sums`, `_fit_images` and, if the score is not linear in the
+    prepared features, `_embed_images`.
 
     Parameters
     ----------
     estimator : zero-shot estimator or Pipeline, optional
-        What scores descriptions; :class:`ESZSL` by default.
+        Scores descriptions; :class:`ESZSL` by default.
     min_images : int, default=1
-        Number of images that a class needs for `estimator` to learn from it; the others are only
-        described to `estimator`. Where fewer than two classes have so many, it learns from all.
+        Number of images that a class needs for `estimator` to train on it; other classes are only
+        described to it. If fewer than two classes have enough, it trains on all.
     weight : float, default=1.0
-        Factor α of the score by images. Both scores are in units of their standard deviation over
-        the seen classes.
+        Factor α of the score from images, relative to that from descriptions.
 
     Attributes
     ----------
     estimator_ : zero-shot estimator
         Fitted on features of unit norm.
     class_means_ : ndarray of shape (n_seen, n_features)
-        Means of these features of the seen classes.
+        Means of these features over the images of each seen class.
     coef_, intercept_ : ndarray of shape (n_seen, n_dims) and (n_seen,)
-        Linear score by the images of each seen class.
+        Linear score from the images of each seen class.
     units_ : tuple of float
-        Standard deviations of the scores by descriptions and by images: medians over
+        Standard deviations of the scores from descriptions and from images, as medians over
         `class_means_`.
     """
 
@@ -104,7 +106,7 @@ class FewImages(ZeroShotMetaClassifier):
         "min_images": [Interval(Integral, 1, None, closed="left")],
         "weight": [Interval(Real, 0, None, closed="left")],
     }
-    #: Attributes that decide what `_embed_images` does.
+    #: Attributes that `_embed_images` depends on.
     _image_attributes: ClassVar[tuple[str, ...]] = ()
 
     coef_: Floats
@@ -115,24 +117,20 @@ class FewImages(ZeroShotMetaClassifier):
         self.min_images = min_images
         self.weight = weight
 
-    # What a method defines.
-
-    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
-        """What the method needs of prepared features, under any of its own hyper-parameters."""
+    def _image_sums(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+        """Statistics of prepared features that serve all hyper-parameters of the method."""
         raise NotImplementedError
 
-    def _learn_images(self, sums: Any) -> None:
-        """Compute `coef_` and `intercept_` from that."""
+    def _fit_images(self, sums: Any) -> None:
+        """Set `coef_` and `intercept_`."""
         raise NotImplementedError
 
     def _embed_images(self, rows: Array) -> Array:
-        """What the score by images is linear in."""
+        """Features that the score from images is linear in."""
         return rows
 
-    # How it is done.
-
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
-        """Fit what scores descriptions, and learn from the images of each class."""
+        """Fit the zero-shot estimator, and learn from the images of each class."""
         self._finish(self._begin(X, y, signatures, weights))
 
     def fit_grid(
@@ -144,7 +142,7 @@ class FewImages(ZeroShotMetaClassifier):
         settings: Sequence[Mapping[str, Any]],
         sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; those of the same `estimator` share its fit."""
+        """Fit once for each setting; settings with one `estimator` share its fit."""
         groups: dict[str, list[int]] = {}
         for index, setting in enumerate(settings):
             shared = {n: v for n, v in setting.items() if n.split("__")[0] in _OF_DESCRIPTIONS}
@@ -164,14 +162,14 @@ class FewImages(ZeroShotMetaClassifier):
                 del model
 
     def _begin(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> Any:
-        """Fit what scores descriptions; what is needed of the images."""
+        """Fit the zero-shot estimator; return the statistics of the images."""
         rows = PreparedRows(X, "l2")
         rows.check()
         X = rows.dense
         self._seen, codes = np.unique(y, return_inverse=True)
         sizes = np.bincount(codes, weights=weights)
         self.class_means_ = to_numpy(class_means(X, codes, len(sizes), sample_weight=weights))
-        sums = self._sum_images(X, codes, weights)
+        sums = self._image_sums(X, codes, weights)
         many = sizes >= self.min_images
         if many.sum() >= 2 and not many.all():
             signatures = SignatureTable.from_user(signatures, self._seen)
@@ -183,8 +181,8 @@ class FewImages(ZeroShotMetaClassifier):
         return sums
 
     def _finish(self, sums: Any) -> None:
-        """Learn from the images; then the scales of both scores, of which `weight` is a ratio."""
-        self._learn_images(sums)
+        """Learn from the images; then measure the scales of both scores."""
+        self._fit_images(sums)
         scorer = self.estimator_.class_scorer_
         description, images = (
             score_scale(self._mixed(scorer, *factors).scores(self.class_means_, self._seen))
@@ -198,7 +196,7 @@ class FewImages(ZeroShotMetaClassifier):
         return self._seen
 
     def __sklearn_tags__(self) -> Tags:
-        """Non-finite features are replaced, whatever the estimator inside does."""
+        """Non-finite features are replaced, whatever the inner estimator does."""
         tags = super(ZeroShotMetaClassifier, self).__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
@@ -208,16 +206,16 @@ class FewImages(ZeroShotMetaClassifier):
         return self._mixed(scorer, 1.0 / description, self.weight / images)
 
     def _mixed(self, scorer: ClassScorer, description: float, images: float) -> ClassScorer:
-        """Both scores times their factors, as one inner product."""
+        """Both scores, multiplied by factors, as one inner product."""
         coef, intercept = _as_products(scorer)
         place = {label: i for i, label in enumerate(self._seen.tolist())}
-        # The row behind those of the seen classes is that of classes without images.
+        # Classes without images take the additional last row, of zeros.
         which = [place.get(label, len(place)) for label in scorer.labels.tolist()]
         added = images * np.column_stack([self.coef_, self.intercept_])
         added = np.concatenate([added, np.zeros_like(added[:1])])[which]
         added[:, -1] += description * intercept
         if coef.ndim == 3:
-            # One row for each map of a class: all have the same images.
+            # Every map of a class gets the same score from images.
             added = np.repeat(added[:, None, :], coef.shape[1], axis=1)
         xp, inner = compat.array_namespace(coef), scorer.embedding
         parameters = xp.concat([description * coef, move_like(added, coef)], axis=-1)
@@ -228,7 +226,7 @@ class FewImages(ZeroShotMetaClassifier):
         return replace(
             scorer,
             parameters=parameters,
-            # Classes that the descriptions do not tell apart may differ by their images.
+            # Classes with equal descriptions may have different images.
             same_as=None if scorer.same_as is None else identical_rows(parameters),
             embedding=Embedding(self._embed, ("l2",), decided_by),
             score="max_dot" if scorer.score == "max_dot" else "dot",
@@ -237,7 +235,7 @@ class FewImages(ZeroShotMetaClassifier):
         )
 
     def _embed(self, rows: Array) -> Array:
-        """Rows as the estimator embeds them, what images are scored by, and a one."""
+        """Concatenate the estimator's embedding, that of `_embed_images` and a 1."""
         scorer = self.estimator_.class_scorer_
         embedded = scorer.embedding(rows)
         xp = compat.array_namespace(embedded)
@@ -247,13 +245,13 @@ class FewImages(ZeroShotMetaClassifier):
 
 
 def _as_products(scorer: ClassScorer) -> tuple[Array, Floats]:
-    """Coefficients and intercepts by which classes rank as they do by the scorer."""
+    """Coefficients and intercepts that rank classes as the scorer does."""
     coef = scorer.parameters
     intercept = np.zeros(len(scorer.labels)) if scorer.bias is None else scorer.bias
     if scorer.score == "cosine":
         coef = unit_rows(coef)
     elif scorer.score == "euclidean":
-        # −‖e − p‖² = 2eᵀp − ‖p‖² − ‖e‖², the last of which is the same for all classes.
+        # −‖e − p‖² = 2eᵀp − ‖p‖² − ‖e‖², whose last term is common to all classes.
         intercept = intercept - (to_numpy(coef).astype(np.float64) ** 2).sum(axis=1)
         coef = 2.0 * coef
     return coef, intercept
@@ -261,13 +259,13 @@ def _as_products(scorer: ClassScorer) -> tuple[Array, Floats]:
 
 @inherit_docs
 class GDA(FewImages):
-    """Gaussians of one covariance around the class means, plus the score of the description.
+    """Gaussian discriminant analysis of a few images, added to a zero-shot score.
 
     Parameters
     ----------
     shrinkage : float, default=1.0
-        ρ of the shrunk inverse covariance: 1 in the original, where all n images are few ones. With
-        thousands of images of other classes the inverse is hardly shrunk then.
+        ρ of the shrunk inverse covariance; 1 in the original, where all n images are few-shot
+        images. Thousands of images of other classes hardly shrink it.
 
     See Also
     --------
@@ -275,11 +273,11 @@ class GDA(FewImages):
 
     Notes
     -----
-    What differs from the original: any zero-shot method replaces CLIP's text encoder; the
-    covariance is that within all classes of the training data; scores are around the mean of the
-    class means, which gives classes without images a place; and both scores are standardised.
+    Unlike in the original, any zero-shot method replaces CLIP's text encoder; the covariance is
+    pooled over all classes of the training data; scores are relative to the mean of the class
+    means, so that classes without images have a place; and both scores are standardised.
 
-    The weight is found by leaving out classes and giving some of their images back:
+    Search the weight on held-out classes that are given some of their images back:
     ``ZeroShotSearchCV(GDA(method), "fast", cv=ClassKFold(5, shots=k))``.
 
     References
@@ -321,11 +319,11 @@ class GDA(FewImages):
         super().__init__(estimator, min_images=min_images, weight=weight)
         self.shrinkage = shrinkage
 
-    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+    def _image_sums(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
         sums = ClassStatistics.of_rows(X, codes, self._seen, weights=weights)
         return cache(partial(_discriminant, sums))
 
-    def _learn_images(self, sums: Any) -> None:
+    def _fit_images(self, sums: Any) -> None:
         self.coef_, self.intercept_ = sums(self.shrinkage)
 
 
@@ -333,7 +331,7 @@ def _discriminant(sums: ClassStatistics, shrinkage: float) -> tuple[Floats, Floa
     """Coefficients and intercept of each class."""
     center, scatter = sums.means.mean(axis=0), sums.scatter  # the scatter is (n − 1) Σ
     trace = float(np.trace(scatter)) / max(float(sums.sizes.sum()) - 1, 1)
-    # Without any deviation all directions count the same.
+    # If all deviations are zero, all directions count equally.
     shrunk = scatter + (shrinkage * trace or 1.0) * np.eye(len(scatter))
     solved = scipy.linalg.solve(shrunk, (sums.means - center).T, assume_a="pos")
     coef = len(scatter) * np.ascontiguousarray(solved.T)
@@ -347,12 +345,12 @@ def _discriminant(sums: ClassStatistics, shrinkage: float) -> tuple[Floats, Floa
     shares_=Saved("n_images", "n_columns"),
 )
 class TipAdapter(FewImages):
-    """Nearness to the images of a class, plus the score of its description.
+    """Similarity to the images of a class, added to a zero-shot score.
 
     Parameters
     ----------
     beta : float, default=5.5
-        How fast nearness falls with the cosine.
+        Decay of the similarity with the cosine distance.
 
     Attributes
     ----------
@@ -363,9 +361,9 @@ class TipAdapter(FewImages):
 
     Notes
     -----
-    It is used and tuned as :class:`GDA` is. What differs from the original: any zero-shot method
-    replaces CLIP's text encoder; the images of a class are averaged, not summed, since classes have
-    different numbers of them here; both scores are standardised; and the cache is not trained
+    Tune it like :class:`GDA`. Unlike in the original, any zero-shot method replaces CLIP's text
+    encoder; similarities to the images of a class are averaged, since classes have different
+    numbers of images here; both scores are standardised; and the cache is not trained
     (Tip-Adapter-F).
 
     References
@@ -402,26 +400,26 @@ class TipAdapter(FewImages):
         super().__init__(estimator, min_images=min_images, weight=weight)
         self.beta = beta
 
-    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+    def _image_sums(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
         shares = np.zeros((len(codes), len(self._seen)))
         counted = np.ones(len(codes)) if weights is None else weights
         shares[np.arange(len(codes)), codes] = counted / np.bincount(codes, weights=weights)[codes]
         return X, shares
 
-    def _learn_images(self, sums: Any) -> None:
+    def _fit_images(self, sums: Any) -> None:
         self.cache_, self.shares_ = sums
         self.coef_, self.intercept_ = np.eye(len(self._seen)), np.zeros(len(self._seen))
 
     def _embed_images(self, rows: Array) -> Array:
         xp = compat.array_namespace(rows)
         cache, shares = move_like(self.cache_, rows), move_like(self.shares_, rows)
-        # While a file of ONNX is written, the number of rows is not known.
+        # The number of rows is unknown during export to ONNX.
         n_rows = rows.shape[0]
         parts = [slice(None)]
         if n_rows is not None:
             parts = row_blocks(n_rows, 24 * cache.shape[0], block_budget(rows))
-        found = [
+        scores = [
             xp.exp(-self.beta * (1.0 - rows[part, :] @ xp.matrix_transpose(cache))) @ shares
             for part in parts
         ]
-        return xp.concat(found, axis=0)
+        return xp.concat(scores, axis=0)

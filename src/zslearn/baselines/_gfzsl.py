@@ -1,16 +1,15 @@
-r"""GFZSL: each class a Gaussian whose parameters its signature predicts.
+r"""GFZSL: Gaussian classes whose parameters are predicted from their signatures.
 
-Samples of class c are taken as :math:`\mathcal N(\mu_c, \mathrm{diag}(\sigma_c^2))`. From the means
-and log variances of the seen classes two kernel ridge regressions learn those of any class,
+Class c is :math:`\mathcal N(\mu_c, \mathrm{diag}(\sigma_c^2))`. From the means and log variances of
+the seen classes two kernel ridge regressions predict those of any class,
 
 .. math:: \hat\mu(a) = \bar\mu + k(a)^\top (K + \lambda_\mu I)^{-1} (M - \bar\mu), \qquad
           \log \hat\sigma^2(a) = \bar\rho + k(a)^\top (K + \lambda_\sigma I)^{-1} (R - \bar\rho),
 
-with the rows of M and R the seen classes' means and log variances, bars their means over the
-classes, and :math:`k` a kernel between signatures, centred in its own space:
-:math:`(1 + a^\top a')^2` in the original. Or only the means are regressed, and all classes share
-one variance. The score is the log density of a class over that of a Gaussian that stands for all
-classes, which is linear in :math:`(z^2, z, 1)`.
+with the seen classes' means and log variances as rows of M and R, bars for their means over the
+classes, and a centred kernel :math:`k` between signatures, :math:`(1 + a^\top a')^2` in the
+original. Alternatively, only the means are predicted, and all classes share one variance. The score
+is the log density relative to a Gaussian common to all classes, linear in :math:`(z^2, z, 1)`.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ from zslearn.base._class_statistics import class_means, class_squares
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
 
-# A predicted variance stays within these bounds, in units of the pooled variance: a polynomial
-# kernel may extrapolate a log variance to any number.
+# Bounds of predicted variances, in units of the pooled variance: a polynomial kernel extrapolates
+# log variances without limit.
 _VARIANCE_RANGE = (1e-2, 1e2)
-# Log variances of seen classes that a regression learns from are at least this of the pooled one.
+# Lower bound of the seen classes' variances, likewise.
 _FLOOR = 1e-3
-# The pooled variance of a feature is at least this share of its variance over all classes, and the
-# second number of the mean of these over the features.
+# Lower bounds of a feature's pooled variance, relative to its total variance and to the mean total
+# variance over features.
 _POOLED_FLOOR = (1e-3, 1e-8)
-# Rounds of expectation and maximisation.
+# Iterations of expectation–maximisation.
 _EM_ROUNDS = 20
-# A deviation that is a smaller share of the mean is rounding.
+# Deviations below this share of the mean are rounding errors.
 _ROUNDING = 1e-12
 
 
@@ -67,25 +66,25 @@ _ROUNDING = 1e-12
     adapted_variances_=Saved("n_adapted", "n_dims", above=0, optional=True),
 )
 class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
-    """Gaussian class densities whose means and variances are regressed from signatures.
+    """Generative framework: class Gaussians whose parameters are regressed on signatures.
 
     Parameters
     ----------
     alpha_mean : float, default=0.1
-        Penalty of the regression of the means, in units of the mean of the eigenvalues of the
-        centred kernel that are not zero.
+        Penalty of the regression of the means, in units of the mean non-zero eigenvalue of the
+        centred kernel.
     alpha_variance : float, default=10.0
-        Penalty of the regression of the log variances, in the same unit; from about 1000 on all
-        classes have the same.
+        Penalty of the regression of the log variances, in the same units; from about 1000 on all
+        classes have equal variances.
     kernel : {"quadratic", "linear"}, default="quadratic"
-        Between signatures: (1 + aᵀa′)² or aᵀa′.
+        Kernel between signatures: (1 + aᵀa′)² or aᵀa′.
     covariance : {"class", "isotropic"}, default="isotropic"
-        "class": each class has the variances that its signature predicts. "isotropic": one variance
-        for all classes and features, so that an image belongs to the nearest predicted mean.
+        "class": predict the variances of each class. "isotropic": one variance for all classes and
+        features, which amounts to the nearest predicted mean.
     variance_prior : float, default=10.0
-        Number of samples that the pooled variance counts for in that of each class.
+        Number of samples that the pooled variance counts as in the variances of each seen class.
     n_components : int or None, default=None
-        Number of principal components that replace the features; None keeps the features.
+        Number of principal components of the features; None keeps the features.
 
     Attributes
     ----------
@@ -94,7 +93,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     components_ : array of shape (n_features, n_components) or None
         Principal components as columns.
     std_ : ndarray of shape (n_dims,)
-        Pooled standard deviation within the classes; for "isotropic" the root mean square of these.
+        Pooled standard deviation within classes; its root mean square for "isotropic".
     class_means_, class_log_variances_ : ndarray of shape (n_seen, n_dims)
         Means and shrunk log variances of the seen classes, in units of `std_` around `mean_`.
     mean_coef_, variance_coef_ : ndarray of shape (n_seen, n_dims)
@@ -102,23 +101,22 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
     adapted_classes_, adapted_means_, adapted_variances_ : ndarray
-        After :meth:`adapt`: candidates, and their Gaussians in place of the predicted ones.
+        After :meth:`adapt`: the candidates and their Gaussians, which replace the predicted ones.
 
     See Also
     --------
-    zslearn.synthesis.EXEM : Predicts the means alone, and compares by distance.
+    zslearn.synthesis.EXEM : Predicts only the means, and scores by distance.
 
     Notes
     -----
-    The original predicts log variances too, but the penalty of its authors' program for CUB, 10⁷ in
-    the units of the kernel, shrinks all of them to 0: every variance is then 1, to which 0.05 is
-    added, and an image belongs to the nearest predicted mean. That is `covariance="isotropic"`.
+    The authors' program for CUB predicts log variances too, but its penalty of 10⁷ shrinks all of
+    them to 0, so that every variance is 1.05 and the nearest predicted mean wins. That is
+    `covariance="isotropic"`.
 
-    What differs from the original: the mean over the classes is not penalised; measured variances
-    are shrunk towards the pooled one, and predicted ones stay within a hundredfold of it; penalties
-    are relative; principal components may be taken first; and the Gaussian of a seen class is
-    predicted as that of any other. One eigendecomposition of the kernel serves both regressions and
-    every penalty of a grid.
+    Unlike in the original, the mean over classes is not penalised; measured variances are shrunk
+    towards the pooled one, and predicted ones stay within a factor of 100 of it; penalties are
+    relative; principal components may be taken first; and the Gaussian of a seen class is predicted
+    like any other.
 
     References
     ----------
@@ -140,7 +138,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
     }
 
-    # What the variances are regressed by matters only where they are.
+    # The penalty of the variances only matters if these are predicted.
     grids: ClassVar[dict[str, list[dict[str, list[Any]]]]] = {
         "paper": [
             {
@@ -196,16 +194,16 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Variants of one width share the statistics, those of one kernel its eigenvectors."""
+        """Share the statistics of one width, and the eigenvectors of one kernel."""
         widths = [v.n_components for v in variants if v.n_components is not None]
-        # The first components of a wider projection are the narrower one: the widest serves all.
+        # The widest projection contains the narrower ones.
         statistics = cache(partial(_class_statistics, training))
         spectrum = cache(partial(_spectrum, training.signatures))
         for same_width in group_by_params(variants, "n_components"):
             n_components = same_width[0].n_components
             seen = statistics(n_components and max(widths)).first(n_components)
             one_unit = seen.in_one_unit()
-            # Those that embed in the same way follow one another, and share what they embed by.
+            # Variants with equal embeddings follow one another and share their arrays.
             for variant in sorted(same_width, key=lambda variant: variant.covariance):
                 own = one_unit if variant.covariance == "isotropic" else seen
                 variant.mean_, variant.std_ = own.mean, own.std
@@ -215,7 +213,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
                 yield variant
 
     def _regress(self, seen: _Statistics, sizes: Floats, kernel: _Spectrum) -> None:
-        """Learn the means and log variances of any class from those of the seen ones."""
+        """Fit both regressions."""
         self.class_means_ = seen.means
         self.class_log_variances_ = np.zeros_like(seen.means)
         if self.covariance == "class":
@@ -227,7 +225,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         self._kernel_mean = kernel.row_mean
 
     def embed(self, X: Array) -> Array:
-        """Sufficient statistics (z², z, 1) of each row, z in units of the pooled deviation."""
+        """Sufficient statistics (z², z, 1) of each row, with z in units of `std_`."""
         xp = compat.array_namespace(X)
         z = X - move_like(self.mean_, X)[None, :]
         if self.components_ is not None:
@@ -236,7 +234,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         return xp.concat([z * z, z, xp.ones_like(z[:, :1])], axis=1)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Natural parameters of each class's Gaussian, less those of the standard normal."""
+        """Natural parameters of each class's Gaussian, minus those of the standard normal."""
         mean, variance = self._gaussians(signatures)
         if labels is not None and hasattr(self, "adapted_classes_"):
             place = {label: i for i, label in enumerate(self.adapted_classes_.tolist())}
@@ -246,22 +244,22 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         return _natural(mean, variance)
 
     def adapt(self, X: Any, *, classes: Any = None) -> Self:
-        """Adapt the Gaussians of classes to unlabelled images: the transductive form.
+        """Adapt the Gaussians of classes to unlabelled images (transductive setting).
 
-        Expectation–maximisation for the mixture of these classes, from the Gaussians that their
-        signatures predict, each of which counts as one image throughout.
+        Expectation–maximisation of a mixture of the candidates, starting from their predicted
+        Gaussians, each of which counts as one image throughout.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features of images of these classes.
+            Features of unlabelled images.
         classes : array-like of labels, optional
-            Classes that the images may belong to; by default every class in `classes_`.
+            Candidates that the images may belong to; by default every class in `classes_`.
 
         Returns
         -------
         GFZSL
-            An adapted copy; this model stays as it is.
+            An adapted copy; this model is unchanged.
         """
         check_is_fitted(self)
         X, state = self._check_features(X), self._frozen()
@@ -270,7 +268,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         table: Any = state.signature_table_.normalized(self.signature_scale_, keep_views=False)
         first = moved = *self._gaussians(table[chosen]), np.ones((len(chosen), 1))
         for _ in range(_EM_ROUNDS):
-            # log p(c) + log N(z; μ, v), but for what is the same for all classes
+            # log p(c) + log N(z; μ, v), up to a term common to all classes
             logits = _natural(*moved[:2])
             logits[:, -1:] += np.log(moved[2])
             sums = np.zeros_like(logits)
@@ -294,7 +292,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Means, variances and sizes of classes, from sums of (z², z, 1) and what is predicted."""
+        """M-step from sums of (z², z, 1) and the predicted Gaussians, which weigh `size`."""
         n_dims = mean.shape[1]
         sizes = sums[:, -1:] + size
         means = (sums[:, n_dims:-1] + size * mean) / sizes
@@ -305,7 +303,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         return means, np.clip(np.broadcast_to(variances, means.shape), *_VARIANCE_RANGE), sizes
 
     def _gaussians(self, signatures: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of each class, in units of `std_` around `mean_`."""
+        """Predicted mean and variance of each class, in units of `std_` around `mean_`."""
         kernel = _kernel(signatures, self.signatures_, self.kernel) - self._kernel_mean
         means = self.class_means_.mean(axis=0) + kernel @ self.mean_coef_
         log_variances = self.class_log_variances_.mean(axis=0) + kernel @ self.variance_coef_
@@ -313,7 +311,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
 
 def _natural(mean: Floats, variance: Floats) -> Floats:
-    """Coefficients of (z², z, 1) in the log density over that of the standard normal."""
+    """Coefficients of (z², z, 1) in the log density relative to the standard normal."""
     # log N(z; μ, v) − log N(z; 0, 1) = ½(1 − 1/v) z² + (μ/v) z − ½(μ²/v + log v)
     linear = mean / variance
     constant = -0.5 * (mean * linear + np.log(variance)).sum(axis=1, keepdims=True)
@@ -326,11 +324,11 @@ class _Statistics(NamedTuple):
     mean: Array  # of all samples
     components: Array | None
     std: Floats
-    means: Floats  # around that of all samples
+    means: Floats  # relative to `mean`
     squares: Floats
 
     def first(self, n_components: int | None) -> _Statistics:
-        """The same along the first components."""
+        """The same statistics along the first components."""
         if self.components is None:
             return self
         xp = compat.array_namespace(self.components)
@@ -342,14 +340,14 @@ class _Statistics(NamedTuple):
         )
 
     def in_one_unit(self) -> _Statistics:
-        """The same in units of the root mean square of the pooled deviations."""
+        """The same statistics in units of the root mean square of the pooled deviations."""
         unit = np.full_like(self.std, np.sqrt(np.mean(self.std**2)))
         factor = self.std / unit
         return self._replace(std=unit, means=self.means * factor, squares=self.squares * factor**2)
 
 
 def _class_statistics(training: Training, n_components: int | None) -> _Statistics:
-    """Statistics of the features, or of their first principal components."""
+    """Statistics of the features or of their first principal components."""
     sizes, n_seen = training.sizes, training.n_seen
     n_samples = float(sizes.sum())
     components = typical = None
@@ -367,7 +365,7 @@ def _class_statistics(training: Training, n_components: int | None) -> _Statisti
     total = (squares.sum(axis=0) + sizes @ means**2) / n_samples
     rounding = (_ROUNDING * float(np.abs(to_numpy(mean)).max())) ** 2
     typical = float(total.mean()) if typical is None else typical
-    # None of them zero or rounding.
+    # Keep the variances above zero and above rounding errors.
     of_feature, of_all = _POOLED_FLOOR
     pooled = np.maximum(pooled, np.maximum(of_feature * total, of_all * typical))
     std = np.sqrt(np.where(pooled > rounding, pooled, 1.0))
@@ -375,22 +373,22 @@ def _class_statistics(training: Training, n_components: int | None) -> _Statisti
 
 
 def _components(training: Training, n_components: int) -> tuple[Array, float]:
-    """Principal components as columns, the largest first, and the mean variance along all."""
+    """Principal components as columns, largest first, and the mean variance over all of them."""
     spectrum = training.spectrum(center=True)
     values, vectors = spectrum.values, spectrum.vectors
     xp = compat.array_namespace(vectors)
     rank = max(1, int(xp.sum(xp.astype(values > 0, xp.int64))))
     typical = float(xp.sum(values)) / rank / float(training.sizes.sum())
-    # In memory as a saved model reads them back, which then scores the same to the last bit.
+    # In the memory layout of a loaded model, which then gives bit-identical scores.
     last = vectors.shape[1] - 1
     order = xp.arange(last, last - min(rank, n_components), -1, device=compat.device(vectors))
     return xp.take(vectors, order, axis=1), typical
 
 
 class _Spectrum(NamedTuple):
-    """A kernel between the seen classes, centred, in its eigenvectors."""
+    """The centred kernel between the seen classes and its eigenvectors."""
 
-    row_mean: Floats  # of the kernel before
+    row_mean: Floats  # of the uncentred kernel
     values: Floats
     vectors: Floats
     unit: float
@@ -402,7 +400,7 @@ class _Spectrum(NamedTuple):
 
 
 def _spectrum(signatures: Floats, kernel: str) -> _Spectrum:
-    """The centred kernel between the seen classes, decomposed."""
+    """Decompose the centred kernel between the seen classes."""
     K = _kernel(signatures, signatures, kernel)
     row_mean = K.mean(axis=0)
     centered = K - row_mean[:, None] - row_mean[None, :] + row_mean.mean()

@@ -1,28 +1,28 @@
 r"""HAT: hierarchical transfer of semantic attributes.
 
-The seen classes lie in a hierarchy. At each of its inner nodes k every attribute m that varies
-among the classes below has a classifier :math:`f_{km}`, learned from the images below alone: what
-is furry among dogs is not what is furry among animals. A class takes over the classifiers of the
-nodes on its path from the root, and each node below the root has a category classifier
-:math:`g_k`, learned against its siblings. With the attributes :math:`b_{cm} = \pm 1` of a class,
+The seen classes lie in a hierarchy. At each inner node k, every attribute m that varies among the
+classes below has a classifier :math:`f_{km}`, learned from the images below the node only. A class
+inherits the classifiers of the nodes on its path from the root. Each node below the root also has
+a category classifier :math:`g_k` against its siblings. With the attributes :math:`b_{cm} = \pm 1`
+of a class,
 
 .. math:: s_c(x) = \frac{1}{M} \sum_m b_{cm} \sum_{k \in \mathrm{path}(c)} \omega_{km} f_{km}(x)
           + \frac{\beta}{|\mathrm{path}(c)| - 1} \sum_{k \in \mathrm{path}(c)} g_k(x),
 
-where the weights :math:`\omega_{km} \propto \delta^{\mathrm{depth}(k)}` of one attribute sum to one
+where the weights :math:`\omega_{km} \propto \delta^{\mathrm{depth}(k)}` of an attribute sum to one
 over the nodes of the path where it varies.
 
-At a node with n images, of which :math:`\bar x` is the mean, each attribute has a classifier
-:math:`f(x) = w^\top (x - \bar x)` by regularised least squares,
+At a node with n images of mean :math:`\bar x`, each classifier
+:math:`f(x) = w^\top (x - \bar x)` is a regularised least-squares fit,
 
 .. math:: \min_w \frac{1}{n} \sum_i \left(w^\top (x_i - \bar x) - (b_{y_i} - \bar b)\right)^2
           + \alpha s^2 \|w\|^2,
 
 with the mean square distance :math:`s^2` of all training images from their mean. The solution is
-linear in the targets, so that all classifiers of a node are combinations of the solutions for the
-indicators of its classes. The scores of these, :math:`z_k(x)`, are the embedding, and the
-parameters of a class say how they combine: :math:`f_{km} = \sum_y b_{ym} z_{ky}`, and
-:math:`g_k = \sum_y \pm z_{\mathrm{parent}(k), y}`, with the sign of whether y lies below k.
+linear in the targets: all classifiers of a node are combinations of the solutions for the
+indicators of its classes. The scores of these, :math:`z_k(x)`, are the embedding, and the class
+parameters combine them: :math:`f_{km} = \sum_y b_{ym} z_{ky}` and
+:math:`g_k = \sum_y \pm z_{\mathrm{parent}(k), y}`, positive for y below k.
 """
 
 from __future__ import annotations
@@ -40,14 +40,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
-from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
 from zslearn.baselines._spectra import ClassRidge, solve_shifted
 from zslearn.signatures._attributes import binary_kind, refuse_mixed_signatures
-from zslearn.signatures._class_graph import ClassTree, cluster_levels, refuse_unplaced_classes
+from zslearn.signatures._class_graph import (
+    ClassTree,
+    cluster_levels,
+    refuse_unplaced_classes,
+    warn_of_missing_hierarchy,
+)
 from zslearn.signatures._kernels import squared_distances
 
 
@@ -59,12 +63,12 @@ from zslearn.signatures._kernels import squared_distances
     of_class=Saved("n_seen", kind="int", least=0),
 )
 class Nodes:
-    """Inner nodes under which at least two seen classes lie, from the root down."""
+    """Inner nodes with at least two seen classes below, from the root down."""
 
-    # Nodes under which the same seen classes lie are one. `memberships` has the names of the nodes
-    # above each seen class, nearest first; `n_levels` levels are kept, the root among them.
-    # `members` are the positions of the seen classes under each node, `parents` that of each node's
-    # parent, −1 for the root, `by_name` and `of_class` that of the nearest node that is kept.
+    # Nodes with the same seen classes below are merged. `memberships` names the nodes above each
+    # seen class, nearest first; `n_levels` levels are kept, including the root. `members` holds the
+    # positions of the seen classes below each node, `parents` the position of its parent (−1 for
+    # the root), `by_name` and `of_class` that of the nearest kept node.
 
     def __init__(self, memberships: Sequence[Sequence[Hashable]], n_levels: int | None) -> None:
         under: dict[Hashable, list[int]] = {}
@@ -76,7 +80,7 @@ class Nodes:
         self.members = [np.arange(len(memberships))]
         parents, depths = [-1], [0]
         above = np.zeros(len(memberships), dtype=np.intp)
-        # Larger sets first: a node comes after all that it lies under.
+        # Larger sets first, so that a node comes after all nodes above it.
         for group in sorted({tuple(g) for g in under.values()}, key=lambda g: (-len(g), g)):
             parent = int(above[group[0]])
             too_deep = n_levels is not None and depths[parent] + 1 >= n_levels
@@ -93,7 +97,7 @@ class Nodes:
         self.of_class = above
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over a state from elsewhere, if every node comes after its parent."""
+        """Restore a state from a file, whose nodes must come after their parents."""
         parents = np.asarray(state["parents"])
         numbers = np.arange(len(parents))
         if parents.dtype.kind != "i" or (parents >= numbers).any() or (parents < -1).any():
@@ -114,16 +118,16 @@ class Nodes:
 def solve_nodes(
     training: Training, nodes: Nodes, alphas: Sequence[float]
 ) -> list[tuple[Array, Array]]:
-    """Least squares classifiers of the classes under each node, for several penalties.
+    """Least-squares classifiers of the classes below each node, for several penalties.
 
-    The images of a node are reduced once for all penalties, and forgotten before the next node's.
+    The images of a node are reduced once for all penalties, and released before the next node.
     """
-    # The unit of the penalty; 1 where all images are equal.
+    # The unit of the penalties; 1 if all images are equal.
     square = mean_square_distance(training.rows) or 1.0
     coefs: list[list[Array]] = [[] for _ in alphas]
     intercepts: list[list[Array]] = [[] for _ in alphas]
     for members in nodes.members:
-        # The root needs no choice of rows.
+        # All rows belong to the root.
         own = training if len(members) == training.n_seen else training.only(members)
         penalties = [alpha * square * len(own.y) for alpha in alphas]
         for number, (coef, intercept) in enumerate(_solve_node(own, penalties)):
@@ -137,14 +141,14 @@ def solve_nodes(
 
 
 def _solve_node(training: Training, penalties: list[float]) -> Iterator[tuple[Array, Array]]:
-    """Least squares for the indicators of the classes, with the mean of the images taken off."""
+    """Least squares for the class indicators, on centred images."""
     if len(training.y) >= training.rows.shape[1]:
         ridge = ClassRidge(training.moments(center=True))
         for penalty in penalties:
             coef = ridge.solve(penalty)
             yield coef, -ridge.mean @ coef
         return
-    # Of fewer images than features: X̃ᵀ (X̃X̃ᵀ + γI)⁻¹ Y.
+    # With fewer images than features: X̃ᵀ (X̃X̃ᵀ + γI)⁻¹ Y.
     xp = compat.array_namespace(training.rows)
     X = xp.astype(training.X, xp.float64)
     mean = xp.sum(X, axis=0) / X.shape[0]
@@ -174,52 +178,52 @@ def _solve_node(training: Training, penalties: list[float]) -> Iterator[tuple[Ar
     _seen_signatures=Saved("n_seen", "n_attributes"),
 )
 class HAT(ZeroShotClassifier):
-    """Attribute classifiers at the nodes of a class hierarchy, transferred down its paths.
+    """Hierarchical attribute transfer: attribute classifiers at the nodes of a class hierarchy.
 
     Parameters
     ----------
     hierarchy : "cluster", mapping, DataFrame, list of pairs or None, default=None
         Child–parent pairs over class labels and inner nodes of any names: a mapping child → parent,
-        a DataFrame with the columns "child" and "parent", or a list of pairs. Every seen class must
-        be in it; another class that is not in it is placed beside the seen class of the nearest
-        signature. "cluster": built by clustering the seen classes' signatures, see
-        :func:`zslearn.signatures.cluster_hierarchy`. None: the same, with a warning.
+        a DataFrame with the columns "child" and "parent", or a list of pairs. It must contain every
+        seen class; another missing class is placed next to the seen class with the nearest
+        signature. "cluster" clusters the signatures of the seen classes, see
+        :func:`zslearn.signatures.cluster_hierarchy`; None does the same with a warning.
     alpha : float, default=1e-3
         Penalty of the classifiers, in units of the mean square distance of the training images from
         their mean.
     depth_weight : float, default=0.5
-        δ, how much a node counts beside its parent.
+        Weight δ of a node relative to its parent.
     category_weight : float, default=0.1
-        β, weight of the category classifiers.
+        Weight β of the category classifiers.
     n_levels : int or None, default=3
-        Levels of the hierarchy that have classifiers, from the root down. None: all that there are;
-        for a hierarchy that is built, three.
+        Number of levels with classifiers, from the root down. None uses all levels, or three of a
+        clustered hierarchy.
 
     Attributes
     ----------
     coef_, intercept_ : array of shape (n_features, n_scores) and (n_scores,)
-        The class scores of all nodes, side by side.
+        Classifiers of the classes below each node, node by node.
     nodes_ : list of ndarray
-        The seen classes under each node that has classifiers; the root is the first.
+        Seen classes below each node with classifiers, starting with the root.
     node_parents_ : ndarray of shape (n_nodes,)
         Position of each node's parent in `nodes_`; −1 for the root.
     hierarchy_built_ : bool
-        Whether the hierarchy comes from the signatures.
+        Whether the hierarchy was clustered from the signatures.
     thresholds_ : ndarray of shape (n_attributes,)
-        Above these normalised values an attribute is present: 0 for binary signatures, else the
-        mean over the seen classes.
+        An attribute is present above this normalised value: 0 for binary signatures, else the mean
+        over the seen classes.
 
     See Also
     --------
-    zslearn.signatures.cluster_hierarchy : Makes a hierarchy.
-    zslearn.signatures.binarize_signatures : Makes signatures binary at other thresholds.
+    zslearn.signatures.cluster_hierarchy : Builds a hierarchy.
+    zslearn.signatures.binarize_signatures : Binarises signatures with other thresholds.
 
     Notes
     -----
-    The original learns support vector machines, gives an inner node the attributes of the classes
-    below, and chooses the level of each attribute. Here the classifiers are regularised least
-    squares, in closed form for all attributes of a node at once, and levels are weighted by
-    `depth_weight`. It could not be checked against another program.
+    The original trains support vector machines, derives the attributes of an inner node from the
+    classes below, and chooses the level of each attribute. Here the classifiers are regularised
+    least squares, in closed form for all attributes of a node, and `depth_weight` weights the
+    levels. No other program was available for comparison.
 
     References
     ----------
@@ -237,7 +241,7 @@ class HAT(ZeroShotClassifier):
     True
     """
 
-    # Variants of one penalty share both: their rows are embedded once.
+    # Variants with one penalty share these arrays, so that a search embeds their rows once.
     embedding_attributes = ("coef_", "intercept_")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -284,14 +288,9 @@ class HAT(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Variants of one hierarchy share its images, and those of one penalty the scores."""
-        unsaid = any(variant.hierarchy is None for variant in variants)
-        if unsaid and not training.table.indicators:
-            warn_user(
-                "HAT was given no hierarchy and builds one by clustering the signatures. Give "
-                'child–parent pairs, or hierarchy="cluster" to say that this is meant.',
-                InputWarning,
-            )
+        """Share the nodes of a hierarchy, and the classifiers of one penalty."""
+        if any(v.hierarchy is None for v in variants) and not training.table.indicators:
+            warn_of_missing_hierarchy(cls.__name__)
         kind, thresholds = binary_kind(training.signatures), training.signatures.mean(axis=0)
         if kind is not None:
             thresholds = np.zeros_like(thresholds)
@@ -319,13 +318,13 @@ class HAT(ZeroShotClassifier):
                     yield variant
 
     def embed(self, X: Array) -> Array:
-        """Score the classes under each node."""
+        """Score the classes below each node."""
         return X @ move_like(self.coef_, X) + move_like(self.intercept_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make the hierarchical signatures: how the scores of the nodes combine to a class's.
+        """Combine the scores of the nodes to those of each class.
 
-        A class stands where the hierarchy has its name; without one, beside its nearest seen class.
+        A class is placed by its name in the hierarchy, or else next to the nearest seen class.
         """
         nearest = squared_distances(signatures, self._seen_signatures).argmin(axis=1)
         places = self._nodes.of_class[nearest]
@@ -361,5 +360,5 @@ class HAT(ZeroShotClassifier):
         return weights / np.where(total > 0, total, 1.0)
 
     def _binary(self, signatures: Floats) -> Floats:
-        """Attributes, 1 where a class has it and −1 where not."""
+        """Attributes of classes as 1 and −1."""
         return np.where(signatures > self.thresholds_, 1.0, -1.0)

@@ -1,16 +1,16 @@
-r"""ALE, DeViSE, SJE and LatEm: maps learned by stochastic descent on a ranking loss.
+r"""ALE, DeViSE, SJE and LatEm: bilinear maps learned by stochastic descent on a ranking loss.
 
-A sample of class y with the scores :math:`F_c = x^\top W a_c` violates its ranking by
-:math:`h_c = \max\{0, 1 + F_c - F_y\}` in every other class c. With k the number of classes that
-violate the margin, which bounds the rank of y, the losses of a sample are
+With the scores :math:`F_c = x^\top W a_c` of a sample of class y, the hinge of every other class c
+is :math:`h_c = \max\{0, 1 + F_c - F_y\}`. With k violating classes, :math:`h_c > 0`, which bounds
+the rank of y, the losses of a sample are
 
 .. math:: \text{ALE:} \; \frac{\beta_k}{k} \sum_{c \ne y} h_c, \quad \beta_k = \sum_{i=1}^k 1/i;
    \qquad \text{DeViSE:} \; \sum_{c \ne y} h_c; \qquad \text{SJE:} \; \max_{c \ne y} h_c.
 
-The slopes of a sample sum to zero over the classes. LatEm's score is piecewise linear, the best of
-K maps, :math:`F(x, a) = \max_k x^\top W_k a`. For each image one other class c is drawn at random,
-with the loss :math:`h_c`, and the maps that won, for y and for c, take a step. In all of them the
-only regularisation is the end of training.
+LatEm's score is piecewise linear, the maximum over K maps,
+:math:`F(x, a) = \max_k x^\top W_k a`. For each image one other class c is drawn at random, with the
+loss :math:`h_c`, and the maps that attain the scores of y and of c are updated. Early stopping is
+the only regularisation.
 """
 
 from __future__ import annotations
@@ -39,26 +39,25 @@ from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params, group_by_path
 from zslearn.base._training import Training
 
-#: An array of NumPy in any floating dtype: descents run in that of their rows.
+#: A NumPy array in any floating dtype: a descent runs in the dtype of its rows.
 AnyFloats = NDArray[np.floating[Any]]
-#: What `random_state` may be.
 Seed = int | np.random.RandomState | None
 
-# LatEm: standard deviation of the scores under the first, random maps, in units of the margin.
+# LatEm: standard deviation of the scores under the random initial maps, in units of the margin.
 _INIT_SCALE = 0.1
-# A feature that deviates by fewer rounding errors of its size than this is constant.
+# A feature whose deviation is below this many rounding errors is constant.
 _CONSTANT = 10
 
 
 class Scaling(NamedTuple):
-    """Features have their mean subtracted, then are multiplied by weights."""
+    """Subtracts the mean from features, then multiplies them by weights."""
 
     mean: Floats
     weights: Floats
 
     @classmethod
     def of(cls, X: AnyFloats, kind: str | None) -> Scaling:
-        """Learn from rows: "center", "zscore" or None."""
+        """Estimate from rows, for "center", "zscore" or None."""
         n_features = X.shape[1]
         if kind is None:
             return cls(np.zeros(n_features), np.ones(n_features))
@@ -69,7 +68,7 @@ class Scaling(NamedTuple):
             total += block.sum(axis=0, dtype=np.float64)
             low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
         mean = total / len(X)
-        # In units of each feature's size, so that squares neither overflow nor vanish.
+        # Divided by the largest value of each feature, squares neither overflow nor vanish.
         size = np.maximum(-low, high)
         unit = np.where(size > 0, size, 1.0)
         squares = np.zeros(n_features)
@@ -81,7 +80,7 @@ class Scaling(NamedTuple):
             norm = float(np.linalg.norm(std))
             return cls(mean, np.full(n_features, 1 / norm if varies.any() else 1.0))
         weights = np.where(varies, 1 / np.where(varies, std, 1.0), 0.0)
-        # Of centred features the largest is positive.
+        # The largest value of a centred feature is positive.
         largest = float(np.max((high - mean) * weights))
         return cls(mean, weights / largest if largest > 0 else weights)
 
@@ -93,12 +92,12 @@ class Scaling(NamedTuple):
 
 
 def _blocks(X: Any) -> list[slice]:
-    """Slices of rows that are read at a time."""
+    """Slices of rows to process at a time."""
     return row_blocks(X.shape[0], row_bytes=2 * 8 * X.shape[1])
 
 
 class ScaledRows:
-    """Rows that are prepared and scaled as they are read, so that no copy of them is held."""
+    """Rows that are prepared and scaled as they are read, so that no copy is held."""
 
     def __init__(self, rows: Any, scaling: Scaling) -> None:
         self.rows, self.scaling = rows, scaling
@@ -109,7 +108,7 @@ class ScaledRows:
 
     @property
     def dense(self) -> ScaledRows:
-        """These rows: no array of them is held."""
+        """The rows themselves, as no dense copy exists."""
         return self
 
     def __getitem__(self, which: slice | NDArray[np.intp]) -> AnyFloats:
@@ -119,14 +118,14 @@ class ScaledRows:
 
 
 def mean_square(X: AnyFloats | ScaledRows) -> float:
-    """Mean squared norm of rows; 1 where all are zero."""
+    """Mean squared norm of rows; 1 if all are zero."""
     parts = (X[rows] for rows in _blocks(X))
     total = sum(float(np.einsum("nd,nd->", part, part, dtype=np.float64)) for part in parts)
     return total / len(X) or 1.0
 
 
 def rank_weights(n_classes: int) -> Floats:
-    """Weight β_k / k of each of k violators in ALE's loss, from k = 0 on."""
+    """Weight β_k / k of each of k violators in ALE's loss, k from 0 on."""
     k = np.arange(1, n_classes)
     return np.concatenate([[0.0], np.cumsum(1 / k) / k])
 
@@ -134,7 +133,7 @@ def rank_weights(n_classes: int) -> Floats:
 def slopes_of_all(
     scores: AnyFloats, y: NDArray[np.intp], weights: Floats | None = None
 ) -> AnyFloats:
-    """Slopes of w_k Σ_c max(0, 1 + F_c − F_y), where k classes violate; k is taken as given."""
+    """Gradient of w_k Σ_c max(0, 1 + F_c − F_y) in the scores, for k violators (k held fixed)."""
     rows = np.arange(len(y))
     violates = scores > (scores[rows, y] - 1)[:, None]
     violates[rows, y] = False
@@ -149,7 +148,7 @@ def slopes_of_all(
 
 
 def slopes_of_worst(scores: AnyFloats, y: NDArray[np.intp]) -> AnyFloats:
-    """Slopes of max(0, max_c 1 + F_c − F_y), the hinge of the worst violator."""
+    """Gradient of max(0, max_c 1 + F_c − F_y) in the scores."""
     rows = np.arange(len(y))
     excess = 1 + scores - scores[rows, y][:, None]
     excess[rows, y] = 0
@@ -164,8 +163,7 @@ def slopes_of_worst(scores: AnyFloats, y: NDArray[np.intp]) -> AnyFloats:
 class Descent(ABC):
     """Epochs of stochastic descent over shuffled batches of rows X of classes y.
 
-    A step follows the sum of a batch's slopes, not their mean, so that the effect of an epoch
-    hardly depends on the batch size.
+    A step follows the sum over a batch, not its mean: epochs hardly depend on the batch size.
     """
 
     def __init__(
@@ -189,20 +187,20 @@ class Descent(ABC):
     @property
     @abstractmethod
     def coef(self) -> AnyFloats:
-        """What was learned."""
+        """The learned maps."""
 
     @abstractmethod
     def _visit(self, order: NDArray[np.intp]) -> None:
-        """Visit rows in some order, and take a step down the loss of each batch of them."""
+        """Visit rows in the given order, with one step per batch."""
 
 
 class BilinearDescent(Descent):
     r"""Descent on a loss of the scores :math:`X W A^\top`, from W = 0.
 
-    Slopes sum to zero over the classes, so that W does not depend on the mean of the signatures;
-    they are centred to reduce rounding. Each step adds to W columns in the span of the signatures:
-    :math:`W = U^\top Q^\top` with an orthonormal basis Q of that span, in which the signatures have
-    the coordinates :math:`B = A Q`.
+    Gradients sum to zero over the classes: the mean of the signatures has no effect, and centring
+    them reduces rounding. Every step stays in the span of the signatures, :math:`W = U^\top Q^\top`
+    with an orthonormal basis Q of that span, in which the signatures have the coordinates
+    :math:`B = A Q`.
     """
 
     def __init__(
@@ -221,7 +219,7 @@ class BilinearDescent(Descent):
         rounding = max(centered.shape) * np.finfo(np.float64).eps * sizes[0]
         rank = max(1, int(np.sum(sizes > rounding)))
         left, sizes = left[:, :rank], sizes[:rank]
-        # As combinations of the signatures: where all of these are equal, the basis is zero.
+        # As combinations of the signatures: zero if all signatures are equal.
         basis = (left / np.where(sizes > 0, sizes, 1.0)).T @ centered
         self.coordinates, self.basis = (left * sizes).astype(X.dtype), basis.astype(X.dtype)
         self.U = np.zeros((rank, X.shape[1]), dtype=X.dtype)
@@ -237,7 +235,7 @@ class BilinearDescent(Descent):
             X = self.X[rows]
             slope = self.slopes(X @ self.U.T @ self.coordinates.T, self.y[rows])
             change = slope @ self.coordinates * X.dtype.type(self.step)
-            # Rows that violate nothing would add zeros.
+            # Rows without violators have zero gradients.
             active = change.any(axis=1)
             self.U -= change[active].T @ X[active]
 
@@ -252,15 +250,32 @@ class BilinearDescent(Descent):
 class RankingClassifier(ZeroShotClassifier):
     """Base of methods that learn bilinear maps by stochastic descent on a ranking loss.
 
-    A method defines `_descent`, which begins a descent on scaled rows, and `_of_maps`, which makes
-    the parameters of classes from its maps.
+    A subclass defines `_descent`, which starts a descent on scaled rows, and `_class_parameters`.
 
     Parameters
     ----------
     learning_rate : float
-        Length of the steps, in units in which the scale of the data does not matter.
+        Step size, relative to the scale of features and signatures.
     max_iter : int
-        Number of epochs. A search over it trains once for all values.
+        Number of epochs. A search trains once for all values.
+    batch_size : int, default=64
+        Samples per step; has little effect on an epoch.
+    scaling : {"center", "zscore"} or None, default="center"
+        How to scale the prepared features: subtract the mean; standardise each feature and divide
+        all by the largest value; not at all. A common offset slows training down.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the order of the samples and of any other randomness of the method.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features, n_attributes)
+        The bilinear map W.
+    mean_ : ndarray of shape (n_features,)
+        Mean subtracted from the prepared features.
+    feature_weights_ : ndarray of shape (n_features,)
+        Factors of the centred features; 0 for a constant one under "zscore".
+    n_iter_ : int
+        Number of epochs.
     batch_size : int, default=64
         Samples per step. The effect of an epoch hardly depends on it.
     scaling : {"center", "zscore"} or None, default="center"
@@ -296,8 +311,8 @@ class RankingClassifier(ZeroShotClassifier):
 
     def __init__(
         self,
-        learning_rate: float,
-        max_iter: int,
+        learning_rate: float = 0.5,
+        max_iter: int = 16,
         *,
         batch_size: int = 64,
         scaling: str | None = "center",
@@ -314,17 +329,17 @@ class RankingClassifier(ZeroShotClassifier):
         self.signature_scale = signature_scale
 
     def _descent(self, training: Training) -> Descent:
-        """Begin a descent on scaled rows."""
+        """Start a descent on scaled rows."""
         raise NotImplementedError
 
     @staticmethod
-    def _of_maps(coef: Array, signatures: Array) -> Array:
-        """Make the parameters of classes from the maps and their signatures."""
+    def _class_parameters(coef: Array, signatures: Array) -> Array:
+        """Compute class parameters from the maps and the signatures."""
         raise NotImplementedError
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Rows are scaled once per kind; variants that differ in `max_iter` share one descent."""
+        """Scale rows once per kind; variants that differ in `max_iter` share one descent."""
         rows = for_many_passes(training.rows)
         lazy = isinstance(rows, PreparedRows)
         host = training if lazy else replace(training, rows=to_numpy(rows))
@@ -336,33 +351,32 @@ class RankingClassifier(ZeroShotClassifier):
                 for variant in sorted(group, key=lambda variant: variant.max_iter):
                     while descent.n_epochs < variant.max_iter:
                         descent.epoch()
-                    # The very same arrays: a search sees by them that variants embed equally.
+                    # Identical arrays tell a search that these variants embed equally.
                     variant.mean_, variant.feature_weights_ = scaling
                     variant.coef_ = move_like(descent.coef, training.rows[0:1, :])
                     variant.n_iter_ = variant.max_iter
                     yield variant
 
     def embed(self, X: Array) -> Array:
-        """Scale features as the training features were."""
+        """Scale features as the training features."""
         return Scaling(self.mean_, self.feature_weights_)(X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make the parameters of each class."""
-        return self._of_maps(self.coef_, move_like(signatures, self.coef_))
+        """Compute the parameters of each class."""
+        return self._class_parameters(self.coef_, move_like(signatures, self.coef_))
 
 
 @inherit_docs
-class OneMapRanking(RankingClassifier):
+class BilinearRanking(RankingClassifier):
     """Base of ALE, DeViSE and SJE, which learn one bilinear map W."""
 
-    def _begin_descent(
+    def _start(
         self, training: Training, slopes: Callable[..., AnyFloats], steepest: float
     ) -> BilinearDescent:
-        """Begin a descent whose steps are in units of the margin at the steepest slope.
+        """Start a descent; `steepest` is the largest sum of a sample's positive slopes.
 
-        `steepest` is the largest sum of a sample's positive slopes. The difference of two classes'
-        scores changes by step · slope · ‖x‖² ‖a − a′‖², so that a step of 1 / (steepest · mean ‖x‖²
-        · mean ‖a − a′‖²), over samples and over pairs of classes, changes it by about one.
+        A step changes the difference of two scores by step · slope · ‖x‖² ‖a − a′‖². A learning
+        rate of 1 makes that about one for the steepest slope and mean norms.
         """
         X, signatures = training.X, training.signatures
         centered = signatures - signatures.mean(axis=0)
@@ -374,7 +388,7 @@ class OneMapRanking(RankingClassifier):
         )
 
     @staticmethod
-    def _of_maps(coef: Array, signatures: Array) -> Array:
+    def _class_parameters(coef: Array, signatures: Array) -> Array:
         """W a of each signature a."""
         return signatures @ compat.array_namespace(coef).matrix_transpose(coef)
 
@@ -382,7 +396,7 @@ class OneMapRanking(RankingClassifier):
 def _grids(
     lowest_rate: float, fast_rates: list[float], fast_epochs: list[int]
 ) -> dict[str, dict[str, list[Any]]]:
-    """Grids by name; learning rates of the first are powers of four, from the lowest on."""
+    """Grids by name; learning rates of "paper" are powers of four from the lowest on."""
     return {
         "paper": {
             "scaling": ["center", "zscore", None],
@@ -398,34 +412,31 @@ def _grids(
 
 
 @inherit_docs
-class ALE(OneMapRanking):
+class ALE(BilinearRanking):
     """Attribute label embedding: violators weighted by the rank of the true class.
 
     Parameters
     ----------
     learning_rate : float, default=0.5
-        Length of the steps. At 1 a sample that all other classes violate moves its score
-        differences by about the margin: units of 1 / (β · mean ‖x‖² · mean ‖a − a′‖²), with β of
-        S − 1 violators.
+        Step size in units of 1 / (β · mean ‖x‖² · mean ‖a − a′‖²), with β of S − 1 violators. At 1
+        a sample that every other class violates changes its score differences by about the margin.
     max_iter : int, default=16
         Number of epochs.
 
     See Also
     --------
-    DeViSE : Every violator counts the same.
-    SJE : The worst violator alone.
+    DeViSE : Weights all violators equally.
+    SJE : Considers the worst violator only.
 
     Notes
     -----
     The original takes a step after each sample, draws violators at random until one is found and
     estimates the rank from the number of draws; here all classes of a batch are scored, the rank is
-    counted and all violators take part. The weight β/k jumps where k does, and is taken as given in
-    the slope. W starts at random in the original and at 0 here; features are centred unless
-    `scaling=None`.
-    The only regularisation is the end of training: search `max_iter` together with
-    `learning_rate`. The margin is 1 and W starts at 0: another margin would only scale W, as steps
-    are in units of it. Signatures count by their differences alone: nothing changes when a vector
-    is added to all.
+    counted and all violators contribute. The gradient takes the weight β/k as constant. The
+    original initialises W at random; here W starts at 0, and features are centred by default.
+
+    Early stopping is the only regularisation: search `max_iter` together with `learning_rate`.
+    A margin other than 1 would only scale W. Adding a vector to all signatures has no effect.
 
     References
     ----------
@@ -444,57 +455,34 @@ class ALE(OneMapRanking):
 
     grids = _grids(4.0**-4, [0.0625, 0.25, 1.0, 4.0], [2, 4, 8, 16, 32])
 
-    def __init__(
-        self,
-        learning_rate: float = 0.5,
-        max_iter: int = 16,
-        *,
-        batch_size: int = 64,
-        scaling: str | None = "center",
-        random_state: Seed = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            max_iter,
-            batch_size=batch_size,
-            scaling=scaling,
-            random_state=random_state,
-            feature_norm=feature_norm,
-            signature_scale=signature_scale,
-        )
-
     def _descent(self, training: Training) -> BilinearDescent:
         weights = rank_weights(training.n_seen)
-        # β of S − 1 violators
-        steepest = weights[-1] * (training.n_seen - 1)
-        return self._begin_descent(training, partial(slopes_of_all, weights=weights), steepest)
+        steepest = weights[-1] * (training.n_seen - 1)  # β of S − 1 violators
+        return self._start(training, partial(slopes_of_all, weights=weights), steepest)
 
 
 @inherit_docs
-class DeViSE(OneMapRanking):
-    """Deep visual-semantic embedding, on given features: every violator counts the same.
+class DeViSE(BilinearRanking):
+    """Deep visual-semantic embedding on given features: all violators weighted equally.
 
     Parameters
     ----------
     learning_rate : float, default=1.0
-        Length of the steps. At 1 a sample that all other classes violate moves its score
-        differences by about the margin: units of 1 / ((S − 1) · mean ‖x‖² · mean ‖a − a′‖²).
+        Step size in units of 1 / ((S − 1) · mean ‖x‖² · mean ‖a − a′‖²); see :class:`ALE`.
     max_iter : int, default=32
         Number of epochs.
 
     See Also
     --------
-    ALE : The violators weighted by the rank of the true class.
-    SJE : The worst violator alone.
+    ALE : Weights violators by the rank of the true class.
+    SJE : Considers the worst violator only.
 
     Notes
     -----
-    The original learns the image network as well, normalises signatures to unit length, draws
-    violators at random until the first is found, has a margin of 0.1, and takes adaptive steps.
-    Here the features are given and centred, all violators count, as in later comparisons, and steps
-    are constant; the margin only scales W. On the end of training and signatures see :class:`ALE`.
+    The original also learns the image network, normalises signatures to unit length, draws
+    violators at random until the first is found, has a margin of 0.1 and adapts its steps. Here
+    features are given and centred, all violators count, as in later comparisons, and steps are
+    constant; the margin only scales W. See :class:`ALE` on early stopping.
 
     References
     ----------
@@ -526,33 +514,32 @@ class DeViSE(OneMapRanking):
         )
 
     def _descent(self, training: Training) -> BilinearDescent:
-        return self._begin_descent(training, slopes_of_all, steepest=training.n_seen - 1)
+        return self._start(training, slopes_of_all, steepest=training.n_seen - 1)
 
 
 @inherit_docs
-class SJE(OneMapRanking):
-    """Structured joint embedding: a hinge on the worst violator alone.
+class SJE(BilinearRanking):
+    """Structured joint embedding: a hinge on the worst violator only.
 
     Parameters
     ----------
     learning_rate : float, default=0.125
-        Length of the steps. At 1 a sample moves its difference to the worst violator by about
-        the margin: units of 1 / (mean ‖x‖² · mean ‖a − a′‖²).
+        Step size in units of 1 / (mean ‖x‖² · mean ‖a − a′‖²). At 1 a sample changes its difference
+        to the worst violator by about the margin.
     max_iter : int, default=16
         Number of epochs.
 
     See Also
     --------
-    ALE : All violators, weighted by the rank of the true class.
-    DeViSE : All violators count the same.
+    ALE : Considers all violators, weighted by the rank of the true class.
+    DeViSE : Weights all violators equally.
 
     Notes
     -----
-    For several kinds of signatures the original learns a map each and adds their scores with
-    weights α_k, which it searches on validation classes. Here several views are concatenated under
-    one map, and the weights of :class:`~zslearn.signatures.MultiSignatures` replace α_k;
-    `with_weights` gives others to try. The original takes a step after each sample. On the end of
-    training, the margin and signatures see :class:`ALE`.
+    For several kinds of signatures the original learns one map each and adds their scores with
+    weights α_k, searched on validation classes. Here views are concatenated under one map, and the
+    weights of :class:`~zslearn.signatures.MultiSignatures` replace α_k. The original takes a step
+    after each sample. See :class:`ALE` on early stopping and the margin.
 
     References
     ----------
@@ -584,10 +571,10 @@ class SJE(OneMapRanking):
         )
 
     def _descent(self, training: Training) -> BilinearDescent:
-        return self._begin_descent(training, slopes_of_worst, steepest=1)
+        return self._start(training, slopes_of_worst, steepest=1)
 
 
-@jit("the descent of several maps")
+@jit("the descent of LatEm")
 def visit_rows(
     X: Any,
     rows: Any,
@@ -600,9 +587,9 @@ def visit_rows(
     V: Any,
     change: Any,
 ) -> None:
-    """Visit rows of X in turn; those that their negative violates step down their loss."""
+    """Visit rows of X in order; a row whose negative violates the margin takes a step."""
     # `P` holds the classifiers under each map, (n_maps, n_classes, n_features), and `V` the sum of
-    # all steps; both are updated after each batch. `change` is zero before and after.
+    # all steps; both are updated after each batch. `change` is a zeroed buffer.
     is_changed = np.zeros(P.shape[:2], dtype=np.bool_)
     for start in range(0, len(rows), batch_size):
         for n in range(start, min(start + batch_size, len(rows))):
@@ -626,7 +613,7 @@ def visit_rows(
 
 @jit_inner(fast={"contract", "reassoc"})
 def _best(P: Any, of_class: int, row: Any, enough: float) -> Any:
-    """The largest score of a class under any map, or the first that is enough; and its map."""
+    """The largest score of a class and its map; stops at the first score of at least `enough`."""
     best, which = 0.0, 0
     for k in range(P.shape[0]):
         classifier, score = P[k, of_class], row[0] - row[0]
@@ -646,11 +633,10 @@ def _add(to: Any, weight: Any, row: Any) -> None:
 
 
 class LatentDescent(Descent):
-    r"""Descent on the ranking loss of :math:`\max_k x^\top W_k a`, K maps at once.
+    r"""Descent on the ranking loss of :math:`\max_k x^\top W_k a`, for K maps at once.
 
-    Steps add to each map combinations of the signatures: :math:`W_k = W_{k0} + V_k^\top A`, with
-    one row of :math:`V_k` for each class. The classifiers :math:`P_k = A W_k^\top` of all classes
-    are kept up to date beside it.
+    Steps add combinations of the signatures to each map: :math:`W_k = W_{k0} + V_k^\top A`, with
+    one row of :math:`V_k` per class. The classifiers :math:`P_k = A W_k^\top` are kept up to date.
     """
 
     def __init__(
@@ -677,7 +663,7 @@ class LatentDescent(Descent):
     def _visit(self, order: NDArray[np.intp]) -> None:
         n_classes = len(self.signatures)
         y = self.y[order]
-        # Another class for each row, drawn evenly.
+        # Draw another class for each row, uniformly.
         negatives = (y + self.rng.randint(1, n_classes, size=len(y))) % n_classes
         tables = self.gram, self.P, self.V, self._change
         options = self.X.dtype.type(self.step), self.batch_size, *tables
@@ -695,19 +681,19 @@ class LatentDescent(Descent):
     coef_=Saved("n_maps", "n_features", "n_attributes"),
 )
 class LatEm(RankingClassifier):
-    """The best of several bilinear maps, learned by ranking against random negatives.
+    """Latent embeddings: the best of several bilinear maps, ranked against random negatives.
 
     Parameters
     ----------
     n_maps : int, default=2
         Number of maps, K.
     learning_rate : float, default=0.4
-        Length of the steps. At 1 a sample moves the scores of its class and of its negative by
-        about the margin: units of 1 / (mean ‖x‖² · mean ‖a‖²).
+        Step size in units of 1 / (mean ‖x‖² · mean ‖a‖²). At 1 a sample changes the scores of its
+        class and of its negative by about the margin.
     max_iter : int, default=128
-        Number of epochs. The original takes 150.
+        Number of epochs; 150 in the original.
     scaling : {"center", "zscore"} or None, default="zscore"
-        How prepared features are scaled; see :class:`ALE`.
+        How to scale the prepared features; see :class:`ALE`.
 
     Attributes
     ----------
@@ -716,20 +702,19 @@ class LatEm(RankingClassifier):
 
     See Also
     --------
-    SJE : One map, and the worst class in place of a random one.
+    SJE : One map, and the worst class instead of a random one.
 
     Notes
     -----
-    The original takes a step after each sample and may prune maps that win too rarely; here steps
-    are taken by batches, and the number of maps is searched. Features are scaled as in the
-    original, to z-scores that are divided by the largest of them; as steps are measured in units of
-    the features' size, that number changes nothing. The only regularisation is the end of training.
+    The original takes a step after each sample and may prune maps that rarely win; here steps are
+    taken per batch, and the number of maps is searched. Features are scaled as in the original, to
+    z-scores divided by the largest. Early stopping is the only regularisation.
 
-    The first maps and the negatives are random, and accuracy varies with `random_state`: on CUB
-    with a standard deviation of 1.6 points over five seeds. Compare several.
+    Initial maps and negatives are random: on CUB the accuracy has a standard deviation of 1.6
+    points over five values of `random_state`. Compare several.
 
-    The margin is 1: another one would only scale the maps. Unlike methods of one map, this one
-    depends on the origin of the signatures: centre those that have a large offset in common.
+    A margin other than 1 would only scale the maps. Unlike methods with one map, this one depends
+    on the origin of the signatures: centre them if they have a large common offset.
 
     References
     ----------
@@ -794,6 +779,6 @@ class LatEm(RankingClassifier):
         )
 
     @staticmethod
-    def _of_maps(coef: Array, signatures: Array) -> Array:
+    def _class_parameters(coef: Array, signatures: Array) -> Array:
         xp = compat.array_namespace(coef)
         return xp.permute_dims(signatures @ xp.matrix_transpose(coef), (1, 0, 2))

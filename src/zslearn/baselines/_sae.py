@@ -1,6 +1,6 @@
-r"""SAE: a semantic autoencoder.
+r"""SAE: a linear autoencoder whose code is the signature.
 
-A linear encoder W takes features to signatures, and its transpose takes signatures back. With the
+A linear encoder W maps features to signatures, and its transpose maps signatures back. With the
 features of the samples as columns of X and the signatures of their classes as columns of S,
 
 .. math:: \min_W \|X - W^\top S\|_F^2 + \lambda \|W X - S\|_F^2,
@@ -10,13 +10,13 @@ whose stationary point solves the Sylvester equation
 .. math:: S S^\top W + \lambda W X X^\top = (1 + \lambda) S X^\top.
 
 With :math:`S S^\top = U \mathrm{diag}(s) U^\top` and :math:`X X^\top = V \mathrm{diag}(v) V^\top`
-the solution for any λ is
+the solution for every λ is
 
 .. math:: W = U \Bigl[ \frac{(1 + \lambda)\, (U^\top S X^\top V)_{ij}}{s_i + \lambda v_j} \Bigr]
           V^\top.
 
-Features may first be reduced to the scores of the seen classes by ridge regression of their
-indicators Y, one column per sample: X becomes :math:`Y X^\top (X X^\top + \rho I)^{-1} X`.
+The features may first be replaced by the scores of a ridge regression of the class indicators Y,
+one column per sample: X becomes :math:`Y X^\top (X X^\top + \rho I)^{-1} X`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import Moments
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import RowSpectrum, Training
-from zslearn.baselines._spectra import ClassRidge, weighted_rows
+from zslearn.baselines._spectra import ClassRidge, signature_spectrum
 
 
 @inherit_docs
@@ -49,22 +49,20 @@ from zslearn.baselines._spectra import ClassRidge, weighted_rows
     alpha_=Saved(least=0),
 )
 class SAE(AcceptsSampleWeight, ZeroShotClassifier):
-    """A linear autoencoder whose code is the signature, in closed form.
+    """Semantic autoencoder: a linear autoencoder whose code is the signature, in closed form.
 
     Parameters
     ----------
     alpha : float, default=0.1
-        Weight of the encoder's error against the decoder's: λ of the original paper, in units of
-        tr(SSᵀ) / tr(XXᵀ).
+        Weight λ of the encoder's error against the decoder's, in units of tr(SSᵀ) / tr(XXᵀ).
     direction : {"semantic_to_feature", "feature_to_semantic"}, default="semantic_to_feature"
-        Where an image and a class are compared: among the features, x with Wᵀa, several points
-        better on most data; or among the signatures, Wx with a.
+        Whether to compare x with Wᵀa, several points better on most data, or Wx with a.
     center : {"both", "features", "signatures"} or None, default=None
-        Which sides are centred over the training samples. None is the original method.
+        Which sides to centre over the training samples. None is the original method.
     alpha_reduction : float or None, default=None
-        Penalty ρ, in units of XXᵀ, of a ridge regression of the seen classes' indicators, whose
-        scores then replace the features; 50 in the authors' program for CUB, for features that are
-        not normalised. None keeps the features.
+        Penalty ρ, in units of XXᵀ, of the ridge regression whose scores of the seen classes replace
+        the features; 50 in the authors' program for CUB, on features that are not normalised. None
+        keeps the features.
 
     Attributes
     ----------
@@ -73,7 +71,7 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
     reduction_ : array of shape (n_features, n_seen) or None
         Map from features to scores of the seen classes.
     alpha_ : float
-        λ of the equation, in its own units.
+        λ in absolute units.
     mean_ : array of shape (n_features or n_seen,)
         Mean subtracted from the features, or from the scores that replace them.
     signature_mean_ : ndarray of shape (n_attributes,)
@@ -85,10 +83,9 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
     Notes
     -----
-    What differs from the original: λ is relative, so that one grid serves data of any unit; both
-    sides may be centred; where SSᵀ and XXᵀ are both singular the solution of least norm is taken.
-    One eigendecomposition of either side serves every λ of a grid. The authors' programs also
-    standardise the similarities of each class over the test images, which is left out.
+    Unlike in the original, λ is relative, so that one grid suits data in any units; both sides may
+    be centred; and if SSᵀ and XXᵀ are both singular, the solution of least norm is taken. The
+    authors' programs also standardise the similarities of each class over the test images.
 
     References
     ----------
@@ -140,12 +137,12 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """The eigenvectors serve every penalty."""
+        """Share the eigenvectors among all penalties."""
         moments = cache(lambda center: training.moments(center=center))
         for same_sides in group_by_params(variants, "center", "alpha_reduction"):
             first = same_sides[0]
             equation = _Sylvester(training, moments, first.center, first.alpha_reduction)
-            # Those that embed in the same way follow one another.
+            # Variants with equal embeddings follow one another.
             for variant in sorted(same_sides, key=lambda variant: variant.direction):
                 variant.alpha_ = float(variant.alpha) * equation.unit
                 variant.coef_ = equation.solve(variant.alpha_)
@@ -155,12 +152,12 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
     @property
     def embedding_attributes(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What decides `embed`: the encoder only where features are encoded."""
+        """Attributes that `embed` depends on: the encoder only if features are encoded."""
         encoder = () if self.direction == "semantic_to_feature" else ("coef_",)
         return ("reduction_", "mean_", "direction", *encoder)
 
     def embed(self, X: Array) -> Array:
-        """Centre rows, or the scores that replace them; for "feature_to_semantic" encode them."""
+        """Centre features or the scores that replace them; encode for "feature_to_semantic"."""
         if self.reduction_ is not None:
             X = X @ move_like(self.reduction_, X)
         centered = X - move_like(self.mean_, X)[None, :]
@@ -169,13 +166,13 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
         return centered @ compat.array_namespace(X).matrix_transpose(move_like(self.coef_, X))
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Decode each class, Wᵀa; for "feature_to_semantic" only centre a."""
+        """Decode each signature to Wᵀa; for "feature_to_semantic" only centre it."""
         centered = move_like(signatures - self.signature_mean_, self.coef_)
         return centered @ self.coef_ if self.direction == "semantic_to_feature" else centered
 
 
 class _Sylvester:
-    """The equation with both sides in their eigenvectors; λ is in units of tr(SSᵀ) / tr(XXᵀ)."""
+    """The Sylvester equation in the eigenvectors of both sides."""
 
     def __init__(
         self,
@@ -187,12 +184,12 @@ class _Sylvester:
         signatures = training.signatures
         is_centered = center in ("both", "features")
         spectrum, self.reduction = _feature_side(moments, is_centered, alpha_reduction)
-        s, U, self.signature_mean = weighted_rows(
+        s, U, self.signature_mean = signature_spectrum(
             signatures, training.sizes, center=center in ("both", "signatures")
         )
         self.v, self.V, self.mean = spectrum.values, spectrum.vectors, spectrum.mean
         self.s, self.U = move_like(s, self.V), move_like(U, self.V)
-        # Uᵀ S Xᵀ V, where S Xᵀ = Aᵀ (sums of the classes)
+        # Uᵀ S Xᵀ V, where S Xᵀ = Aᵀ (class sums)
         left = move_like(((signatures - self.signature_mean) @ U).T, self.V)
         self.cross = left @ spectrum.class_sums @ self.V
         xp = compat.array_namespace(self.v)
@@ -202,10 +199,10 @@ class _Sylvester:
             self.unit = of_signatures / of_features
 
     def solve(self, alpha: float) -> Array:
-        """W for a λ in the equation's own units."""
+        """W for a λ in absolute units."""
         xp = compat.array_namespace(self.V)
         denominator = self.s[:, None] + alpha * self.v[None, :]
-        # Where both are zero so is the numerator.
+        # If both eigenvalues are zero, so is the numerator.
         denominator = xp.where(denominator > 0, denominator, xp.ones_like(denominator))
         inner = (1 + alpha) * self.cross / denominator
         return self.U @ inner @ xp.matrix_transpose(self.V)
@@ -214,10 +211,10 @@ class _Sylvester:
 def _feature_side(
     moments: Callable[[bool], Moments], center: bool, alpha: float | None
 ) -> tuple[RowSpectrum, Array | None]:
-    """The spectrum of the features, or that of the scores of the seen classes and their map."""
+    """Spectrum of the features, or of the seen classes' scores with the map to these."""
     if alpha is None:
         return RowSpectrum.of(moments(center)), None
-    # (XXᵀ + ρI)⁻¹ XYᵀ: ridge regression of the indicators of the seen classes.
+    # (XXᵀ + ρI)⁻¹ XYᵀ: ridge regression of the class indicators.
     map_to_scores = ClassRidge(moments(False)).solve(alpha)
     found, xp = moments(center), compat.array_namespace(map_to_scores)
     gram = xp.matrix_transpose(map_to_scores) @ found.gram @ map_to_scores

@@ -1,4 +1,4 @@
-"""Least squares for every penalty of a grid, and the spectrum of signatures."""
+"""Ridge regression and spectra that serve every penalty of a grid."""
 
 from __future__ import annotations
 
@@ -15,28 +15,22 @@ from zslearn.base._class_statistics import Moments
 
 
 class ClassRidge:
-    """(XᵀX + γI)⁻¹ XᵀY for any γ, with Y the indicators of the classes.
-
-    Each penalty is solved for by elimination; one below the rounding of XᵀX in its eigenvectors,
-    which tell what is zero.
-    """
+    """(XᵀX + γI)⁻¹ XᵀY for any γ, where the columns of Y indicate the classes."""
 
     def __init__(self, moments: Moments) -> None:
         self.gram, self.class_sums, self.mean = moments
 
     def solve(self, alpha: float) -> Array:
-        """(XᵀX + γI)⁻¹ XᵀY, of shape (n_features, n_seen)."""
+        """Solution for one penalty, of shape (n_features, n_seen)."""
         xp = compat.array_namespace(self.gram)
-        # XᵀY: the sum of each class as a column.
-        right = xp.matrix_transpose(self.class_sums)
-        if alpha > resolution(self.gram, float(xp.linalg.trace(self.gram))):
+        right = xp.matrix_transpose(self.class_sums)  # XᵀY
+        if alpha > _rounding(self.gram, float(xp.linalg.trace(self.gram))):
             return solve_shifted(self.gram, alpha, right)
+        # The penalty is below the rounding error of XᵀX: drop the directions of eigenvalue zero.
         values, vectors, _ = self._eigenbasis
         size = values + alpha
-        # Where neither is more than rounding there is nothing of XᵀY.
-        there = size > resolution(vectors, float(xp.max(values)))
-        size = xp.where(there, size, xp.ones_like(size))
-        weights = xp.where(there, 1 / size, xp.zeros_like(size))
+        nonzero = size > _rounding(vectors, float(xp.max(values)))
+        weights = xp.where(nonzero, 1 / xp.where(nonzero, size, xp.ones_like(size)), 0 * size)
         return vectors @ (weights[:, None] * (xp.matrix_transpose(vectors) @ right))
 
     @cached_property
@@ -45,12 +39,12 @@ class ClassRidge:
 
 
 def solve_shifted(matrix: Array, alpha: float, right: Array) -> Array:
-    """(M + αI)⁻¹ times a matrix, for M without negative eigenvalues and α beyond its rounding."""
+    """(M + αI)⁻¹ B for a positive semi-definite M and α above its rounding error."""
     xp = compat.array_namespace(matrix)
     if isinstance(matrix, np.ndarray):
         shifted = matrix.copy()
         shifted.flat[:: len(matrix) + 1] += alpha
-        # Where rounding leaves it without a factor of Cholesky's, elimination does.
+        # Cholesky's factorisation may fail by rounding; elimination below does not.
         with suppress(np.linalg.LinAlgError):
             factor = scipy.linalg.cho_factor(shifted, check_finite=False)
             return scipy.linalg.cho_solve(factor, right, check_finite=False)
@@ -58,27 +52,23 @@ def solve_shifted(matrix: Array, alpha: float, right: Array) -> Array:
     return xp.linalg.solve(matrix + alpha * identity, right)
 
 
-def resolution(gram: Array, size: float) -> float:
-    """What eigenvalues of a matrix that has none larger than `size` are computed to."""
+def _rounding(gram: Array, size: float) -> float:
+    """Rounding error of the eigenvalues of a matrix whose largest is `size`."""
     return float(gram.shape[0] * compat.array_namespace(gram).finfo(gram.dtype).eps * size)
 
 
-def weighted_rows(
+def signature_spectrum(
     signatures: Floats, sizes: Floats, *, center: bool
 ) -> tuple[Floats, Floats, Floats]:
-    """Spectrum of the signatures as the samples carry them, without a row for each sample.
-
-    With S the signature of each sample's class as a column, SSᵀ = Aᵀ diag(n) A for the signatures
-    A and sizes n of the classes: the singular values of diag(√n) A are all that is needed.
-    """
+    """Eigenvalues and eigenvectors of Aᵀ diag(n) A for class sizes n, and the mean subtracted."""
     mean = np.zeros(signatures.shape[1])
     if center:
         mean = sizes @ signatures / sizes.sum()
     root = np.sqrt(sizes)[:, None] * (signatures - mean)
     _, values, rows = np.linalg.svd(root, full_matrices=False)
-    # Centring leaves rounding of the size of what was taken.
+    # Centring leaves rounding errors of the size of the uncentred signatures.
     size = np.sqrt(sizes.sum()) * float(np.abs(signatures).max())
-    resolution = max(root.shape) * np.finfo(float).eps * max(float(values[0]), size)
-    rank = max(1, int((values > resolution).sum()))
-    kept = np.where(values[:rank] > resolution, values[:rank], 0.0)
+    rounding = max(root.shape) * np.finfo(float).eps * max(float(values[0]), size)
+    rank = max(1, int((values > rounding).sum()))
+    kept = np.where(values[:rank] > rounding, values[:rank], 0.0)
     return kept**2, rows[:rank].T, mean

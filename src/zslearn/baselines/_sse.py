@@ -1,29 +1,28 @@
-r"""SSE: semantic similarity embedding.
+r"""SSE: semantic similarity embedding, which represents classes as mixtures of the seen classes.
 
-Every class, seen or unseen, is a mixture of the seen classes. From its signature a, with those of
-the seen classes :math:`a_1, \dots, a_S`, the mixture pattern is
+From the signature a of any class and those of the seen classes :math:`a_1, \dots, a_S`, its
+mixture pattern is
 
 .. math:: z(a) = \arg\min_{z \in \Delta} \tfrac12 \Big\|a - \sum_c z_c a_c\Big\|^2
           + \tfrac{\gamma}{2} \|z\|^2, \quad \Delta = \{z \ge 0, \textstyle\sum_c z_c = 1\}.
 
 An image is compared with a reference vector :math:`v_c` of each seen class by
 :math:`\phi(x, v) = \min(x, v)`, and its score for a class is
-:math:`f(x, a) = \sum_c z_c(a) \langle w, \phi(x, v_c) \rangle`. The weights w and the references V
-have a large margin. With the mixture patterns of the seen classes as rows of Z, the responses
-:math:`e_{nc} = \langle w, \min(x_n, v_c) \rangle`, the scores :math:`F = E Z^\top`, the mean scores
-:math:`\bar F_{ys}` of class y's :math:`N_y` samples for class s, and the margins
-:math:`\Delta_{ys} = \|a_y - a_s\|^2`, they minimise
+:math:`f(x, a) = \sum_c z_c(a) \langle w, \phi(x, v_c) \rangle`. With the mixture patterns of the
+seen classes as rows of Z, the responses :math:`e_{nc} = \langle w, \min(x_n, v_c) \rangle`, the
+scores :math:`F = E Z^\top`, the mean scores :math:`\bar F_{ys}` of class y's :math:`N_y` samples
+for class s, and the margins :math:`\Delta_{ys} = \|a_y - a_s\|^2`, the weights w and references V
+minimise
 
 .. math:: J(w, V) = \frac{\alpha}{2} \|w\|^2
     + \frac{1}{2S(S-1)} \sum_{y \ne s} [\Delta_{ys} + \bar F_{ys} - \bar F_{yy}]_+^2
     + \frac{1}{2S(S-1)} \sum_y \frac{1}{N_y} \sum_{n \in y} \sum_{s \ne y}
       [\Delta_{ys} + F_{ns} - F_{ny}]_+^2.
 
-The first hinges align the classes, the second classify the samples. J is convex in w: a
-limited-memory quasi-Newton method descends. In V it is not even smooth; a projected subgradient
-step is taken if it lowers J, else none. w and V are optimised in turn, and J never rises. A pass
-over all (sample, class, feature) triples is nearly all the cost there is. Scores are linear in w:
-one pass along a direction serves all trials of its length.
+The first hinges align the classes, the second classify the samples. J is convex in w, where L-BFGS
+descends, but not even smooth in V, where a projected subgradient step is taken if it lowers J. Both
+alternate, and J never increases. Nearly all the cost is in passes over the (sample, class, feature)
+triples. Scores are linear in w, so that one pass serves all step sizes along a direction.
 """
 
 from __future__ import annotations
@@ -60,20 +59,19 @@ from zslearn.base._class_statistics import class_means
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
 
-# Rows that are worked on at a time, by one thread, and added up in float32: with more of them the
-# sum would lose digits.
+# Rows per block and thread: summing more rows in float32 would lose digits.
 _BLOCK = 1024
-# A copy of the rows, in float32 and sorted by class, is held up to so many blocks of memory.
+# A float32 copy of the rows, sorted by class, is kept if it fits into this many blocks of memory.
 _HELD_BLOCKS = 2
-# Quasi-Newton steps in w before the first step in V and after each, and how many are remembered.
+# L-BFGS steps in w before the first step in V and after each, and the number of pairs kept.
 _FIRST_STEPS = 8
 _STEPS = 2
 _MEMORY = 8
-# The first step in V, as a share of the distance of V to its mean; how often a step is halved.
+# First step in V relative to the distance of V from its mean; maximum number of halvings.
 _STRIDE = 0.2
 _HALVINGS = 4
 _ARMIJO = 1e-4
-# How often a step in w is shortened.
+# Maximum number of trials of a step in w.
 _TRIALS = 10
 
 _T = TypeVar("_T")
@@ -81,13 +79,13 @@ _T = TypeVar("_T")
 
 @jit_inner()
 def _four(n: int, size: int) -> Any:
-    """Four positions from n on; beyond the end the last one again."""
+    """Four positions from n on, clipped to the last one."""
     return n, min(n + 1, size - 1), min(n + 2, size - 1), min(n + 3, size - 1)
 
 
 @jit("the kernels of SSE", fast=True)
 def responses(X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
-    """⟨w, min(x_n, v_c)⟩ of each row and class; four rows share what is loaded of a class."""
+    """⟨w, min(x_n, v_c)⟩ for each row and class; four rows share each load of v_c."""
     zero = w[0] - w[0]
     for n in range(0, len(X), 4):
         n0, n1, n2, n3 = _four(n, len(X))
@@ -105,7 +103,7 @@ def responses(X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[An
 
 @jit(fast=True)
 def slope_in_w(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[Any]) -> None:
-    """Σ_nc g_nc min(x_n, v_c), added to out; G has zeros below for a multiple of four rows."""
+    """Add Σ_nc g_nc min(x_n, v_c) to out; zero rows pad G to a multiple of four."""
     for n in range(0, len(X), 4):
         n0, n1, n2, n3 = _four(n, len(X))
         x0, x1, x2, x3 = X[n0], X[n1], X[n2], X[n3]
@@ -123,7 +121,7 @@ def slope_in_w(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[A
 
 @jit(fast={"nnan", "nsz", "contract"})
 def slope_in_v(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[Any]) -> None:
-    """Σ_n g_nc [x_n > v_c] for each class, added to out: ∂min(x, v)/∂v = [x > v]; G as above."""
+    """Add Σ_n g_nc [x_n > v_c] of each class to out, as ∂min(x, v)/∂v = [x > v]; G is padded."""
     zero = G[0, 0] - G[0, 0]
     for n in range(0, len(X), 4):
         n0, n1, n2, n3 = _four(n, len(X))
@@ -148,10 +146,10 @@ def hinges(
     shares: NDArray[Any],
     out: NDArray[Any],
 ) -> float:
-    """Σ_n share ½ Σ_s [Δ_s + f_s − f_y]₊² of the samples; `out` gets the slope in their scores F.
+    """Σ_n share ½ Σ_s [Δ_s + f_s − f_y]₊² over samples; `out` gets the gradient in the scores F.
 
-    `of_means`, the slope in the mean scores of each class, is added to that of its samples;
-    `shares` is what a sample of each class counts.
+    `of_means`, the gradient in the mean scores of each class, is added to that of its samples;
+    `shares` are the weights of a sample of each class.
     """
     total = 0.0
     for n in range(len(y)):
@@ -164,7 +162,7 @@ def hinges(
             squares += short * short
             shorts += short
             o[s] = (short + of_mean[s]) * share
-        # As its own class a sample is not short of anything.
+        # Exclude the hinge of the sample's own class.
         short = max(margin[c], 0.0)
         o[c] = (of_mean[c] - (shorts - short)) * share
         total += 0.5 * (squares - short * short) * share
@@ -172,7 +170,7 @@ def hinges(
 
 
 class Point(NamedTuple):
-    """Weights w, references V, the scores F of the samples, J and its slope in F."""
+    """Weights w, references V, sample scores F, J and its gradient in F."""
 
     w: Floats
     V: Floats
@@ -182,16 +180,16 @@ class Point(NamedTuple):
 
 
 class MarginObjective:
-    """J of the module, with features in units of their root mean square norm; `scale` is that.
+    """The objective J, for features divided by their root mean square norm, `scale`.
 
-    The rows are in float32 and sorted by class; threads change no digit.
+    Rows are in float32 and sorted by class. Results do not depend on the number of threads.
     """
 
     def __init__(self, X: Any, y: NDArray[np.intp], dtype: Any = np.float32) -> None:
         self.order = np.argsort(y, kind="stable")
         self.X, self.y, self.dtype, self.n_jobs = X, y[self.order], np.dtype(dtype), 1
         self.counts = np.bincount(y)
-        # By the largest entry first: squares of any scale are then finite.
+        # Dividing by the largest entry first keeps squares finite.
         blocks = row_blocks(X.shape[0], row_bytes=2 * 8 * X.shape[1])
         largest = max(float(np.abs(X[rows, :]).max()) for rows in blocks) or 1.0
         squares = sum(
@@ -212,14 +210,14 @@ class MarginObjective:
         self.patterns, self.margins, self.alpha = patterns, margins, alpha
 
     def _read(self, rows: slice) -> NDArray[Any]:
-        """Rows by their places in the order of classes, scaled."""
+        """Scaled rows of a block, in the order of classes."""
         positions = self.order[rows]
         is_array = isinstance(self.X, np.ndarray)
         found = take_rows(self.X, positions) if is_array else self.X.take(positions)
         return np.ascontiguousarray(found / self.scale, dtype=self.dtype)
 
     def _over_blocks(self, function: Callable[[slice, NDArray[Any]], _T]) -> list[_T]:
-        """Results of a function for each block of rows, in their order."""
+        """Apply a function to each block of rows, in order."""
 
         def call(i: int) -> _T:
             rows = self.blocks[i]
@@ -231,7 +229,7 @@ class MarginObjective:
             return list(pool.map(call, range(len(self.blocks))))
 
     def scores(self, w: Floats, V: Floats) -> NDArray[Any]:
-        """F, in the dtype of the rows; it is linear in w."""
+        """F in the dtype of the rows; it is linear in w."""
         F = np.zeros((len(self.y), len(V)), dtype=self.dtype)
         if w.any():
             narrow_V, narrow_w = V.astype(self.dtype), w.astype(self.dtype)
@@ -246,7 +244,7 @@ class MarginObjective:
         return F
 
     def at(self, w: Floats, V: Floats, F: NDArray[Any] | None = None) -> Point:
-        """J and its slope, where the scores of w and V are F."""
+        """J and its gradient in F, given the scores F of w and V or computing them."""
         F = self.scores(w, V) if F is None else F
         n_classes = len(V)
         starts = np.cumsum(self.counts) - self.counts
@@ -268,7 +266,7 @@ class MarginObjective:
         return self._summed(slope_in_v, point, point.V.shape) * point.w
 
     def _summed(self, kernel: Callable[..., None], point: Point, shape: tuple[int, ...]) -> Floats:
-        """Sum what a kernel computes from the rows and ∂J/∂E, over the blocks in float64."""
+        """Sum the results of a kernel over the blocks in float64."""
         n_classes = len(point.V)
         narrow_V = point.V.astype(self.dtype)
         weights = (self.patterns / (n_classes * (n_classes - 1))).astype(self.dtype)
@@ -287,7 +285,7 @@ class MarginObjective:
 
 
 def alternate(objective: MarginObjective, tol: float) -> Iterator[tuple[Point, int]]:
-    """Descend in w and V in turn, without end; the point after each descent in w, and all steps."""
+    """Descend in w and V in turn, endlessly; yield the point after each descent in w, and steps."""
     point = objective.at(np.zeros(objective.means.shape[1]), objective.means)
     slope = objective.slope_in_w(point)
     goal = tol * float(np.linalg.norm(slope))
@@ -310,7 +308,7 @@ def alternate(objective: MarginObjective, tol: float) -> Iterator[tuple[Point, i
 def _descend_in_w(
     objective: MarginObjective, point: Point, slope: Floats, goal: float, allowed: int
 ) -> tuple[Point, int]:
-    """A few quasi-Newton steps in w, each with a lower J, and how many they are."""
+    """L-BFGS steps in w that each lower J, and their number."""
     pairs: list[tuple[Floats, Floats]] = []
     for n_iter in range(allowed):
         if np.linalg.norm(slope) <= goal:
@@ -333,10 +331,10 @@ def _descend_in_w(
 def _search_along(
     objective: MarginObjective, point: Point, slope: Floats, direction: Floats, *, is_first: bool
 ) -> Point | None:
-    """A point along a direction in w where J is lower; None where none is found."""
+    """A point with lower J along a direction in w, or None."""
     fall = float(slope @ direction)
     change = objective.scores(direction, point.V)
-    # The first step would bring J to zero if it fell along a line.
+    # The first step would reach J = 0 if J were linear.
     step = -point.value / fall if is_first else 1.0
     for _ in range(_TRIALS):
         F = step * change
@@ -344,14 +342,14 @@ def _search_along(
         trial = objective.at(point.w + step * direction, point.V, F)
         if trial.value <= point.value + _ARMIJO * step * fall:
             return trial
-        # The minimum of the parabola through what is known.
+        # Minimum of the interpolating parabola.
         curvature = trial.value - point.value - step * fall
         step *= min(max(-0.5 * step * fall / curvature, 0.1), 0.5)
     return None
 
 
 def _inverse_hessian(pairs: list[tuple[Floats, Floats]], slope: Floats) -> Floats:
-    """The limited-memory BFGS estimate of H⁻¹ times the gradient, by the two-loop recursion."""
+    """Two-loop recursion of L-BFGS: the estimate of H⁻¹ times the gradient."""
     out, shares = slope.copy(), []
     for moved, turned in reversed(pairs):
         share = (moved @ out) / (moved @ turned)
@@ -368,13 +366,13 @@ def _inverse_hessian(pairs: list[tuple[Floats, Floats]], slope: Floats) -> Float
 def _step_in_v(
     objective: MarginObjective, point: Point, length: float
 ) -> tuple[Point, float] | None:
-    """A projected subgradient step in V, halved until J falls; None where it does not."""
+    """A projected subgradient step in V, halved until J decreases, or None."""
     slope = objective.slope_in_v(point)
     steepness = float(np.linalg.norm(slope))
     if steepness == 0:
         return None
     for _ in range(_HALVINGS):
-        # Beyond the features that occur, min(x, v) no longer depends on v, or no longer on x.
+        # Outside the range of the features, min(x, v) is constant in v or in x.
         inside = np.clip(point.V - length / steepness * slope, objective.low, objective.high)
         trial = objective.at(point.w, inside)
         if trial.value <= point.value - _ARMIJO * float(np.sum(slope * (point.V - inside))):
@@ -407,9 +405,9 @@ class SSE(ZeroShotClassifier):
     max_iter : int, default=8
         Steps in V, each followed by a short descent in w; 0 keeps the class means as references.
     tol : float, default=1e-3
-        A descent in w ends when the gradient is below this share of that at w = 0.
+        A descent in w stops when the gradient is below this share of that at w = 0.
     n_jobs : int, optional
-        Threads. By default all cores, unlike scikit-learn's one: threads change no digit.
+        Number of threads, by default all cores, unlike in scikit-learn.
 
     Attributes
     ----------
@@ -422,31 +420,28 @@ class SSE(ZeroShotClassifier):
     objective_ : float
         Value of the objective.
     history_ : list of float
-        The objective after each descent in w; it never rises.
+        The objective after each descent in w; it never increases.
     feature_scale_ : float
         The root mean square norm of the training samples.
     n_iter_ : int
-        Steps in w and V together.
+        Total number of steps in w and V.
 
     See Also
     --------
-    zslearn.solvers.simplex_least_squares : The mixture patterns.
+    zslearn.solvers.simplex_least_squares : Computes the mixture patterns.
 
     Notes
     -----
     The intersection min(x, v) is meant for non-negative features. The original's other kernel,
-    max(0, x − v) = x − min(x, v), makes the same model: as the weights of a pattern sum to one, its
-    score under −w differs by a term that is the same for all classes.
+    max(0, x − v) = x − min(x, v), gives the same model: since a pattern sums to one, its score
+    under −w differs by a term common to all classes.
 
-    What differs from the original: its hinges are not squared, and it sums them with weights λ₂
-    (classes) and λ₃ (samples) against ½‖w‖². Here they are means, in which each class counts once;
-    λ₂ and λ₃ are equal and correspond to 1 / `alpha`. Its penalty λ₁ on V is left out, as V takes
-    few steps. V stays within the range of the features; in the original it is non-negative. Margins
-    are squared distances of the signatures, for unit norm the original's 1 − ⟨a, a′⟩ up to scale.
-    Projected subgradient steps in V are as in the original's Algorithm 1, but none raises the
-    objective.
-
-    Training passes a few dozen times over all (sample, seen class, feature) triples.
+    The original sums hinges that are not squared, with weights λ₂ (classes) and λ₃ (samples)
+    against ½‖w‖². Here they are averaged with equal class weights, and λ₂ = λ₃ corresponds to
+    1 / `alpha`. The penalty λ₁ on V is omitted, as V takes few steps, and V stays within the range
+    of the features instead of non-negative. Margins are squared distances of signatures, for unit
+    norm the original's 1 − ⟨a, a′⟩ up to scale. Steps in V follow Algorithm 1, but never increase
+    the objective.
 
     References
     ----------
@@ -497,15 +492,14 @@ class SSE(ZeroShotClassifier):
         self.signature_scale = signature_scale
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that two features, as in its checks, are too few to score well."""
+        """Declare poor scores on scikit-learn's checks, which have two features."""
         tags = super().__sklearn_tags__()
-        # One weight per feature serves all classes, and there is no bias.
         tags.classifier_tags.poor_score = True
         return tags
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """The samples serve all, patterns all of one `gamma`, and a descent all of its states."""
+        """Share the samples, the patterns of one `gamma`, and one descent among its states."""
         rows = for_many_passes(training.rows)
         rows = rows if isinstance(rows, PreparedRows) else to_numpy(rows)
         objective, signatures = MarginObjective(rows, training.y), training.signatures
@@ -519,7 +513,7 @@ class SSE(ZeroShotClassifier):
                 objective.n_jobs = joblib.effective_n_jobs(n_jobs)
                 descent = alternate(objective, group[0].tol)
                 history: list[float] = []
-                # States of one descent, the shortest first.
+                # States of one descent, shortest first.
                 for variant in sorted(group, key=lambda variant: variant.max_iter):
                     while len(history) <= variant.max_iter:
                         point, n_iter = next(descent)
@@ -531,7 +525,7 @@ class SSE(ZeroShotClassifier):
                     yield variant
 
     def embed(self, X: Array) -> Array:
-        """Compare each row with the reference of every seen class: ⟨w, min(x, v_c)⟩."""
+        """Compute the responses ⟨w, min(x, v_c)⟩ of each row."""
         X = X / self.feature_scale_
         references, coef = move_like(self.references_, X), move_like(self.coef_, X)
         if is_foreign(X):
@@ -543,5 +537,5 @@ class SSE(ZeroShotClassifier):
         return out
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
-        """Write each class as a mixture of the seen classes."""
+        """Compute the mixture pattern of each class."""
         return simplex_least_squares(signatures, self._seen_signatures, gamma=self.gamma).weights

@@ -1,9 +1,9 @@
-"""What scores are worth: held-back seen classes, probabilities, "none of these", ranks and sets.
+"""Calibration on held-out seen classes.
 
-All of it is found by leaving out seen classes. Calibrated stacking holds seen classes back in the
-generalized setting, and finds the temperature of probabilities; other wrappers reject images that
-no class fits, name the deepest node of a hierarchy that is sure enough, or name a set of classes.
-Images without labels are used where left-out classes gain by theirs.
+Calibrated stacking lowers the scores of seen classes in the generalized setting, and estimates the
+temperature of probabilities. Other wrappers reject images that no class fits, predict the deepest
+node of a hierarchy that is probable enough, or predict sets of classes with guaranteed coverage.
+:class:`Adapted` moves exemplars to unlabelled images if that helps held-out classes.
 """
 
 from zslearn.calibration._none_of_these import NoneOfThese

@@ -1,4 +1,4 @@
-"""The estimator that says "none of these"."""
+"""Reject images that belong to none of the described classes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from zslearn.calibration._folds import FoldScores
 from zslearn.calibration._thresholds import (
     HeldOut,
     HeldOutCalibration,
-    cross_fitted,
+    cross_fitted_ranks,
     fold_temperatures,
-    joined,
+    is_below,
     log_odds,
-    ranks,
+    positive_or_one,
     rate_and_interval,
-    sound,
     thresholds_at,
 )
 from zslearn.signatures._table import SignatureTable, label_kind, sample_labels
@@ -47,62 +46,60 @@ from zslearn.signatures._table import SignatureTable, label_kind, sample_labels
     detection_curve_=Saved("n_points"),
 )
 class NoneOfThese(HeldOutCalibration):
-    r"""Predict "none of these" where no described class fits well enough.
+    r"""Predict "none of these" if no described class fits well enough.
 
-    An image is rejected where a statistic of its scores lies below a threshold. The threshold is
-    set by the false alarms that a user accepts: the share of images of described classes that are
-    rejected. It is found on the training data alone. A share of the images of every seen class is
-    held aside; in each fold some classes are left out of training. An image of a left-out class is
-    looked at twice: with its class among the candidates it plays an image of a class that is
-    described only; without, it is one of none of the candidates. The unseen classes are candidates
-    in every fold, as they are in use; of more than 1,000, some of them.
+    An image is rejected if a statistic of its scores is below a threshold, which is set by the
+    accepted rate of false alarms: the share of images of described classes that are rejected. It is
+    found on the training data. A share of the images of every seen class is held out, and in each
+    fold some classes are held out of training. Each image of a held-out class is scored twice: with
+    its class among the candidates it plays an image of a described class, without it an image of
+    none of the candidates. The unseen classes are candidates in every fold as they are in use, up
+    to 1,000 of them.
 
-    Images that are predicted as a seen class and as a described one have thresholds of their own,
-    since scores of seen classes are higher. Every class counts the same in a rate, and seen classes
-    together as much as described ones.
+    Images predicted as a seen class and as a described one have separate thresholds, since scores
+    of seen classes are higher. All classes weigh the same in a rate, and seen classes together as
+    much as described ones.
 
     Parameters
     ----------
     false_alarm_rate : float, default=0.05
-        The share of images of described classes that may be rejected.
+        Share of images of described classes that may be rejected.
     statistic : {"margin", "max", "probability"}, default="max"
-        What is compared with the threshold: the best score less the second, the best score, or the
-        best probability. A probability falls with the number of candidates, so that its odds
-        against an average rival are taken, as logarithms: log((n − 1) p / (1 − p)).
+        Compared with the threshold: the best score minus the second, the best score, or the log
+        odds of the best class against an average rival, log((n − 1) p / (1 − p)), which unlike the
+        probability p do not fall with the number of candidates n.
     none_label : "auto", str, int or None, default="auto"
-        What `predict` gives for a rejected image. "auto" is "none of these" where labels are
-        strings; where they are numbers −1, or one less than the smallest if that is negative; None
-        where they are booleans.
+        The prediction for a rejected image. "auto" is "none of these" if labels are strings; −1, or
+        less than the smallest label, if they are numbers; None if they are booleans.
 
     Attributes
     ----------
     threshold_ : dict of str to float
-        Below it an image is rejected: of images predicted as a "seen" class, and as a "described"
-        one. −∞ without signatures, where no class can be left out, and with fewer than four seen
-        classes: nothing is rejected.
+        Rejection threshold of images predicted as a "seen" class, and as a "described" one. −∞
+        without signatures and with fewer than four seen classes: nothing is rejected.
     none_label_ : object
-        What rejected images are named.
+        The prediction for rejected images.
     false_alarm_rate_ : float
-        The share of held-out images of described classes that thresholds reject in whose making
-        their class had no part; NaN where nothing was held out.
+        Cross-fitted share of held-out images of described classes that are rejected, by thresholds
+        found without their class; NaN if nothing was held out.
     false_alarm_interval_ : tuple of float
-        Its 95 % interval. The unit is the class, not the image.
+        Its 95 % interval, with the class as the unit.
     false_alarm_rates_ : dict of str to float
         The same for images of "seen" classes and of "described" ones.
     detection_rate_ : float
-        The share of images of none of the candidates that are rejected, measured likewise.
+        Cross-fitted share of images of none of the candidates that are rejected.
     detection_interval_ : tuple of float
         Its 95 % interval.
     auroc_ : float
-        How often an image of none of the candidates lies deeper than one of a described class,
-        within the images predicted as of the same kind: 0.5 is chance, 1 perfect.
+        Probability that an image of none of the candidates ranks below one of a described class
+        among images of the same predicted kind: 0.5 is chance, 1 perfect.
     false_alarm_curve_, detection_curve_ : ndarray of shape (n_points,)
         Both rates over all thresholds, ascending.
 
     See Also
     --------
-    RankPredictor : Names the deepest ancestor that is sure enough.
-    CalibratedStacking : Holds seen classes back, and can be the estimator here.
+    RankPredictor : Predicts the deepest ancestor that is probable enough.
+    CalibratedStacking : Lowers the scores of seen classes, and can be the estimator here.
 
     References
     ----------
@@ -131,7 +128,7 @@ class NoneOfThese(HeldOutCalibration):
         "none_label": [str, Real, None],
     }
 
-    # The best of more candidates scores higher, so that a threshold found among fewer rejects less.
+    # The best of more candidates scores higher: a threshold from fewer would reject too little.
     _with_unseen: ClassVar[bool] = True
 
     def __init__(
@@ -156,26 +153,26 @@ class NoneOfThese(HeldOutCalibration):
         self.random_state = random_state
 
     def is_none(self, X: Any, *, classes: Any = None) -> NDArray[np.bool_]:
-        """Tell images that are of none of the candidates.
+        """Detect images that belong to none of the candidates.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Image features.
         classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`, for which the thresholds are made.
+            The candidates; by default every class in `classes_`, for which thresholds were found.
 
         Returns
         -------
         ndarray of bool of shape (n_samples,)
-            True for images that are rejected.
+            True for rejected images.
         """
         return self._decide(X, classes)[1]
 
     def predict(self, X: Any, *, classes: Any = None, prior: Any = None) -> NDArray[Any]:
-        """Name the best class of each sample, or say that it is none of them.
+        """Predict the best class of each sample, or `none_label_` for rejected samples.
 
-        What is rejected does not depend on `prior`.
+        Rejection does not depend on `prior`.
 
         Returns
         -------
@@ -197,7 +194,7 @@ class NoneOfThese(HeldOutCalibration):
         return np.where(rejected, np.asarray(self.none_label_), labels)
 
     def threshold_of(self, labels: Any) -> Floats:
-        """The threshold of images that are predicted as some classes.
+        """Return the threshold of images that are predicted as given classes.
 
         Parameters
         ----------
@@ -213,7 +210,7 @@ class NoneOfThese(HeldOutCalibration):
         return np.where(seen, self.threshold_["seen"], self.threshold_["described"])
 
     def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
-        """Describe further classes; `none_label_` can be none of them."""
+        """Describe further classes, none of which may be called `none_label_`."""
         check_is_fitted(self)
         labels = signatures if isinstance(signatures, Mapping) else getattr(signatures, "index", ())
         if not callable(labels):
@@ -222,7 +219,7 @@ class NoneOfThese(HeldOutCalibration):
 
     @inner_has("add_examples")
     def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
-        """Give labelled samples to the inner estimator; `none_label_` can be no class of theirs."""
+        """Add labelled samples to the inner estimator, none of them labelled `none_label_`."""
         y = sample_labels(y)
         self._refuse_none_label(y.tolist())
         return super().add_examples(X, y, signatures=signatures)
@@ -230,17 +227,18 @@ class NoneOfThese(HeldOutCalibration):
     def _refuse_none_label(self, labels: Any) -> None:
         if self.none_label_ in list(labels):
             raise ValueError(
-                f"{self.none_label_!r} is what rejected images are named: call the class otherwise."
+                f"{self.none_label_!r} is the prediction for rejected images: give the class "
+                "another name."
             )
 
     def _decide(self, X: Any, classes: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The best class of each sample, and whether it is rejected."""
+        """The best class of each sample, and whether the sample is rejected."""
         scorer = self._checked_scorer()
-        parts = [self._decide_rows(scorer, rows, classes) for rows in self._checked_blocks(X)]
+        parts = [self._decide_block(scorer, rows, classes) for rows in self._checked_blocks(X)]
         labels, rejected = zip(*parts, strict=True)
         return np.concatenate(labels), np.concatenate(rejected)
 
-    def _decide_rows(
+    def _decide_block(
         self, scorer: ClassScorer, X: Any, classes: Any
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         n_candidates = len(scorer.labels if classes is None else to_numpy(classes))
@@ -255,86 +253,82 @@ class NoneOfThese(HeldOutCalibration):
     def _begin_calibration(self, table: SignatureTable) -> None:
         self.none_label_ = self.none_label
         if self.none_label == "auto":
-            self.none_label_ = _automatic(table.labels)
+            self.none_label_ = _automatic_label(table.labels)
         if self.none_label_ in set(table.labels.tolist()):
             raise ValueError(
-                f"none_label={self.none_label_!r} is the label of a described class: give another."
+                f"none_label={self.none_label_!r} is the label of a described class: choose "
+                "another."
             )
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
-        parts = self._looked_at(folds)
-        known, foreign = (joined([part[i] for part in parts]) for i in (0, 1))
+        by_odds = self.statistic == "probability"
+        temperatures = fold_temperatures(folds) if by_odds else [1.0] * len(folds)
+        known_parts, foreign_parts = [], []
+        for fold, temperature in zip(folds, temperatures, strict=True):
+            known_parts.append(self._statistics_of(fold, fold.scores, fold.true, temperature))
+            # Images of held-out classes, now without their class among the candidates.
+            is_held_out = fold.held_out[fold.true]
+            scores, true = fold.scores[is_held_out], fold.true[is_held_out]
+            scores[np.arange(len(scores)), true] = -np.inf
+            foreign_parts.append(self._statistics_of(fold, scores, true, temperature))
+        known, foreign = map(HeldOut.concatenate, (known_parts, foreign_parts))
         share = float(self.false_alarm_rate)
-        unit = 1.0 if self.statistic == "probability" else scale
+        unit = 1.0 if by_odds else scale
         seen, described = thresholds_at(known, share)
         self.threshold_ = {"seen": seen * unit, "described": described * unit}
-        alarms, detections = cross_fitted(known, foreign, share)
+        alarms, detections = (is_below(known, images, share) for images in (known, foreign))
         self.false_alarm_rate_, self.false_alarm_interval_ = rate_and_interval(alarms, known)
         self.false_alarm_rates_ = {
-            name: rate_and_interval(alarms[own], known.of(own))[0]
+            name: rate_and_interval(alarms[own], known.subset(own))[0]
             for name, own in (("seen", ~known.described), ("described", known.described))
         }
         self.detection_rate_, self.detection_interval_ = rate_and_interval(detections, foreign)
         self._measure_curve(known, foreign)
 
+    def _statistics_of(
+        self, fold: FoldScores, scores: Floats, true: NDArray[np.intp], temperature: float
+    ) -> HeldOut:
+        """The statistic of each image of a fold, in units of the fold's scores."""
+        if self.statistic == "probability":
+            table = log_odds(scores, temperature)
+        else:
+            table = scores / positive_or_one(fold.scale)
+        best = -np.sort(-table, axis=1)[:, :2]
+        predicted = table.argmax(axis=1)
+        values = _statistics(best, self.statistic)
+        return HeldOut(values, true, fold.held_out[true], fold.held_out[predicted])
+
     def _measure_curve(self, known: HeldOut, foreign: HeldOut) -> None:
-        """Both rates over all thresholds."""
+        """Measure both rates over all thresholds."""
         if not len(known.values):
             self.auroc_ = float("nan")
             self.false_alarm_curve_ = self.detection_curve_ = np.empty(0)
             return
         from sklearn.metrics import roc_auc_score, roc_curve
 
-        depth = -np.concatenate(ranks(known, foreign))
+        depth = -np.concatenate([cross_fitted_ranks(known, part) for part in (known, foreign)])
         is_foreign = np.repeat([0, 1], [len(known.values), len(foreign.values)])
         weights = np.concatenate([known.weights, foreign.weights])
         self.auroc_ = float(roc_auc_score(is_foreign, depth, sample_weight=weights))
         curve = roc_curve(is_foreign, depth, sample_weight=weights)
         self.false_alarm_curve_, self.detection_curve_ = curve[0], curve[1]
 
-    def _looked_at(self, folds: list[FoldScores]) -> list[tuple[HeldOut, HeldOut]]:
-        """In each fold the images of candidates, and those of none."""
-        by_odds = self.statistic == "probability"
-        temperatures = fold_temperatures(folds) if by_odds else [1.0] * len(folds)
-        out = []
-        for fold, temperature in zip(folds, temperatures, strict=True):
-            foreign = fold.left_out[fold.true]
-            without = fold.scores[foreign]
-            without[np.arange(len(without)), fold.true[foreign]] = -np.inf
-            table, without = (
-                log_odds(scores, temperature) if by_odds else scores / sound(fold.scale)
-                for scores in (fold.scores, without)
-            )
-            everyone = np.ones(len(table), dtype=bool)
-            out.append((self._values(fold, table, everyone), self._values(fold, without, foreign)))
-        return out
-
-    def _values(self, fold: FoldScores, table: Floats, rows: NDArray[np.bool_]) -> HeldOut:
-        best = -np.sort(-table, axis=1)[:, :2]
-        true = fold.true[rows]
-        return HeldOut(
-            _statistics(best, self.statistic),
-            true,
-            fold.left_out[true],
-            fold.left_out[table.argmax(axis=1)],
-        )
-
     def _check_true_labels(self, y: NDArray[Any], scorer: ClassScorer, classes: Any) -> None:
-        """Also take images that are of none of the candidates."""
+        """Also accept images of none of the candidates."""
         y = y.ravel()
         known = np.asarray([label != self.none_label_ for label in y.tolist()], dtype=bool)
         super()._check_true_labels(y[known], scorer, classes)
 
 
 def _statistics(best: Floats, statistic: str) -> Floats:
-    """What is compared with the threshold, from the best and the second best of each row."""
+    """The statistic of each row from its best value and, for a margin, its second best."""
     if statistic != "margin":
         return best[:, 0]
-    # A single candidate has no rival, and is never rejected for one.
+    # A single candidate has no rival and is never rejected.
     return best[:, 0] - best[:, 1] if best.shape[1] > 1 else np.full(len(best), np.inf)
 
 
-def _automatic(classes: NDArray[Any]) -> Any:
+def _automatic_label(classes: NDArray[Any]) -> Any:
     """A label that no class has."""
     kind = label_kind(classes)
     if kind == "string":

@@ -1,4 +1,4 @@
-"""Sets of labels that hold the true one as often as promised, also of classes never seen."""
+"""Prediction sets that hold the true class at a given rate, also for classes never seen."""
 
 from __future__ import annotations
 
@@ -23,27 +23,26 @@ from zslearn.calibration._folds import FoldScores
 from zslearn.calibration._thresholds import (
     HeldOut,
     HeldOutCalibration,
-    cross_fitted,
     fold_temperatures,
-    joined,
+    is_below,
     log_odds,
     rate_and_interval,
     share_outside,
     thresholds_at,
 )
 
-# Candidates that have a threshold of their own.
+# Kinds of candidates that have a threshold of their own.
 _KINDS = ("seen", "described", "alone")
 
 
 @inherit_docs
-class PredictsSets(HeldOutCalibration):
-    """Base of estimators that name sets of classes; a subclass writes `_members`."""
+class BaseSetPredictor(HeldOutCalibration):
+    """Base of estimators that predict sets of classes; a subclass implements `_set_members`."""
 
     def predict_sets(
         self, X: Any, *, classes: Any = None, coverage: float | None = None
     ) -> list[NDArray[Any]]:
-        """Name the classes that each sample may be of.
+        """Predict the set of classes that each sample may belong to.
 
         Parameters
         ----------
@@ -52,8 +51,8 @@ class PredictsSets(HeldOutCalibration):
         classes : array-like of labels, optional
             The candidates; by default every class in `classes_`.
         coverage : float, optional
-            Another share of sets that hold the true class than that of the estimator; nothing is
-            fitted again.
+            Share of sets that hold the true class; by default that of the estimator. Changing it
+            needs no refit.
 
         Returns
         -------
@@ -62,7 +61,7 @@ class PredictsSets(HeldOutCalibration):
         """
         state, sets = self._frozen(), []
         labels = state._candidates(classes)
-        for values, inside in state._members(X, labels, coverage):
+        for values, inside in state._set_members(X, labels, coverage):
             for row, chosen in zip(values, inside, strict=True):
                 places = np.flatnonzero(chosen)
                 sets.append(labels[places[np.argsort(-row[places], kind="stable")]])
@@ -71,7 +70,7 @@ class PredictsSets(HeldOutCalibration):
     def coverage_report(
         self, X: Any, y: Any, *, classes: Any = None, coverage: float | None = None
     ) -> pd.DataFrame:
-        """Measure how often sets hold the true class, and how large they are.
+        """Measure how often sets hold the true class, and their size.
 
         Parameters
         ----------
@@ -81,8 +80,8 @@ class PredictsSets(HeldOutCalibration):
         Returns
         -------
         DataFrame
-            A row for each class in `y`: "coverage", the share of its samples whose set holds it,
-            and "size", the mean size of their sets. The promise is about the mean of the rows.
+            A row per class in `y`: "coverage", the share of its samples whose set holds it, and
+            "size", the mean size of their sets. Coverage is guaranteed for the mean of the rows.
         """
         state, true = self._frozen(), to_numpy(y)
         labels = state._candidates(classes)
@@ -90,7 +89,7 @@ class PredictsSets(HeldOutCalibration):
         state._check_true_labels(true, state.class_scorer_, classes)
         places = pd.Index(labels).get_indexer(pd.Index(true))
         found, start = [], 0
-        for _, inside in state._members(X, labels, coverage):
+        for _, inside in state._set_members(X, labels, coverage):
             own = np.arange(len(inside)), places[start : start + len(inside)]
             found.append(np.column_stack([inside[own], inside.sum(axis=1)]))
             start += len(inside)
@@ -102,10 +101,10 @@ class PredictsSets(HeldOutCalibration):
         labels = self._checked_scorer().labels
         return labels if classes is None else labels[np.sort(find_classes(classes, labels))]
 
-    def _members(
+    def _set_members(
         self, X: Any, labels: NDArray[Any], coverage: float | None
     ) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
-        """Of each block of rows what orders the candidates, and which of them are in the set."""
+        """Yield, per block of rows, values that rank the candidates and which are in the set."""
         raise NotImplementedError
 
 
@@ -118,58 +117,58 @@ class PredictsSets(HeldOutCalibration):
     class_coverage_=Saved("n_seen", keys=_KINDS, finite=False),
     held_out_=Saved(kind=HeldOut, keys=_KINDS),
 )
-class PredictionSets(PredictsSets):
-    r"""Predict sets of classes that hold the true one in a promised share of cases.
+class PredictionSets(BaseSetPredictor):
+    r"""Predict sets of classes with guaranteed coverage.
 
-    The promise is about a class that was never seen: of a newly described class, on average over
-    such classes, the set of an image holds the class with the probability `coverage` or more. So
-    the unit of the calibration is the class, not the image. In each fold some seen classes are left
-    out of training and known by their description alone; what is drawn anew is taken to be a class
-    like them. A class is in the set of an image x if it is the best, or if its odds against an
-    average rival reach a threshold,
+    The guarantee concerns classes that were never seen: on average over newly described classes,
+    the set of an image holds its class with at least the probability `coverage`. The unit of
+    calibration is therefore the class, not the image. In each fold some seen classes are held out
+    of training and known by their signatures only; a new class is assumed to be drawn like these.
+    A set holds the best class, and each class c whose odds against an average rival reach a
+    threshold,
 
     .. math:: \log \frac{(n - 1) \, p(c \mid x)}{1 - p(c \mid x)} \ge t,
 
-    with n candidates: a probability falls with their number, which differs between folds and use.
-    Of K left-out classes each has the weight 1 / (K + 1) in the quantile t, divided among its
-    images, and the new class has the last one, at −∞ (hierarchical conformal prediction).
+    with n candidates; probabilities would not do, since they fall as n grows. Each of K held-out
+    classes has the weight 1 / (K + 1) in the quantile t, divided among its images, and the new
+    class has the remaining weight, at −∞ (hierarchical conformal prediction).
 
-    Seen classes among the candidates are compared with a threshold of their own, found on images of
-    seen classes that were held aside, so that the promise holds for images of either kind. There is
-    another one where described classes alone are candidates.
+    Seen candidates have a threshold of their own, found on held-out images of seen classes, so that
+    images of both kinds are covered. A third threshold applies if all candidates are described
+    classes.
 
     Parameters
     ----------
     coverage : float, default=0.9
-        The share of sets that are to hold the true class. It takes coverage / (1 − coverage) seen
-        classes at least to promise it: 9 for 0.9, 19 for 0.95. With fewer a set holds every
-        candidate, as it does without signatures.
+        Share of sets that hold the true class. It takes at least coverage / (1 − coverage) seen
+        classes: 9 for 0.9, 19 for 0.95. With fewer, and without signatures, a set holds every
+        candidate.
 
     Attributes
     ----------
     threshold_ : dict of str to float
-        The least log odds of a "seen" candidate, of a "described" one, and of a described one where
-        such are "alone". −∞ where nothing can be promised.
+        Smallest log odds of a "seen" candidate, of a "described" one, and of a described one if
+        such are "alone". −∞ if the coverage cannot be guaranteed.
     coverage_ : dict of str to float
-        The share of held-out images whose set holds their class, by thresholds in whose making
-        their class had no part; NaN where nothing was held out. Keys as in `threshold_`.
+        Cross-fitted coverage of held-out images, by thresholds found without their class; NaN if
+        nothing was held out. Keys as in `threshold_`.
     coverage_interval_ : dict of str to tuple of float
-        Its 95 % interval. The unit is the class, not the image.
+        Its 95 % interval, with the class as the unit.
     class_coverage_ : dict of str to ndarray of shape (n_seen,)
-        The same for each class in `seen_classes_`; NaN where none of its images was held out.
+        The same for each class in `seen_classes_`; NaN if none of its images was held out.
     held_out_ : dict of str to HeldOut
-        The log odds of each held-out image's class among the candidates of its fold, and the class.
+        Log odds of the true class of each held-out image among the candidates of its fold.
 
     See Also
     --------
-    RankPredictor : Its sets are all classes below one node of a hierarchy.
+    RankPredictor : Predicts sets that are all the classes below one node of a hierarchy.
     NoneOfThese : Rejects images that no described class fits.
 
     Notes
     -----
-    The thresholds are those of models that were trained without some classes; the model of all
-    classes is a little better, and its sets hold the true class a little more often. Images are
-    taken to show one class each, as labels do: nothing is promised of several in one image.
+    The thresholds belong to models that were trained without some classes. The final model is
+    slightly better, and its sets hold the true class slightly more often. Each image is assumed to
+    show one class.
 
     References
     ----------
@@ -213,7 +212,7 @@ class PredictionSets(PredictsSets):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _members(
+    def _set_members(
         self, X: Any, labels: NDArray[Any], coverage: float | None
     ) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
         scorer = self.class_scorer_
@@ -228,45 +227,45 @@ class PredictionSets(PredictsSets):
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
         parts: dict[str, list[HeldOut]] = {name: [] for name in _KINDS}
         for fold, temperature in zip(folds, fold_temperatures(folds), strict=True):
-            for name, part in _looked_at(fold, temperature):
+            for name, part in _calibration_odds(fold, temperature):
                 parts[name].append(part)
-        self.held_out_ = {name: joined(found) for name, found in parts.items()}
+        self.held_out_ = {name: HeldOut.concatenate(found) for name, found in parts.items()}
         self.threshold_ = self._thresholds(self.coverage)
         if folds and self.threshold_["described"] == -np.inf:
             warn_user(
-                f"{len(np.unique(self.held_out_['described'].classes))} classes left out are too "
-                f"few to promise a coverage of {self.coverage}: sets hold every candidate. It "
-                f"takes {ceil(self.coverage / (1 - self.coverage) - 1e-9)}."
+                f"{len(np.unique(self.held_out_['described'].classes))} held-out classes are too "
+                f"few to guarantee a coverage of {self.coverage}: sets hold every candidate. At "
+                f"least {ceil(self.coverage / (1 - self.coverage) - 1e-9)} are needed."
             )
         self.coverage_, self.coverage_interval_, self.class_coverage_ = {}, {}, {}
         n_seen = len(self.seen_classes_)
         for name, held in self.held_out_.items():
-            covered = ~cross_fitted(held, joined([]), _share(held, self.coverage))[0]
+            covered = ~is_below(held, held, _share(held, self.coverage))
             self.coverage_[name], self.coverage_interval_[name] = rate_and_interval(covered, held)
             counts = np.bincount(held.classes, minlength=n_seen)
             hits = np.bincount(held.classes, covered, minlength=n_seen)
             self.class_coverage_[name] = np.where(counts, hits / np.maximum(counts, 1), np.nan)
 
     def _thresholds(self, coverage: float) -> dict[str, float]:
-        """The thresholds of a coverage."""
+        """The thresholds at a coverage."""
         return {
             name: thresholds_at(held, _share(held, coverage))[0]
             for name, held in self.held_out_.items()
         }
 
 
-def _looked_at(fold: FoldScores, temperature: float) -> Iterator[tuple[str, HeldOut]]:
-    """The images of a fold by the kind of their class, those of left-out classes in two ways."""
-    described = fold.left_out[fold.true]
-    held = HeldOut(_own_log_odds(fold, temperature), fold.true, described, described)
-    yield "seen", held.of(~described)
-    yield "described", held.of(described)
+def _calibration_odds(fold: FoldScores, temperature: float) -> Iterator[tuple[str, HeldOut]]:
+    """Log odds of the true classes of a fold's images, by kind of candidate."""
+    described = fold.held_out[fold.true]
+    held = HeldOut(_true_log_odds(fold, temperature), fold.true, described, described)
+    yield "seen", held.subset(~described)
+    yield "described", held.subset(described)
     alone = fold.conventional()
-    if len(alone.left_out) > 1:
-        yield "alone", replace(held.of(described), values=_own_log_odds(alone, temperature))
+    if len(alone.held_out) > 1:
+        yield "alone", replace(held.subset(described), values=_true_log_odds(alone, temperature))
 
 
-def _own_log_odds(fold: FoldScores, temperature: float) -> Floats:
+def _true_log_odds(fold: FoldScores, temperature: float) -> Floats:
     """Log odds of each image's class."""
     return log_odds(fold.scores, temperature)[np.arange(len(fold.true)), fold.true]
 
@@ -274,8 +273,8 @@ def _own_log_odds(fold: FoldScores, temperature: float) -> Floats:
 def _share(held: HeldOut, coverage: float) -> float:
     """The share of the held-out weight that may lie below a threshold; negative if none may.
 
-    A new class counts as one of K + 1, and its images as if all lay below: of the weight of the K
-    held-out classes 1 − coverage (K + 1) / K may.
+    A new class is one of K + 1, and all of its images count as below. That leaves the share
+    1 − coverage (K + 1) / K of the weight of the K held-out classes.
     """
     n_classes = max(len(np.unique(held.classes)), 1)
     return share_outside(coverage, "coverage") - coverage / n_classes

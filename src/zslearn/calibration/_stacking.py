@@ -1,4 +1,4 @@
-"""The estimator that holds seen classes back by a factor."""
+"""Calibrated stacking: a factor that lowers the scores of the seen classes."""
 
 from __future__ import annotations
 
@@ -28,63 +28,59 @@ from zslearn.calibration._thresholds import HeldOutCalibration
     refit_time_=Saved(least=0),
 )
 class CalibratedStacking(HeldOutCalibration):
-    r"""Lower the scores of the seen classes by a factor (the paper's eGZSLPredictCalib).
+    r"""Lower the scores of the seen classes by a factor (eGZSLPredictCalib in the paper).
 
     .. math:: \hat y = \arg\max_{c \in \mathcal{T}} f_c(x) - b \, [c \in \mathcal{S}]
 
-    A method that never saw an image of some classes prefers those it saw. The factor b balances
-    that. It is found on the training data alone, by leaving out whole classes: a share of the
-    images of every seen class is held aside; in each fold some seen classes play the unseen ones.
-    The fold's factor is the one with the best harmonic mean of the accuracies on the images of the
-    left-out classes and on the images held aside; b is the mean over the folds, each brought to the
-    scale of the scores after training on all classes.
+    Methods are biased towards the classes they were trained on; the factor b compensates for that.
+    It is estimated on the training data alone: a share of the images of every seen class is held
+    out, and in each fold some seen classes play the unseen ones. The factor of a fold maximises the
+    harmonic mean of the accuracies on held-out classes and on held-out images; b is the mean over
+    the folds, in units of the scores of the final model.
 
     Parameters
     ----------
     estimator : zero-shot estimator or Pipeline
-        What gives the scores. A pipeline of scikit-learn must end in a zero-shot estimator, which
-        gets the signatures.
+        Provides the scores. A scikit-learn pipeline must end in a zero-shot estimator.
     bias : "cv" or float, default="cv"
-        The factor b, or "cv" to find it as above.
+        The factor b; "cv" estimates it as above.
     temperature : None, "cv" or float, default=None
-        What the lowered scores are divided by to become logarithms of probabilities. "cv" takes
-        the temperature under which the labels of a fold's validation images are most likely, and
-        the geometric mean over the folds, each brought to the scale of the final scores. With None
-        there is no `predict_proba`.
+        Divisor that turns the lowered scores into logarithms of probabilities. "cv" maximises the
+        likelihood of a fold's validation labels, and takes the geometric mean over the folds in
+        units of the final scores. None: no `predict_proba`.
     cv : int, splitter or list of (train, test), default=5
-        Number of folds over the seen classes, no more than leaves two classes to each; or a
-        splitter such as :class:`~zslearn.model_selection.GeneralizedClassKFold`, or rows to train
-        on and to validate on. :class:`~zslearn.model_selection.ZeroShotSearchCV` with the same
-        folds finds the same factor.
+        Number of folds over the seen classes, reduced so that each has at least two; a splitter
+        such as :class:`~zslearn.model_selection.GeneralizedClassKFold`; or rows to train and to
+        validate on. :class:`~zslearn.model_selection.ZeroShotSearchCV` with the same folds finds
+        the same factor.
     rescale_bias : bool, default=True
-        Whether factor and temperature of a fold are multiplied by the ratio of the scales of the
-        scores: after training on all classes, and in the fold. The scale is the standard deviation
-        of an image's scores over the seen classes. The authors' program does not do so. It matters
-        where scores shrink as classes are added, as those of SynC do; elsewhere the harmonic mean
-        is the same on average, and may be lower in a single case.
+        Whether to multiply the factor and temperature of a fold by the ratio of the final model's
+        score scale (the standard deviation of an image's scores over the seen classes) to the
+        fold's. The authors' program does not. It matters if scores shrink as classes are added, as
+        those of SynC do; otherwise the harmonic mean is the same on average.
 
     Attributes
     ----------
     estimator_ : zero-shot estimator
         Fitted on all of the training data; a :class:`~zslearn.model_selection.ZeroShotPipeline`
-        where a pipeline was given.
+        if a pipeline was given.
     bias_ : float
-        The factor. Without signatures, where no class can be left out and still be described, and
-        with fewer than four seen classes, it is 0.
+        The factor; 0 without signatures and with fewer than four seen classes, as no class can then
+        be held out.
     fold_biases_ : ndarray of shape (n_folds,)
-        The factor of each fold, as it was found there, NaN or infinite where it has none; empty
-        when none was searched.
+        The factor of each fold in its own units, NaN or infinite if it has none; empty unless
+        estimated.
     temperature_ : float or None
-        The temperature; 1 where no class can be left out.
+        The temperature; 1 if no class can be held out.
     fold_temperatures_ : ndarray of shape (n_folds,)
-        The temperature of each fold, as it was found there; empty when none was searched.
+        The temperature of each fold in its own units; empty unless estimated.
     refit_time_ : float
         Seconds to fit `estimator_`.
 
     See Also
     --------
-    zslearn.metrics.ausuc : Measures a method over all factors at once.
-    zslearn.metrics.expected_calibration_error : Measures how honest probabilities are.
+    zslearn.metrics.ausuc : Summarises a method over all factors.
+    zslearn.metrics.expected_calibration_error : Measures the calibration of probabilities.
 
     References
     ----------
@@ -97,18 +93,12 @@ class CalibratedStacking(HeldOutCalibration):
     >>> from zslearn.calibration import CalibratedStacking
     >>> from zslearn.datasets import make_zero_shot
     >>> data = make_zero_shot(random_state=0)
-    >>> model = CalibratedStacking(ESZSL())
+    >>> model = CalibratedStacking(ESZSL(), temperature="cv")
     >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
     >>> model.bias_ > 0
     True
-
-    Probabilities, among the unseen classes:
-
-    >>> model = CalibratedStacking(ESZSL(), temperature="cv")
-    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> chances = model.predict_proba(data.X_test_unseen, classes=data.unseen_classes)
-    >>> bool(abs(chances.sum(axis=1) - 1).max() < 1e-9)
-    True
+    >>> model.predict_proba(data.X_test_unseen, classes=data.unseen_classes).shape
+    (150, 5)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -140,7 +130,7 @@ class CalibratedStacking(HeldOutCalibration):
         self.random_state = random_state
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
-        """Fit the estimator, and find the factor and the temperature."""
+        """Fit the estimator, then estimate the factor and the temperature."""
         start = time.perf_counter()
         super(HeldOutCalibration, self)._learn(X, y, signatures, weights)
         self.refit_time_ = time.perf_counter() - start
@@ -150,7 +140,6 @@ class CalibratedStacking(HeldOutCalibration):
             folds = score_folds(
                 self, X, y, signatures, weights, measure, with_scale=self.rescale_bias
             )
-        # The best factor of each fold, the best temperature, and the scale of the scores.
         factors, temperatures, scales = np.asarray(folds, dtype=np.float64).reshape(-1, 3).T
         self.fold_biases_ = factors if self.bias == "cv" else np.empty(0)
         self.fold_temperatures_ = temperatures if self.temperature == "cv" else np.empty(0)
@@ -162,11 +151,10 @@ class CalibratedStacking(HeldOutCalibration):
 
     @inner_has("adapt")
     def adapt(self, X: Any, **options: Any) -> Self:
-        """Adapt the inner estimator to unlabelled images; factor and temperature are kept.
+        """Adapt the inner estimator to unlabelled images; keep the factor and the temperature.
 
-        Unlike a promised rate they are estimates, as a search has them. Folds with unlabelled
-        images, such as ``GeneralizedClassKFold(unlabelled="gzsl")`` as `cv`, find those of adapted
-        models.
+        Folds with unlabelled images, such as ``cv=GeneralizedClassKFold(unlabelled="gzsl")``,
+        estimate both for adapted models.
         """
         return super(HeldOutCalibration, self).adapt(X, **options)
 

@@ -1,10 +1,9 @@
-"""Thresholds that a share of held-out images falls below, how well they hold, and who uses them.
+"""Thresholds on statistics of held-out images, their error rates, and the estimators' base.
 
-Every class counts the same, however many images it has, and seen classes together count as much as
-described ones. Scores of the two kinds differ, so that each has a threshold of its own: an image is
-compared with that of the kind of the class predicted for it. A threshold is measured on classes
-that had no part in it: the classes are dealt into groups, and those of a group are compared with
-the thresholds of the others.
+Every class has the same weight however many images it has, and seen classes together weigh as much
+as described ones. The two kinds have thresholds of their own, since their scores differ; which one
+applies to an image depends on the class predicted for it. Error rates are cross-fitted: classes are
+divided into groups, and the thresholds applied to a group come from the other groups.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from zslearn._scoring._embedding import EmbeddedRows
-from zslearn._scoring._probabilities import mean_temperature, softmax
+from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, block_budget, to_numpy
 from zslearn._utils._blocks import row_blocks
@@ -32,9 +31,9 @@ from zslearn.base._training import is_streamed, read_blocks
 from zslearn.calibration._folds import FoldScores, final_score_scale, rescaled, score_folds
 from zslearn.signatures._table import SignatureTable
 
-#: Groups of classes that are measured by the thresholds of the others.
+# Groups of classes for cross-fitting, at most.
 _MOST_GROUPS = 20
-# Tables of scores, probabilities and the like that are made of a block of rows.
+# Arrays of the size of a block's scores that are in memory at the same time.
 _TABLES = 6
 
 
@@ -47,16 +46,24 @@ _TABLES = 6
     as_described=Saved("n_images", kind="bool"),
 )
 class HeldOut:
-    """Values of images that were held out, which a threshold cuts."""
+    """The statistic of each held-out image that is compared with a threshold."""
 
     values: Floats
     classes: NDArray[np.intp]
-    described: NDArray[np.bool_]  # whether the class of the image was known by description alone
-    as_described: NDArray[np.bool_]  # whether the class predicted for the image was
+    described: NDArray[np.bool_]  # whether the fold was not trained on the image's class
+    as_described: NDArray[np.bool_]  # whether it was not trained on the predicted class
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[HeldOut]) -> Self:
+        """The images of all folds; there may be none."""
+        nothing = np.empty(0, dtype=bool)
+        parts = [cls(np.empty(0), np.empty(0, dtype=np.intp), nothing, nothing), *parts]
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
+        return cls(*map(np.concatenate, columns))
 
     @property
     def weights(self) -> Floats:
-        """What each image counts, 1 in all; see the module's docstring."""
+        """Weights of the images, summing to 1; see the module's docstring."""
         if not len(self.values):
             return np.empty(0)
         cells, where, counts = np.unique(
@@ -67,33 +74,26 @@ class HeldOut:
         weights: Floats = 1 / (counts * of_kind)[where]
         return weights / weights.sum()
 
-    def of(self, chosen: NDArray[np.bool_]) -> HeldOut:
+    def subset(self, chosen: NDArray[np.bool_]) -> HeldOut:
         """Some of the images."""
         return HeldOut(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
-def joined(parts: Sequence[HeldOut]) -> HeldOut:
-    """The images of all folds, which may be none."""
-    nothing = np.empty(0, dtype=bool)
-    parts = [HeldOut(np.empty(0), np.empty(0, dtype=np.intp), nothing, nothing), *parts]
-    columns = ([getattr(part, field.name) for part in parts] for field in fields(HeldOut))
-    return HeldOut(*map(np.concatenate, columns))
-
-
 def thresholds_at(held_out: HeldOut, share: float) -> tuple[float, float]:
-    """Thresholds below which no more than a share of the images lies."""
+    """The largest thresholds (seen, described) with at most a share of the images below."""
     weights = held_out.weights
-    everything = _cut(held_out.values, weights, share)
     found = []
     for kind in (False, True):
         own = held_out.as_described == kind
-        found.append(_cut(held_out.values[own], weights[own], share) if own.any() else everything)
+        # Without images of a kind, the threshold of all images applies.
+        own = own if own.any() else np.ones_like(own)
+        found.append(_quantile(held_out.values[own], weights[own], share))
     return found[0], found[1]
 
 
-def _cut(values: Floats, weights: Floats, share: float) -> float:
-    """The largest value with no more than a share of the weight strictly below it."""
-    # Rounding in the share or in the sum is no reason to leave an image out.
+def _quantile(values: Floats, weights: Floats, share: float) -> float:
+    """The largest value with at most a share of the weight strictly below it."""
+    # The tolerances keep rounding in the share or the sum from excluding an image.
     if not len(values) or share < -1e-9:
         return float("-inf")
     order = np.argsort(values, kind="stable")
@@ -102,27 +102,23 @@ def _cut(values: Floats, weights: Floats, share: float) -> float:
     return float(values[order[min(first, len(values) - 1)]])
 
 
-def cross_fitted(
-    known: HeldOut, others: HeldOut, share: float
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which images lie below thresholds that were found without their class."""
-    # Below the threshold lies an image with no more than the share at its value or below.
-    first, second = (rank <= share + 1e-9 for rank in ranks(known, others, side="right"))
-    return first, second
+def is_below(known: HeldOut, images: HeldOut, share: float) -> NDArray[np.bool_]:
+    """Images below the threshold at a share, which is found without the images' own classes."""
+    return cross_fitted_ranks(known, images, side="right") <= share + 1e-9
 
 
-def ranks(
-    known: HeldOut, others: HeldOut, *, side: Literal["left", "right"] = "left"
-) -> tuple[Floats, Floats]:
+def cross_fitted_ranks(
+    known: HeldOut, images: HeldOut, *, side: Literal["left", "right"] = "left"
+) -> Floats:
     """The share of known images of the same predicted kind that lie below each image.
 
-    Images of an image's own class do not count; with side="right" those of its value do. A
-    threshold at any share is a cut of these numbers.
+    Known images of the image's own group of classes are ignored; with ``side="right"`` those of
+    equal value count as below.
     """
     n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
-    out = [np.zeros(len(part.values)) for part in (known, others)]
+    ranked = np.zeros(len(images.values))
     for group in range(n_groups):
-        fitted = known.of(known.classes % n_groups != group)
+        fitted = known.subset(known.classes % n_groups != group)
         weights = fitted.weights
         for kind in (False, True):
             same = fitted.as_described == kind
@@ -130,34 +126,32 @@ def ranks(
             order = np.argsort(fitted.values[same], kind="stable")
             values = fitted.values[same][order]
             total = np.concatenate([[0.0], np.cumsum(weights[same][order])])
-            for ranked, part in zip(out, (known, others), strict=True):
-                own = (part.classes % n_groups == group) & (part.as_described == kind)
-                places = np.searchsorted(values, part.values[own], side=side)
-                ranked[own] = total[places] / total[-1] if len(values) else 1.0
-    return out[0], out[1]
+            own = (images.classes % n_groups == group) & (images.as_described == kind)
+            places = np.searchsorted(values, images.values[own], side=side)
+            ranked[own] = total[places] / total[-1] if len(values) else 1.0
+    return ranked
 
 
 def rate_and_interval(
     happened: NDArray[np.bool_], held_out: HeldOut, *, level: float = 0.95
 ) -> tuple[float, tuple[float, float]]:
-    """How often something happened, with an interval whose unit is the class.
+    """The rate of an event, with a confidence interval whose unit is the class.
 
-    Images of one class are similar: twenty of them are not twenty independent trials. The variance
-    is that of the classes' rates; it stands for an effective number of trials, with which the
-    exact binomial interval is taken (Korn and Graubard, 1998). Classes drawn anew from where these
-    came are what the interval is about.
+    Images of one class are not independent. The variance of the rate over classes is converted to
+    an effective number of trials for the exact binomial interval (Korn and Graubard, 1998). The
+    interval refers to new classes drawn from the same population.
     """
     if not len(happened):
         return float("nan"), (float("nan"), float("nan"))
-    from scipy.stats import beta, t  # not before it is needed: SciPy loads slowly
+    from scipy.stats import beta, t  # imported late: SciPy loads slowly
 
     weights = held_out.weights
     rate = min(max(float(weights @ happened), 0.0), 1.0)
-    apart = np.bincount(held_out.classes, weights * (happened - rate))
+    deviations = np.bincount(held_out.classes, weights * (happened - rate))
     n_classes = len(np.unique(held_out.classes))
     trials = float(n_classes)
     if n_classes > 1:
-        variance = n_classes / (n_classes - 1) * float((apart**2).sum())
+        variance = n_classes / (n_classes - 1) * float((deviations**2).sum())
         tail = (1 + level) / 2
         if variance > 1e-12 * rate * (1 - rate) > 0:
             trials = rate * (1 - rate) / variance
@@ -170,47 +164,36 @@ def rate_and_interval(
 
 
 def share_outside(level: float, name: str) -> float:
-    """The share of images that a level leaves out."""
+    """The share of images that may fall outside at a confidence or coverage level."""
     if not 0 < level < 1:
         raise ValueError(f"{name} must be between 0 and 1; got {level!r}.")
     return 1 - level
 
 
-def sound(scale: float) -> float:
-    """A scale to divide by: 1 where there is none."""
+def positive_or_one(scale: float) -> float:
+    """A scale that can be divided by: 1 if it is zero or not finite."""
     return scale if np.isfinite(scale) and scale > 0 else 1.0
 
 
-def _in_memory(fold: FoldScores) -> FoldScores:
-    """A fold's scores as float64 of NumPy, whatever device the estimator is on."""
-    return replace(fold, scores=np.asarray(to_numpy(fold.scores), dtype=np.float64))
-
-
 def log_odds(scores: Any, temperature: float) -> Floats:
-    r"""Logarithms of the odds of each class against an average rival, whatever their number.
+    r"""Log odds of each class against an average rival, comparable between numbers of classes.
 
     .. math:: \log \frac{(n - 1) \, p_c}{1 - p_c} = f_c - \log \frac{1}{n - 1} \sum_{c' \ne c}
               \exp f_{c'}
 
-    A class whose score is −∞ is no candidate.
+    A class whose score is −∞ is not a candidate.
     """
     scaled = np.asarray(to_numpy(scores), dtype=np.float64) / temperature
     scaled -= scaled.max(axis=1, keepdims=True)
     powers = np.exp(scaled)
-    # Of any class but the best the rivals sum to 1 or more, so that nothing cancels.
+    # For every class but the best, the rivals sum to at least 1: nothing cancels.
     rivals = np.maximum(powers.sum(axis=1, keepdims=True) - powers, np.finfo(np.float64).tiny)
     n_rivals = np.isfinite(scaled).sum(axis=1, keepdims=True) - 1
     return scaled - np.log(rivals) + np.log(np.maximum(n_rivals, 1))
 
 
-def fold_probabilities(folds: list[FoldScores]) -> list[Floats]:
-    """Probabilities of each fold's images."""
-    temperatures = fold_temperatures(folds)
-    return [softmax(fold.scores, t) for fold, t in zip(folds, temperatures, strict=True)]
-
-
 def fold_temperatures(folds: list[FoldScores]) -> list[float]:
-    """The temperature of each fold: the estimator's own, or that of the other folds."""
+    """The temperature of each fold: the estimator's own, or estimated on the other folds."""
     own = [fold.own_temperature for fold in folds if fold.own_temperature is not None]
     if len(own) == len(folds):
         return own
@@ -222,10 +205,9 @@ def fold_temperatures(folds: list[FoldScores]) -> list[float]:
     ]
 
 
-def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
-    """The best temperature of all folds, at a scale of the scores."""
-    scales = [fold.scale for fold in folds]
-    return mean_temperature(rescaled([fold.temperature() for fold in folds], scales, scale))
+def _in_memory(fold: FoldScores) -> FoldScores:
+    """The scores of a fold as a float64 NumPy array."""
+    return replace(fold, scores=np.asarray(to_numpy(fold.scores), dtype=np.float64))
 
 
 @inherit_docs
@@ -233,30 +215,30 @@ def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
     temperature_=Saved(above=0, optional=True),
 )
 class HeldOutCalibration(ZeroShotMetaClassifier):
-    """Fits an estimator, and has it score left-out classes in folds; a subclass looks at those.
+    """Base of estimators that are calibrated on the scores of held-out classes.
 
-    A subclass has the hyper-parameters below, and writes `_calibrate(folds, scale)`.
+    A subclass has the hyper-parameters below and implements `_calibrate(folds, scale)`.
 
     Parameters
     ----------
     estimator : zero-shot estimator or Pipeline
-        What gives the scores, for instance a :class:`CalibratedStacking`.
+        Provides the scores, for instance a :class:`CalibratedStacking`.
     cv : int, splitter or list of (train, test), default=5
         Folds over the seen classes; see :class:`CalibratedStacking`.
     held_out : float, default=0.2
-        Share of the images of each seen class that is held aside, where `cv` is a number.
+        Share of the images of each seen class that is held out, if `cv` is a number.
     n_jobs : int, optional
-        Folds that are fitted at the same time, as in scikit-learn.
+        Number of folds fitted in parallel, as in scikit-learn.
     random_state : int, RandomState or None, default=0
-        Decides the folds and what is held aside, where `cv` is a number.
+        Seed of the folds and of the held-out images, if `cv` is a number.
 
     Attributes
     ----------
     estimator_ : zero-shot estimator
         Fitted on all of the training data.
     temperature_ : float
-        What scores are divided by to become logarithms of probabilities: the estimator's own, or
-        found in the folds.
+        Divisor that turns scores into logarithms of probabilities: the estimator's own, or
+        estimated in the folds.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -267,16 +249,17 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
         "random_state": ["random_state"],
     }
 
-    #: Whether unseen classes are candidates in the folds, too.
+    #: Whether unseen classes are candidates in the folds as well.
     _with_unseen: ClassVar[bool] = False
 
     cv: Any
     held_out: float
     n_jobs: int | None
     random_state: Any
+    temperature_: Any
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
-        """Fit the estimator, and calibrate on held-out classes."""
+        """Fit the estimator, then calibrate on held-out classes."""
         super()._learn(X, y, signatures, weights)
         self._begin_calibration(SignatureTable.from_user(signatures, np.unique(y)))
         folds: list[FoldScores] = score_folds(
@@ -285,27 +268,26 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
         scale = final_score_scale(self.estimator_, X)
         self.temperature_ = self.estimator_.class_scorer_.temperature
         if self.temperature_ is None:
-            self.temperature_ = _shared_temperature(folds, scale)
-        self._calibrate(folds, sound(scale))
-
-    temperature_: Any
+            best, scales = ([f.temperature() for f in folds], [f.scale for f in folds])
+            self.temperature_ = mean_temperature(rescaled(best, scales, scale))
+        self._calibrate(folds, positive_or_one(scale))
 
     def adapt(self, X: Any, **options: Any) -> Self:
-        """Not possible: a promised rate does not hold for an adapted model; see `estimator_`."""
+        """Not supported: rates measured before do not hold after; adapt `estimator_` instead."""
         raise TypeError(
-            f"What {type(self).__name__} promises was found on held-out classes and would not hold "
-            "for an adapted model: adapt the estimator inside, estimator_."
+            f"The rates of {type(self).__name__} were measured on held-out classes and would not "
+            "hold for an adapted model. Adapt the inner estimator, estimator_, instead."
         )
 
     def _begin_calibration(self, table: SignatureTable) -> None:
-        """Check what depends on the described classes, before the folds are fitted."""
+        """Check what depends on the described classes, before any fold is fitted."""
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
-        """Learn from the folds; empty where no class can be left out."""
+        """Learn from the folds; the list is empty if no class can be held out."""
         raise NotImplementedError
 
     def _checked_blocks(self, X: Any) -> Iterator[Any]:
-        """Checked features, a block at a time: tables of all classes are made of each."""
+        """Checked features in blocks whose tables of scores fit into memory."""
         if is_streamed(X):
             yield from read_blocks(self._check_stream(X))
             return

@@ -1,9 +1,8 @@
-"""Images without labels: whether they are to be used, how far, and by which methods.
+"""Unlabelled images: whether to use them, with what weight, and for which methods.
 
-Their weight is chosen on seen classes that are left out of training, with their images
-unlabelled. It must gain where the pile holds images of all candidates, and lose nothing where there
-are few images, where half of the candidates are absent and where half of the images are of classes
-that nobody described.
+The weight is chosen on held-out seen classes whose images serve as the unlabelled set. It must
+raise accuracy if the set holds images of all candidates, and must not lower it if there are few
+images, if half of the candidates are absent, or if half of the images show undescribed classes.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ from zslearn.calibration._folds import (
     seen_table,
 )
 
-#: What is chosen from.
+#: Weights to choose from.
 UNLABELLED_WEIGHTS = (0.03, 0.1, 0.3, 1.0)
-# One of so many images is in a pile of few.
+# A set of few images has one of so many.
 _SPARSE = 17
 
 
@@ -54,7 +53,7 @@ _SPARSE = 17
     after=Saved(),
 )
 class WeightChoice(NamedTuple):
-    """The weight that left-out classes chose, 0 for none, and their score without and with it."""
+    """The weight chosen on held-out classes, 0 for none, and their scores without and with it."""
 
     weight: float
     before: float
@@ -74,26 +73,25 @@ class WeightChoice(NamedTuple):
     proportions=Saved(kind=pd.Series),
 )
 class Adaptation:
-    """What images without labels did to a model.
+    """How unlabelled images changed a model.
 
     Attributes
     ----------
     accepted : bool
-        Whether they were used. If not, the model is as it was.
+        Whether they were used. If not, the model is unchanged.
     weight : float
-        What each image counted for, at most; of images with labels, 1 is the most.
+        Largest weight of an image; that of a labelled image is 1.
     score_before, score_after : float or None
-        Of seen classes that were left out, without and with their images unlabelled: the accuracy
-        among them, or the harmonic mean where seen classes were candidates. None where nothing was
-        left out.
+        Scores of held-out seen classes without and with their unlabelled images: the accuracy among
+        them, or the harmonic mean if seen classes were candidates. None if none were held out.
     n_samples : int
         Number of images.
     background_share : float or None
-        Share of the images that no candidate explains; None where the method does not say.
+        Share of the images that no candidate explains; None if the method does not estimate it.
     moved : Series
-        How far the mean of each candidate moved, in standard deviations of its images.
+        Distance by which the mean of each candidate moved, in standard deviations of its images.
     proportions : Series
-        Share of each candidate in the images that some candidate explains.
+        Share of each candidate among the images that some candidate explains.
     """
 
     accepted: bool
@@ -118,7 +116,7 @@ class Adaptation:
         end: Floats,
         counts: Floats,
     ) -> Self:
-        """What a choice and a pile came to: where candidates began and ended, and their images."""
+        """Summarise the points of the candidates before and after, and their numbers of images."""
         return cls(
             accepted=bool(weight),
             weight=weight,
@@ -134,7 +132,7 @@ class Adaptation:
 def accepted_weight(
     choice: WeightChoice | None, accept: str | bool, given: float | None = None
 ) -> float:
-    """The weight of images without labels; 0, with a warning, where they are not accepted."""
+    """The weight of unlabelled images; 0, with a warning, if they are not accepted."""
     if accept is not True and accept != "cv":
         raise ValueError(f'accept must be "cv" or True; got {accept!r}.')
     if given is not None:
@@ -143,20 +141,20 @@ def accepted_weight(
         return choice.weight
     if accept is True:
         return USUAL_UNLABELLED_WEIGHT
-    why = (
-        "Nothing says whether it would gain: it takes ten seen classes, about five images of each, "
-        "to leave some out, in memory and in fit, not in the fits of a grid"
+    reason = (
+        "No classes were held out to test whether it helps: that takes ten seen classes with about "
+        "five images each, in memory, and a model that was not fitted as part of a grid"
         if choice is None
-        else f"Seen classes that were left out come to {choice.before:.3f} without and to "
-        f"{choice.after:.3f} with their images unlabelled, or lose where there are few images, or "
-        "half of the classes are absent or described by nobody"
+        else f"Held-out seen classes score {choice.before:.3f} without and {choice.after:.3f} with "
+        "their unlabelled images, or lose if there are few images, or if half of the classes are "
+        "absent or undescribed"
     )
-    warn_user(f"The model is not adapted. {why}. Give accept=True to adapt it all the same.")
+    warn_user(f"The model was not adapted. {reason}. Pass accept=True to adapt it anyway.")
     return 0.0
 
 
 def without_history(model: Any) -> Any:
-    """A model that was adapted, without the one that it was adapted from in turn."""
+    """An adapted model without its own `adapted_from_`."""
     if not hasattr(model, "adapted_from_"):
         return model
     copied = model._copy()
@@ -167,27 +165,27 @@ def without_history(model: Any) -> Any:
 
 
 class LeftOut(NamedTuple):
-    """A model without some seen classes, and images of these and of others that it did not see."""
+    """A model without some seen classes, and images of all classes that it was not fitted on."""
 
-    described: NDArray[np.intp]  # positions of the classes that were left out
+    described: NDArray[np.intp]  # positions of the held-out classes
     trained: NDArray[np.intp]
-    images: Floats  # of the classes left out, in the model's space
+    images: Floats  # of the held-out classes, embedded
     y: NDArray[np.intp]
-    others: Floats  # of the classes trained on
+    others: Floats  # of the training classes
     other_y: NDArray[np.intp]
 
 
-#: Scores of images for some classes, after adapting to them with some weight.
+#: Scores images for some classes, after adapting to these images with a weight.
 Scored = Callable[[Floats, NDArray[np.intp], float], Floats]
 
 
 def choose_weight(folds: Iterable[tuple[LeftOut, Scored]]) -> dict[str, WeightChoice]:
-    """The weight where the classes left out are "alone", and where "all" classes are candidates."""
+    """The weight if only held-out classes are candidates ("alone") and if "all" classes are."""
     scores: dict[str, list[Floats]] = {"alone": [], "all": []}
     for fold, scored in folds:
         for setting, found in scores.items():
             if setting == "all" and not len(fold.other_y):
-                # Too few images to hold some aside: nothing says what seen classes would lose.
+                # Too few images to hold some out and measure what seen classes would lose.
                 continue
             cases = list(_cases(fold, setting == "all"))
             found.append(
@@ -199,13 +197,13 @@ def choose_weight(folds: Iterable[tuple[LeftOut, Scored]]) -> dict[str, WeightCh
 
 
 def _chosen(scores: Floats) -> WeightChoice:
-    """The best weight where the pile holds all candidates, of those that lose nothing elsewhere."""
+    """The best weight for a set with all candidates, of those that lose nothing in other cases."""
     gains = scores[..., 1:] - scores[..., :1]
     mean = gains.mean(axis=0)
     error = gains.std(axis=0) / np.sqrt(max(len(gains) - 1, 1))
     allowed = (mean[0] > error[0]) & (mean[1:] >= -error[1:]).all(axis=0)
     best = int(np.where(allowed, mean[0], -np.inf).argmax())
-    # Of a refusal, what would have been gained where the pile holds all.
+    # If refused, report the gain for a set with all candidates.
     shown = best if allowed.any() else int(mean[0].argmax())
     before, after = scores[:, 0, 0].mean(), scores[:, 0, 1 + shown].mean()
     return WeightChoice(
@@ -214,21 +212,21 @@ def _chosen(scores: Floats) -> WeightChoice:
 
 
 class _Case(NamedTuple):
-    """A pile without labels, the candidates, and which of its images are looked at."""
+    """An unlabelled set with the true labels of its images, and the candidates."""
 
     fold: LeftOut
-    pile: Floats
+    images: Floats
     y: NDArray[np.intp]
     candidates: NDArray[np.intp]
 
     def score(self, scored: Scored, weight: float) -> float:
-        """Accuracy of the classes left out, or its harmonic mean with that of the others."""
-        found = self.candidates[scored(self.pile, self.candidates, weight).argmax(axis=1)]
-        there, codes = np.unique(self.y, return_inverse=True)
+        """Accuracy of the held-out classes, or its harmonic mean with that of the others."""
+        found = self.candidates[scored(self.images, self.candidates, weight).argmax(axis=1)]
+        present, codes = np.unique(self.y, return_inverse=True)
         right = np.bincount(codes, found == self.y) / np.bincount(codes)
-        described = np.isin(there, self.fold.described)
-        looked_at = np.isin(there, self.candidates)
-        unseen = float(right[described & looked_at].mean())
+        described = np.isin(present, self.fold.described)
+        is_candidate = np.isin(present, self.candidates)
+        unseen = float(right[described & is_candidate].mean())
         if described.all():
             return unseen
         seen = float(right[~described].mean())
@@ -236,7 +234,7 @@ class _Case(NamedTuple):
 
 
 def _cases(fold: LeftOut, generalized: bool) -> Iterator[_Case]:
-    """All candidates in the pile; few images; half of the candidates absent; half not described."""
+    """Sets with all candidates; few images; half of the candidates absent; half undescribed."""
     everything, half = fold.described, fold.described[::2]
     for present, described, step in (
         (everything, everything, 1),
@@ -245,20 +243,20 @@ def _cases(fold: LeftOut, generalized: bool) -> Iterator[_Case]:
         (everything, half, 1),
     ):
         rows = np.flatnonzero(np.isin(fold.y, present))[::step]
-        pile, y, candidates = fold.images[rows], fold.y[rows], described
+        images, y, candidates = fold.images[rows], fold.y[rows], described
         if generalized:
-            pile = np.concatenate([pile, fold.others[::step]])
+            images = np.concatenate([images, fold.others[::step]])
             y = np.concatenate([y, fold.other_y[::step]])
             candidates = np.sort(np.concatenate([described, fold.trained]))
-        yield _Case(fold, pile, y, candidates)
+        yield _Case(fold, images, y, candidates)
 
 
-# Methods that compare images with exemplars.
+# Methods that compare images with exemplars
 
-# Distances are divided by this share of their standard deviation over the classes.
+# Temperature of the responsibilities, in standard deviations of an image's distances.
 _TEMPERATURE = 0.2
 _ROUNDS = 3
-# With fewer seen classes nothing is left out.
+# With fewer seen classes none are held out.
 _FEWEST_CLASSES = 10
 
 
@@ -270,32 +268,31 @@ _FEWEST_CLASSES = 10
     _moved=Saved(kind=pd.DataFrame),
 )
 class Adapted(ZeroShotMetaClassifier):
-    r"""Move the exemplars of a method to images without labels, where left-out classes gain by it.
+    r"""Adapt the exemplars of a method to unlabelled images if that helps held-out classes.
 
     For methods that compare an image with a point for each class: EXEM, CMT, BiDiLEL, CCA, SAE and
-    others whose scores are distances or cosines. With e an embedded image and :math:`p_c` the point
+    others whose scores are distances or cosines. For an embedded image e and the point :math:`p_c`
     of a class, three rounds of
 
     .. math:: r_c \propto \exp(-\|e - p_c\|^2 / \tau), \qquad
               p_c \leftarrow \frac{p_{0c} + t \sum r_c e}{1 + t \sum r_c},
 
-    with :math:`\tau` a fifth of the standard deviation of an image's squared distances from the
-    classes. The weight t, or that nothing is to be moved, is found in `fit` on held-out seen
-    classes. Methods that multiply (SynC, ESZSL and others) have no such points, and label
-    propagation between images lost accuracy on left-out classes; they are refused.
-    :meth:`zslearn.synthesis.GaussianEXEM.adapt` needs no wrapper. For labelled images there are
+    are computed, where :math:`\tau` is a fifth of the standard deviation of an image's squared
+    distances from the classes. `fit` chooses the weight t, possibly 0, on held-out seen classes.
+    Linear classifiers (SynC, ESZSL and others) have no such points and are refused.
+    :meth:`zslearn.synthesis.GaussianEXEM.adapt` needs no wrapper. For labelled images see
     :class:`~zslearn.baselines.GDA` and :class:`~zslearn.baselines.TipAdapter`.
 
     Parameters
     ----------
     estimator : zero-shot estimator or Pipeline
-        What is adapted.
+        The method to adapt.
     cv : int, splitter or list of (train, test), default=5
         Folds over the seen classes; see :class:`CalibratedStacking`.
     held_out : float, default=0.2
-        Share of the images of each seen class that is held aside, where `cv` is a number.
+        Share of the images of each seen class that is held out, if `cv` is a number.
     random_state : int, RandomState or None, default=0
-        Decides the folds and what is held aside, where `cv` is a number.
+        Seed of the folds and of the held-out images, if `cv` is a number.
 
     Attributes
     ----------
@@ -304,7 +301,7 @@ class Adapted(ZeroShotMetaClassifier):
     unlabelled_choices_ : dict of str to WeightChoice
         See :class:`zslearn.synthesis.GaussianEXEM`.
     adapted_from_, adaptation_
-        After :meth:`adapt`: the model that was adapted, and what the images did.
+        Set by :meth:`adapt`: the model before, and a report of the changes.
 
     Examples
     --------
@@ -333,22 +330,21 @@ class Adapted(ZeroShotMetaClassifier):
         self.held_out = held_out
         self.random_state = random_state
 
-    _moved: pd.DataFrame  # points of classes after images without labels, by label
+    _moved: pd.DataFrame  # adapted points of classes, by label
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
-        """Fit the estimator, and choose the weight of unlabelled images on held-out classes."""
+        """Fit the estimator, then choose the weight of unlabelled images on held-out classes."""
         super()._learn(X, y, signatures, weights)
-        _refuse_products(self.estimator_)
+        _refuse_classifiers(self.estimator_)
         self._moved = pd.DataFrame()
         self.unlabelled_choices_ = {}
         if signatures is not None and len(np.unique(y)) >= _FEWEST_CLASSES:
-            left_out = self._left_out(X, y, signatures, weights)
-            self.unlabelled_choices_ = choose_weight(left_out)
+            self.unlabelled_choices_ = choose_weight(self._trials(X, y, signatures, weights))
 
-    def _left_out(
+    def _trials(
         self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
     ) -> Iterator[tuple[LeftOut, Scored]]:
-        """Models without some of the seen classes, and images of these, embedded."""
+        """Yield models without some of the seen classes, and embedded images of these."""
         seen = np.unique(y)
         table = seen_table(signatures, seen)
         options = {"held_out": self.held_out, "random_state": self.random_state}
@@ -359,7 +355,7 @@ class Adapted(ZeroShotMetaClassifier):
                 warnings.simplefilter("ignore")
                 fit_weighted(model, take_rows(X, fold.train), y[fold.train], table, part)
             scorer = model.class_scorer_
-            left = np.isin(seen, fold.left_out(y, seen))
+            left = np.isin(seen, fold.held_out(y, seen))
             true = np.searchsorted(seen, y[fold.test])
             points = _points(scorer, scorer.embedding(take_rows(X, fold.test)))
             out = left[true]
@@ -368,21 +364,21 @@ class Adapted(ZeroShotMetaClassifier):
             yield LeftOut(*positions, *images), partial(_scores_after, scorer)
 
     def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
-        """Move exemplars to unlabelled images; see :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
+        """Adapt exemplars to unlabelled images; see :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Image features.
         classes : array-like of labels, optional
-            Candidates that the images may be of; by default every class in `classes_`.
+            Classes that the images may belong to; by default every class in `classes_`.
         accept : "cv" or True, default="cv"
-            Whether left-out classes decide, or the images are used in any case.
+            "cv": use the images if held-out classes gained by theirs; True: use them anyway.
 
         Returns
         -------
         Adapted
-            An adapted copy, with `adaptation_` and `adapted_from_`; this model stays as it is.
+            An adapted copy, with `adaptation_` and `adapted_from_`; this model is unchanged.
         """
         check_is_fitted(self)
         state = self._frozen()
@@ -409,7 +405,7 @@ class Adapted(ZeroShotMetaClassifier):
         )
 
     def remove_classes(self, labels: Any) -> Self:
-        """Forget classes, and where images without labels moved them."""
+        """Remove classes that have no training images, and their adapted points."""
         super().remove_classes(labels)
 
         def keep(changed: Self) -> None:
@@ -427,25 +423,24 @@ class Adapted(ZeroShotMetaClassifier):
         return replace(scorer, parameters=parameters, same_as=same_as)
 
 
-def _refuse_products(estimator: Any) -> None:
-    """Methods without a point for each class cannot be adapted."""
+def _refuse_classifiers(estimator: Any) -> None:
+    """Refuse methods without a point for each class."""
     score = estimator.class_scorer_.score
     if score not in ("euclidean", "cosine"):
         raise TypeError(
-            f"{type(estimator).__name__} multiplies images with a classifier of each class: there "
-            "is no exemplar to move. Adapt EXEM, a method that compares by distance or cosine, or "
-            "GaussianEXEM."
+            f"{type(estimator).__name__} has linear classifiers and no exemplar to move. Adapt "
+            "EXEM, GaussianEXEM or another method whose scores are distances or cosines."
         )
 
 
 def _points(scorer: ClassScorer, rows: Array) -> Floats:
-    """Embedded images, or the points of classes, as they are compared."""
+    """Embedded images or points of classes, normalised to unit length for cosines."""
     points = np.asarray(to_numpy(rows), dtype=np.float64)
     return unit_rows(points) if scorer.score == "cosine" else points
 
 
 def _move(images: Floats, start: Floats, weight: float) -> tuple[Floats, Floats]:
-    """What images each class is taken for, and its point after some rounds."""
+    """The expected number of images of each class, and its point after all rounds."""
     points, scale = start, None
     for _ in range(_ROUNDS):
         distances = cdist(images, points, "sqeuclidean")
@@ -458,11 +453,11 @@ def _move(images: Floats, start: Floats, weight: float) -> tuple[Floats, Floats]
 
 
 def _scores_after(
-    scorer: ClassScorer, pile: Floats, candidates: NDArray[np.intp], weight: float
+    scorer: ClassScorer, images: Floats, candidates: NDArray[np.intp], weight: float
 ) -> Floats:
-    """Scores of embedded images for some classes, after adapting to them."""
+    """Scores of embedded images for some classes, after adapting to these images."""
     points = _points(scorer, scorer.parameters)[candidates]
     if weight:
-        points = _move(pile, points, weight)[1]
+        points = _move(images, points, weight)[1]
     bias = None if scorer.bias is None else scorer.bias[candidates]
-    return np.asarray(class_scores(pile, points, score=scorer.score, bias=bias))
+    return np.asarray(class_scores(images, points, score=scorer.score, bias=bias))

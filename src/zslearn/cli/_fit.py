@@ -118,7 +118,7 @@ def _run_fit(arguments: argparse.Namespace) -> int:
         )
     if arguments.taxonomy is not None:
         print(
-            f"ranks: {model.right_rate_:.3f} of {noun}s are of the taxon that is named as sure "
+            f"ranks: {model.accuracy_:.3f} of {noun}s are of the taxon that is named as sure "
             "(held-out classes)"
         )
     print(f"wrote {plain(arguments.out)}")

@@ -415,7 +415,9 @@ class ImageNetBench:
             estimator.set_params(hierarchy=self.graph)
         estimator.set_params(**self.settings.get(method.name, {}))
         folds = ClassKFold(self.n_folds, random_state=self.seed)
-        options = TuningOptions("zsl", self.grid, folds, n_jobs=self.n_jobs, also=self._also())
+        options = TuningOptions(
+            "zsl", self.grid, folds, n_jobs=self.n_jobs, extra_values=self._also()
+        )
         return method.search(part, options, estimator, weights=_WEIGHTS)
 
     def _also(self) -> dict[str, Sequence[float]]:

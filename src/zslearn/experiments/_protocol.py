@@ -139,7 +139,7 @@ class Protocol:
         # Without unlabelled images their weight has no effect, and estimating it costs fits.
         weight = 0.1 if self.unlabelled is None else "cv"
         scale = {} if self.signature_scale is None else {"signature_scale": self.signature_scale}
-        return method.new(random_state=seed, unlabelled_weight=weight, **scale)
+        return method.make_with(random_state=seed, unlabelled_weight=weight, **scale)
 
     def definition(self, setting: str) -> list[Any]:
         """Everything that a result in a setting depends on, for a fingerprint."""

@@ -174,11 +174,11 @@ class Run:
             grid=self.grid,
             cv=protocol.folds(self.setting, len(data.seen_classes), self.seed),
             checkpoint=self.parts,
-            shared=self.shared,
+            memory=self.shared,
             n_jobs=n_jobs,
             progress=progress,
             rescale_bias=protocol.rescale_bias,
-            also={"few_shot_weight": FEW_SHOT_WEIGHTS} if protocol.shots else {},
+            extra_values={"few_shot_weight": FEW_SHOT_WEIGHTS} if protocol.shots else {},
         )
         search = self.method.search(data, options, protocol.make(self.method, self.seed))
         if protocol.shots:

@@ -27,7 +27,7 @@ from zslearn.model_selection import (
     GeneralizedClassKFold,
     TuningOptions,
     ZeroShotPipeline,
-    best_of,
+    best_search,
     find_method,
 )
 from zslearn.signatures import scale_signatures, taxonomy_hierarchy
@@ -134,7 +134,10 @@ def fit_samples(
     model: Any
     if tune is None or len(seen) < _FEWEST_CLASSES:
         calibrated = CalibratedStacking(
-            known[0].new(**settings), temperature="cv", n_jobs=n_jobs, random_state=random_state
+            known[0].make_with(**settings),
+            temperature="cv",
+            n_jobs=n_jobs,
+            random_state=random_state,
         )
         model = calibrated.fit(scaled, y, signatures=signatures)
     else:
@@ -146,8 +149,8 @@ def fit_samples(
             progress=progress,
             temperature="cv",
         )
-        searches = [one.tune(one.new(**settings), data, options) for one in known]
-        model = best_of(searches)
+        searches = [one.tune(one.make_with(**settings), data, options) for one in known]
+        model = best_search(searches)
         if len(known) > 1:
             pairs = zip(known, searches, strict=True)
             scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)

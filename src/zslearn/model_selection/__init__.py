@@ -1,13 +1,13 @@
-"""Tuning by leaving out classes: folds over classes, the search, pipelines and weights of views.
+"""Tuning on held-out classes: folds over classes, the search, named methods, weights of views.
 
-:class:`ZeroShotSearchCV` fits a grid in each fold by the method's `fit_grid`, which shares work
-between settings; `on_cluster` lets dask compute the folds. What a search keeps between runs is
-private.
+:class:`ZeroShotSearchCV` fits a grid in each fold with the method's `fit_grid`, which shares work
+between settings; inside `on_cluster`, dask computes the folds.
 """
 
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn.base._meta import ZeroShotPipeline, fitted_as_zero_shot
-from zslearn.model_selection._cluster import on_cluster
+from zslearn.model_selection._fold_tasks import on_cluster
+from zslearn.model_selection._grids import GRIDS, GridEdgeWarning, named_grid
 from zslearn.model_selection._methods import (
     LEADING_METHODS,
     METHODS,
@@ -16,12 +16,8 @@ from zslearn.model_selection._methods import (
     find_method,
 )
 from zslearn.model_selection._plot import SearchLandscapeDisplay, read_landscape
-from zslearn.model_selection._search import (
-    GridEdgeWarning,
-    ZeroShotSearchCV,
-    unseen_accuracy_scorer,
-)
-from zslearn.model_selection._tuning import GRIDS, TuningOptions, best_of, named_grid
+from zslearn.model_selection._search import ZeroShotSearchCV, unseen_accuracy_scorer
+from zslearn.model_selection._tuning import TuningOptions, best_search
 from zslearn.model_selection._weighted_views import WeightedViews
 
 __all__ = [
@@ -37,7 +33,7 @@ __all__ = [
     "WeightedViews",
     "ZeroShotPipeline",
     "ZeroShotSearchCV",
-    "best_of",
+    "best_search",
     "default_methods",
     "find_method",
     "fitted_as_zero_shot",

@@ -1,4 +1,4 @@
-"""The methods that runs know by name, in the order of tables, and how each is tuned."""
+"""Methods by the names that runs and tables give them, and how each is tuned."""
 
 from __future__ import annotations
 
@@ -66,22 +66,22 @@ from zslearn.synthesis._sync import SynC
 
 @dataclass(frozen=True)
 class Method:
-    """A method under the name it has in tables.
+    """A named method.
 
     Parameters
     ----------
     name : str
-        As in the paper.
+        The name in tables, as in the paper.
     make : callable
-        Makes the method with its defaults.
+        Returns the method with its default hyper-parameters.
     tune : callable, optional
-        Takes the method, the data and :class:`TuningOptions`; gives the fitted search. By default
-        the method's own grid is searched at once.
+        Takes the method, the data and :class:`TuningOptions`, and returns the fitted search. By
+        default it searches the method's own grid.
     in_default : bool, default=True
-        Whether it is run where no methods are named. The other ones are found by their name.
+        Whether to run it when no methods are named.
     check : callable, optional
-        Takes the data and raises a ValueError where the method cannot be measured on it, which is
-        then said before anything is tuned.
+        Takes the data and raises a ValueError, before anything is tuned, if the method cannot be
+        evaluated on it.
     """
 
     name: str
@@ -90,23 +90,23 @@ class Method:
     in_default: bool = True
     check: Callable[[ZeroShotDataset], None] | None = None
 
-    def new(self, **values: Any) -> Any:
-        """Make the method with some hyper-parameters, given to a method inside it too.
+    def make_with(self, **values: Any) -> Any:
+        """Return the method with some hyper-parameters set, also in the method inside it.
 
         Parameters
         ----------
         **values : object
-            Values by the name of a hyper-parameter. Names that a method lacks are passed over.
+            Values by the name of a hyper-parameter. Names that the method lacks are ignored.
 
         Returns
         -------
         zero-shot estimator
-            Not fitted.
+            The unfitted method.
 
         Examples
         --------
         >>> from zslearn.model_selection import find_method
-        >>> find_method("EXEM (ESZSL)").new(signature_scale="all").get_params()["estimator"]
+        >>> find_method("EXEM (ESZSL)").make_with(signature_scale="all").get_params()["estimator"]
         ESZSL(signature_scale='all')
         """
         estimator = self.make()
@@ -127,24 +127,24 @@ class Method:
     ) -> ZeroShotSearchCV:
         """Tune the method on the training part of a data set.
 
-        Where folds give unlabelled images, their weight is tuned too; where classes have several
-        kinds of signatures, the weights of these.
+        If the folds have unlabelled images, their weight is tuned as well; if classes have several
+        kinds of signatures, so are the weights of these.
 
         Parameters
         ----------
         data : ZeroShotDataset
-            Or an object with its `X_train`, `y_train`, `signatures` and `with_signatures`.
+            Or another object with `X_train`, `y_train`, `signatures` and `with_signatures`.
         options : TuningOptions
-            What is searched, in which folds.
+            Grid, folds and other options of the search.
         estimator : zero-shot estimator, optional
-            What is tuned; by default what `make` gives.
+            The method to tune; by default the result of `make`.
         weights : sequence of tuple, optional
-            Weights of several kinds of signatures to try; by default those of a lattice.
+            Weights of the kinds of signatures to try; by default those of a lattice.
 
         Returns
         -------
         ZeroShotSearchCV
-            Fitted.
+            The fitted search.
         """
         tune = self.tune
         if getattr(options.cv, "unlabelled", None) is not None:
@@ -153,12 +153,12 @@ class Method:
         return tune_with_views(tune, estimator, data, options, weights)
 
     def definition(self) -> list[Any]:
-        """What a result depends on: the hyper-parameters and grids, those of an inner method too.
+        """Return everything a result depends on: hyper-parameters and grids, also of inner methods.
 
         Returns
         -------
         list
-            For :func:`~zslearn._utils._fit_cache.fingerprint`.
+            The parts of a fingerprint.
         """
         estimator = self.make()
         inner = getattr(estimator, "estimator", None)
@@ -173,7 +173,7 @@ _LOSSES = {"SynC o-vs-o": "ovo", "SynC cs": "cs", "SynC struct": "struct"}
 
 
 def _methods() -> Iterator[Method]:
-    """Rows of the benchmark. Variants beside a method's usual form: see `_variants`."""
+    """Yield the methods of the benchmark."""
     yield Method("DAP", DAP, check=partial(_check_attributes, "DAP"))
     yield Method("IAP", IAP, check=partial(_check_attributes, "IAP"))
     yield Method("HAT", partial(HAT, "cluster"), check=partial(_check_attributes, "HAT"))
@@ -200,7 +200,7 @@ def _methods() -> Iterator[Method]:
 
 
 def _variants() -> Iterator[Method]:
-    """Methods in another form, which are run when they are named."""
+    """Yield variants and further methods, which run only when they are named."""
     whitened: list[tuple[str, Callable[[], Any], Any]] = [
         ("ESZSL", partial(_exem_of, ESZSL), tune_on_exemplars),
         ("SynC o-vs-o", partial(_exem_of, partial(_sync, "ovo")), tune_on_exemplars),
@@ -213,22 +213,22 @@ def _variants() -> Iterator[Method]:
     for name, loss in _LOSSES.items():
         learned = partial(_sync, loss, learn_phantoms=True)
         yield Method(f"{name} (learned phantoms)", learned, tune_in_two_steps)
-    # For a few labelled images of a class, beside its description.
+    # For classes with a few labelled images.
     yield Method("GDA", GDA)
     yield Method("Tip-Adapter", TipAdapter)
-    # Methods since the paper that need the torch extra, and minutes or a GPU.
+    # Later methods, which need the torch extra and take minutes, or a GPU.
     yield Method("Class-Norm", ClassNorm)
     yield Method("CADA-VAE", CADAVAE)
     for name, graph_method in (("GCNZ", GCNZ), ("SGCN", SGCN), ("DGP", DGP)):
         yield Method(name, partial(graph_method, "cluster"))
-    # Classifiers on generated features. Networks are as published but for their epochs.
+    # Classifiers on generated features. Networks are as published except for their epochs.
     yield Method("generated Gaussians", partial(_generated_by, GaussianGenerator), tune_on_means)
     for name, generator in (("f-CLSWGAN", WGANGenerator), ("f-VAEGAN-D2", VAEGANGenerator)):
         yield Method(name, partial(_generated_by, generator), tune_generator)
 
 
 def _original_forms() -> Iterator[Method]:
-    """Methods as their own papers have them, where a choice of ours moves them in a table."""
+    """Yield methods as in their own papers, where a choice of ours changes the result."""
     forms: list[tuple[str, Callable[[], Any], list[str]]] = [
         ("SAE (original)", SAE, ["center", "alpha_reduction"]),
         (
@@ -254,12 +254,12 @@ def _generated_by(generator: type[Any]) -> GeneratedFeatures:
 
 
 def _sync(loss: str, **options: Any) -> SynC:
-    # A gap of three thousandths is far below what accuracies can tell.
+    # A duality gap of 0.003 changes no accuracy.
     return SynC(loss=loss, tol=3e-3, **options)
 
 
 def _exem(**options: Any) -> EXEM:
-    # Ten times as exact as LIBSVM is by default, which the authors' program uses.
+    # A tenth of the default of LIBSVM, which the authors' program uses.
     return EXEM(tol=1e-4, **options)
 
 
@@ -275,20 +275,20 @@ def _check_attributes(name: str, data: ZeroShotDataset) -> None:
         refuse_mixed_signatures(view.to_numpy(dtype=float), kind, view.index.to_numpy(), name)
 
 
-#: Methods by name, in the order of the paper's tables; then those with ``in_default=False``.
+#: Methods by name: those of the paper in the order of its tables, then the others.
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (*_methods(), *(replace(method, in_default=False) for method in _variants()))
 }
-#: The library's own methods, which the demo runs and a fit chooses from; the first where nothing is
-#: tuned.
+#: Methods of this library, which the demo runs and `zslearn fit` chooses from (the first if nothing
+#: is tuned).
 LEADING_METHODS = ("Gaussian EXEM", "EXEM (1NN)", "SynC o-vs-o")
-#: Classes under their own names mean their default form.
+#: Methods that the name of a class stands for.
 _DEFAULT_FORMS = {"EXEM": "EXEM (1NN)", "SynC": "SynC o-vs-o"}
 
 
 def default_methods() -> list[str]:
-    """The names of the methods that are run where none are named.
+    """Return the names of the methods that run when none are named.
 
     Returns
     -------
@@ -298,21 +298,20 @@ def default_methods() -> list[str]:
     return [name for name, method in METHODS.items() if method.in_default]
 
 
-#: Packages that bring methods name them under this entry point: a name and "module:Class".
+#: Entry point under which installed packages register methods, as a name and "module:Class".
 ENTRY_POINTS = "zslearn.methods"
 
 
 def find_method(name: str) -> Method:
-    """Find a method by name: one of the library, of an installed package, or a class of one's own.
+    """Find a method of the library, of an installed package, or of your own.
 
     Parameters
     ----------
     name : str
-        A name in `METHODS`, in which capitals, spaces and brackets do not matter; the name of a
-        class, which means its default form; a name that an installed package gives under the entry
-        point "zslearn.methods"; or "module:Class", which is imported. What an entry point or a
-        module gives is a :class:`Method`, or a class of estimators, which is then tuned on its own
-        grids.
+        A name in `METHODS`, ignoring case, spaces and brackets; the name of a class; a name that an
+        installed package registers under the entry point "zslearn.methods"; or "module:Class". An
+        entry point or module provides a :class:`Method`, or a class of estimators to be tuned on
+        its own grids.
 
     Returns
     -------
@@ -344,17 +343,17 @@ def find_method(name: str) -> Method:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"The method {name!r} cannot be imported: {error}.") from error
-    # A class that is called like one of the library's goes by its whole name.
+    # A class with the name of one of the library's keeps its full name.
     return _as_method(name if attribute in METHODS else attribute, found)
 
 
 def _known_name(name: str, known: list[str]) -> str:
-    """The known name that differs from one in its spelling only; else an error with the nearest."""
+    """The known name with the same letters and digits; else raise, with suggestions."""
     form, targets = squeeze_name(name), {n: n for n in known} | _DEFAULT_FORMS
     same = [target for n, target in targets.items() if form and squeeze_name(n) == form]
     if len(same) == 1:
         return same[0]
-    # What begins the names of many: the usual forms are named first.
+    # Of names that begin like this, suggest the default methods first.
     begun = [candidate for candidate in known if form and squeeze_name(candidate).startswith(form)]
     usual = [candidate for candidate in begun if candidate in default_methods()]
     meant = same or usual or begun
@@ -362,8 +361,8 @@ def _known_name(name: str, known: list[str]) -> str:
     several = "one of " if len(meant) > 1 else ""
     question = f" Did you mean {several}{', '.join(meant)}?" if meant else near
     raise ValueError(
-        f"Unknown method: {name!r}.{question} There are: {', '.join(known)}; or name a class as "
-        "module:Class."
+        f"Unknown method: {name!r}.{question} Known methods: {', '.join(known)}; or a class of "
+        "your own as module:Class."
     )
 
 

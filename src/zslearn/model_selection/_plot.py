@@ -21,7 +21,7 @@ from zslearn.metrics._display import (
     short_name,
     write_cell,
 )
-from zslearn.model_selection._search import find_edges
+from zslearn.model_selection._grids import find_edges
 
 
 def read_landscape(search: Any, x: str | None, y: str | None, score: str | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a run tunes a method: its whole grid in one search, or two searches as in the paper."""
+"""How a run tunes a method: one search over its grid, or two steps as in the paper."""
 
 from __future__ import annotations
 
@@ -14,29 +14,20 @@ from sklearn.base import clone
 
 from zslearn.calibration._unlabelled import UNLABELLED_WEIGHTS
 from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.model_selection._search import EXTENSIONS, GridEdgeWarning, ZeroShotSearchCV
+from zslearn.model_selection._grids import GridEdgeWarning, named_grid
+from zslearn.model_selection._search import EXTENSIONS, ZeroShotSearchCV
 from zslearn.signatures._views import MultiSignatures
-from zslearn.synthesis._exem import EXEM, exemplar_distance_score
-from zslearn.synthesis._sync import SynC
+from zslearn.synthesis._exem import exemplar_distance_score
 
-#: Grids that runs know by name. A method of one's own may have further ones.
-GRIDS = ("fast", "paper", "paper-googlenet", "quick")
-#: Shares of the mean variance that whitening is tried with.
+#: Shrinkages that whitening is tried with: shares of the mean variance.
 WHITENING = (0.6, 0.3, 0.1)
-#: Trust in images without labels that a grid is searched with.
+#: Weights of unlabelled images while the other hyper-parameters are searched.
 FIRST_UNLABELLED_WEIGHTS = (0.3, 0.0)
-
-# The paper's grids for GoogLeNet's features, where they are not those for ResNet's. EXEM has λ = 1
-# and d = 500 (a footnote of its appendix); the authors' demo searches C from 2^−3 to 2^3.
-_GOOGLENET: dict[type, dict[str, list[Any]]] = {
-    SynC: {"alpha": [2.0**k for k in range(-24, -8)]},
-    EXEM: {"n_components": [500], "C": [1.0]},
-}
 
 
 @dataclass(frozen=True)
 class TuningOptions:
-    """What a run asks of every search.
+    """Options that all searches of a run have in common.
 
     Parameters
     ----------
@@ -47,76 +38,67 @@ class TuningOptions:
     cv : splitter
         Folds over the seen classes.
     checkpoint : Path or None
-        Where finished settings are kept.
-    shared : Path or None
-        Where searches that several methods have in common keep theirs, and fits that searches
-        have in common.
+        Folder for finished settings.
+    memory : Path or None
+        Folder for fits, and for checkpoints of searches, that several methods share.
     n_jobs : int or None
-        Folds at the same time.
+        Number of folds computed in parallel.
     progress : bool
-        Whether a bar is drawn.
+        Whether to show a progress bar.
     rescale_bias : bool
-        Whether calibration factors of folds are brought to the scale of the final scores.
+        Whether to convert calibration factors of folds to the scale of the final scores.
     temperature : "cv", float or None
-        Of the probabilities; see :class:`~zslearn.model_selection.ZeroShotSearchCV`.
-    also : mapping of str to sequence
-        Values of hyper-parameters that are searched beside the grid, where a method has them.
-    not_searched : tuple of str
-        Hyper-parameters that stay as they are set.
+        See :class:`~zslearn.model_selection.ZeroShotSearchCV`.
+    extra_values : mapping of str to sequence
+        Values of further hyper-parameters to search, for methods that have them.
+    fixed : tuple of str
+        Hyper-parameters to leave out of the grid.
     """
 
     setting: str
     grid: str
     cv: Any
     checkpoint: Path | None = None
-    shared: Path | None = None
+    memory: Path | None = None
     n_jobs: int | None = None
     progress: bool = False
     rescale_bias: bool = True
     temperature: str | float | None = None
-    also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    not_searched: tuple[str, ...] = ()
+    extra_values: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    fixed: tuple[str, ...] = ()
 
     def search(self, estimator: Any, grid: Any, **options: Any) -> ZeroShotSearchCV:
-        """A search under these options."""
-        defaults: dict[str, Any] = {
-            "setting": self.setting,
-            "cv": self.cv,
-            "checkpoint": self.checkpoint,
-            "memory": self.shared,
-            "n_jobs": self.n_jobs,
-            "progress": self.progress,
-            "rescale_bias": self.rescale_bias,
-            "temperature": self.temperature,
-            # Other grids are a protocol's, or as small as they are on purpose.
-            "extensions": EXTENSIONS if self.grid == "fast" else 0,
-        }
+        """A search with these options."""
+        names = ("setting", "cv", "checkpoint", "memory", "n_jobs", "progress", "rescale_bias")
+        defaults = {name: getattr(self, name) for name in (*names, "temperature")}
+        # Other grids are those of a protocol, or small on purpose.
+        defaults["extensions"] = EXTENSIONS if self.grid == "fast" else 0
         return ZeroShotSearchCV(estimator, grid, **(defaults | options))
 
     def in_folder(self, name: str) -> TuningOptions:
-        """The same with files in a folder of this name, for one of several searches of a run."""
+        """The same with a subfolder of this name, for one of several searches of a run."""
         return replace(
             self,
             checkpoint=self.checkpoint and self.checkpoint / name,
-            shared=self.shared and self.shared / name,
+            memory=self.memory and self.memory / name,
         )
 
     def grid_of(self, estimator: Any, *, without: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """The values of an estimator's hyper-parameters to search, in one or several parts."""
-        own, without = estimator.get_params(deep=False), (*without, *self.not_searched)
-        also = {name: values for name, values in self.also.items() if name in own}
-        grid = [{**part, **also} for part in named_grid(estimator, self.grid)]
+        """The grid of an estimator, in one or several parts."""
+        own, without = estimator.get_params(deep=False), (*without, *self.fixed)
+        extra = {name: values for name, values in self.extra_values.items() if name in own}
+        grid = [{**part, **extra} for part in named_grid(estimator, self.grid)]
         parts = [{n: v for n, v in part.items() if n not in without} for part in grid]
-        # Parts that differed in such hyper-parameters only are one.
+        # Parts may have differed in the removed hyper-parameters only.
         return [part for i, part in enumerate(parts) if part not in parts[:i]]
 
 
-#: Takes a method, the data and the options; gives the fitted search.
+#: Takes a method, the data and the options; returns the fitted search.
 Tune = Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV]
 
 
 def tune_without(*names: str) -> Tune:
-    """Search a method's own grid, but leave some hyper-parameters as they are."""
+    """Search a method's own grid without some hyper-parameters."""
 
     def tune(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
         return _fit(options.search(estimator, options.grid_of(estimator, without=names)), data)
@@ -131,38 +113,32 @@ tune_at_once = tune_without()
 def tune_on_exemplars(
     estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> ZeroShotSearchCV:
-    """Tune EXEM under another method in the paper's two steps.
+    """Tune EXEM (method) in the paper's two steps.
 
-    First the regressors, by the distance between predicted and real exemplars of classes left out;
-    then the other method on the exemplars that they predict. Both leave out the same images: in the
-    generalized setting those held aside too, which the second step validates on. The first step is
-    the same for every other method: it is computed once where `options.shared` keeps it.
+    First the regressors, by the distance between predicted and real exemplars of held-out classes;
+    then the method on the predicted exemplars. Both hold out the same images: in the generalized
+    setting also those that only the second step validates on. The first step is the same for every
+    method, and is computed once if `options.memory` is set.
     """
-    inner = estimator.estimator
-    grid = options.grid_of(estimator, without=["n_components"])
     regressors = _fit(
         options.search(
             clone(estimator).set_params(estimator=None),
-            grid,
+            options.grid_of(estimator, without=["n_components"]),
             setting="zsl",
-            checkpoint=options.shared or options.checkpoint,
+            checkpoint=options.memory or options.checkpoint,
             scoring={"exemplar_distance": exemplar_distance_score},
             temperature=None,
         ),
         data,
     )
-    chosen = clone(estimator).set_params(**regressors.best_params_)
-    inner_grid = [
-        {f"estimator__{name}": values for name, values in part.items()}
-        for part in options.grid_of(inner)
-    ]
-    return _with_choices_of(regressors, _fit(options.search(chosen, inner_grid), data))
+    grid = _prefixed("estimator__", options.grid_of(estimator.estimator))
+    return _second_step(regressors, estimator, data, options, grid)
 
 
 def tune_whitened(
     tune: Tune, estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> ZeroShotSearchCV:
-    """Tune EXEM on whitened features: under each shrinkage, of which the best is kept."""
+    """Tune EXEM on whitened features at each shrinkage, and keep the best search."""
 
     def searches() -> Iterator[ZeroShotSearchCV]:
         for shrinkage in WHITENING:
@@ -171,7 +147,7 @@ def tune_whitened(
             search.best_params_ = {"whiten": shrinkage, **search.best_params_}
             yield search
 
-    return best_of(searches())
+    return best_search(searches())
 
 
 def tune_on_means(
@@ -179,33 +155,25 @@ def tune_on_means(
 ) -> ZeroShotSearchCV:
     """Tune features generated around a predicted mean in two steps.
 
-    First the generator, by the nearest mean of what it generates, for which a few features do; then
-    the classifier that learns from these.
+    First the generator, by the nearest mean of a few generated features; then the classifier that
+    is trained on them.
     """
-    grid = _generator_grid(estimator, options)
+    grid = _prefixed("generator__", options.grid_of(estimator.generator))
     means = clone(estimator).set_params(estimator="mean")
     first = _fit(options.search(means, grid, setting="zsl"), data)
-    chosen = clone(estimator).set_params(**first.best_params_)
-    return _with_choices_of(first, _fit(options.search(chosen, options.grid_of(chosen)), data))
+    return _second_step(first, estimator, data, options, options.grid_of(estimator))
 
 
 def tune_generator(
     estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> ZeroShotSearchCV:
-    """Tune the generator of features alone, by the classifier that learns from what it generates.
+    """Tune the generator of features by the classifier that is trained on them.
 
-    Generators that are trained have their number of epochs as grid, which one run per fold serves:
-    early stopping by classes that are left out. The number chosen is trained for on all classes.
+    The grid of a trained generator is its number of epochs, which one run per fold serves: early
+    stopping on held-out classes. The final generator is trained for the chosen number.
     """
-    return _fit(options.search(estimator, _generator_grid(estimator, options)), data)
-
-
-def _generator_grid(estimator: Any, options: TuningOptions) -> list[dict[str, Any]]:
-    """Values of the generator's hyper-parameters, under their names in the estimator."""
-    return [
-        {f"generator__{name}": values for name, values in part.items()}
-        for part in options.grid_of(estimator.generator)
-    ]
+    grid = _prefixed("generator__", options.grid_of(estimator.generator))
+    return _fit(options.search(estimator, grid), data)
 
 
 def tune_in_two_steps(
@@ -213,16 +181,13 @@ def tune_in_two_steps(
 ) -> ZeroShotSearchCV:
     """Tune SynC with learned phantoms in the paper's two steps.
 
-    First λ and σ (`alpha`, `gamma`) with the phantoms fixed; then the weights η and γ of learning
-    the phantoms (`eta`, `norm_penalty`), at the λ and σ that were found.
+    First λ and σ (`alpha`, `gamma`) with fixed phantoms; then the weights η and γ of learning the
+    phantoms (`eta`, `norm_penalty`).
     """
     fixed = clone(estimator).set_params(learn_phantoms=False)
-    # A ridge has no place where phantoms are learned.
+    # Learned phantoms have no ridge.
     first = _fit(options.search(fixed, options.grid_of(fixed, without=["ridge"])), data)
-    chosen = clone(estimator).set_params(**first.best_params_)
-    return _with_choices_of(
-        first, _fit(options.search(chosen, named_grid(estimator, "phantoms")), data)
-    )
+    return _second_step(first, estimator, data, options, named_grid(estimator, "phantoms"))
 
 
 def tune_with_views(
@@ -232,61 +197,81 @@ def tune_with_views(
     options: TuningOptions,
     weights_of_views: Sequence[tuple[float, ...]] | None = None,
 ) -> ZeroShotSearchCV:
-    """Tune a method together with the weights of several views of a class.
+    """Tune a method at each combination of weights of several views, and keep the best search.
 
-    The method is tuned under each combination of weights, by default those of a lattice; the one
-    whose best setting has the best score in the folds is kept, of equal ones the first.
+    The default combinations are those of a lattice.
     """
     if not isinstance(data.signatures, MultiSignatures):
         return tune(estimator, data, options)
     views = data.signatures
 
     def searches() -> Iterator[ZeroShotSearchCV]:
-        for weights in weights_of_views or simplex_lattice(len(views.views)):
-            weighed = data.with_signatures(views.with_weights(weights))
+        for weights in weights_of_views or _simplex_lattice(len(views.views)):
+            weighted = data.with_signatures(views.with_weights(weights))
             name = "-".join(f"{weight:.2f}" for weight in weights)
-            search = tune(clone(estimator), weighed, options.in_folder(name))
+            search = tune(clone(estimator), weighted, options.in_folder(name))
             search.best_params_ = {"weights": weights, **search.best_params_}
             yield search
 
-    return best_of(searches())
+    return best_search(searches())
 
 
 def tune_adapting(
     tune: Tune, estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> ZeroShotSearchCV:
-    """Tune a method in folds that give images without labels, in two steps.
+    """Tune a method in folds with unlabelled images, in two steps.
 
-    First its grid, at one weight of such images and at none (`FIRST_UNLABELLED_WEIGHTS`, beyond
-    which a search that extends its grid may go); then the weight among `UNLABELLED_WEIGHTS`, at the
-    setting that was found. Where that has none, the method is tuned as without such images.
+    First its grid, with each of `FIRST_UNLABELLED_WEIGHTS`; then the weight of unlabelled images,
+    if the best setting uses them.
     """
-    options = replace(options, also={**options.also, "unlabelled_weight": FIRST_UNLABELLED_WEIGHTS})
+    weights = {"unlabelled_weight": FIRST_UNLABELLED_WEIGHTS}
+    options = replace(options, extra_values={**options.extra_values, **weights})
     first = tune(estimator, data, options)
     if not first.best_params_.get("unlabelled_weight"):
         return first
+    grid = {"unlabelled_weight": [*UNLABELLED_WEIGHTS, 0.0]}
+    return _second_step(first, estimator, data, options, grid, extensions=0)
+
+
+def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:
+    with warnings.catch_warnings():
+        # The grid is the method's own.
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        return search.fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+def _second_step(
+    first: ZeroShotSearchCV,
+    estimator: Any,
+    data: ZeroShotDataset,
+    options: TuningOptions,
+    grid: Any,
+    **search_options: Any,
+) -> ZeroShotSearchCV:
+    """Search another grid at the choices of a first search; return it with the choices of both."""
     chosen = clone(estimator).set_params(**first.best_params_)
-    weights = {"unlabelled_weight": [*UNLABELLED_WEIGHTS, 0.0]}
-    return _with_choices_of(first, _fit(options.search(chosen, weights, extensions=0), data))
+    second = _fit(options.search(chosen, grid, **search_options), data)
+    second.best_params_ = first.best_params_ | second.best_params_
+    second.edges_ = first.edges_ | second.edges_
+    second.n_read_fits_ += first.n_read_fits_
+    second.reused_time_ += first.reused_time_
+    return second
 
 
-def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:
-    """Convex weights of views on a regular lattice, equal ones first, each view alone last."""
+def _prefixed(prefix: str, grid: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{prefix + name: values for name, values in part.items()} for part in grid]
+
+
+def _simplex_lattice(n_views: int) -> list[tuple[float, ...]]:
+    """Convex weights of views on a regular lattice, equal ones first, single views last."""
     steps = {1: 1, 2: 4, 3: 3}.get(n_views, 2)
     parts = [p for p in product(range(steps + 1), repeat=n_views) if sum(p) == steps]
     parts.sort(key=lambda p: (max(p), p))
     return [tuple(part / steps for part in p) for p in parts]
 
 
-def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:
-    with warnings.catch_warnings():
-        # The grid is the method's own, not the user's.
-        warnings.simplefilter("ignore", GridEdgeWarning)
-        return search.fit(data.X_train, data.y_train, signatures=data.signatures)
-
-
-def best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
-    """Return the search with the best score, of equal ones the first; NaN is the worst.
+def best_search(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
+    """Return the search with the best score, the first of equal ones; NaN is the worst.
 
     Parameters
     ----------
@@ -302,12 +287,12 @@ def best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
     --------
     >>> from zslearn.baselines import CCA, ESZSL
     >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.model_selection import ZeroShotSearchCV, best_of
+    >>> from zslearn.model_selection import ZeroShotSearchCV, best_search
     >>> data = make_zero_shot(random_state=0)
     >>> searches = [ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0]}),
     ...             ZeroShotSearchCV(CCA(), {"n_components": [2]})]
-    >>> best_of(s.fit(data.X_train, data.y_train, signatures=data.signatures)
-    ...         for s in searches).best_params_
+    >>> best_search(s.fit(data.X_train, data.y_train, signatures=data.signatures)
+    ...             for s in searches).best_params_
     {'alpha_features': 1.0}
     """
     best: ZeroShotSearchCV | None = None
@@ -321,56 +306,3 @@ def best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
     assert best is not None
     best.n_read_fits_, best.reused_time_ = n_read, seconds
     return best
-
-
-def _with_choices_of(first: ZeroShotSearchCV, second: ZeroShotSearchCV) -> ZeroShotSearchCV:
-    """The second search, with the choices of both."""
-    second.best_params_ = first.best_params_ | second.best_params_
-    second.edges_ = first.edges_ | second.edges_
-    second.n_read_fits_ += first.n_read_fits_
-    second.reused_time_ += first.reused_time_
-    return second
-
-
-def named_grid(estimator: Any, name: str) -> list[dict[str, Sequence[Any]]]:
-    """Return one of a method's grids by its name, as a list of parts.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With `grids`, a mapping of names to grids.
-    name : str
-        One of `GRIDS`, or another name in the method's `grids`.
-
-    Returns
-    -------
-    list of dict
-        Values by hyper-parameter, as :class:`~zslearn.model_selection.ZeroShotSearchCV` takes them.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import CCA
-    >>> from zslearn.model_selection import named_grid
-    >>> [list(part) for part in named_grid(CCA(), "quick")]
-    [['alpha_features', 'alpha_signatures', 'power', 'n_components']]
-    """
-    grids = getattr(estimator, "grids", {})
-    if name in grids:
-        return _parts(grids[name])
-    if name == "paper-googlenet" and "paper" in grids:
-        changes = [v for kind, v in _GOOGLENET.items() if isinstance(estimator, kind)]
-        return [{**part, **(changes[0] if changes else {})} for part in _parts(grids["paper"])]
-    if name == "quick" and "fast" in grids:
-        return [{n: _thinned(list(v)) for n, v in part.items()} for part in _parts(grids["fast"])]
-    there = ", ".join(repr(known) for known in grids) or "none"
-    raise ValueError(f"{type(estimator).__name__} has no grid named {name!r}; there are: {there}.")
-
-
-def _parts(grid: Any) -> list[dict[str, Sequence[Any]]]:
-    """The mappings of a grid, which may be one alone."""
-    return [dict(part) for part in ([grid] if isinstance(grid, Mapping) else grid)]
-
-
-def _thinned(values: list[Any]) -> list[Any]:
-    """The ends and the middle of a list."""
-    return values if len(values) <= 3 else [values[0], values[len(values) // 2], values[-1]]

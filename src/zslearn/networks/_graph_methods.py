@@ -38,7 +38,7 @@ from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
-from zslearn._utils._messages import InputWarning, name_some, warn_user
+from zslearn._utils._messages import name_some
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means
 from zslearn.base._classifier import group_by_params
@@ -51,6 +51,7 @@ from zslearn.signatures._class_graph import (
     ancestor_pairs,
     cluster_levels,
     refuse_unplaced_classes,
+    warn_of_missing_hierarchy,
 )
 from zslearn.signatures._kernels import squared_distances
 
@@ -449,14 +450,8 @@ class GraphMethod(NetworkMethod):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Variants with the same targets train classifiers once."""
         networks.need_torch(cls.__name__)
-        unsaid = any(variant.hierarchy is None for variant in variants)
-        if unsaid and not training.table.indicators:
-            warn_user(
-                f"{cls.__name__} was given no hierarchy and builds one by clustering the "
-                'signatures. Give a class graph or child–parent pairs, or hierarchy="cluster" to '
-                "say that this is meant.",
-                InputWarning,
-            )
+        if any(v.hierarchy is None for v in variants) and not training.table.indicators:
+            warn_of_missing_hierarchy(cls.__name__)
         for group in group_by_params(variants, "targets", "target_alpha"):
             rows = target_rows(training, group[0].targets, group[0].target_alpha)
             for variant in group:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array
 from zslearn._utils._array import unit_rows
 from zslearn._utils._columns import is_missing
 from zslearn._utils._files import saved_part
-from zslearn._utils._messages import name_some
+from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn.signatures._wordnet import WordNet
 
 _FORMS = (
@@ -89,6 +89,15 @@ def refuse_unplaced_classes(hierarchy: Container[Hashable], seen: Sequence[Hasha
             f"{name_some(lost)}. Add a (child, parent) pair for each, with the labels of y, or use "
             'hierarchy="cluster".'
         )
+
+
+def warn_of_missing_hierarchy(method: str) -> None:
+    """Warn that a method without a hierarchy clusters the signatures."""
+    warn_user(
+        f"{method} was given no hierarchy and builds one by clustering the signatures. Give "
+        'child–parent pairs, or hierarchy="cluster" if this is intended.',
+        InputWarning,
+    )
 
 
 def cluster_hierarchy(

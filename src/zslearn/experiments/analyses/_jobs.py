@@ -179,10 +179,10 @@ class JobRunner:
                 grid=grid,
                 cv=protocol.folds(setting, len(data.seen_classes), seed),
                 checkpoint=self._parts / key[:16],
-                shared=self.shared,
+                memory=self.shared,
                 n_jobs=self.n_jobs,
-                not_searched=tuple(fixed),
-                also=also or {},
+                fixed=tuple(fixed),
+                extra_values=also or {},
             )
             estimator = self.protocol.make(found, seed).set_params(**fixed)
             self._searches[key] = found.search(data, options, estimator)
