@@ -112,7 +112,7 @@ def test_bad_input(model, tmp_path):
         write_top_k(model, _blocks(), tmp_path, k=0)
     with pytest.raises(ValueError, match="X has 2 features"):
         write_top_k(model, X[:, :2], tmp_path)
-    with pytest.raises(ValueError, match="not described"):
+    with pytest.raises(ValueError, match="unknown classes"):
         write_top_k(model, X, tmp_path, classes=["no such class"])
     da = pytest.importorskip("dask.array")
     with pytest.raises(TypeError, match="to_zarr"):

@@ -4,7 +4,7 @@ Numbers are means over seeds of means over class splits, with the standard devia
 
 Two methods are compared on their common runs by paired differences :math:`d_i`: over class splits
 if there are several, otherwise over classes for accuracies (averaged over seeds) and over seeds for
-other numbers. ``docs/research_notes/reproducing.rst`` gives the reasons. The methods do not differ if
+other numbers (``docs/research_notes/reproducing.rst`` gives the reasons). They do not differ if
 
 .. math:: |\bar d| \le t_{n - 1,\, 0.975} \, s_d / \sqrt n,
 
