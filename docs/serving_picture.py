@@ -117,10 +117,10 @@ def take(
     tab.get_by_text(f"{len(pictures)} pictures", exact=True).wait_for(timeout=120_000)
     heart = tab.locator(".card").first
     heart.get_by_role("button", name="red heart").click()
-    tab.get_by_text("Learned from it").wait_for()
+    tab.get_by_text("Learned that it is").wait_for()
     tab.get_by_label("Name").fill("red star")
-    tab.get_by_label("Begin with a copy of").fill("blue star")
-    tab.get_by_text("It would take").wait_for()
+    tab.get_by_label("Start from").fill("blue star")
+    tab.locator("#trial").wait_for()
     tab.get_by_role("checkbox", name="red", exact=True).check()
     tab.get_by_role("checkbox", name="blue", exact=True).uncheck()
     tab.wait_for_timeout(1500)
@@ -128,7 +128,7 @@ def take(
     tab.screenshot(path=out, full_page=width < 800)
     # For the next picture.
     tab.get_by_role("button", name="Undo red heart").click()
-    tab.get_by_text("The correction is undone.").wait_for()
+    tab.get_by_text("Correction undone.").wait_for()
     context.close()
 
 

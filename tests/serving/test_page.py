@@ -1,4 +1,4 @@
-"""The service's page in a real browser."""
+"""The web page of the service, in Chromium."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if CHROMIUM is None:
     pytest.skip("there is no Chromium", allow_module_level=True)
 
 pytestmark = pytest.mark.slow
-# As long as other waits: a machine may be busy.
+# A busy machine may be slow.
 sync_api.expect.set_options(timeout=60_000)
 
 
@@ -35,7 +35,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Models of colours, described by attributes and in words."""
+    """Models of colours, described by attributes or by text."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "timm", tiny_timm())
         patch.setitem(sys.modules, "open_clip", tiny_open_clip())
@@ -55,7 +55,7 @@ def pictures(tmp_path):
 
 @pytest.fixture
 def open_page(browser, models, tmp_path):
-    """Serve a model and open its page; at the end nothing may have gone wrong in it."""
+    """Serve a model and open its page, which must log no errors and load nothing from elsewhere."""
     contexts, problems, servers = [], [], []
 
     def open_it(kind="attributes", *, path=None, width=1280, scheme="light", errors=(), **options):
@@ -109,7 +109,7 @@ def best(tab):
     return tab.locator(".card .best").all_inner_texts()
 
 
-def test_a_class_in_words_changes_a_prediction(open_page, pictures):
+def test_a_class_described_by_text(open_page, pictures):
     tab = open_page("words")
     show(tab, pictures)
     before = best(tab)
@@ -117,84 +117,84 @@ def test_a_class_in_words_changes_a_prediction(open_page, pictures):
     assert before[0] != "magenta"
     assert not tab.locator("#sliders").is_visible()
     tab.get_by_label("Name").fill("magenta")
-    tab.get_by_label("In words").fill("a magenta picture")
-    tab.get_by_text("It would take 1 of 3 pictures.").wait_for()
-    assert tab.locator(".card.taken").count() == 1
+    tab.get_by_label("Description").fill("a magenta picture")
+    tab.get_by_text("Matches 1 of 3 pictures.").wait_for()
+    assert tab.locator(".card.matching").count() == 1
     assert tab.locator("#trial-thumbs img").get_attribute("alt") == "magenta.png"
-    assert best(tab) == before  # nothing is kept yet
-    tab.get_by_role("button", name="Add the class").press("Enter")
-    tab.get_by_text("Added magenta. It took 1 of 3 pictures.").wait_for()
+    assert best(tab) == before  # the class is not added yet
+    tab.get_by_role("button", name="Add class").press("Enter")
+    tab.get_by_text("Added magenta. Matches 1 of 3 pictures.").wait_for()
     assert best(tab) == ["magenta", "red", "green"]
-    assert tab.locator(".card .mark").first.inner_text() == "described only, added"
-    # It is explained, and still there on another page.
+    assert tab.locator(".card .mark").first.inner_text() == "added here"
+    # It can be explained, and is still there after a reload.
     tab.locator(".card summary").first.click()
-    tab.get_by_text("magenta was made from").wait_for()
+    tab.get_by_text("magenta is built from").wait_for()
     tab.reload()
     tab.get_by_role("button", name="Remove magenta").click()
     tab.get_by_text("Removed magenta.").wait_for()
     assert "0 added here" in tab.locator("#classes-count").inner_text()
 
 
-def test_a_class_by_sliders_changes_a_prediction(open_page, pictures):
+def test_a_class_described_by_sliders(open_page, pictures):
     tab = open_page()
     show(tab, pictures)
     assert best(tab)[0] != "magenta"
     tab.get_by_label("Name").fill("magenta")
-    tab.get_by_label("Begin with a copy of").fill("red")
-    tab.get_by_text("It would take").wait_for()
+    tab.get_by_label("Start from").fill("red")
+    tab.locator("#trial").wait_for()
     blue = tab.get_by_role("slider", name="blue")
     blue.focus()
     for key in ("Home", "End"):
         tab.keyboard.press(key)
-    tab.get_by_text("It would take 1 of 3 pictures.").wait_for()
-    tab.get_by_role("button", name="Add the class").click()
-    tab.get_by_text("Added magenta. It took 1 of 3 pictures.").wait_for()
+    tab.get_by_text("Matches 1 of 3 pictures.").wait_for()
+    tab.get_by_role("button", name="Add class").click()
+    tab.get_by_text("Added magenta. Matches 1 of 3 pictures.").wait_for()
     assert best(tab)[0] == "magenta"
 
 
-def test_refusals_are_shown(open_page, tmp_path):
+def test_hints_and_errors(open_page, tmp_path):
     tab = open_page(errors=("422", "409"))
     damaged = tmp_path / "damaged.png"
     damaged.write_bytes(b"no picture")
     tab.locator("#files").set_input_files([str(damaged)])
     tab.get_by_text("Not a picture", exact=True).wait_for()
-    tab.get_by_text("in no format that is known here").wait_for()
+    tab.get_by_text("Supported formats are").wait_for()
     assert "damaged.png" in tab.locator(".card").inner_text()
-    tab.get_by_role("button", name="Add the class").click()
-    tab.get_by_text("Give the class a name.").wait_for()
+    tab.get_by_role("button", name="Add class").click()
+    tab.get_by_text("Enter a name for the class.").wait_for()
     tab.get_by_label("Name").fill("Red")
-    tab.get_by_text("There is a class “red”, which differs in capitals alone.").wait_for()
+    tab.get_by_text("The existing class “red” differs only in capital letters.").wait_for()
     tab.get_by_label("Name").fill("red")
-    tab.get_by_text("There is a class of this name already: choose another name.").wait_for()
-    tab.get_by_role("button", name="Add the class").click()
-    tab.get_by_text("Every attribute is 0").wait_for()
-    like = tab.get_by_label("Begin with a copy of")
+    tab.get_by_text("This class already exists. Choose another name.").wait_for()
+    tab.get_by_role("button", name="Add class").click()
+    tab.get_by_text("All attributes are 0").wait_for()
+    like = tab.get_by_label("Start from")
     like.fill("rad")
     like.press("Tab")
-    tab.get_by_text("There is no class “rad”, so nothing was copied.").wait_for()
+    tab.get_by_text("There is no class “rad”.").wait_for()
     like.fill("red")
     sync_api.expect(tab.locator("#like-note")).to_be_empty()
     sync_api.expect(tab.locator("#attribute-0")).not_to_have_value("0")
-    tab.get_by_role("button", name="Add the class").click()
-    tab.get_by_text("There is a class 'red' already: choose another name.").wait_for()
+    tab.get_by_role("button", name="Add class").click()
+    tab.get_by_text("The class 'red' already exists; choose another name.").wait_for()
     tab.get_by_label("Name").fill("scarlet")
-    tab.get_by_role("button", name="Add the class").click()
+    tab.get_by_role("button", name="Add class").click()
     tab.get_by_text(
-        "Added scarlet. It is described exactly as “red”, which has "
-        "training pictures: nothing in the description tells the two apart."
+        "Added scarlet. It has the same description as “red”, which has training pictures, "
+        "so the model cannot tell them apart."
     ).wait_for()
     tab.get_by_label("Name").fill("scarlet")
-    tab.get_by_text("added here: remove it below").wait_for()
+    tab.get_by_text("Remove it below").wait_for()
     tab.get_by_label("Name").fill("RED")
-    tab.get_by_text("which differs in capitals alone.").wait_for()
-    tab.get_by_role("button", name="Add the class").click()
+    tab.get_by_text("differs only in capital letters.").wait_for()
+    tab.get_by_role("button", name="Add class").click()
     tab.get_by_text("Added RED.").wait_for()
     sync_api.expect(tab.locator("#name-note")).to_be_empty()
 
 
 def test_dropped_pictures_and_the_keyboard(open_page):
     tab = open_page()
-    # A picture as a person drops it.
+    # Drop a picture.
     tab.evaluate(
         """async () => {
           const canvas = Object.assign(document.createElement("canvas"), {width: 16, height: 16});
@@ -210,7 +210,7 @@ def test_dropped_pictures_and_the_keyboard(open_page):
     )
     tab.get_by_text("1 picture", exact=True).wait_for()
     assert best(tab) == ["green"]
-    # By the keyboard alone: the first stop skips to the pictures, the next opens the chooser.
+    # With the keyboard, the first stop skips to the pictures and the next opens the file dialog.
     tab.reload()
     tab.locator("#main").wait_for()
     tab.keyboard.press("Tab")
@@ -218,35 +218,35 @@ def test_dropped_pictures_and_the_keyboard(open_page):
     tab.keyboard.press("Enter")
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.id") == "files"
-    # The click opens the chooser; whether Chromium reports the dialog in time is its own affair.
+    # The click is tested, not the dialog, which Chromium may report late.
     tab.evaluate(
         """document.getElementById("files").addEventListener("click", (event) => {
           event.preventDefault();
-          window.chooserAsked = event.isTrusted;
+          window.dialogRequested = event.isTrusted;
         })"""
     )
     tab.keyboard.press("Space")
-    tab.wait_for_function("window.chooserAsked === true")
+    tab.wait_for_function("window.dialogRequested === true")
 
 
 NAMES = ("<script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 1'>", "x" * 200)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "light")])
-def test_names_stay_text_in_any_width_and_scheme(open_page, pictures, width, scheme):
+def test_names_stay_text_and_the_page_is_accessible(open_page, pictures, width, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     tab = open_page("learns", width=width, scheme=scheme)
     show(tab, pictures)
     tab.locator(".ranked button").nth(1).click()
-    tab.get_by_text("Learned from it").wait_for()
+    tab.get_by_text("Learned that it is").wait_for()
     tab.get_by_role("button", name="Learn from these pictures").click()
-    tab.get_by_role("button", name="Leave it").wait_for()
-    # Once, for it stays: a copy that comes later would clear the message of what was added.
-    tab.get_by_label("Begin with a copy of").fill("red")
-    tab.get_by_text("It would take").wait_for()
+    tab.get_by_role("button", name="Discard").wait_for()
+    # Copied once, since copying clears the message about the added class.
+    tab.get_by_label("Start from").fill("red")
+    tab.locator("#trial").wait_for()
     for name in NAMES:
         tab.get_by_label("Name").fill(name)
-        tab.get_by_role("button", name="Add the class").click()
+        tab.get_by_role("button", name="Add class").click()
         tab.get_by_text(f"Added {name}").wait_for()
     tab.locator(".card summary").first.click()
     tab.locator(".card .why").first.wait_for()
@@ -258,14 +258,14 @@ def test_names_stay_text_in_any_width_and_scheme(open_page, pictures, width, sch
     assert not serious, [(v["id"], [n["html"] for n in v["nodes"]]) for v in serious]
 
 
-def test_a_model_of_features_says_so(open_page, problem, tmp_path):
+def test_a_model_without_a_known_network(open_page, problem, tmp_path):
     tab = open_page(path=save_feature_model(problem, tmp_path / "features.zsl"))
-    tab.get_by_text("This model takes feature vectors (20 numbers each), not pictures").wait_for()
+    tab.get_by_text("This model accepts feature vectors (20 numbers each), not pictures").wait_for()
     assert not tab.locator("#drop").is_visible()
     tab.get_by_label("Name").fill("new")
-    tab.get_by_label("Begin with a copy of").fill("class 01")
+    tab.get_by_label("Start from").fill("class 01")
     sync_api.expect(tab.locator("#attribute-0")).not_to_have_value("0")
-    tab.get_by_role("button", name="Add the class").click()
+    tab.get_by_role("button", name="Add class").click()
     tab.get_by_text("Added new.").wait_for()
 
 
@@ -274,8 +274,8 @@ def test_the_page_asks_for_the_token(open_page, pictures):
     tab = open_page(token=token, errors=("401",))
     field = tab.get_by_role("textbox", name="Token")
     field.fill("another")
-    tab.get_by_role("button", name="Use it").click()
-    tab.get_by_text("This is not the token.").wait_for()
+    tab.get_by_role("button", name="Continue").click()
+    tab.get_by_text("This token is not valid.").wait_for()
     field.fill(token)
     field.press("Enter")
     tab.locator("#main").wait_for()
@@ -283,7 +283,7 @@ def test_the_page_asks_for_the_token(open_page, pictures):
     assert best(tab)[1:] == ["red", "green"]
 
 
-def test_a_wrong_answer_is_corrected_by_a_click(open_page, pictures, tmp_path):
+def test_predictions_are_corrected(open_page, pictures, tmp_path):
     second = write_image(tmp_path / "magenta 2.png", COLORS["magenta"], seed=10)
     tab = open_page("learns")
     show(tab, [*pictures, second])
@@ -291,35 +291,35 @@ def test_a_wrong_answer_is_corrected_by_a_click(open_page, pictures, tmp_path):
     assert before[1:3] == ["red", "green"]
     card = tab.locator(".card").nth(1)
     card.get_by_role("button", name="yellow").click()
-    tab.get_by_text("Learned from it: “yellow”.").wait_for()
+    tab.get_by_text("Learned that it is “yellow”.").wait_for()
     assert best(tab)[1] == "yellow"
-    assert "You said so" in card.locator(".said").inner_text()
+    assert "Your correction" in card.locator(".corrected").inner_text()
     assert tab.locator("#corrections img").get_attribute("alt") == "red.png"
-    # Another word replaces the first one; a name that nothing has is refused.
-    card.get_by_label("The right class of red.png").fill("cyan")
-    card.get_by_label("The right class of red.png").press("Enter")
-    tab.get_by_text("Learned from it: “cyan”.").wait_for()
+    # Another correction replaces the first one.
+    card.get_by_label("Correct class of red.png").fill("cyan")
+    card.get_by_label("Correct class of red.png").press("Enter")
+    tab.get_by_text("Learned that it is “cyan”.").wait_for()
     assert tab.locator("#corrections li").count() == 1
     card.get_by_role("button", name="Undo").click()
-    tab.get_by_text("The correction is undone.").wait_for()
+    tab.get_by_text("Correction undone.").wait_for()
     assert best(tab) == before
     assert not tab.locator("#corrections-part").is_visible()
-    # A class that is new: the picture is given to it, and the one like it is found.
+    # The picture becomes an example of a new class, which the similar one then matches.
     tab.locator(".card").first.get_by_role("button", name="New class").click()
     assert tab.locator("#for-picture").is_visible()
     tab.get_by_label("Name", exact=True).fill("magenta")
-    tab.get_by_role("button", name="Add the class").click()
-    tab.get_by_text("Added magenta. It took 2 of 4 pictures.").wait_for()
+    tab.get_by_role("button", name="Add class").click()
+    tab.get_by_text("Added magenta. Matches 2 of 4 pictures.").wait_for()
     assert best(tab) == ["magenta", "red", "green", "magenta"]
     assert tab.locator(".card").nth(3).locator(".was").inner_text() == f"was: {before[3]}"
-    # The next visit sees it, and undoes it.
+    # It can still be undone after a reload.
     tab.reload()
     tab.get_by_role("button", name="Undo magenta for magenta.png").click()
-    tab.get_by_text("The correction is undone.").wait_for()
+    tab.get_by_text("Correction undone.").wait_for()
     assert not tab.locator("#corrections-part").is_visible()
 
 
-def test_a_click_that_is_answered_late_is_one_correction(open_page, pictures, monkeypatch):
+def test_a_late_response_makes_one_correction(open_page, pictures, monkeypatch):
     go_on, add_examples = Event(), GaussianEXEM.add_examples
 
     def slow(*arguments, **options):
@@ -334,29 +334,29 @@ def test_a_click_that_is_answered_late_is_one_correction(open_page, pictures, mo
         card.get_by_role("button", name="yellow").click()
     assert late.value.status == 503
     go_on.set()
-    tab.get_by_text("Learned from it: “yellow”.").wait_for()
+    tab.get_by_text("Learned that it is “yellow”.").wait_for()
     assert tab.locator("#corrections li").count() == 1
 
 
-def test_learning_from_all_pictures_is_shown_first(open_page, pictures):
+def test_adapting_is_previewed_and_undone(open_page, pictures):
     tab = open_page("learns")
     show(tab, pictures)
     tab.get_by_role("button", name="Learn from these pictures").click()
-    tab.get_by_text("of 3 pictures would change.").wait_for()
-    tab.get_by_role("button", name="Leave it").click()
+    tab.get_by_text("of 3 pictures would change class.").wait_for()
+    tab.get_by_role("button", name="Discard").click()
     sync_api.expect(tab.locator("#learned")).to_be_hidden()
     tab.get_by_role("button", name="Learn from these pictures").click()
     tab.get_by_role("button", name="Accept").click()
-    tab.get_by_text("The model has learned from 3 pictures without labels.").wait_for()
+    tab.get_by_text("The model has adapted to 3 unlabelled pictures.").wait_for()
     tab.reload()
-    tab.get_by_text("The model has learned from 3 pictures without labels.").wait_for()
+    tab.get_by_text("The model has adapted to 3 unlabelled pictures.").wait_for()
     tab.locator("#forget").click()
     sync_api.expect(tab.locator("#learned")).to_be_hidden()
 
 
-def test_a_method_that_does_not_learn_has_no_such_controls(open_page, pictures):
+def test_methods_that_do_not_learn_have_no_controls_for_it(open_page, pictures):
     tab = open_page()
-    tab.get_by_text("A picture is named by one of 5 classes").wait_for()
+    tab.get_by_text("The model recognises 5 classes").wait_for()
     assert not tab.locator("#try-samples").is_visible()
     show(tab, pictures)
     for control in (".correct", "#learn", "#corrections-part", "#empty"):
@@ -364,7 +364,7 @@ def test_a_method_that_does_not_learn_has_no_such_controls(open_page, pictures):
     assert tab.locator(".ranked button").count() == 0
 
 
-def test_sample_pictures_and_nearest_ones(open_page):
+def test_sample_and_nearest_pictures(open_page):
     tab = open_page("learns")
     sync_api.expect(tab.locator("#samples img")).to_have_count(5)
     tab.get_by_role("button", name="Try these pictures").click()
@@ -380,21 +380,21 @@ def test_sample_pictures_and_nearest_ones(open_page):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_what_a_new_class_takes_stays_in_view(open_page, pictures, width):
+def test_matching_pictures_stay_in_view(open_page, pictures, width):
     tab = open_page(width=width)
     show(tab, [*reversed(pictures)])
     tab.get_by_label("Name").fill("magenta")
-    tab.get_by_label("Begin with a copy of").fill("red")
-    tab.get_by_text("It is described exactly as “red”").wait_for()
+    tab.get_by_label("Start from").fill("red")
+    tab.get_by_text("It has the same description as “red”").wait_for()
     blue = tab.get_by_role("slider", name="blue")
     for key in ("Home", "End"):
         blue.press(key)
-    tab.get_by_text("It would take 1 of 3 pictures.", exact=True).wait_for()
+    tab.get_by_text("Matches 1 of 3 pictures.", exact=True).wait_for()
     boxes = [card.bounding_box() for card in tab.locator(".card").all()]
     first = min(boxes, key=lambda box: (box["y"], box["x"]))
     assert boxes[2] == first  # it was the last one
     if width == 390:
-        assert tab.locator("#bar-words").inner_text() == "Takes 1 of 3"
+        assert tab.locator("#bar-words").inner_text() == "Matches 1 of 3"
         assert tab.locator("#bar-thumbs img").count() == 1
         tab.evaluate("scrollTo(0, 0)")
         assert tab.locator("#bar").bounding_box()["y"] < 800
@@ -408,7 +408,7 @@ def test_what_a_new_class_takes_stays_in_view(open_page, pictures, width):
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_attributes_of_two_values_and_long_lists(open_page, tmp_path):
+def test_binary_attributes_and_long_lists(open_page, tmp_path):
     data = make_zero_shot(n_attributes=40, random_state=0)
     data.signatures.iloc[:, 0] = (data.signatures.iloc[:, 0] > 0).astype(float)
     tab = open_page(path=save_feature_model(data, tmp_path / "long.zsl"))
@@ -418,9 +418,9 @@ def test_attributes_of_two_values_and_long_lists(open_page, tmp_path):
     sync_api.expect(cue).to_contain_text("more")
     tab.locator("#sliders").evaluate("list => list.scrollTo(0, list.scrollHeight)")
     sync_api.expect(cue).to_be_empty()
-    tab.get_by_label("Begin with a copy of").fill("class 01")
+    tab.get_by_label("Start from").fill("class 01")
     sync_api.expect(tab.locator("#attribute-1")).not_to_have_value("0")
     wanted = bool(data.signatures.loc["class 01"].iloc[0])
     assert tab.locator("#attribute-0").is_checked() == wanted
-    tab.get_by_label("Show attributes with").fill("attribute 39")
+    tab.get_by_label("Filter attributes").fill("attribute 39")
     assert tab.locator("#shown").inner_text() == "1 of 40"

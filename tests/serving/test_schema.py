@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document: none may be answered by a fault of the service."""
+"""Requests generated from the OpenAPI document must never cause an internal error."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ schemathesis = pytest.importorskip("schemathesis")
 hypothesis = pytest.importorskip("hypothesis")
 
 pytestmark = pytest.mark.slow
-#: Requests per operation; the variable makes a longer run.
+#: Requests per operation.
 EXAMPLES = int(os.environ.get("ZSLEARN_SCHEMA_EXAMPLES", "25"))
 
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory):
-    """The document of a small service."""
+    """The OpenAPI document of a small service."""
     problem = make_zero_shot(
         n_seen=4, n_unseen=2, n_features=3, n_attributes=2, samples_per_class=5, random_state=0
     )
     path = tmp_path_factory.mktemp("model") / "model.zsl"
-    # It learns from pictures with and without labels, whatever they are.
+    # With this weight, any unlabelled images are accepted.
     model = GaussianEXEM(unlabelled_weight=0.1)
     save(model.fit(problem.X_train, problem.y_train, signatures=problem.signatures), path)
     limits = Limits(added_classes=20, examples=20, unlabelled=20, seconds=60)
@@ -35,7 +35,7 @@ def document(tmp_path_factory):
     return schemathesis.openapi.from_asgi("/openapi.json", app, headers={"host": "localhost"})
 
 
-#: What some requests must get that are as the document says: else refusals alone were tried.
+#: Statuses that some valid requests must get, so that not all are refused.
 WENT_WELL = {"POST /predict": 200, "POST /classes": 201, "POST /adapt": 200}
 OPERATIONS = [
     "GET /about",
@@ -59,21 +59,21 @@ OPERATIONS = [
 ]
 
 
-def test_the_operations_are_all_tried(document):
+def test_all_operations_are_listed(document):
     found = {result.ok().label for result in document.get_all_operations()}
     assert found == set(OPERATIONS)
 
 
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
 @pytest.mark.parametrize("label", OPERATIONS)
-def test_no_request_meets_a_fault(document, label, mode):
+def test_generated_requests(document, label, mode):
     operation = next(
         result.ok() for result in document.get_all_operations() if result.ok().label == label
     )
     has_input = operation.body or operation.query or operation.path_parameters
     if mode == "NEGATIVE" and not (operation.body or operation.query):
-        return  # nothing in it can be wrong
-    # Most names that are drawn hold characters that cannot be seen.
+        return  # no input can be invalid
+    # Most generated names hold invisible characters and are refused.
     n_examples = EXAMPLES * (8 if label == "POST /classes" else 1)
     checks = schemathesis.specs.openapi.checks
     answers: Counter[int] = Counter()
@@ -89,9 +89,12 @@ def test_no_request_meets_a_fault(document, label, mode):
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     def ask(case):
+        if mode == "POSITIVE":
+            # Generated keys repeat, and most requests with a repeated key are refused.
+            case.headers.pop("Idempotency-Key", None)
         response = case.call(headers={"host": "localhost"})
         answers[response.status_code] += 1
-        # As the document says, refusals included.
+        # Responses, including refusals, follow the document.
         case.validate_response(
             response,
             checks=[

@@ -58,9 +58,7 @@ def _run_extract(arguments: argparse.Namespace) -> int:
 
 
 def _name_left_out(samples: images.Samples) -> None:
-    """Say how fast images were read, and name those that could not be, on standard error."""
-    if samples.rate is not None:
-        print(f"zslearn: {samples.rate:.3g} images per second", file=sys.stderr)
+    """Name images that could not be read, on standard error."""
     for name, reason in samples.skipped[:_NAMED]:
         print(f"zslearn: left out: {plain(name)}: {plain(reason)}", file=sys.stderr)
     if (more := len(samples.skipped) - _NAMED) > 0:

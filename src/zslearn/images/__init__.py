@@ -1,20 +1,17 @@
-"""Images and tables of a user → features → answers.
+"""From a user's images or tables to features, models and predictions.
 
-`load_backbone` and `extract_features` turn images into features; `read_samples` reads these and
-tables as :class:`Samples`; `read_class_table` reads signatures, `read_class_texts` and
-`describe_in_text` make them from texts; `fit_samples` fits a method, and `prediction_table` names
-the classes of samples. Model files keep how their features were made: `features_for_model` and
-`describe_for_model` do the same for further samples and classes.
+`load_backbone` and `extract_features` compute image features; `read_samples` reads images, feature
+files and tables as :class:`Samples`. `read_class_table` reads signatures; `read_class_texts` and
+`describe_in_text` make them from texts. `fit_samples` fits a model and `prediction_table` tabulates
+its predictions. Model files record how their features were made, so that `features_for_model` and
+`describe_for_model` process new samples and classes alike.
 """
 
 from zslearn.images._backbones import BACKBONES, Backbone, Preprocessing, load_backbone
 from zslearn.images._decoding import (
     ImageList,
     UnreadableImageError,
-    decode_image,
-    decoding_bytes,
     list_images,
-    open_image,
     read_image,
 )
 from zslearn.images._describing import (
@@ -25,7 +22,7 @@ from zslearn.images._describing import (
     text_features,
 )
 from zslearn.images._features import extract_features, read_samples
-from zslearn.images._fitting import fit_samples, fitted_method
+from zslearn.images._fitting import adaptation_of, fit_samples, fitted_method
 from zslearn.images._model_files import (
     adapt_file,
     add_classes_to_file,
@@ -57,12 +54,11 @@ __all__ = [
     "Samples",
     "UnreadableImageError",
     "adapt_file",
+    "adaptation_of",
     "add_classes_to_file",
     "add_examples_to_file",
     "backbone_for_model",
     "check_can_learn",
-    "decode_image",
-    "decoding_bytes",
     "describe_for_model",
     "describe_in_text",
     "encoder_for_model",
@@ -74,7 +70,6 @@ __all__ = [
     "list_images",
     "load_backbone",
     "load_features",
-    "open_image",
     "prediction_table",
     "rank_classes",
     "read_class_table",

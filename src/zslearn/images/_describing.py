@@ -1,4 +1,4 @@
-"""Signatures of a user's classes: read from a table, or made from texts."""
+"""Signatures of the user's classes, read from a table or encoded from texts."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from zslearn.datasets import read_descriptions, read_signature_table
 from zslearn.images._backbones import Backbone, load_backbone, refuse_foreign_backbone
 from zslearn.signatures import encoder_name, text_signatures
 
-#: The prompts that a name is put into by default.
+#: Default prompts for the text side of an image-text model.
 PROMPTS = ("a photo of a {}.",)
-#: The number and dot in front of the name of a class, as CUB's folders have.
+#: The number in front of a class name, as in CUB's folders ("003.Sooty_Albatross").
 _NUMBER = re.compile(r"^\d+[._-]+")
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """Signatures of classes, and how they were made.
+    """Signatures of classes, with a record of how they were made.
 
     Parameters
     ----------
     signatures : DataFrame
         One row per class.
     about : dict
-        "kind": "table", or "text" with the "encoder", the "prompts" and the "texts" of each class.
+        "kind": "table"; or "text", with the "encoder", the "prompts" and the "texts" of each class.
     """
 
     signatures: pd.DataFrame
@@ -39,7 +39,7 @@ class Description:
 
 
 def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> Description:
-    """Read a table of attributes, one row per class.
+    """Read a table of attributes with one row per class; labels become text, as folder names are.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> 
     Returns
     -------
     Description
-        Labels are text, as those of folders are.
+        The signatures.
     """
     table = read_signature_table(path, label=label, text_labels=True)
     index = [composed(name) for name in table.index]
@@ -57,23 +57,23 @@ def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> 
 
 
 def read_class_texts(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """Read the texts of classes, as :func:`~zslearn.datasets.read_descriptions` does.
+    """Read texts of classes with :func:`~zslearn.datasets.read_descriptions`.
 
-    A class without a text is described by its name: without a number in front, and with spaces for
-    underscores. A warning names such classes where others have texts.
+    A class without a text is described by its name, without a leading number and with spaces for
+    underscores. If other classes have texts, a warning names those without.
     """
-    said: dict[str, list[str]] = {}
-    for label, texts in read_descriptions(path, keep_empty=True).items():
-        said.setdefault(composed(label), []).extend(texts)
-    silent = [name for name, texts in said.items() if not texts]
-    if 0 < len(silent) < len(said):
+    texts: dict[str, list[str]] = {}
+    for label, found in read_descriptions(path, keep_empty=True).items():
+        texts.setdefault(composed(label), []).extend(found)
+    empty = [name for name, found in texts.items() if not found]
+    if 0 < len(empty) < len(texts):
         warn_user(
-            f"{plain(path)}: {len(silent)} of {len(said)} classes have no text, and are described "
-            f"by their names: {name_some(silent)}."
+            f"{plain(path)}: {len(empty)} of {len(texts)} classes have no text and are described "
+            f"by their names: {name_some(empty)}."
         )
-    for name in silent:
-        said[name] = [" ".join(re.split(r"[_\s]+", _NUMBER.sub("", name))).strip() or name]
-    return said
+    for name in empty:
+        texts[name] = [" ".join(re.split(r"[_\s]+", _NUMBER.sub("", name))).strip() or name]
+    return texts
 
 
 def text_features(
@@ -83,32 +83,32 @@ def text_features(
     backbone: str | Backbone,
     pool: Literal["mean"] | None = "mean",
 ) -> pd.DataFrame:
-    """Signatures of classes by the text side of a model that also knows images.
+    """Encode class names with the text side of an image-text model.
 
-    Each name is put into every prompt; the text vectors, of unit length, are averaged and
+    Each name is inserted into every prompt; the unit-length text vectors are averaged and
     normalised again.
 
     Parameters
     ----------
     names : sequence of str, or mapping
-        Names of classes; or label → descriptions of the class, one text or several.
+        Class names, or a mapping from label to one or more descriptions.
     prompts : sequence of str, default=("a photo of a {}.",)
-        Each with "{}" in the place of the text.
+        Templates in which "{}" stands for the text.
     backbone : str or Backbone
         A model of open_clip; see :func:`load_backbone`.
     pool : "mean" or None, default="mean"
-        None keeps a row for each text of a class, the mean over the prompts:
-        :class:`PromptClassifier` then averages scores instead of vectors.
+        None keeps one row per text, averaged over the prompts: :class:`PromptClassifier` then
+        averages scores instead of vectors.
 
     Returns
     -------
     DataFrame of shape (n_classes, n_features)
-        One row per class, in the space of the model's image features. Without pooling one row per
-        text, with the levels "class" and "sentence" in the index.
+        Signatures in the space of the model's image features. Without pooling, the index has the
+        levels "class" and "sentence".
     """
     described = names if isinstance(names, Mapping) else {name: name for name in names}
     if not described:
-        raise ValueError("There are no names of classes.")
+        raise ValueError("No class names were given.")
     network = load_backbone(backbone) if isinstance(backbone, str) else backbone
     table = text_signatures(described, network.encode_text, pool=pool, prompts=prompts)
     return pd.DataFrame(unit_rows(table.to_numpy()), index=table.index, columns=table.columns)
@@ -124,7 +124,7 @@ def describe_in_text(
     cache: bool = True,
     progress: bool = False,
 ) -> Description:
-    """Signatures of classes from their texts.
+    """Encode texts of classes as signatures.
 
     Parameters
     ----------
@@ -132,26 +132,27 @@ def describe_in_text(
         The texts of each class.
     encoder : str, optional
         An encoder of :func:`~zslearn.signatures.encode_text`, or "backbone" for the text side of
-        the network that made the image features. By default "backbone" where that has one, else the
-        default encoder.
+        the network that computed the image features, which is the default if it has one.
     prompts : str or sequence of str, optional
-        What each text is put into, in the place of "{}", averaged; by default the text stands
-        alone, and "backbone" has that of :func:`text_features`.
+        Templates in which "{}" stands for the text; their vectors are averaged. By default the text
+        alone, or the prompt of :func:`text_features` with "backbone".
     about_features : mapping, optional
-        How the image features were made, as in :class:`Samples`; "backbone" needs it.
+        How the image features were made (`Samples.about`); needed for "backbone".
     backbone : Backbone, optional
-        That network, where it is loaded already.
+        The network, if it is already loaded.
     cache : bool, default=True
-        Whether vectors of sentences are kept on disk.
+        Whether to cache sentence vectors on disk.
     progress : bool, default=False
         Whether to show a progress bar.
 
     Returns
     -------
     Description
-        With encoder and prompts, so that further classes can be described in the same way.
+        The signatures, with encoder and prompts, so that other classes can be encoded alike.
     """
-    said = {label: [text] if isinstance(text, str) else list(text) for label, text in texts.items()}
+    as_lists = {
+        label: [text] if isinstance(text, str) else list(text) for label, text in texts.items()
+    }
     network = str((about_features or {}).get("backbone", ""))
     if encoder is None:
         encoder = "backbone" if network.startswith("open_clip:") else encoder_name()
@@ -159,11 +160,13 @@ def describe_in_text(
     prompts = [prompts] if isinstance(prompts, str) else list(prompts or ())
     if encoder == "backbone":
         if backbone is None and not network:
-            raise ValueError("Nobody knows which network made the features; name an encoder.")
+            raise ValueError("The network that computed the features is unknown; name an encoder.")
         prompts = prompts or list(PROMPTS)
-        signatures = text_features(said, prompts, backbone=backbone or load_backbone(network))
+        signatures = text_features(as_lists, prompts, backbone=backbone or load_backbone(network))
     else:
         encoder, prompts = encoder_name(encoder), prompts or ["{}"]
-        signatures = text_signatures(said, encoder, prompts=prompts, cache=cache, progress=progress)
-    about = {"kind": "text", "encoder": encoder, "prompts": prompts, "texts": said}
+        signatures = text_signatures(
+            as_lists, encoder, prompts=prompts, cache=cache, progress=progress
+        )
+    about = {"kind": "text", "encoder": encoder, "prompts": prompts, "texts": as_lists}
     return Description(signatures, about)

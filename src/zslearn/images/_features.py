@@ -1,13 +1,14 @@
-"""Features of images, computed by a network.
+"""Compute features of images with a neural network, resumably.
 
-Images are read in threads and computed in parts; each finished part is a file of features of its
-own, beside the result, so that an interruption costs one part.
+Threads read images ahead while the network computes. Each finished part is saved beside the result,
+so that an interruption costs at most one part.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,27 +33,28 @@ from zslearn.images._decoding import (
     MAX_PIXELS,
     ImageList,
     UnreadableImageError,
-    decode_image,
     list_images,
-    open_image,
     quiet_decoding,
     read_bytes,
+    read_image,
 )
 from zslearn.images._samples import (
     Samples,
+    check_labels,
     is_feature_table,
     load_features,
     npz_path,
-    refuse_undescribed,
 )
 
-#: Images of a part: what an interruption can cost.
+_logger = logging.getLogger("zslearn")
+
+#: Images per part.
 PART_SIZE = 256
-#: What decides whether two sets of features can be compared, and what errors call it.
-_DECISIVE = {
-    "backbone": "the backbone",
-    "weights_sha256": "the weights",
-    "preprocessing": "the preprocessing",
+#: Entries of the record that must agree for features to be comparable, as errors name them.
+_MUST_AGREE = {
+    "backbone": "backbone",
+    "weights_sha256": "weights",
+    "preprocessing": "preprocessing",
 }
 
 
@@ -73,49 +75,49 @@ def extract_features(
     progress: bool = False,
     say: Say | None = None,
 ) -> Samples:
-    """Turn images into features by a trained network.
+    """Compute features of images with a pretrained network.
 
-    Images that cannot be read are left out and listed, with the reason, in `skipped` of the result.
+    Unreadable images are skipped and listed, with the reason, in `Samples.skipped`.
 
     Parameters
     ----------
     images : path or sequence of paths
-        A folder with one folder per class, a folder of unlabelled images, a table ``.csv`` of paths
+        A folder with one folder per class, a folder of unlabelled images, a ``.csv`` table of paths
         and labels, or image files; see :func:`list_images`.
     backbone : str or Backbone, default="efficientnet-lite0"
         The network; see :func:`load_backbone`.
     labels : sequence of str, optional
-        The class of each image, where `images` are files.
+        The class of each image, if `images` are files.
     boxes : path, optional
-        A file ``.csv`` with the columns path, x, y, width and height: the part of each image to
-        use, as CUB-200-2011 has it.
+        A ``.csv`` file with the columns path, x, y, width and height: the bounding box to crop each
+        image to, as in CUB-200-2011.
     weights, crop, device
         See :func:`load_backbone`.
     batch_size : int, optional
-        Images per batch; by default 8 on a CPU, whose caches hold no more, and 64 elsewhere.
+        Images per batch, by default 8 on a CPU, whose caches hold no more, and 64 elsewhere.
     workers : int, optional
-        Threads that read images ahead; by default one per core, at most eight.
+        Threads that read images, by default one per core but at most eight.
     max_pixels : int, default=100000000
-        Larger images are not decoded.
+        Larger images are skipped.
     out : path, optional
-        A file ``.npz`` to write. Finished parts are kept beside it, in a folder whose name ends in
-        ``.parts``, until it is complete: after an interruption the same call continues there.
+        A ``.npz`` file to write. Until it is complete, finished parts are kept beside it in a
+        folder ending in ``.parts``; after an interruption, the same call resumes from them.
     resume : bool, default=True
-        Whether to use the parts of an earlier call on the same images, boxes and network.
+        Whether to use parts of an earlier call with the same images, boxes and network.
     progress : bool, default=False
         Whether to show a progress bar.
     say : callable, optional
-        Called with messages on what is being done.
+        Called with progress messages.
 
     Returns
     -------
     Samples
-        Features, labels, names, and how they were made.
+        Features, labels, names, and a record of how they were made.
 
     See Also
     --------
-    load_features : Reads the file that this writes.
-    zslearn.datasets.load_table : Makes a data set of it, with signatures.
+    load_features : Load the file written here.
+    zslearn.datasets.load_table : Combine it with signatures in a data set.
 
     Examples
     --------
@@ -134,7 +136,7 @@ def extract_features(
     for name, number in (("batch_size", batch_size), ("workers", workers)):
         if number is not None and number < 1:
             raise ValueError(f"{name}={number} must be positive.")
-    # Before long work, whose result could not be kept.
+    # Fail before the long computation, not after it.
     file = None if out is None else npz_path(out)
     if file is not None:
         refuse_unwritable(file)
@@ -144,14 +146,14 @@ def extract_features(
     if isinstance(backbone, str):
         backbone = load_backbone(backbone, weights=weights, device=device, crop=crop)
     elif weights is not None or crop is not None:
-        raise ValueError("weights= and crop= are for a backbone that is given by name.")
+        raise ValueError("weights= and crop= are only used with the name of a backbone.")
     if batch_size is None:
         batch_size = 8 if backbone.device == "cpu" else 64
     say = say or (lambda _: None)
     inputs = _inputs(listed, backbone, max_pixels, batch_size)
-    if resume and (done := _finished(file, inputs)) is not None:
-        say(f"{file} holds these features already")
-        return done
+    if resume and (finished := _load_finished(file, inputs)) is not None:
+        say(f"{file} already contains these features")
+        return finished
     compute = partial(
         _compute,
         listed,
@@ -161,13 +163,13 @@ def extract_features(
         max_pixels=max_pixels,
     )
     folder = None if file is None else file.with_name(f"{file.name}.parts")
-    parts, rate = _compute_parts(compute, len(listed), folder, inputs, resume, progress, say)
-    samples = _joined(parts, rate, listed, backbone, inputs)
+    parts = _compute_parts(compute, len(listed), folder, inputs, resume, progress, say)
+    samples = _join(parts, listed, backbone, inputs)
     if file is not None and folder is not None:
         samples.save(file)
         for part in folder.glob("part-*.npz"):
             part.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # something else is in it
+        with contextlib.suppress(OSError):  # the folder contains other files
             folder.rmdir()
     return samples
 
@@ -179,58 +181,56 @@ def read_samples(
     drop: Sequence[str] = (),
     columns: Sequence[str] | None = None,
     described: Iterable[Any] | None = None,
-    by: str = "the description",
+    described_in: str = "the description",
     leave_out: Sequence[str] = (),
     **options: Any,
 ) -> Samples:
-    """Read samples from any source; images become features.
+    """Read samples from a file or a folder, computing features of images.
 
     Parameters
     ----------
     source : path
-        A file ``.npz`` of features, a table ``.csv`` or ``.parquet`` of features and labels, or
-        images: a folder, or a table ``.csv`` of their paths and labels.
+        A ``.npz`` file of features, a table (``.csv`` or ``.parquet``) of features and labels, or
+        images: a folder, or a ``.csv`` table of paths and labels.
     label, drop, columns
-        See :func:`load_features`; for a table of features.
+        See :func:`load_features`; for tables of features.
     described : iterable of labels, optional
-        The classes that labels may name; other labels are refused before features are computed.
-    by : str, default="the description"
-        What errors call these classes.
+        The described classes. Other labels are rejected before any feature is computed.
+    described_in : str, default="the description"
+        What errors call the source of these classes.
     leave_out : sequence of str, default=()
-        Labels that must be there.
+        Labels that must be present.
     **options
-        Further arguments of :func:`extract_features`, for images.
+        Passed to :func:`extract_features`, for images.
 
     Returns
     -------
     Samples
-        With labels, where `described` is given.
+        The samples, labelled if `described` is given.
     """
     path = Path(source)
     is_table = is_feature_table(path)
     has_features = is_table or path.suffix == ".npz"
     for name, value in (("label", label), ("drop", drop or None)):
         if value is not None and not is_table:
-            raise ValueError(f"{name}= is for a table of features; {plain(source)} is none.")
+            raise ValueError(f"{name}= is for tables of features; {plain(source)} is not one.")
     for name in ("backbone", "weights", "boxes", "crop"):
         if options.get(name) is not None and has_features:
             raise ValueError(f"{name}= is for images; {plain(source)} holds features.")
-    checks: dict[str, Any] = {"by": by, "leave_out": leave_out}
+    checks: dict[str, Any] = {"described_in": described_in, "leave_out": leave_out}
     if has_features:
         samples = load_features(path, label=label, drop=drop, columns=columns)
         if described is not None:
-            refuse_undescribed(samples.y, described, row_noun=samples.row_noun, **checks)
+            check_labels(samples.y, described, row_noun=samples.row_noun, **checks)
         return samples
     listed = list_images(path)
     if described is not None:
-        # Before any image is computed, which takes long.
-        refuse_undescribed(listed.labels, described, **checks)
-    backbone = options.pop("backbone", None) or DEFAULT_BACKBONE
-    return extract_features(listed, backbone, **options)
+        check_labels(listed.labels, described, **checks)
+    return extract_features(listed, options.pop("backbone", None) or DEFAULT_BACKBONE, **options)
 
 
 def _inputs(listed: ImageList, backbone: Backbone, *settings: int) -> str:
-    """A fingerprint of images (by size and time), boxes, labels and network."""
+    """Fingerprint the images (by size and time), boxes, labels, network and settings."""
 
     def stamp(path: Path) -> tuple[int, int] | None:
         try:
@@ -244,8 +244,8 @@ def _inputs(listed: ImageList, backbone: Backbone, *settings: int) -> str:
     return fingerprint(listed.names, labels, listed.boxes, stamps, backbone.about, settings)
 
 
-def _finished(file: Path | None, inputs: str) -> Samples | None:
-    """What an earlier call wrote of the same images by the same network, else None."""
+def _load_finished(file: Path | None, inputs: str) -> Samples | None:
+    """Load the result of an earlier call with the same inputs, if there is one."""
     try:
         found = None if file is None else load_features(file)
     except (OSError, ValueError):
@@ -261,31 +261,34 @@ def _compute_parts(
     resume: bool,
     progress: bool,
     say: Say,
-) -> tuple[list[Samples], float | None]:
-    """Parts of all images, those that are finished from their files; and images per second."""
+) -> list[Samples]:
+    """Compute or load the features of all images in parts."""
     blocks = row_blocks(n_images, 1, PART_SIZE)
-    names = [f"part-{number:06d}.npz" for number in range(len(blocks))]
-    paths = [None if folder is None else folder / name for name in names]
-    kept = [_finished(path, f"{inputs} {path.name}") if path and resume else None for path in paths]
-    if n_kept := sum(len(part) + len(part.skipped) for part in kept if part is not None):
-        say(f"Going on: {n_kept} of {n_images} images are done")
+    keys = [f"{inputs} part-{number:06d}.npz" for number in range(len(blocks))]
+    paths = [None if folder is None else folder / key.split()[-1] for key in keys]
+    done = [
+        _load_finished(path, key) if resume else None for path, key in zip(paths, keys, strict=True)
+    ]
+    if n_done := sum(len(part) + len(part.skipped) for part in done if part is not None):
+        say(f"Resuming: {n_done} of {n_images} images are done")
     parts: list[Samples] = []
     start, n_computed = time.monotonic(), 0
     with progress_bar(progress, n_images, "Features", unit="images") as advance:
-        for block, path, part in zip(blocks, paths, kept, strict=True):
+        for block, path, key, part in zip(blocks, paths, keys, done, strict=True):
             rows = range(block.start, block.stop)
             if part is not None:
                 advance(len(rows))
             else:
                 part = compute(rows, advance=advance)
                 n_computed += len(rows)
-                # Images that cannot be read are soon found again.
+                # A part of unreadable images alone is quickly recomputed.
                 if path is not None and len(part):
-                    about = part.about | {"inputs": f"{inputs} {path.name}"}
-                    replace(part, about=about).save(path)
+                    replace(part, about=part.about | {"inputs": key}).save(path)
             parts.append(part)
-    seconds = time.monotonic() - start
-    return parts, n_computed / seconds if n_computed and seconds > 0 else None
+    if n_computed:
+        rate = n_computed / max(time.monotonic() - start, 1e-9)
+        _logger.info("%.3g images per second", rate)
+    return parts
 
 
 def _compute(
@@ -298,17 +301,17 @@ def _compute(
     workers: int,
     max_pixels: int,
 ) -> Samples:
-    """Features of some images, in batches that are the same after an interruption."""
+    """Compute the features of one part, in batches that do not depend on interruptions."""
     X = [np.empty((0, backbone.n_features), np.float32)]
     batch: list[NDArray[np.uint8]] = []
-    kept: dict[str, str] = {}
+    digests: dict[str, str] = {}
     skipped: list[list[str]] = []
 
     def read(row: int) -> tuple[str, NDArray[np.uint8]] | UnreadableImageError:
         try:
             data = read_bytes(listed.files[row])
             box = None if listed.boxes is None else listed.boxes[row]
-            image = decode_image(open_image(data, max_pixels=max_pixels), box)
+            image = read_image(data, box=box, max_pixels=max_pixels)
         except UnreadableImageError as error:
             return error
         return hashlib.sha256(data).hexdigest()[:32], backbone.preprocessing.pixels(image)
@@ -321,27 +324,25 @@ def _compute(
     with (
         quiet_decoding(),
         ThreadPoolExecutor(workers) as pool,
-        # Closed, it forgets images that are not being read yet.
+        # Closing cancels images that are not being read yet.
         contextlib.closing(pool.map(read, rows)) as reads,  # type: ignore[type-var]
     ):
         for row, found in zip(rows, reads, strict=True):
             if isinstance(found, UnreadableImageError):
                 skipped.append([listed.names[row], str(found)])
             else:
-                kept[listed.names[row]], pixels = found
+                digests[listed.names[row]], pixels = found
                 batch.append(pixels)
             if len(batch) == batch_size:
                 flush()
             advance(1)
         flush()
     about = {"skipped": skipped}
-    return Samples(np.concatenate(X), None, tuple(kept), tuple(kept.values()), about)
+    return Samples(np.concatenate(X), None, tuple(digests), tuple(digests.values()), about)
 
 
-def _joined(
-    parts: list[Samples], rate: float | None, listed: ImageList, backbone: Backbone, inputs: str
-) -> Samples:
-    """All parts, with labels and the whole record; a class without a readable image is named."""
+def _join(parts: list[Samples], listed: ImageList, backbone: Backbone, inputs: str) -> Samples:
+    """Concatenate the parts and add labels and the record; warn of classes left without images."""
     names = tuple(name for part in parts for name in part.names)
     skipped = [list(pair) for part in parts for pair in part.skipped]
     if not names:
@@ -352,10 +353,7 @@ def _joined(
         label_of = dict(zip(listed.names, listed.labels.tolist(), strict=True))
         y = np.asarray([label_of[name] for name in names])
         if lost := sorted(set(listed.labels.tolist()) - set(y.tolist())):
-            warn_user(
-                f"No image of {name_some(lost)} could be read; "
-                f"{'this class has' if len(lost) == 1 else 'these classes have'} no features."
-            )
+            warn_user(f"No image of {name_some(lost)} can be read; there are no features of it.")
     about = backbone.about | {
         "boxes": listed.boxes is not None,
         "skipped": skipped,
@@ -368,27 +366,27 @@ def _joined(
     }
     X = np.concatenate([part.X for part in parts])
     digests = tuple(digest for part in parts for digest in part.digests)
-    return Samples(X, y, names, digests, about, rate)
+    return Samples(X, y, names, digests, about)
 
 
 def refuse_other_features(
-    expected: Mapping[str, Any], found: Mapping[str, Any], *, whose: str, where: str
+    expected: Mapping[str, Any], found: Mapping[str, Any], *, model_name: str, where: str
 ) -> None:
-    """Refuse features that were made otherwise than those a model knows."""
+    """Refuse features made by another network, other weights or other preprocessing."""
     if not expected or not found:
         return
-    for key, what in _DECISIVE.items():
-        ours, theirs = expected.get(key), found.get(key)
-        if ours != theirs:
+    for key, noun in _MUST_AGREE.items():
+        wanted, actual = expected.get(key), found.get(key)
+        if wanted != actual:
+            same = f" Both use {expected['backbone']}." if key != "backbone" else ""
             raise ValueError(
-                f"{where}: {what} of these features is {_shown(theirs)}; {whose} was fitted on "
-                f"features of {_shown(ours)}. Extract them as {whose} needs them."
-                + (f" Both are {expected['backbone']}." if key != "backbone" else "")
+                f"{where}: the {noun} of these features is {_shown(actual)}, but {model_name} was "
+                f"fitted with {_shown(wanted)}. Extract features as {model_name} needs them.{same}"
             )
 
 
 def _shown(value: Any) -> str:
-    """A value of the record, for an error."""
+    """Format a value of the record for an error."""
     if isinstance(value, Mapping):
         return plain(", ".join(f"{key} {item}" for key, item in value.items()), 200)
     return plain(value, 80)

@@ -1,4 +1,4 @@
-"""Fitting a method on samples of some classes, images or rows of a table."""
+"""Fit a method on labelled samples: images or rows of a table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from zslearn._utils._columns import check_scaling, chosen_scaling
-from zslearn._utils._messages import (
-    name_some,
-    warn_user,
-)
+from zslearn._utils._messages import name_some, warn_user
 from zslearn.base import ZeroShotMetaClassifier
-from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
-from zslearn.images._samples import Samples, refuse_undescribed
+from zslearn.calibration import Adaptation, CalibratedStacking, NoneOfThese, RankPredictor
+from zslearn.images._samples import Samples, check_labels
 from zslearn.model_selection import (
     LEADING_METHODS,
     GeneralizedClassKFold,
@@ -34,9 +31,9 @@ from zslearn.signatures import scale_signatures, taxonomy_hierarchy
 
 _logger = logging.getLogger("zslearn")
 
-#: The method that held-out classes choose.
+#: Choose the method on held-out classes.
 AUTO = "auto"
-#: With fewer seen classes none can be held out in turn.
+#: With fewer seen classes, none can be held out.
 _FEWEST_CLASSES = 4
 
 
@@ -55,51 +52,50 @@ def fit_samples(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> Any:
-    """Fit a method on labelled samples; classes without samples are known by their description.
+    """Fit a method on labelled samples, and describe classes without samples.
 
-    Hyper-parameters, the calibration factor and the temperature of probabilities are found on
-    held-out classes. A factor under which fewer than half as many training samples keep their class
-    as without one is dropped, with a warning.
+    Hyper-parameters, the calibration factor and the temperature of probabilities are chosen on
+    held-out classes. The factor is dropped, with a warning, if it leaves less than half as many
+    training samples correctly classified as no calibration does.
 
     Parameters
     ----------
     samples : Samples
-        With labels.
+        Labelled samples.
     signatures : DataFrame
-        One row per class, with and without samples.
+        One row per class, including classes without samples.
     method : str, default="auto"
-        A name that :func:`~zslearn.model_selection.find_method` knows; or "auto": Gaussian EXEM,
-        EXEM and SynC are tuned, and the one with the largest AUSUC on held-out classes is taken.
-        Without tuning it is Gaussian EXEM.
+        A name known to :func:`~zslearn.model_selection.find_method`; or "auto", which tunes
+        Gaussian EXEM, EXEM and SynC and keeps the one with the largest AUSUC on held-out classes
+        (Gaussian EXEM without tuning).
     tune : str or None, default="fast"
-        The grid of hyper-parameters to search; None takes the method's defaults.
+        The hyper-parameter grid to search; None keeps the method's defaults.
     leave_out : iterable of str, default=()
-        Classes whose samples are not trained on.
+        Classes whose samples are not used for training.
     none_rate : float, optional
-        Reject samples that no described class fits, at this rate of false alarms; see
+        Reject samples that fit no described class, at this false-alarm rate; see
         :class:`~zslearn.calibration.NoneOfThese`.
     taxonomy : DataFrame, optional
-        Ranks of the described classes, as :func:`~zslearn.signatures.taxonomy_hierarchy` takes
-        them: the model also answers at the deepest rank that is sure.
+        Ranks of the described classes, as for :func:`~zslearn.signatures.taxonomy_hierarchy`. The
+        model then also predicts the deepest rank of which it is confident.
     feature_scaling : {"auto", "standard", "range"} or None, default=None
-        How the model standardises features in different units; see
-        :func:`~zslearn.datasets.load_table`.
+        How to scale features with different units; see :func:`~zslearn.datasets.load_table`.
     signature_scaling : {"auto", "standard", "range"} or None, default="auto"
         The same for signatures; see :func:`~zslearn.signatures.scale_signatures`.
     random_state : int, default=0
         Seed of the folds and of the method.
     n_jobs : int, optional
-        Folds at the same time.
+        Number of folds fitted in parallel.
     progress : bool, default=False
         Whether to show a progress bar.
 
     Returns
     -------
     zero-shot estimator
-        Fitted, with probabilities: :class:`~zslearn.model_selection.ZeroShotSearchCV`, or
-        :class:`~zslearn.calibration.CalibratedStacking` without tuning or with samples of fewer
-        than four classes; with `none_rate` :class:`~zslearn.calibration.NoneOfThese`, with
-        `taxonomy` :class:`~zslearn.calibration.RankPredictor`.
+        A fitted :class:`~zslearn.model_selection.ZeroShotSearchCV`, or
+        :class:`~zslearn.calibration.CalibratedStacking` without tuning or with fewer than four
+        seen classes; wrapped in :class:`~zslearn.calibration.NoneOfThese` with `none_rate`, in
+        :class:`~zslearn.calibration.RankPredictor` with `taxonomy`.
 
     Examples
     --------
@@ -113,20 +109,24 @@ def fit_samples(
     True
     """
     if none_rate is not None and not 0 < none_rate < 1:
-        raise ValueError(f"none_rate={none_rate} must be a share between 0 and 1, such as 0.05.")
+        raise ValueError(f"none_rate={none_rate} must be between 0 and 1, such as 0.05.")
     if none_rate is not None and taxonomy is not None:
-        raise ValueError("A model answers none of these or at a rank: give none_rate or taxonomy.")
+        raise ValueError("none_rate= and taxonomy= cannot be combined; give one of them.")
     check_scaling(feature_scaling, "feature_scaling", auto=True)
-    hierarchy = None if taxonomy is None else _hierarchy_of(taxonomy, signatures.index)
+    hierarchy = None
+    if taxonomy is not None:
+        if missing := [label for label in signatures.index if label not in taxonomy.index]:
+            raise ValueError(f"The taxonomy has no row for {name_some(missing)}.")
+        hierarchy = taxonomy_hierarchy(taxonomy.loc[signatures.index])
     X, y = _training(samples, signatures, list(leave_out))
     seen = np.unique(y)
     signatures = scale_signatures(signatures, signature_scaling, seen_classes=set(seen.tolist()))
     scaler = _scaler(X, samples.about.get("columns"), feature_scaling)
     scaled = X if scaler is None else scaler.transform(X)
-    # Folds give the method unlabelled samples, since it may be adapted later.
+    # The unlabelled weight is tuned because the model may be adapted later.
     settings = {"random_state": random_state, "unlabelled_weight": "cv"}
     known = [find_method(name) for name in (LEADING_METHODS if method == AUTO else [method])]
-    # The part of a data set that tuning needs.
+    # The attributes of a data set that tuning reads.
     data: Any = SimpleNamespace(X_train=scaled, y_train=y, signatures=signatures, seen_classes=seen)
     for one in known:
         if one.check is not None:
@@ -155,10 +155,14 @@ def fit_samples(
             pairs = zip(known, searches, strict=True)
             scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
             chosen = fitted_method(model)
-            _logger.info("%s is taken; AUSUC on held-out classes: %s", chosen, scores)
+            _logger.info("chose %s; AUSUC on held-out classes: %s", chosen, scores)
     _drop_harmful_factor(model, scaled, y, samples.row_noun)
     if none_rate is None and hierarchy is None:
-        return model if scaler is None else _behind(scaler, model)
+        if scaler is None:
+            return model
+        pipeline = ZeroShotPipeline([("scaler", scaler), ("method", model)])
+        pipeline.transformers_ = Pipeline([("scaler", scaler)])
+        return pipeline
     fitted = clone(model.estimator_)
     stacked = CalibratedStacking(
         fitted if scaler is None else make_pipeline(clone(scaler), fitted),
@@ -175,28 +179,20 @@ def fit_samples(
 def _training(
     samples: Samples, signatures: pd.DataFrame, leave_out: list[str]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Features and labels to learn from; labels without a signature are refused."""
+    """Select the features and labels to train on, and check the labels."""
     noun = samples.row_noun
-    y = refuse_undescribed(samples.y, signatures.index, row_noun=noun, leave_out=leave_out)
+    y = check_labels(samples.y, signatures.index, row_noun=noun, leave_out=leave_out)
     kept = ~np.isin(y, leave_out) if leave_out else np.ones(len(y), bool)
     if (n_classes := len(set(y[kept].tolist()))) < 2:
         raise ValueError(
-            f"{noun.capitalize()}s of {n_classes} class are too few; give {noun}s of at least two "
-            "classes, better of many."
+            f"Training needs {noun}s of at least two classes, preferably many; there are {noun}s "
+            f"of {n_classes}."
         )
     return samples.X[kept], y[kept]
 
 
-def _hierarchy_of(taxonomy: pd.DataFrame, described: pd.Index) -> pd.DataFrame:
-    """Child–parent pairs of the described classes; those that a taxonomy lacks are named."""
-    missing = [label for label in described if label not in taxonomy.index]
-    if missing:
-        raise ValueError(f"The taxonomy has no row of {name_some(missing)}.")
-    return taxonomy_hierarchy(taxonomy.loc[described])
-
-
 def _scaler(X: NDArray[Any], columns: Any, scaling: str | None) -> Any:
-    """A fitted scaler of scikit-learn where features are to be standardised, else None."""
+    """Fit the scaler of the features, or return None."""
     if scaling == "auto":
         scaling = chosen_scaling(X, columns, "auto", "features")
     if scaling is None:
@@ -204,28 +200,22 @@ def _scaler(X: NDArray[Any], columns: Any, scaling: str | None) -> Any:
     return (StandardScaler() if scaling == "standard" else MinMaxScaler()).fit(X)
 
 
-def _behind(scaler: Any, model: Any) -> ZeroShotPipeline:
-    """A fitted model behind a fitted scaler, which takes features as they come."""
-    pipeline = ZeroShotPipeline([("scaler", scaler), ("method", model)])
-    pipeline.transformers_ = Pipeline([("scaler", scaler)])
-    return pipeline
-
-
 def _drop_harmful_factor(model: Any, X: NDArray[Any], y: NDArray[Any], row_noun: str) -> None:
-    """Do without a calibration factor that takes their class from most training samples."""
+    """Drop a calibration factor that misclassifies most training samples."""
     if not model.bias_:
         return
     right, without = (int(np.sum(one.predict(X) == y)) for one in (model, model.estimator_))
     if 2 * right < without:
         warn_user(
-            f"With the calibration factor that held-out classes chose, {right} of {len(y)} "
-            f"training {row_noun}s keep their class, {without} without it. It is left out."
+            f"The calibration factor chosen on held-out classes leaves {right} of {len(y)} "
+            f"training {row_noun}s correctly classified, compared with {without} without it. It "
+            "was dropped."
         )
         model.bias_ = 0.0
 
 
 def estimators_of(model: Any) -> list[Any]:
-    """A fitted model and what is inside it; the method is the last."""
+    """A fitted model and the estimators inside it, the method last."""
     found = [model]
     while True:
         if isinstance(found[-1], ZeroShotPipeline):
@@ -236,7 +226,13 @@ def estimators_of(model: Any) -> list[Any]:
             return found
 
 
+def adaptation_of(model: Any) -> Adaptation:
+    """Return what the last `adapt` of a fitted model changed, also inside wrappers."""
+    found = (getattr(part, "adaptation_", None) for part in estimators_of(model))
+    return next(adaptation for adaptation in found if adaptation is not None)
+
+
 def fitted_method(model: Any, method: str = AUTO) -> str:
-    """The name of the method of a fitted model: `method`, or what "auto" chose."""
+    """Return `method`, or the name of the method that "auto" chose for a fitted model."""
     kinds = {type(find_method(name).make()): name for name in LEADING_METHODS}
     return kinds[type(estimators_of(model)[-1])] if method == AUTO else method

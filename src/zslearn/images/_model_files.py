@@ -1,7 +1,7 @@
-"""Model files that know how to be used: how features are made, what classes are described by.
+"""Model files that record how features and signatures are made.
 
-With them further samples can be predicted, and further classes, examples and unlabelled samples be
-given to a saved model.
+From the record, features of other samples and signatures of other classes are made alike, and
+classes, examples and unlabelled samples are added to a saved model.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from zslearn.calibration import Adaptation, Adapted
 from zslearn.images._backbones import Backbone, load_backbone, refuse_foreign_backbone
 from zslearn.images._describing import Description, describe_in_text
 from zslearn.images._features import read_samples, refuse_other_features
-from zslearn.images._fitting import estimators_of
-from zslearn.images._samples import Samples, is_feature_table, refuse_undescribed
+from zslearn.images._fitting import adaptation_of, estimators_of
+from zslearn.images._samples import Samples, check_labels, is_feature_table
 from zslearn.persistence import ModelFile, read_model, save
 from zslearn.signatures import ENCODER_NAMES
 from zslearn.synthesis import GaussianEXEM
 
-#: Features of training images that travel with a model, in bytes; of more images some are taken.
-_KEPT_BYTES = 64 * 2**20
-#: What of the record of features a model file keeps.
+#: Training features saved with a model, in bytes at most.
+_MAX_TRAINING_BYTES = 64 * 2**20
+#: Entries of `Samples.about` that a model file keeps.
 _RECORD = (
     *("backbone", "weights_sha256", "n_features", "preprocessing", "boxes", "versions"),
     *("columns", "label"),
@@ -45,24 +45,24 @@ def save_fitted(
     *,
     method: str,
 ) -> None:
-    """Write a model with what it takes to predict samples and to describe further classes.
+    """Save a model with a record of how its features and signatures were made.
 
-    The file's `about` has "features" (how they are made), "signatures" (how classes are described),
-    "method", and "training" with names ("images") and "labels" of the rows of the extra array
-    "training_features". The extra array "training_digests" tells training samples from others.
+    The file's `about` has "features" and "signatures" (how they were made), "method", and
+    "training" with the names ("images") and "labels" of the rows of the extra array
+    "training_features". The extra array "training_digests" identifies training samples.
 
     Parameters
     ----------
     model : zero-shot estimator
-        Fitted.
+        A fitted model.
     path : path
-        The file.
+        The file to write.
     samples, description : Samples, Description
         What the model was fitted on.
     method : str
         Name of the method.
     """
-    kept = samples.take(_thinned(samples, _KEPT_BYTES))
+    kept = samples.take(_thinned(samples))
     about = {
         "features": {key: samples.about[key] for key in _RECORD if key in samples.about},
         "signatures": description.about,
@@ -78,23 +78,20 @@ def save_fitted(
     save(model, path, about=about, extras=extras)
 
 
-def _thinned(samples: Samples, budget: int) -> NDArray[np.intp]:
-    """Rows within a budget of memory, of every class the same number where it has so many."""
-    n_rows = max(1, budget // max(1, 4 * samples.X.shape[1]))
+def _thinned(samples: Samples) -> NDArray[np.intp]:
+    """Rows to save within the memory limit, balanced over the classes."""
+    n_rows = max(1, _MAX_TRAINING_BYTES // max(1, 4 * samples.X.shape[1]))
     if len(samples) <= n_rows or samples.y is None:
         return np.arange(min(len(samples), n_rows))
     place = pd.Series(samples.y).groupby(samples.y, sort=False).cumcount().to_numpy()
-    # First the first image of each class, then the second of each, …
+    # The first image of each class, then the second of each, …
     return np.sort(np.argsort(place, kind="stable")[:n_rows])
 
 
 def _part(about: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of a model file's record; empty where it is missing or something else."""
+    """A mapping in a model file's record; empty if it is missing or something else."""
     found = about.get(name)
     return found if isinstance(found, Mapping) else {}
-
-
-# Features and signatures for a model, made as its own were.
 
 
 def backbone_for_model(
@@ -104,12 +101,12 @@ def backbone_for_model(
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
 ) -> Backbone | None:
-    """Load the network that made the features of a model.
+    """Load the network that computed the features of a model.
 
     Parameters
     ----------
     about : mapping
-        `about` of the model file.
+        The `about` of the model file.
     model_name : str, default="the model"
         What errors call the model.
     weights, device
@@ -118,7 +115,8 @@ def backbone_for_model(
     Returns
     -------
     Backbone or None
-        None where the file names no network; a ValueError where it differs on this machine.
+        The network, which must have the same weights and preprocessing; None if the file names
+        none.
     """
     expected = _part(about, "features")
     if not expected.get("backbone"):
@@ -127,7 +125,7 @@ def backbone_for_model(
     refuse_foreign_backbone(name, model_name)
     crop = _part(expected, "preprocessing").get("crop")
     network = load_backbone(name, weights=weights, device=device, crop=crop)
-    refuse_other_features(expected, network.about, whose=model_name, where="this machine")
+    refuse_other_features(expected, network.about, model_name=model_name, where="this machine")
     return network
 
 
@@ -142,60 +140,60 @@ def features_for_model(
     device: str = "auto",
     **options: Any,
 ) -> Samples:
-    """Features as a model needs them: by the network, weights and preprocessing of its own.
+    """Read samples with the network, weights and preprocessing of a model.
 
     Parameters
     ----------
     source : path
-        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths; for a
-        model of a table another one with its columns.
+        A ``.npz`` file of features, a folder of images, or a ``.csv`` table of their paths; for a
+        model fitted on a table, another table with its columns.
     about, model_name, weights, device
         See :func:`backbone_for_model`.
     label : str, optional
-        The column of labels of a table; by default the one that the model was fitted with.
+        The label column of a table, by default the one the model was fitted with.
     described : sequence of str, optional
-        The classes that labels may name; other labels are refused before features are computed.
+        The described classes. Other labels are rejected before any feature is computed.
     **options
-        Further arguments of :func:`extract_features`.
+        Passed to :func:`extract_features`.
 
     Returns
     -------
     Samples
-        A ValueError where they were made otherwise, or the model does not say how.
+        The samples. Features that were made differently are refused.
     """
     path, where, expected = Path(source), plain(source), _part(about, "features")
     columns = expected.get("columns")
-    known: dict[str, Any] = {"described": described, "by": model_name}
+    known: dict[str, Any] = {"described": described, "described_in": model_name}
     if isinstance(columns, list) and path.suffix != ".npz":
         if not path.exists():
             raise FileNotFoundError(f"{where}: there is no such file.")
         if not is_feature_table(path):
             raise ValueError(
                 f"{model_name} was fitted on a table with the columns {name_some(columns)}; "
-                f"{where} is no such table (.csv, .parquet)."
+                f"{where} is not such a table (.csv, .parquet)."
             )
         own_label = expected.get("label")
         label = own_label if label is None and isinstance(own_label, str) else label
         return read_samples(path, label=label, columns=columns, **known)
     if label is not None:
-        raise ValueError(f"label= is for a table of features; {where} is none.")
+        raise ValueError(f"label= is for tables of features; {where} is not one.")
     if path.suffix == ".npz":
         samples = read_samples(path, weights=weights, **known, **options)
-        refuse_other_features(expected, samples.about, whose=model_name, where=where)
+        refuse_other_features(expected, samples.about, model_name=model_name, where=where)
     else:
         network = backbone_for_model(about, model_name=model_name, weights=weights, device=device)
         if network is None:
             raise ValueError(
-                f"{model_name} does not say how its features were made, so that none can be made "
-                f"of the images in {where}; give a file of features (.npz)."
+                f"{model_name} does not record how its features were made, so the images in "
+                f"{where} cannot be used; give a file of features (.npz)."
             )
         samples = read_samples(path, backbone=network, **known, **options)
     had, has = (bool(record.get("boxes")) for record in (expected, samples.about))
     if expected and samples.about and had != has:
         with_or_without = "with" if had else "without"
         warn_user(
-            f"{model_name} was fitted on images {with_or_without} bounding boxes, and those of "
-            f"{where} are {'with' if has else 'without'}: they look different to it."
+            f"{model_name} was fitted on images {with_or_without} bounding boxes, but those of "
+            f"{where} are {'with' if has else 'without'}; predictions may suffer."
         )
     return samples
 
@@ -203,39 +201,40 @@ def features_for_model(
 def encoder_for_model(
     about: Mapping[str, Any], encoder: str | None = None, *, model_name: str = "the model"
 ) -> str:
-    """The text encoder that a model's classes were described by.
+    """Return the name of the text encoder that made a model's signatures, if it may be used.
 
     Parameters
     ----------
     about, model_name
         See :func:`backbone_for_model`.
     encoder : str, optional
-        An encoder in a folder (``st:FOLDER``), which is read on your word, not on that of a file.
+        An encoder in a folder (``st:FOLDER``), which is never read on the word of a model file.
 
     Returns
     -------
     str
-        Its name; a ValueError where the classes are not described by text, or by another encoder.
+        The encoder.
     """
     signatures = _part(about, "signatures")
     if signatures.get("kind") != "text":
         raise ValueError(
-            f"{model_name}: its classes are described by numbers, not by text; give a table with "
+            f"The classes of {model_name} are described by numbers, not by text; give a table with "
             "the same columns."
         )
     named = signatures.get("encoder")
     if not isinstance(named, str):
-        raise ValueError(f"{model_name} does not say what turned its texts into numbers.")
+        raise ValueError(f"{model_name} does not record its text encoder.")
     is_known = named in ("backbone", *ENCODER_NAMES)
     if encoder is None and not is_known:
         raise ValueError(
-            f"{model_name} names the text encoder {plain(named, 100)!r}, which is none that "
-            "zslearn knows by its name. A folder on the word of a file is not read: if you trust "
-            "it, name it yourself as --text-encoder st:FOLDER (encoder= in Python)."
+            f"{model_name} names the text encoder {plain(named, 100)!r}, which is not built in. "
+            "Folders named by a file are not read; if you trust this one, name it yourself with "
+            "--text-encoder st:FOLDER (encoder= in Python)."
         )
     if encoder is not None and is_known and encoder != named:
         raise ValueError(
-            f"{model_name} was described by the text encoder {named!r}, not by {encoder!r}."
+            f"The classes of {model_name} are described by the text encoder {named!r}, not "
+            f"{encoder!r}."
         )
     return named if encoder is None else encoder
 
@@ -249,7 +248,7 @@ def describe_for_model(
     model_name: str = "the model",
     cache: bool = True,
 ) -> Description:
-    """Describe further classes in text, by the encoder and prompts of a model.
+    """Encode texts of new classes with the encoder and prompts of a model.
 
     Parameters
     ----------
@@ -263,7 +262,7 @@ def describe_for_model(
     Returns
     -------
     Description
-        With the signatures of these classes alone.
+        The signatures of these classes only.
     """
     encoder = encoder_for_model(about, encoder, model_name=model_name)
     features = _part(about, "features")
@@ -276,20 +275,17 @@ def describe_for_model(
     return describe_in_text(texts, encoder, prompts=prompts, about_features=features, **options)
 
 
-# Changes of model files.
-
-
 def _change_file(
     path: str | os.PathLike[str],
     out: str | os.PathLike[str] | None,
     change: Callable[[ModelFile], ModelFile | None],
 ) -> None:
-    """Read a model file and write what `change` makes of it, unless that is None."""
+    """Apply a change to a model file and write the result, unless it is None."""
     target = Path(path if out is None else out)
-    # A lock makes folders: first there must be a model.
+    # The lock creates folders, which a wrong path must not.
     os.stat(path)
     refuse_unwritable(target)
-    # Nobody else changes it between reading and writing, which would be lost.
+    # Concurrent changes would be lost without a lock.
     with locked(target):
         file = change(read_model(path))
         if file is not None:
@@ -303,24 +299,24 @@ def add_classes_to_file(
     *,
     encoder: str | None = None,
 ) -> list[str]:
-    """Describe further classes to a saved model; nothing is learned again.
+    """Add described classes to a saved model, without refitting it.
 
     Parameters
     ----------
     path : path
         The model file.
     description : DataFrame or mapping
-        Signatures with the attributes that the model knows, one row per class; or the texts of each
-        class, for a model whose classes are described in text.
+        Signatures with the model's attributes, one row per class; or the texts of each class, for
+        a model whose classes are described by text.
     out : path, optional
-        Where to write the model; by default it replaces `path` atomically.
+        Where to save the model, by default in place of `path`.
     encoder : str, optional
         See :func:`encoder_for_model`.
 
     Returns
     -------
     list of str
-        Labels of the new classes; a ValueError where one is known already or described otherwise.
+        Labels of the new classes.
     """
     labels: list[str] = []
 
@@ -344,25 +340,25 @@ def add_examples_to_file(
     signatures: pd.DataFrame | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> list[str]:
-    """Give labelled samples to a saved model, by its `add_examples`.
+    """Add labelled samples to a saved model with its `add_examples`.
 
     Parameters
     ----------
     path, out
         See :func:`add_classes_to_file`.
     samples : Samples
-        With labels.
+        Labelled samples.
     signatures : DataFrame, optional
-        Signatures of classes that the model does not describe yet.
+        Signatures of new classes.
 
     Returns
     -------
     list of str
-        Classes that have examples and no description.
+        Classes known only from these samples, without a signature.
     """
     noun = samples.row_noun
-    y = np.asarray(refuse_undescribed(samples.y, None, row_noun=noun))
-    alone: list[str] = []
+    y = np.asarray(check_labels(samples.y, None, row_noun=noun))
+    undescribed: list[str] = []
 
     def add(file: ModelFile) -> ModelFile:
         check_can_learn(file.model, "add_examples", plain(path))
@@ -370,10 +366,10 @@ def add_examples_to_file(
         unknown = [label for label in dict.fromkeys(y.tolist()) if label not in set(known)]
         if pairs := look_alikes(unknown, known):
             raise ValueError(
-                f"There are {noun}s of classes that look like known ones, and are others: "
-                f"{name_pairs(pairs)}. Write each name in one way."
+                f"Labels of {noun}s differ from known classes only in spelling: "
+                f"{name_pairs(pairs)}. Spell each class in one way."
             )
-        alone.extend(unknown)
+        undescribed.extend(unknown)
         model = file.model.add_examples(samples.X, y, signatures=signatures)
         extras = dict(file.extras)
         if samples.digests:
@@ -382,7 +378,7 @@ def add_examples_to_file(
         return replace(file, model=model, extras=extras)
 
     _change_file(path, out, add)
-    return alone
+    return undescribed
 
 
 def adapt_file(
@@ -393,29 +389,28 @@ def adapt_file(
     accept: str | bool = "cv",
     out: str | os.PathLike[str] | None = None,
 ) -> Adaptation:
-    """Adapt a saved model to unlabelled samples; its calibration is kept.
+    """Adapt a saved model to unlabelled samples and keep its calibration.
 
     Parameters
     ----------
     path, out
-        See :func:`add_classes_to_file`. A model that does not gain is not written.
+        See :func:`add_classes_to_file`. A rejected adaptation is not saved.
     samples : Samples
-        Their labels are not used.
+        Samples whose labels, if any, are ignored.
     classes, accept
         See :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
 
     Returns
     -------
     Adaptation
-        What the samples changed.
+        The changes of the model.
     """
     done: list[Adaptation] = []
 
     def adapt(file: ModelFile) -> ModelFile | None:
         check_can_learn(file.model, "adapt", plain(path))
         model = file.model.adapt(samples.X, classes=classes, accept=accept)
-        found = (getattr(part, "adaptation_", None) for part in estimators_of(model))
-        done.append(next(adaptation for adaptation in found if adaptation is not None))
+        done.append(adaptation_of(model))
         return replace(file, model=model) if done[0].accepted else None
 
     _change_file(path, out, adapt)
@@ -423,14 +418,13 @@ def adapt_file(
 
 
 def check_can_learn(model: Any, verb: str, model_name: str = "the model") -> None:
-    """Check that a model has `verb`, "add_examples" or "adapt"; else raise a ValueError."""
+    """Raise a ValueError unless a model supports `verb`, "add_examples" or "adapt"."""
     *_, method = parts = estimators_of(model)
-    advice = "fit it anew with method='Gaussian EXEM'"
+    name, advice = type(method).__name__, "fit the model with method='Gaussian EXEM'"
     if not hasattr(model, verb):
-        name = type(method).__name__
-        raise ValueError(f"{model_name}: {name} has no {verb}; {advice}, which has.")
+        raise ValueError(f"{model_name}: {name} has no {verb}; {advice} instead.")
     if verb == "adapt" and not any(isinstance(part, (Adapted, GaussianEXEM)) for part in parts):
         raise ValueError(
-            f"{model_name}: {type(method).__name__} adapts without a look at held-out classes, and "
-            f"only in Python; {advice}, or call its adapt yourself."
+            f"{model_name}: {name} cannot check an adaptation on held-out classes; {advice}, or "
+            "call its adapt in Python."
         )

@@ -1,4 +1,4 @@
-"""Answers for samples: the best classes of each, with probabilities and reasons."""
+"""Predictions for samples: ranked classes with probabilities and explanations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zslearn.base import ClassScorer, Embedding, ZeroShotPredictor
 from zslearn.inspection import Explanation, TrainingPictures, explain
 from zslearn.persistence import ModelFile
 
-#: How a class is known: by training samples, or by its description alone.
+#: Whether the model knows a class from training samples or only from its description.
 SEEN, DESCRIBED = "seen", "described only"
 
 
@@ -29,12 +29,12 @@ def prediction_table(
     top: int = 2,
     prior: Mapping[Any, float] | None = None,
 ) -> pd.DataFrame:
-    """Name the best classes of each sample.
+    """Tabulate the best classes of each sample.
 
     Parameters
     ----------
     model : zero-shot estimator
-        Fitted.
+        A fitted model.
     X : array of shape (n_samples, n_features)
         Features.
     names : sequence of str
@@ -42,22 +42,22 @@ def prediction_table(
     row_noun : str, default="image"
         Title of the column of names.
     classes : sequence of labels, optional
-        The candidates; by default every described class.
+        The candidates, by default every described class.
     top : int, default=2
-        Classes per sample; at least the runner-up is given, where there are two candidates.
+        Classes per sample, at least two if there are two candidates.
     prior : mapping of label to float, optional
-        Prior odds of classes; 1 for those that are not named.
+        Prior odds of classes, 1 for classes not named.
 
     Returns
     -------
     DataFrame
         One row per sample: its name, "class", "known_by" ("seen", or "described only" for a class
-        without training samples) and "probability", NaN where the model has none; the same for the
-        second best as "runner_up", "runner_up_known_by", "runner_up_probability"; for further ones
-        as "class_3", "known_by_3", "probability_3", …. A
-        :class:`~zslearn.calibration.NoneOfThese` adds "none_of_these" ("class" is the nearest class
-        all the same), a :class:`~zslearn.calibration.RankPredictor` the deepest node that is sure
-        as "surely" and its "surely_probability", which ignores `prior`.
+        without training samples) and "probability", NaN if the model has none. The second best
+        class has the columns "runner_up", "runner_up_known_by" and "runner_up_probability", further
+        ones "class_3", "known_by_3", "probability_3" and so on. A
+        :class:`~zslearn.calibration.NoneOfThese` adds "none_of_these" ("class" is then the nearest
+        class), a :class:`~zslearn.calibration.RankPredictor` "surely", the deepest node of its
+        hierarchy that reaches its confidence, and "surely_probability"; both ignore `prior`.
 
     Examples
     --------
@@ -82,10 +82,10 @@ def prediction_table(
         known = [SEEN if label in seen else DESCRIBED for label in labels]
         values = {"class": labels, "known_by": known, "probability": ranked.probabilities[:, rank]}
         if rank == 1:
-            values = {f"runner_up_{what}": column for what, column in values.items()}
+            values = {f"runner_up_{name}": column for name, column in values.items()}
             values = {"runner_up": values.pop("runner_up_class"), **values}
         elif rank > 1:
-            values = {f"{what}_{rank + 1}": column for what, column in values.items()}
+            values = {f"{name}_{rank + 1}": column for name, column in values.items()}
         columns |= values
     return pd.DataFrame(columns)
 
@@ -93,8 +93,8 @@ def prediction_table(
 class RankedClasses(NamedTuple):
     """The best classes of each sample, best first: arrays of shape (n_samples, k).
 
-    Probabilities are NaN where the model has none. `is_none` says whether a sample is of none of
-    the candidates; it is None where the model cannot tell.
+    Probabilities are NaN if the model has none. `is_none` marks samples that belong to none of the
+    candidates; it is None if the model does not reject samples.
     """
 
     labels: NDArray[Any]
@@ -116,26 +116,26 @@ def rank_classes(
     Parameters
     ----------
     model, X, classes, top, prior
-        See :func:`prediction_table`; of fewer candidates than `top` all are ranked.
+        See :func:`prediction_table`; with fewer candidates than `top`, all are ranked.
 
     Returns
     -------
     RankedClasses
-        What the model says of each sample.
+        Labels, scores and probabilities, best first.
     """
     labels = model.classes_ if classes is None else np.asarray(list(dict.fromkeys(classes)))
-    # Models of other authors need not know of a prior.
+    # Models of other libraries may not accept a prior.
     options = {"classes": labels} | ({} if prior is None else {"prior": prior})
     column = {label: i for i, label in enumerate(labels.tolist())}
     ranked = []
     for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
         best, scores = model.predict_top_k(X[rows], min(top, len(labels)), **options)
-        chances = np.full(best.shape, np.nan)
+        probabilities = np.full(best.shape, np.nan)
         if hasattr(model, "predict_proba"):
             places = np.array([[column[label] for label in row] for row in best.tolist()])
             of_all = to_numpy(model.predict_proba(X[rows], **options))
-            chances = np.take_along_axis(of_all, places.astype(np.intp), axis=1)
-        parts = [best, to_numpy(scores), chances]
+            probabilities = np.take_along_axis(of_all, places.astype(np.intp), axis=1)
+        parts = [best, to_numpy(scores), probabilities]
         if hasattr(model, "is_none"):
             parts.append(model.is_none(X[rows], classes=labels))
         ranked.append(parts)
@@ -146,45 +146,43 @@ def rank_classes(
 def explain_predictions(
     file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None
 ) -> list[Explanation]:
-    """Explain predictions of a model file, with the nearest training images that it knows.
+    """Explain predictions of a model file with :func:`zslearn.inspection.explain`.
 
-    See :func:`zslearn.inspection.explain`, to which the file's model and images are given.
+    The nearest training images are included if the file has a valid record of them.
     """
     return explain(file.model, X, classes=classes, training=_training_pictures(file))
 
 
 def _training_pictures(file: ModelFile) -> TrainingPictures | None:
-    """The training images that a file knows; None where its record of them is not whole."""
+    """The training images recorded in a file, or None if the record is missing or damaged."""
     known, record = file.extras.get("training_features"), file.about.get("training")
     if known is None or not isinstance(record, Mapping):
         return None
     labels, names = record.get("labels"), record.get("images")
     if not isinstance(labels, list) or not isinstance(names, list):
         return None
-    is_whole = (
+    is_valid = (
         len(labels) == len(names)
         and known.shape == (len(names), file.model.n_features_in_)
         and known.dtype.kind == "f"
         and bool(np.isfinite(known).all())
         and all(isinstance(text, str) for text in [*labels, *names])
     )
-    return TrainingPictures(known, np.asarray(labels), names) if is_whole and names else None
+    return TrainingPictures(known, np.asarray(labels), names) if is_valid and names else None
 
 
 class PromptClassifier(ZeroShotPredictor):
-    """Name the class whose text is nearest to the image; nothing is learned.
+    """Predict the class whose text is most similar to the image, without any training.
 
-    The baseline for models that know images and text, without a single labelled image. It predicts
-    as a fitted estimator does.
+    The zero-shot baseline of image-text models such as CLIP. It needs no `fit`.
 
     Parameters
     ----------
     signatures : DataFrame of shape (n_classes, n_features) or (n_texts, n_features)
-        Vectors of the classes in the space of the features, from :func:`text_features`. With
-        several rows per class (`pool=None` there) the score of a class is the mean of its cosines.
+        Class vectors in the space of the features, from :func:`text_features`. With several rows
+        per class (`pool=None`) the score of a class is the mean of its cosines.
     temperature : float, default=0.01
-        Cosines are divided by it to become logarithms of probabilities; such models are trained
-        to 0.01.
+        Divisor that turns cosines into logits; 0.01 is what such models are trained to.
 
     Attributes
     ----------
@@ -205,7 +203,7 @@ class PromptClassifier(ZeroShotPredictor):
         if temperature <= 0:
             raise ValueError(f"temperature={temperature} must be positive.")
         if signatures.index.has_duplicates or signatures.index.nlevels > 2:
-            raise ValueError("Rows of signatures are named by class, or class and sentence, once.")
+            raise ValueError("The index of signatures= must be unique: class, or class and text.")
         self.signatures = signatures
         self.temperature = temperature
         self.n_features_in_ = signatures.shape[1]
@@ -213,7 +211,7 @@ class PromptClassifier(ZeroShotPredictor):
 
     @property
     def class_scorer_(self) -> ClassScorer:
-        """Cosines of images and texts; of several texts of a class their mean."""
+        """Cosines of images and class texts, averaged over the texts of a class."""
         unit = unit_rows(self.signatures.to_numpy(dtype=np.float64))
         labels = self.signatures.index.get_level_values(0)
         texts = pd.DataFrame(unit, index=labels).groupby(level=0).mean()

@@ -1,7 +1,4 @@
-"""Samples: features of images or rows of a table, with labels and the record of how they were made.
-
-Read from a file ``.npz`` of features, or from a table ``.csv`` or ``.parquet``.
-"""
+"""Samples: image features or rows of a table, with their labels and where they come from."""
 
 from __future__ import annotations
 
@@ -25,25 +22,23 @@ from zslearn.datasets import read_sample_table
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Features of images or rows of a table, and how they were made.
+    """Image features or rows of a table, with a record of how they were made.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        One row per image that could be read, or per row of the table.
+        One row per readable image, or per row of the table.
     y : ndarray of str of shape (n_samples,) or None
-        The class of each, where it is known.
+        Class labels, if known.
     names : tuple of str
         Name of each sample.
     digests : tuple of str
-        The first 32 digits of the SHA-256 of each image file or row; empty if unknown.
+        First 32 digits of the SHA-256 of each image file or row; empty if unknown.
     about : dict
-        How features were made. Of images: "backbone", "weights_sha256", "n_features",
-        "preprocessing", "boxes" (whether images were cut to bounding boxes), "skipped" (unreadable
-        images, with the reason) and "versions"; of a table: "columns" and "label". Empty for
-        features of another program.
-    rate : float or None
-        Images per second, where features were computed just now.
+        How the features were made; empty for features of another program. For images: "backbone",
+        "weights_sha256", "n_features", "preprocessing", "boxes" (whether images were cropped to
+        bounding boxes), "skipped" (unreadable images, with the reason) and "versions". For a
+        table: "columns" and "label".
     row_noun : str, default="image"
         What messages call a sample.
     """
@@ -53,7 +48,6 @@ class Samples:
     names: tuple[str, ...]
     digests: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
-    rate: float | None = None
     row_noun: str = "image"
 
     def __len__(self) -> int:
@@ -61,15 +55,15 @@ class Samples:
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
-        """Images that could not be read, and why."""
+        """Unreadable images, each with the reason."""
         found = self.about.get("skipped")
-        # The record may be another program's.
+        # Another program may have written anything here.
         pairs = found if isinstance(found, list) else []
         pairs = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
         return [(str(name), str(reason)) for name, reason in pairs]
 
     def take(self, rows: Any) -> Samples:
-        """The samples of some rows, an array of positions or of bool, with the same record."""
+        """Select samples by position or by a boolean mask; the record stays the same."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
         return replace(
             self,
@@ -77,13 +71,12 @@ class Samples:
             y=None if self.y is None else self.y[rows],
             names=tuple(self.names[row] for row in rows),
             digests=tuple(self.digests[row] for row in rows) if self.digests else (),
-            rate=None,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one file ``.npz``, without pickles.
+        """Write the samples to a ``.npz`` file without pickles.
 
-        The arrays are "X", "y", "images" (names), "digests" and "about" (JSON in UTF-8).
+        Its arrays are "X", "y", "images" (names), "digests" and "about" (JSON in UTF-8).
         """
         arrays: dict[str, NDArray[Any]] = {
             "X": self.X,
@@ -104,25 +97,25 @@ def load_features(
     drop: Sequence[str] = (),
     columns: Sequence[str] | None = None,
 ) -> Samples:
-    """Read features and labels from one file.
+    """Load features and labels from a file.
 
     Parameters
     ----------
     path : path
-        A file ``.npz`` of :func:`extract_features` or of another program, with an array "X" or
-        "features" and, where labels are known, "y" or "labels"; or a table ``.csv`` or ``.parquet``
-        with one row per sample.
+        A ``.npz`` file, from :func:`extract_features` or another program, with an array "X" or
+        "features" and optionally "y" or "labels"; or a table (``.csv`` or ``.parquet``) with one
+        row per sample.
     label : str, optional
-        The table's column of labels, by default "label".
+        The label column of the table, by default "label".
     drop : sequence of str, default=()
-        Columns of the table that are no features.
+        Columns of the table that are not features.
     columns : sequence of str, optional
-        Columns that are features; by default all others. Labels may then be missing.
+        The feature columns, by default all others; labels may then be missing.
 
     Returns
     -------
     Samples
-        Features and what is known of them.
+        The features, with labels and provenance where known.
 
     Examples
     --------
@@ -148,11 +141,11 @@ def load_features(
     arrays = _read_arrays(npz_path(path))
     X = arrays.get("X", arrays.get("features"))
     if X is None or X.ndim != 2 or X.dtype.kind not in "fiub" or not X.size:
-        raise ValueError(f"{plain(path)}: there is no array 'X' of numbers with one row per image.")
+        raise ValueError(f"{plain(path)}: no numeric array 'X' with one row per image.")
     try:
-        about = _parsed(arrays["about"]) if "about" in arrays else {}
+        about = _parse_json(arrays["about"]) if "about" in arrays else {}
         if not isinstance(about, dict):
-            raise ValueError("'about' is no JSON object")
+            raise ValueError("'about' is not a JSON object")
         texts = {}
         for name in ("images", "digests"):
             array = arrays.get(name, np.empty(0, dtype=np.str_))
@@ -163,64 +156,63 @@ def load_features(
         if y is not None and (y.shape != (len(X),) or y.dtype.kind not in "Uiu"):
             raise ValueError(f"'y' has shape {y.shape} and dtype {y.dtype}, not a label per image")
     except ValueError as error:
-        raise ValueError(f"{plain(path)}: this is no file of features: {error}.") from error
+        raise ValueError(f"{plain(path)} is not a file of features: {error}.") from error
     names = texts["images"] or tuple(map(str, range(len(X))))
     return Samples(X, None if y is None else y.astype(np.str_), names, texts["digests"], about)
 
 
-def _parsed(array: NDArray[Any]) -> Any:
-    """What JSON in an array of bytes says."""
+def _parse_json(array: NDArray[Any]) -> Any:
+    """Parse the JSON in an array of bytes."""
     try:
         return json.loads(array.tobytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"what should be JSON is not ({plain(error, 100)})") from error
+        raise ValueError(f"'about' is not valid JSON ({plain(error, 100)})") from error
 
 
 def npz_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a file of features; another ending is refused."""
+    """Check that the path of a feature file ends in .npz."""
     file = Path(path)
     if file.suffix != ".npz":
-        raise ValueError(f"{plain(file)}: features are kept in a file that ends in .npz.")
+        raise ValueError(f"{plain(file)}: the name of a feature file ends in .npz.")
     return file
 
 
 def is_feature_table(path: Path) -> bool:
-    """Whether a path is a table of features, and no list of image files."""
+    """Whether a path is a table of features rather than a list of image files."""
     if not path.is_file() or path.suffix.lower() != ".csv":
         return path.suffix.lower() == ".parquet"
     return "path" not in [cell.strip().casefold() for cell in first_row(path)]
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Arrays by name; Python objects, and files that claim far more than they hold, are refused."""
+    """Read arrays by name; Python objects and decompression bombs are refused."""
     size = regular_size(path)
-    # zipfile, zlib and the parser of NumPy's headers each raise errors of their own.
+    # zipfile, zlib and NumPy's header parser each raise errors of their own.
     with open(path, "rb") as file, reading(path, "the arrays"):
         with zipfile.ZipFile(file) as archive:
-            claimed = sum(member.file_size for member in archive.infolist())
-        if claimed > MULTIPLE * size + BESIDE:
-            raise ValueError("it claims to hold far more than its size allows")
+            declared = sum(member.file_size for member in archive.infolist())
+        if declared > MULTIPLE * size + BESIDE:
+            raise ValueError("its declared content is far larger than the file")
         file.seek(0)
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
 
-def refuse_undescribed(
+def check_labels(
     labels: NDArray[Any] | None,
     described: Iterable[Any] | None,
     *,
     row_noun: str = "image",
-    by: str = "the description",
+    described_in: str = "the description",
     leave_out: Sequence[str] = (),
 ) -> NDArray[Any]:
-    """The labels, which must be given and described; `None` stands for any description."""
+    """Check that labels are given and described; `described=None` accepts any label."""
     if labels is None:
-        raise ValueError(
-            f"The {row_noun}s have no labels: put each into a folder of its class, or give a table "
-            "(.csv) with the columns path and label."
-            if row_noun == "image"
-            else f"The {row_noun}s have no labels: name the column of labels with label=."
-        )
+        advice = "Name the label column with label=."
+        if row_noun == "image":
+            advice = "Put each image into the folder of its class, or give a table (.csv) with the "
+            advice += "columns path and label."
+        raise ValueError(f"The {row_noun}s have no labels. {advice}")
     present = list(dict.fromkeys(labels.tolist()))
     if unknown := [label for label in leave_out if label not in present]:
         near = did_you_mean(unknown[0], present)
@@ -228,16 +220,15 @@ def refuse_undescribed(
     described = present if described is None else list(described)
     known = set(described)
     if missing := [label for label in present if label not in known]:
-        listed = f"the list of {row_noun}s"
-        near = name_near_misses(missing, described, unknown_in=listed, known_in=by)
+        source = f"the list of {row_noun}s"
+        near = name_near_misses(missing, described, unknown_in=source, known_in=described_in)
         if len(missing) == len(present) and not near:
-            near = f" None of the {row_noun}s is of a class there: is this the right folder or "
-            near += "table?"
-        advice = "Describe these first (zslearn add-class), or leave them out."
-        if by == "the description":
-            advice = f"Describe every class that has {row_noun}s."
+            near = " None of the labels matches: is this the right folder or table?"
+        advice = f"Describe every class that has {row_noun}s."
+        if described_in != "the description":
+            advice = "Add these classes first (zslearn add-class), or leave them out."
         raise ValueError(
-            f"There are {row_noun}s of {name_some(missing)}, which {by} does not have. "
+            f"Classes with {row_noun}s are missing from {described_in}: {name_some(missing)}. "
             f"{advice}{near}"
         )
     return labels

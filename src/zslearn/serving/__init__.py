@@ -1,4 +1,4 @@
-"""A saved model behind HTTP, with a page for people: the extra ``serve``."""
+"""Serve a saved model over HTTP, with a web page (extra ``serve``)."""
 
 from zslearn.serving._recognizer import Limits
 from zslearn.serving._service import create_app, serve

@@ -1,4 +1,4 @@
-"""Requests that come at the same time are computed together, in one thread."""
+"""Concurrent requests are computed in batches, in one thread."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from zslearn.serving._recognizer import Recognizer, State, answer
 
-# A batch with so many rows takes no further requests.
-_ENOUGH_ROWS = 256
+# A batch of this many rows is full.
+_FULL_BATCH = 256
 
-#: Answers for the rows of a request, and the features that they were computed from.
+#: The answers to a request, and the features they were computed from.
 Answered = tuple[list[dict[str, Any]], NDArray[Any]]
 
 
 @dataclass(eq=False)
 class Job:
-    """A request for answers to features, or to pixels (uint8), by a model at one moment."""
+    """A request to predict features, or pixels (uint8), with the model at one moment."""
 
     X: NDArray[Any]
     state: State
@@ -33,16 +33,16 @@ class Job:
     done: asyncio.Future[Answered] = field(init=False)
 
     def computed_with(self) -> tuple[Any, ...]:
-        """A key that is equal for jobs that can be computed together."""
+        """A key that is equal for jobs that can share a computation."""
         labels = None if self.candidates is None else tuple(self.candidates)
         odds = None if self.odds is None else tuple(self.odds.items())
         return id(self.state), labels, self.explain, odds
 
 
 class Batcher:
-    """One thread that computes answers; jobs that wait meanwhile are the next batch."""
+    """A thread that computes predictions; jobs that arrive meanwhile form the next batch."""
 
-    # Nothing waits for a batch to fill: a job that comes alone is computed at once.
+    # Jobs never wait for a batch to fill: a single job is computed at once.
 
     def __init__(self, recognizer: Recognizer, observe: Callable[[int], None]) -> None:
         self._recognizer = recognizer
@@ -52,7 +52,7 @@ class Batcher:
         self._work: asyncio.Task[None] | None = None
 
     async def compute(self, job: Job) -> Answered:
-        """The answers of a job, and the features that they were computed from."""
+        """Compute the answers to a job, and the features they were computed from."""
         loop = asyncio.get_running_loop()
         job.done = loop.create_future()
         self._waiting.append(job)
@@ -64,9 +64,9 @@ class Batcher:
         loop = asyncio.get_running_loop()
         while self._waiting:
             jobs, n_rows = [], 0
-            while self._waiting and n_rows < _ENOUGH_ROWS:
+            while self._waiting and n_rows < _FULL_BATCH:
                 job = self._waiting.pop(0)
-                # A request that has timed out is not computed.
+                # Requests that have timed out are skipped.
                 if not job.done.done():
                     jobs.append(job)
                     n_rows += len(job.X)
@@ -83,7 +83,7 @@ class Batcher:
                     job.done.set_result(result)
 
     def _results(self, jobs: Sequence[Job]) -> list[Answered | Exception]:
-        """Answers of jobs; where one fails, the others are computed without it."""
+        """Compute jobs together; if one fails, compute them one by one."""
         try:
             return list(self._answers(jobs))
         except Exception as error:
@@ -92,7 +92,7 @@ class Batcher:
             return [result for job in jobs for result in self._results([job])]
 
     def _answers(self, jobs: Sequence[Job]) -> list[Answered]:
-        """Answers of jobs; those of the same model and options are one computation."""
+        """Compute jobs, grouped by model and options."""
         features = self._features(jobs)
         groups: dict[tuple[Any, ...], list[int]] = {}
         for place, job in enumerate(jobs):
@@ -117,7 +117,7 @@ class Batcher:
         return [out[place] for place in range(len(jobs))]
 
     def _features(self, jobs: Sequence[Job]) -> list[NDArray[Any]]:
-        """Features of each job; those of images are computed together."""
+        """The features of each job; the network computes all images together."""
         features = [job.X for job in jobs]
         images = [place for place, X in enumerate(features) if X.dtype == np.uint8]
         if images:

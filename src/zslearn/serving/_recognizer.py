@@ -1,9 +1,9 @@
-"""A model file that answers, and into which classes and corrections are written.
+"""A served model: predictions, and changes that are saved in its model file.
 
-A change makes a copy of the model, writes the file and then replaces the state as a whole: readers
-in other threads see the state before or after it. What users have added is listed in the file, so
-that it can be undone: `about["changes"]` names the added classes and the corrections, whose
-features are in `extras["corrections"]`.
+Every change copies the model, writes the file and then replaces the state, so that other threads
+see the state before or after it. The file lists changes of users so that they can be undone:
+`about["changes"]` holds the added classes and the corrections, `extras["corrections"]` their
+features.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from zslearn._utils._messages import composed, did_you_mean, no_user_warnings, p
 from zslearn.calibration import NoneOfThese, PredictionSets, RankPredictor
 from zslearn.images import (
     UnreadableImageError,
+    adaptation_of,
     backbone_for_model,
     check_can_learn,
     describe_for_model,
@@ -50,26 +51,26 @@ _log = logging.getLogger("zslearn")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a service takes on; requests beyond it are refused with a reason.
+    """Limits of a service; requests that exceed them are refused with a reason.
 
     Parameters
     ----------
     body_bytes : int, default=33554432
-        Bytes of a request's body.
+        Bytes in the body of a request.
     pixels : int, default=50000000
-        Pixels of an image; it is refused before it is decoded.
+        Pixels in an image, checked before it is decoded.
     batch : int, default=64
-        Images or feature vectors of one request.
+        Images or feature vectors per request.
     added_classes : int, default=1000
-        Classes that may be added to those of the model.
+        Classes added to those of the model.
     examples : int, default=1000
-        Corrections: images whose class a user has given.
+        Corrections.
     unlabelled : int, default=1000
-        Unlabelled images that the model may be adapted to.
+        Unlabelled images to adapt to.
     in_flight : int, default=64
-        Requests at the same time; further ones are answered with 503.
+        Concurrent requests; others are answered with 503.
     seconds : float, default=30.0
-        For a request, from its first byte to its answer.
+        Time from the first byte of a request to its response.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class Limits:
 
 
 class Refusal(Exception):
-    """A request that is answered with an error status and a reason."""
+    """A request is refused with a status and a reason."""
 
     def __init__(self, status: int, reason: str, retry_after: int | None = None) -> None:
         super().__init__(reason)
@@ -107,13 +108,13 @@ class Refusal(Exception):
 
 #: Longest name of a class, in characters.
 MAX_NAME = 200
-#: Values beyond it are of no use to any method, and their squares overflow.
+#: Larger values are useless to every method, and their squares overflow.
 LARGEST = 1e15
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A correction: features of an image whose class a user has given."""
+    """A correction: features of an image labelled by a user."""
 
     id: str
     class_name: str
@@ -121,23 +122,23 @@ class Example:
     features: NDArray[np.float32]
 
     def info(self) -> dict[str, str]:
-        """A correction as answers name it."""
+        """The correction as responses show it."""
         return {"id": self.id, "class": self.class_name, "image": self.image}
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A model file at one moment, with what users have added; never changed."""
+    """An immutable snapshot of a model file and the changes of users."""
 
     file: ModelFile
     added: tuple[str, ...] = ()
     examples: Mapping[str, Example] = field(default_factory=dict)  # by id
     n_unlabelled: int = 0
-    trial: str | None = None  # name of a class that is tried and not kept
+    trial: str | None = None  # name of a class on trial, which is not kept
 
     @classmethod
     def of(cls, file: ModelFile, path: Path) -> State:
-        """The state that a file holds."""
+        """Read the state from a model file."""
         rows = file.extras.get("corrections", np.empty((0, file.model.n_features_in_), np.float32))
         match file.about.get("changes", {"added": [], "examples": [], "n_unlabelled": 0}):
             case {"added": [*added], "examples": [*entries], "n_unlabelled": int(n_unlabelled)} if (
@@ -158,7 +159,7 @@ class State:
         )
 
     def content(self) -> dict[str, Any]:
-        """The `about` and `extras` of the file that keeps this state."""
+        """The `about` and `extras` of a file with this state."""
         entries = [[e.id, e.class_name, e.image] for e in self.examples.values()]
         changes = {"added": [*self.added], "examples": entries, "n_unlabelled": self.n_unlabelled}
         extras = {name: x for name, x in self.file.extras.items() if name != "corrections"}
@@ -172,12 +173,12 @@ class State:
         return self.file.model
 
     def with_model(self, model: Any, **changes: Any) -> State:
-        """The state with another model, and with other changes of users."""
+        """The state with another model and other changes of users."""
         return replace(self, file=replace(self.file, model=model), **changes)
 
     @cached_property
     def label_of(self) -> dict[str, Any]:
-        """Labels by their names, in the order of the model."""
+        """Labels by name, in the order of the model."""
         return {str(label): label for label in self.model.classes_.tolist()}
 
     @cached_property
@@ -192,22 +193,22 @@ class State:
 
     @cached_property
     def _name_of_form(self) -> dict[str, str]:
-        """Names by their composed Unicode form."""
+        """Names by their normalised Unicode form."""
         return {composed(name): name for name in reversed(self.label_of)}
 
     def known(self, text: str) -> str | None:
-        """The name of the class that a text means, in any Unicode form; None without one."""
+        """Find the class a text names, in any Unicode form."""
         return text if text in self.label_of else self._name_of_form.get(str(self.label(text)))
 
     def label(self, name: str) -> Any:
-        """A name as the label of a class: an integer has one label, however it is written."""
+        """Convert a name to a label: "007" and "7" are the same integer."""
         name = composed(name).strip()
         is_number = self.model.classes_.dtype.kind in "iu" and name.removeprefix("-").isdecimal()
-        # More digits than an integer of 64 bits has are no label of the model.
+        # Longer numbers do not fit into 64 bits, so that they are not labels of the model.
         return int(name) if is_number and len(name) <= 18 else name
 
     def find(self, text: str) -> str:
-        """The name of the class that a text means; a Refusal where there is none."""
+        """Find the class a text names, or refuse the request."""
         name = self.known(text)
         if name is None:
             near = did_you_mean(text, self.label_of)
@@ -215,13 +216,13 @@ class State:
         return name
 
     def signature(self, name: str) -> Floats:
-        """The attributes of a class, one view after the other."""
+        """The attributes of a class, with views concatenated."""
         table = self.model.signature_table_
         place = table.labels.tolist().index(self.label_of[name])
         return np.concatenate([array[place] for array in table.arrays])
 
     def same_as(self, name: str) -> str | None:
-        """Another class that has the same attributes, preferably one with training images."""
+        """Another class with the same attributes, preferably one with training images."""
         whole = np.concatenate(self.model.signature_table_.arrays, axis=1)
         names = list(self.label_of)
         equal = np.flatnonzero((whole == self.signature(name)).all(axis=1))
@@ -229,7 +230,7 @@ class State:
         return min(same, key=lambda other: other not in self.seen, default=None)
 
     def class_info(self, name: str) -> dict[str, Any]:
-        """A class as answers name it."""
+        """A class as responses show it."""
         return {
             "name": name,
             "known_by": "seen" if name in self.seen else "described only",
@@ -238,7 +239,7 @@ class State:
         }
 
     def class_description(self, text: str) -> dict[str, Any]:
-        """A class with its attributes and texts; a Refusal where there is none."""
+        """A class with its attributes and texts."""
         name = self.find(text)
         texts = _mapping(_mapping(self.file.about, "signatures"), "texts").get(name)
         texts = [texts] if isinstance(texts, str) else texts
@@ -249,26 +250,26 @@ class State:
         }
 
     def free_name(self) -> str:
-        """A name for a class that is tried, of the kind of the model's labels."""
+        """An unused name for a class on trial."""
         are_numbers = self.model.classes_.dtype.kind in "iu"
         names = (str(n) if are_numbers else "the new class" + "′" * n for n in count())
         return next(name for name in names if name not in self.label_of)
 
 
 def _mapping(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An entry of a record that should be a mapping, or an empty one."""
+    """An entry of a record that should be a mapping; empty if it is not."""
     value = content.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
 def finite(value: Any) -> float | None:
-    """A number, or None for one that JSON cannot hold."""
+    """A number, or None if JSON cannot represent it."""
     number = math.nan if value is None else float(value)
     return number if math.isfinite(number) else None
 
 
 def _plain(value: Any) -> Any:
-    """An explanation with class names as text and with numbers that JSON can hold."""
+    """Convert an explanation to JSON: class names as text, non-finite numbers as None."""
     if isinstance(value, dict):
         return {k: str(v) if k in ("label", "name") else _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -276,26 +277,18 @@ def _plain(value: Any) -> Any:
     return finite(value) if isinstance(value, (float, np.floating)) else value
 
 
-def _parts(model: Any) -> list[Any]:
-    """A model and the estimators inside it; the method is the last."""
-    if isinstance(steps := getattr(model, "steps", None), list):
-        return [model, *_parts(steps[-1][1])]
-    inner = getattr(model, "estimator_", None)
-    return [model] if inner is None else [model, *_parts(inner)]
-
-
-#: Pixels of the longer side of training images that are shown, and how many on an empty page.
-_SMALL, _N_SAMPLES = 224, 6
-#: Files that are looked for to find these.
-_MAX_LOOKED_FOR = 1000
+#: Longer side of thumbnails, in pixels, and number of samples on the empty page.
+_THUMBNAIL, _N_SAMPLES = 224, 6
+#: Files to try when looking for samples.
+_MAX_TRIES = 1000
 
 
 class TrainingFiles:
-    """Training images that a model file names, in a folder that the caller has named."""
+    """The training images named by a model file, in a folder named by the caller."""
 
     def __init__(self, folder: Path, file: ModelFile) -> None:
         if not folder.is_dir():
-            raise NotADirectoryError(f"{plain(folder)} is no folder of training images.")
+            raise NotADirectoryError(f"{plain(folder)} is not a folder of training images.")
         self._folder = folder.resolve()
         training = _mapping(file.about, "training")
         names, labels = training.get("images"), training.get("labels")
@@ -303,11 +296,11 @@ class TrainingFiles:
         labels = labels if isinstance(labels, list) and len(labels) == len(names) else names
         self._names = frozenset(name for name in names if isinstance(name, str))
         first = {str(label): name for label, name in zip(labels[::-1], names[::-1], strict=True)}
-        few = [name for _, name in sorted(first.items())[:_MAX_LOOKED_FOR] if self.find(name)]
+        few = [name for _, name in sorted(first.items())[:_MAX_TRIES] if self.find(name)]
         self.samples = few[:: max(1, len(few) // _N_SAMPLES)][:_N_SAMPLES]
 
     def find(self, name: Any) -> Path | None:
-        """The file of a training image; None without one, and for one that lies elsewhere."""
+        """The file of a training image, or None if it is missing or outside the folder."""
         if not isinstance(name, str) or name not in self._names or "\0" in name:
             return None
         with suppress(OSError, ValueError, RuntimeError):
@@ -317,27 +310,26 @@ class TrainingFiles:
 
 
 def _not_accepted(before: float | None, after: float | None) -> str:
-    """The reason why the model is not adapted."""
+    """Why an adaptation is rejected."""
     if before is None or after is None:
         return (
-            "Nothing says whether it would help: the model was fitted on fewer than ten classes "
-            "with images, or without held-out classes."
+            "There is no way to tell whether this would help: the model was fitted on fewer than "
+            "ten classes with images, or without held-out classes."
         )
     return (
-        "It would not help: on classes that were held out of training, the score is "
-        f"{100 * before:.1f} % without it and {100 * after:.1f} % with it, or it falls where half "
-        "of the classes are absent."
+        f"This would not help: the score on held-out classes is {100 * before:.1f} % before and "
+        f"{100 * after:.1f} % after, or it falls when half of the classes are absent."
     )
 
 
-#: Rates that these promise do not hold for an adapted model, so that they refuse to adapt.
-_PROMISING = (NoneOfThese, PredictionSets, RankPredictor)
-#: Images that the network computes together; what it keeps of each takes megabytes.
+#: Wrappers whose error rates are not guaranteed after adapting, so that they refuse to adapt.
+_WITH_GUARANTEES = (NoneOfThese, PredictionSets, RankPredictor)
+#: Images per batch of the network, whose activations take megabytes per image.
 _IMAGES_AT_ONCE = 16
 
 
 class Recognizer:
-    """A model file that answers, and into which one thread at a time writes changes."""
+    """A served model file; changes must be made by one thread at a time."""
 
     def __init__(
         self,
@@ -361,29 +353,29 @@ class Recognizer:
         )
         described = _mapping(file.about, "signatures")
         named = described.get("encoder") if described.get("kind") == "text" else None
-        #: What turns texts into signatures; None where classes are described by attributes.
+        #: The text encoder, or None if classes are described by attributes.
         self.encoder: str | None = named if isinstance(named, str) else None
         self._given_encoder = encoder
         if encoder is not None:
             encoder_for_model(file.about, encoder, model_name=plain(self.path))
-        # Encoders of text are not made for several threads.
+        # Text encoders are not thread-safe.
         self._encoding = threading.Lock()
-        below = {}
+        of_taxon = {}
         if taxonomy is not None:
-            below = classes_by_node(taxonomy_hierarchy(taxonomy), taxonomy.index)
-        self._below = {
-            composed(str(taxon)): [str(name) for name in names] for taxon, names in below.items()
+            of_taxon = classes_by_node(taxonomy_hierarchy(taxonomy), taxonomy.index)
+        self._classes_of_taxon = {
+            composed(str(taxon)): list(map(str, names)) for taxon, names in of_taxon.items()
         }
         self.pictures = None if pictures is None else TrainingFiles(Path(pictures), file)
         table = file.model.signature_table_
-        #: Attributes by the names that requests give them.
+        #: Attributes by their names in requests.
         self.attributes = {str(name): name for name in table.attribute_names()}
         self.n_features = int(file.model.n_features_in_)
-        self._is_held = False
+        self._is_locked = False
         self._prior: dict[str, float] = {}
         try:
             if describe is not None:
-                with self.held():
+                with self.lock():
                     self.add_texts(describe)
             self.odds(self.state, prior)
         except Refusal as refusal:
@@ -391,56 +383,56 @@ class Recognizer:
         self._prior = dict(prior or {})
 
     def _read(self) -> State:
-        """The state that the file holds."""
+        """Read the state from the file."""
         self._stamp = self._file_stamp()
         return State.of(read_model(self.path), self.path)
 
     def _file_stamp(self) -> tuple[int, ...]:
-        """What tells whether another process has replaced the file."""
+        """A stamp that changes when another process replaces the file."""
         found = self.path.stat()
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes from changing the file; a RuntimeError where one has it."""
-        if self._is_held:
+    def lock(self) -> Iterator[None]:
+        """Lock the file against other processes; raise a RuntimeError if one holds it."""
+        if self._is_locked:
             yield
             return
         with ExitStack() as stack:
-            # A file in a folder that cannot be written to is served, and changes are refused.
+            # In a read-only folder there is no lock: the file is served, and changes are refused.
             with suppress(OSError):
                 stack.enter_context(locked(self.path))
                 remove_stale(self.path, 0)
             if self._stamp != self._file_stamp():
                 self.state = self._read()
-            self._is_held = True
+            self._is_locked = True
             try:
                 yield
             finally:
-                self._is_held = False
+                self._is_locked = False
 
-    # Changes: each writes the file, then replaces the state.
+    # Changes.
 
     def _replace(self, state: State) -> None:
-        """Write a state to the file, then show it."""
+        """Save a new state in the file, then make it visible."""
         try:
             if self._stamp != self._file_stamp():
                 raise Refusal(
                     409,
-                    f"{self.path.name} was changed by another process; start the service again.",
+                    f"{self.path.name} was changed by another process; restart the service.",
                 )
             save(state.model, self.path, **state.content())
             self._stamp = self._file_stamp()
         except OSError as error:
-            reason = plain(error.strerror or "the disk fails")
-            raise Refusal(507, f"The change cannot be kept: {reason}.") from error
+            reason = plain(error.strerror or "the disk failed")
+            raise Refusal(507, f"The change cannot be saved: {reason}.") from error
         self.state = state
 
     def _described(self, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> State:
-        """The state with further classes, each described by `attributes` and `like`."""
+        """The state with new classes, each described by `attributes` and `like`."""
         state = self.state
         model = copy.copy(state.model)
-        # A class that equals another one shows in the answers.
+        # Responses report classes with equal descriptions, so that no warning is needed.
         with no_user_warnings(), refused_as_422():
             for name, row in zip(names, rows, strict=True):
                 like = row.get("like")
@@ -456,19 +448,19 @@ class Recognizer:
         return state
 
     def _row(self, attributes: Any = None, like: Any = None, text: Any = None) -> dict[str, Any]:
-        """A description of a class by attributes, whichever way it was given."""
+        """Convert the description of a class to attributes."""
         if self.state.model.signature_table_.indicators:
-            raise Refusal(422, "The model was fitted without signatures: classes cannot be added.")
+            raise Refusal(422, "Classes cannot be added: the model was fitted without signatures.")
         if (text is None) == (attributes is None):
             raise Refusal(422, "Describe the class either by attributes or by text.")
         if text is None:
             return {"attributes": attributes, "like": like}
         if like is not None:
-            raise Refusal(422, "like goes with attributes, not with text.")
+            raise Refusal(422, "like: only with attributes, not with text.")
         return {"attributes": self._encode({"new": _as_list(text)})[0]}
 
-    def _encode(self, said: Mapping[str, Sequence[str]]) -> list[list[float]]:
-        """One signature for the texts of each class."""
+    def _encode(self, texts: Mapping[str, Sequence[str]]) -> list[list[float]]:
+        """Encode the texts of each class as one signature."""
         if self.encoder is None:
             raise Refusal(422, "Classes of this model are described by attributes, not by text.")
         about = self.state.file.about
@@ -477,78 +469,74 @@ class Recognizer:
         except ValueError as error:
             raise Refusal(
                 422,
-                "The model file names a text encoder in a folder, which is read only where the "
-                "service was started with --text-encoder.",
+                "The model file names a text encoder in a folder, which is only read if the "
+                "service is started with --text-encoder.",
             ) from error
         with self._encoding, refused_as_422():
-            # Nothing of a request is left on the disk.
+            # No cache: texts of requests must not be left on the disk.
             options: dict[str, Any] = {"backbone": self.backbone, "cache": False}
-            found = describe_for_model(said, about, self._given_encoder, **options)
+            found = describe_for_model(texts, about, self._given_encoder, **options)
         if found.signatures.shape[1] != len(self.attributes):
-            raise Refusal(422, "The text encoder of this machine is not the one of the model.")
+            raise Refusal(422, "The text encoder on this machine is not the one of the model.")
         rows: list[list[float]] = found.signatures.to_numpy(dtype=np.float64).tolist()
         return rows
 
     def add(self, name: str, text: Any = None, **description: Any) -> str:
-        """Add a class, described by `attributes` (and `like`) or `text`; returns its name."""
+        """Add a class from `attributes` (and `like`) or `text`, and return its name."""
         name, row = self._new_name(name), self._row(text=text, **description)
         self._add([name], [row], {} if text is None else {name: _as_list(text)})
         return name
 
-    def add_texts(self, said: Mapping[str, Sequence[str]]) -> None:
-        """Add those of some classes, described by texts, that are not known yet."""
-        new = {name: texts for name, texts in said.items() if self.state.known(name) is None}
+    def add_texts(self, described: Mapping[str, Sequence[str]]) -> None:
+        """Add classes from their texts, except known ones."""
+        new = {name: texts for name, texts in described.items() if self.state.known(name) is None}
         if new:
             names = [self._new_name(name) for name in new]
             rows = [{"attributes": row} for row in self._encode(new)]
             self._add(names, rows, dict(zip(names, map(list, new.values()), strict=True)))
 
     def _new_name(self, name: str) -> str:
-        """The name of a new class in its normal form; a Refusal for one that is known."""
+        """Normalise the name of a new class; refuse known names."""
         if (known := self.state.known(name)) is not None:
-            or_remove = "remove it first, or " if known in self.state.added else ""
-            raise Refusal(
-                409, f"There is a class {known!r} already: {or_remove}choose another name."
-            )
+            advice = "remove it first or " if known in self.state.added else ""
+            raise Refusal(409, f"The class {known!r} already exists; {advice}choose another name.")
         name = str(self.state.label(name))
-        # Clients take these for folders, so that no address could name the class.
+        # Clients resolve these in addresses.
         if name in (".", ".."):
-            raise Refusal(422, "The name is one or two dots, which no address can hold.")
+            raise Refusal(422, "The name must not be one or two dots.")
         return name
 
     def _add(
         self, names: list[str], rows: Sequence[Mapping[str, Any]], texts: Mapping[str, Any]
     ) -> None:
-        """Add classes, and keep their texts."""
+        """Add classes with their texts."""
         n_added, most = len(self.state.added), self.limits.added_classes
         if n_added + len(names) > most:
             raise Refusal(
                 409,
-                f"{n_added} classes have been added, of {most} that may be: {len(names)} more are "
-                "too many. Remove some first.",
+                f"{n_added} of at most {most} classes have been added, so there is no room for "
+                f"{len(names)} more; remove some first.",
             )
         state = self._described(names, rows)
         about = dict(state.file.about)
         if texts:
-            said = _mapping(about, "signatures")
-            about["signatures"] = {**said, "texts": {**_mapping(said, "texts"), **texts}}
+            record = _mapping(about, "signatures")
+            about["signatures"] = {**record, "texts": {**_mapping(record, "texts"), **texts}}
         file = replace(state.file, about=about)
         self._replace(replace(state, file=file, added=(*state.added, *names)))
 
     def remove(self, text: str) -> str:
-        """Remove a class that was added, with the corrections that name it; returns its name."""
+        """Remove an added class and the corrections that name it; return its name."""
         state = self.state
         name = state.find(text)
         if name not in state.added:
-            raise Refusal(
-                409, f"{plain(name, 100)!r} is of the model file; only added classes can go."
-            )
+            raise Refusal(409, f"{plain(name, 100)!r} was not added here and cannot be removed.")
         model = copy.copy(state.model).remove_classes([state.label_of[name]])
         about = dict(state.file.about)
-        said = _mapping(about, "signatures")
-        if name in (texts := dict(_mapping(said, "texts"))):
+        record = _mapping(about, "signatures")
+        if name in (texts := dict(_mapping(record, "texts"))):
             del texts[name]
-            about["signatures"] = {**said, "texts": texts}
+            about["signatures"] = {**record, "texts": texts}
         examples = {id: e for id, e in state.examples.items() if e.class_name != name}
         added = tuple(other for other in state.added if other != name)
         file = replace(state.file, model=model, about=about)
@@ -556,12 +544,12 @@ class Recognizer:
         return name
 
     def trial(self, description: Mapping[str, Any]) -> State:
-        """The state with one further class that is not kept; its name is `trial`."""
+        """The state with one more class, which is not kept; `trial` is its name."""
         name = self.state.free_name()
         return replace(self._described([name], [self._row(**description)]), trial=name)
 
     def add_examples(self, X: Floats, text: str, images: Sequence[str]) -> list[Example]:
-        """Correct answers: take in images whose class is known, and keep their features."""
+        """Correct predictions: learn from labelled images and save their features."""
         self._refuse_without("add_examples")
         state = self.state
         name, rows = state.find(text), np.asarray(X, dtype=np.float32)
@@ -569,7 +557,7 @@ class Recognizer:
             raise Refusal(
                 409,
                 f"At most {self.limits.examples} corrections are kept, and there are "
-                f"{len(state.examples)}: remove some first.",
+                f"{len(state.examples)}; remove some first.",
             )
         new = [
             Example(secrets.token_hex(8), name, plain(image, MAX_NAME), row)
@@ -584,7 +572,7 @@ class Recognizer:
         return new
 
     def remove_example(self, id: str) -> str:
-        """Undo a correction; returns its id."""
+        """Undo a correction and return its id."""
         state = self.state
         example = state.examples.get(id)
         if example is None:
@@ -598,12 +586,12 @@ class Recognizer:
         return id
 
     def adapt(self, X: Floats, *, preview: bool = False) -> dict[str, Any]:
-        """Adapt the model to unlabelled images instead of earlier ones; see the answer's fields."""
+        """Adapt the model to unlabelled images, which replace earlier ones."""
         self._refuse_without("adapt")
         state = self.state
         with no_user_warnings(), refused_as_422():
             model = state.model.adapt(X)
-        found = next(part.adaptation_ for part in _parts(model) if hasattr(part, "adaptation_"))
+        found = adaptation_of(model)
         scores = finite(found.score_before), finite(found.score_after)
         if not preview:
             if not found.accepted:
@@ -623,8 +611,8 @@ class Recognizer:
             ],
         }
 
-    def forget_adaptation(self) -> None:
-        """Undo :meth:`adapt`: class means are those without unlabelled images."""
+    def undo_adaptation(self) -> None:
+        """Restore the class means without unlabelled images."""
         state = self.state
         if not state.n_unlabelled:
             raise Refusal(404, "The model is not adapted to any images.")
@@ -633,94 +621,94 @@ class Recognizer:
         self._replace(state.with_model(model, n_unlabelled=0))
 
     def _refuse_without(self, verb: str) -> None:
-        """Refuse what the model cannot learn from without another fit."""
+        """Refuse a request if the model does not support `verb`."""
         with refused_as_422():
             check_can_learn(self.state.model, verb, plain(self.path.name))
 
     def can(self, verb: str) -> bool:
-        """Whether the model can learn by `add_examples` or `adapt`."""
+        """Whether the model supports `verb`, "add_examples" or "adapt"."""
         with suppress(Refusal):
             self._refuse_without(verb)
-            return verb != "adapt" or not isinstance(self.state.model, _PROMISING)
+            return verb != "adapt" or not isinstance(self.state.model, _WITH_GUARANTEES)
         return False
 
     # Images.
 
     def training_picture(self, name: str) -> bytes:
-        """A small copy of a training image, as a JPEG file."""
+        """A thumbnail of a training image, as a JPEG file."""
         path = None if self.pictures is None else self.pictures.find(name)
         if path is None:
-            raise Refusal(404, f"There is no training image {plain(name, 100)!r} to be shown.")
+            raise Refusal(404, f"There is no training image {plain(name, 100)!r} to show.")
         try:
             image = read_image(path, max_pixels=self.limits.pixels)
         except (UnreadableImageError, MemoryError) as error:
             raise Refusal(404, f"{plain(name, 100)!r} cannot be read.") from error
-        image.thumbnail((_SMALL, _SMALL))
+        image.thumbnail((_THUMBNAIL, _THUMBNAIL))
         out = io.BytesIO()
         image.save(out, "JPEG", quality=80)
         return out.getvalue()
 
     def refuse_images(self) -> None:
-        """Refuse images where the model does not say which network made its features."""
+        """Refuse images if the network of the model is unknown."""
         if self.backbone is None:
             raise Refusal(
                 415,
-                "This model takes feature vectors, not images: it does not say which network made "
-                "its features.",
+                "This model accepts feature vectors, not images, because its file does not name "
+                "the network that computed its features.",
             )
 
     def pixels(self, data: bytes, where: str) -> NDArray[np.uint8]:
-        """The network's input for an image file; a Refusal names `where` it came from."""
+        """Decode an image file for the network; errors name it as `where`."""
         assert self.backbone is not None
         try:
             image = read_image(data, max_pixels=self.limits.pixels)
         except UnreadableImageError as error:
             raise Refusal(422, f"{where} cannot be read: {plain(error, 300)}.") from error
         except MemoryError as error:
-            raise Refusal(413, f"{where} needs more memory than there is.") from error
+            raise Refusal(413, f"{where} needs more memory than is available.") from error
         return self.backbone.preprocessing.pixels(image)
 
     def features(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Features of images that are cut and resized."""
+        """Compute the features of decoded images."""
         assert self.backbone is not None
         starts = range(0, len(pixels), _IMAGES_AT_ONCE)
         blocks = (pixels[start : start + _IMAGES_AT_ONCE] for start in starts)
         return np.concatenate([self.backbone.features_of_pixels(block) for block in blocks])
 
-    # Answers.
+    # Predictions.
 
     def odds(self, state: State, prior: Mapping[str, float] | None) -> dict[Any, float] | None:
-        """Prior odds by label, of a request or else of the service; None where all are 1."""
+        """Prior odds by label, from a request or else the service; None if all are 1."""
         if prior is None:  # a class may have been removed since
             prior = {name: odds for name, odds in self._prior.items() if state.known(name)}
         if not prior:
             return None
         if not hasattr(state.model, "predict_proba"):
-            raise Refusal(422, "prior: this model has scores, no probabilities to weigh by odds.")
+            raise Refusal(422, "prior: this model has no probabilities to weight by odds.")
         if wrong := [name for name, odds in prior.items() if not 0 < odds <= LARGEST]:
-            raise Refusal(422, f"prior: the odds of {wrong[0]!r} are not a finite number above 0.")
+            raise Refusal(422, f"prior: the odds of {wrong[0]!r} must be positive and finite.")
         found = {state.label_of[state.find(name)]: float(odds) for name, odds in prior.items()}
         if len(found) < len(prior):
-            raise Refusal(422, "prior names a class a second time.")
+            raise Refusal(422, "prior: a class is named twice.")
         return found
 
     def candidates(self, state: State, among: str, within: Sequence[str]) -> list[Any] | None:
-        """Labels of the classes that a request chooses among; None for all."""
+        """The labels of a request's candidates, or None for all classes."""
         if among == "all" and not within:
             return None
         named: set[str] = set()
         for word in within:
             known, taxon = state.known(word), composed(word).strip()
-            if known is None and taxon not in self._below:
-                near = did_you_mean(word, [*self._below, *state.label_of])
+            if known is None and taxon not in self._classes_of_taxon:
+                near = did_you_mean(word, [*self._classes_of_taxon, *state.label_of])
                 raise Refusal(404, f"There is no class or taxon {plain(word, 100)!r}.{near}")
-            # A class may have the name of a taxon: then both are meant.
-            named.update(self._below.get(taxon, ()), () if known is None else (known,))
+            # A class and a taxon may share a name, which then means both.
+            named.update(self._classes_of_taxon.get(taxon, ()), () if known is None else (known,))
         kinds = {"all": "classes_", "seen": "seen_classes_", "described": "unseen_classes_"}
         labels = getattr(state.model, kinds[among]).tolist()
         found = [label for label in labels if not within or str(label) in named]
         if not found:
-            which = {"seen": " with training images", "described": " that are described only"}
+            which = {"seen": " with training images", "described": " without training images"}
             below = f" within {plain(', '.join(within), 200)}" if within else ""
             raise Refusal(422, f"This model has no classes{which.get(among, '')}{below}.")
         return found
@@ -735,9 +723,9 @@ def answer(
     explain: bool = False,
     odds: Mapping[Any, float] | None = None,
 ) -> list[dict[str, Any]]:
-    """Answers for samples: ranked classes, "none of these", node and explanation.
+    """Predict samples: ranked classes, rejection, confident node and explanation.
 
-    Odds weigh the ranked classes alone.
+    Odds only affect the ranked classes.
     """
     model = state.model
     ranked = rank_classes(model, X, classes=candidates, top=top, prior=odds)
@@ -754,23 +742,23 @@ def answer(
             known = state.class_info(str(label))
             entry = {"class": known.pop("name"), **known, "score": finite(score)}
             entries.append({**entry, "probability": finite(probability)})
-        said: dict[str, Any] = {"ranked": entries, "none_of_these": None, "surely": None}
+        one: dict[str, Any] = {"ranked": entries, "none_of_these": None, "surely": None}
         if ranked.is_none is not None:
-            said["none_of_these"] = bool(ranked.is_none[place])
+            one["none_of_these"] = bool(ranked.is_none[place])
         if surely is not None:
-            said["surely"] = {
+            one["surely"] = {
                 "node": str(surely.nodes[place]),
                 "depth": int(surely.depths[place]),
                 "probability": finite(surely.probabilities[place]),
             }
-        said["explanation"] = None if reasons is None else _plain(reasons[place].to_dict())
-        found.append(said)
+        one["explanation"] = None if reasons is None else _plain(reasons[place].to_dict())
+        found.append(one)
     return found
 
 
 @contextmanager
 def refused_as_422() -> Iterator[None]:
-    """Answer an error of the model, whose message names the remedy, as a refusal."""
+    """Turn errors of the model, which name the remedy, into refusals."""
     try:
         yield
     except (TypeError, ValueError) as error:

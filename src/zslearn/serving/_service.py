@@ -1,8 +1,7 @@
-"""`create_app` and `serve`, and the guard that every request passes first.
+"""`create_app` and `serve`, and the guard in front of every request.
 
 The guard checks host, origin and token, limits bodies, time and the number of requests, and counts
-what is answered. Packages of the extra ``serve`` are imported when they are needed, so that an
-error names the extra.
+responses. Packages of the extra ``serve`` are imported late, so that an error can name the extra.
 """
 
 from __future__ import annotations
@@ -15,14 +14,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -39,7 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("zslearn")
 
-#: Shorter tokens could be guessed.
+#: Shorter tokens are easy to guess.
 _SHORTEST_TOKEN = 16
 
 
@@ -56,47 +48,46 @@ def create_app(
     taxonomy: pd.DataFrame | None = None,
     describe: Mapping[str, Sequence[str]] | None = None,
 ) -> FastAPI:
-    """Build an ASGI application that serves a model file, for a server of your own.
+    """Build an ASGI application that serves a model file.
 
-    Added classes, corrections and adaptations are written into the file, each before its request
-    is answered. While the application runs, no other process can change the file.
+    Added classes, corrections and adaptations are saved in the file before their request is
+    answered. While the application runs, no other process can change the file.
 
     Parameters
     ----------
     model : path
         The model file.
     token : str, optional
-        What requests must carry as ``Authorization: Bearer TOKEN``, of 16 characters at least.
+        A secret of at least 16 characters that requests send as ``Authorization: Bearer TOKEN``.
         Without one, only requests to a name of this machine (localhost) are answered.
     limits : Limits, optional
-        What the service takes on.
+        Limits of requests and changes.
     pictures : path, optional
-        The folder of the training images, whose names the model file has; small copies of them are
-        shown.
+        The folder of the training images that the model file names; thumbnails of them are shown.
     weights, device : optional
         See :func:`~zslearn.images.load_backbone`.
     encoder : str, optional
-        What turns texts into signatures, for a model file that names an encoder in a folder: such a
-        folder is read on your word alone.
+        The text encoder, if the model file names one in a folder: such folders are never read on
+        the word of a file.
     prior : mapping of str to float, optional
-        Prior odds of classes for requests that give none; 1 for classes that are not named.
+        Prior odds of classes for requests without any, 1 for classes not named.
     taxonomy : DataFrame, optional
-        Ranks of classes, as :func:`~zslearn.signatures.taxonomy_hierarchy` takes them: requests may
-        choose among the classes below a taxon.
+        Ranks of classes, as for :func:`~zslearn.signatures.taxonomy_hierarchy`. Requests may then
+        restrict candidates to a taxon.
     describe : mapping of str to sequence of str, optional
-        Texts of classes, which are added where the model does not know them yet.
+        Texts of classes to add if the model does not know them.
 
     Returns
     -------
     FastAPI
-        The application, of which one process may serve a model file at a time.
+        The application; run it in one process.
 
     Raises
     ------
     ImportError
-        A package of the extra ``serve`` is not installed; the message names it.
+        A package of the extra ``serve`` is missing.
     ValueError
-        The file is no model file, or an option does not fit it.
+        The file is not a model file, or an option does not fit it.
 
     Examples
     --------
@@ -142,7 +133,7 @@ def serve(
     model : path
         The model file.
     host : str, default="127.0.0.1"
-        The address to listen at; one that other machines can reach needs a token.
+        The address to listen on; an address that other machines can reach requires a token.
     port : int, default=8000
         The port.
     token, **options
@@ -151,23 +142,23 @@ def serve(
     Raises
     ------
     ValueError
-        Other machines could reach the service, and there is no token.
+        Other machines can reach the address, but there is no token.
     RuntimeError
-        Another process has the model file.
+        Another process uses the model file.
     """
     _check(token)
     import uvicorn
 
     if token is None and not is_loopback(host):
         raise ValueError(
-            f"Other machines can reach {host}: give a token (--token), or serve this machine alone "
+            f"Other machines can reach {host}: give a token (--token), or serve only this machine "
             "(--host 127.0.0.1)."
         )
     recognizer = Recognizer(model, **options)
     app = _app_of(recognizer, token)
-    with recognizer.held():
+    with recognizer.lock():
         _log.info(
-            "%s: %d classes, takes %s; serving at http://%s:%d/ (Ctrl-C ends it)",
+            "%s: %d classes, accepts %s; serving at http://%s:%d/ (press Ctrl-C to stop)",
             plain(recognizer.path),
             len(recognizer.state.label_of),
             "features" if recognizer.backbone is None else "images and features",
@@ -183,7 +174,7 @@ def serve(
             access_log=False,
             log_level="warning",
             server_header=False,
-            # People who look at the page keep connections open.
+            # Browsers that show the page keep connections open.
             limit_concurrency=recognizer.limits.in_flight + 256,
             timeout_keep_alive=15,
             timeout_graceful_shutdown=5,
@@ -192,18 +183,18 @@ def serve(
 
 
 def _check(token: str | None) -> None:
-    """Refuse to begin without packages, or with a token that could be guessed."""
+    """Check that the packages are installed and that the token is hard to guess."""
     for module in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         import_optional(module, "The service")
     if token is not None and not re.fullmatch(f"[!-~]{{{_SHORTEST_TOKEN},}}", token):
         raise ValueError(
-            f"The token must be {_SHORTEST_TOKEN} characters or more, of ASCII and without spaces; "
+            f"The token must have {_SHORTEST_TOKEN} characters or more, in ASCII without spaces; "
             'make one with: python -c "import secrets; print(secrets.token_urlsafe())"'
         )
 
 
 def _app_of(recognizer: Recognizer, token: str | None) -> FastAPI:
-    """The application of a recognizer."""
+    """Build the application around a recognizer."""
     from fastapi import FastAPI, Request, Response, Security
     from fastapi.exceptions import RequestValidationError
     from fastapi.security import HTTPBearer
@@ -216,20 +207,20 @@ def _app_of(recognizer: Recognizer, token: str | None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with recognizer.held():
+        with recognizer.lock():
             yield
 
     app = FastAPI(
         title="zslearn",
         version=__version__,
-        summary="A zero-shot model: predictions, and classes that are added by describing them.",
-        # Its pages load scripts from elsewhere.
+        summary="A zero-shot model: predict images, and add classes by describing them.",
+        # These pages load scripts from another server.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
         responses={"default": {"model": Reason, "description": "Refused, with the reason."}},
-        # For the document alone: the guard checks the token before a body is read.
+        # Only documents the token, which the guard checks before a body is read.
         dependencies=[] if token is None else [Security(HTTPBearer(auto_error=False))],
     )
     app.include_router(
@@ -244,21 +235,21 @@ def _app_of(recognizer: Recognizer, token: str | None) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> Response:
-        known = {404: "There is nothing at this address.", 405: "This address takes other methods."}
+        known = {404: "There is nothing at this address.", 405: "Method not allowed here."}
         reason = known.get(error.status_code, plain(error.detail, 200))
         content, status, headers = refusal_parts(Refusal(error.status_code, reason))
         return Response(content, status, {**headers, **(error.headers or {})})
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        # Of a union that branch which the value is nearest to.
+        # Of a union, report the branch that fits best.
         errors = error.errors()
         first = min(errors, key=lambda e: (e["type"].endswith("_type"), -len(e["loc"])))
         kind = request.headers.get("content-type", "")
         if first["loc"] == ("body",) and not kind.startswith("application/json"):
             reason = "The body must be JSON, with Content-Type: application/json."
             return Response(*refusal_parts(Refusal(415, reason)))
-        # Branches of a union are no part of the body.
+        # The names of union branches are not fields of the body.
         place = ".".join(plain(part, 60) for part in first["loc"] if "[" not in str(part))
         reason = plain(first["msg"].removeprefix("Value error, "), 300)
         return Response(*refusal_parts(Refusal(422, f"{place}: {reason}")))
@@ -274,10 +265,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: Answered without a token: nothing there is of the model, and the page asks for the token.
+#: Answered without a token; these reveal nothing of the model, and the page asks for the token.
 OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/health"})
-_TOO_LONG = "The body is longer than {} bytes, which nothing here needs."
-#: Answered however many requests there are.
+_TOO_LONG = "The body is longer than the limit of {} bytes."
+#: Answered even when the service is busy.
 _ALWAYS = frozenset({"/health", "/metrics"})
 _HEADERS = [
     (
@@ -294,7 +285,7 @@ _HEADERS = [
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address is that of this machine alone."""
+    """Whether a host name or address is a loopback one."""
     if host.casefold() == "localhost":
         return True
     try:
@@ -311,14 +302,14 @@ def refusal_parts(refusal: Refusal) -> tuple[bytes, int, dict[str, str]]:
     if refusal.status == 401:
         headers["www-authenticate"] = "Bearer"
     if refusal.status in (408, 413):
-        # The rest of the body is not read.
+        # The rest of the body stays unread.
         headers["connection"] = "close"
     content = {"status": refusal.status, "reason": refusal.reason}
     return json.dumps(content).encode(), refusal.status, headers
 
 
 class Guard:
-    """An ASGI application around another one, which refuses requests that may not be answered."""
+    """ASGI middleware that admits, limits and counts requests."""
 
     def __init__(
         self, app: Application, *, recognizer: Recognizer, metrics: Metrics, token: str | None
@@ -345,7 +336,7 @@ class Guard:
             if n_bytes > most:
                 from starlette.exceptions import HTTPException
 
-                # FastAPI passes it on.
+                # FastAPI would turn any other exception into status 400.
                 raise HTTPException(413, _TOO_LONG.format(most), {"connection": "close"})
             is_whole |= not message.get("more_body", False)
             return message
@@ -364,7 +355,7 @@ class Guard:
             async with asyncio.timeout(self._limits.seconds):
                 await self._app(scope, limited_receive, watched_send)
         except Exception as error:
-            # An answer that has begun cannot be taken back.
+            # A response that has begun cannot be replaced.
             if not status:
                 content, refused, extra = refusal_parts(self._refusal(error, scope, is_whole))
                 pairs = [(name.encode(), value.encode()) for name, value in extra.items()]
@@ -380,7 +371,7 @@ class Guard:
             self._metrics.count(_route_of(scope), scope["method"], status or 500, seconds)
 
     def _most_bytes(self, path: str, kind: bytes) -> int:
-        """Bytes of a body, at most: JSON costs many times its bytes, and needs few per number."""
+        """The longest body: JSON gets less, since parsing takes many times its size."""
         if not kind.startswith(b"application/json"):
             return self._limits.body_bytes
         n_rows = self._limits.unlabelled if path == "/adapt" else self._limits.batch
@@ -389,51 +380,51 @@ class Guard:
         return min(self._limits.body_bytes, 2**20 + 32 * n_numbers + 12 * n_letters)
 
     def _refusal(self, error: Exception, scope: Scope, is_whole: bool) -> Refusal:
-        """What is answered after an error."""
+        """The response to an error."""
         if isinstance(error, Refusal):
             return error
         if isinstance(error, TimeoutError):
             seconds = f"{self._limits.seconds:g} seconds"
             if is_whole:
                 return Refusal(503, f"No answer within {seconds}.", 1)
-            return Refusal(408, f"The request was not whole within {seconds}.")
+            return Refusal(408, f"The request did not arrive within {seconds}.")
         _log.error("a request to %s failed", _route_of(scope), exc_info=error)
-        return Refusal(500, "The service failed; its log gives the reason.")
+        return Refusal(500, "The service failed; see its log for the reason.")
 
     def _admit(self, path: str, headers: dict[bytes, bytes], most: int) -> None:
-        """Refuse a request that may not be answered, before its body is read."""
+        """Admit or refuse a request before its body is read."""
         if self._token is None:
             host = headers.get(b"host", b"").decode("latin-1")
-            # Other names come from a page whose server has pointed its own name here.
+            # A hostile page may point the name of its own server here (DNS rebinding).
             if not is_loopback(_split(f"//{host}").hostname or ""):
                 raise Refusal(
                     421,
-                    "This service answers under the names of its own machine, such as localhost.",
+                    "This service only answers to names of its own machine, such as localhost.",
                 )
-            # A token does more than this, and a proxy in front may have another name.
+            # Not checked with a token, which is stronger: a proxy may use another name.
             origin = headers.get(b"origin")
             if origin is not None and _split(origin.decode("latin-1")).netloc != host:
-                raise Refusal(403, "Pages of other servers may not ask this one.")
+                raise Refusal(403, "Requests from pages of other servers are refused.")
         elif path not in OPEN_PATHS:
             scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-            # Digests have one length and are compared in constant time.
+            # Digests have equal lengths, so that the comparison takes constant time.
             is_same = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._token)
             if not is_same or scheme.lower() != b"bearer":
-                raise Refusal(401, "Give the token of this service: Authorization: Bearer TOKEN.")
+                raise Refusal(401, "Send the token of this service: Authorization: Bearer TOKEN.")
         if self._in_flight > self._limits.in_flight and path not in _ALWAYS:
-            raise Refusal(503, f"{self._limits.in_flight} requests are being answered.", 1)
+            raise Refusal(503, f"Busy with {self._limits.in_flight} requests; try again soon.", 1)
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and (len(length) > 18 or int(length) > most):
             raise Refusal(413, _TOO_LONG.format(most))
 
 
 def _route_of(scope: Scope) -> str:
-    """The path of the route that a request matched: no text of the request's own."""
+    """The route that a request matched, never text from the request itself."""
     return getattr(scope.get("route"), "path", "other")
 
 
 def _split(address: str) -> SplitResult:
-    """The parts of an address; none of one that cannot be read."""
+    """Split an address; an invalid one has empty parts."""
     try:
         return urlsplit(address)
     except ValueError:
@@ -444,18 +435,18 @@ _METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"
 
 
 class Metrics:
-    """Counters of one service, for Prometheus; no label is made of what a request says."""
+    """Prometheus metrics of one service; labels never contain text from requests."""
 
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self._registry = registry = CollectorRegistry()
         self._requests = Counter(
-            "zslearn_requests", "Requests that were answered.", ["route", "method", "status"],
+            "zslearn_requests", "Answered requests.", ["route", "method", "status"],
             registry=registry,
         )  # fmt: skip
         self._seconds = Histogram(
-            "zslearn_request_seconds", "Seconds from the first byte to the answer.", ["route"],
+            "zslearn_request_seconds", "Seconds from the first byte to the response.", ["route"],
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
             registry=registry,
         )  # fmt: skip
@@ -463,12 +454,10 @@ class Metrics:
             "zslearn_requests_in_flight", "Requests being answered.", registry=registry
         )
         self.batch_rows = Histogram(
-            "zslearn_batch_rows", "Images or feature vectors that were computed together.",
+            "zslearn_batch_rows", "Images or feature vectors per batch.",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,
         )  # fmt: skip
-        self.images = Counter(
-            "zslearn_images", "Images that were predicted.", ["as"], registry=registry
-        )
+        self.images = Counter("zslearn_images", "Predicted images.", ["as"], registry=registry)
         self.classes = Gauge(
             "zslearn_classes", "Classes by how they are known.", ["known_by"], registry=registry
         )
@@ -480,7 +469,7 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """All counters, in the text format of Prometheus."""
+        """All metrics in the text format of Prometheus."""
         from prometheus_client import generate_latest
 
         return generate_latest(self._registry)

@@ -1,9 +1,9 @@
 "use strict";
-/* Text from the model and from people is set as text, never as HTML. */
+/* Text from the model and from users is set as text, never as HTML. */
 const $ = (id) => document.getElementById(id);
 const state = {
   about: null, classes: [], pictures: [], examples: [], token: "", values: [], trial: null, timer: 0,
-  pending: null, // the picture that a new class is described for
+  pending: null, // the picture that is the first example of a new class
 };
 const TOP = 5;
 const SHOWN_CLASSES = 300;
@@ -48,7 +48,7 @@ function showThumbs(list, pictures, tag) {
   if (pictures.length > SHOWN_THUMBS) list.append(make(tag, "small", "and " + (pictures.length - SHOWN_THUMBS) + " more"));
 }
 
-/* Lists that go on below what is seen say so. */
+/* Show how many entries of a list are hidden below. */
 function cue(list) {
   const end = list.offsetTop + list.clientHeight + list.scrollTop;
   const below = Array.from(list.children).filter((row) => !row.hidden && row.offsetTop + row.offsetHeight / 2 > end);
@@ -63,7 +63,7 @@ async function ask(path, options = {}) {
   return (await send(path, options)).json().catch(() => ({}));
 }
 
-/* crypto.randomUUID is only there under https and on this machine. */
+/* crypto.randomUUID only exists under https and on localhost. */
 function newKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -75,7 +75,7 @@ async function send(path, options) {
     headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(options.json);
   }
-  // One key for all tries: a change that was made though its answer came too late is not made again.
+  // One key for all attempts: a change whose answer came too late is not made twice.
   if (options.method) headers["Idempotency-Key"] = newKey();
   let response;
   for (let tries = 0; ; tries += 1) {
@@ -83,7 +83,7 @@ async function send(path, options) {
       response = await fetch(path, { method: options.method || "GET", headers, body: options.body, signal: options.signal });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Refused(0, "The service does not answer.");
+      throw new Refused(0, "The service is not responding.");
     }
     if (response.status !== 503 || tries === 3) break;
     await new Promise((done) => setTimeout(done, 500 * 2 ** tries));
@@ -91,10 +91,10 @@ async function send(path, options) {
   if (response.ok) return response;
   const content = await response.json().catch(() => ({}));
   if (response.status === 401) showToken();
-  throw new Refused(response.status, content.reason || "The service answered " + response.status + ".");
+  throw new Refused(response.status, content.reason || "The service returned status " + response.status + ".");
 }
 
-/* Beginning */
+/* Start */
 
 function showToken() {
   $("token-part").hidden = false;
@@ -109,7 +109,7 @@ async function begin() {
     if (state.about.learns) state.examples = (await ask("examples")).examples;
   } catch (error) {
     $("what").textContent = error.message;
-    if (error.status === 401) say("token-message", state.token ? "This is not the token." : "", true);
+    if (error.status === 401) say("token-message", state.token ? "This token is not valid." : "", true);
     return;
   }
   const about = state.about;
@@ -118,19 +118,19 @@ async function begin() {
   $("what").textContent = about.model + ", " + about.method.split(".").pop();
   $("drop").hidden = !about.takes_images;
   $("features-only").hidden = about.takes_images;
-  $("features-only").textContent = "This model takes feature vectors (" + about.n_features + " numbers each), not pictures: " +
-    "it does not say which network made its features. Programs can send vectors to /predict; classes can be described here.";
+  $("features-only").textContent = "This model accepts feature vectors (" + about.n_features + " numbers each), not pictures, " +
+    "because its file does not name the network that computed its features. Programs can send vectors to /predict; you can still describe classes here.";
   $("by-text").hidden = about.described_by !== "text";
   $("by-attributes").hidden = about.described_by !== "attributes";
   $("describe").hidden = about.described_by === "nothing";
   $("describe-note").textContent = {
-    nothing: "This model was fitted without descriptions of its classes: none can be added.",
-    text: "Nothing is learned again: the model makes the class of what you say of it.",
-    attributes: "Nothing is learned again: the model makes the class of its attributes.",
+    nothing: "Classes cannot be added: this model was fitted without descriptions of its classes.",
+    text: "Adding a class is instant: the model builds it from your description.",
+    attributes: "Adding a class is instant: the model builds it from its attributes.",
   }[about.described_by];
-  $("empty-words").textContent = "A picture is named by one of " + state.classes.length + " classes" +
-    ", and one of a class that was never shown is found as well, once you describe it.";
-  if (about.learns) $("kept-words").textContent = "They are sent to this service alone, which keeps the features of those that it learns from, not the pictures.";
+  $("empty-words").textContent = "The model recognises " + state.classes.length + " classes, " +
+    "and any class you describe, even if it has never seen a picture of it.";
+  if (about.learns) $("kept-words").textContent = "Pictures are sent only to this service. It stores the features of those it learns from, but not the pictures.";
   makeSliders();
   showEmpty();
   showSamples();
@@ -139,7 +139,7 @@ async function begin() {
   showAdapted();
 }
 
-/* Training pictures, where the service was started with their folder. */
+/* Training pictures, if the service knows their folder */
 
 async function trainingPicture(name) {
   return (await send("pictures/" + name.split("/").map(encodeURIComponent).join("/"), {})).blob();
@@ -182,8 +182,9 @@ async function trySamples() {
 
 function kind(entry) {
   if (entry.known_by === "seen") return ["seen", "seen"];
-  const how = entry.examples ? "described, " + countOf(entry.examples, "picture") : "described only";
-  return entry.added ? ["added", how + ", added"] : ["described", how];
+  const examples = entry.examples ? ", " + countOf(entry.examples, "example") : "";
+  if (entry.added) return ["added", "added here" + examples];
+  return ["described", examples ? "described" + examples : "described only"];
 }
 
 function mark(entry) {
@@ -210,7 +211,7 @@ function showClasses() {
     return row;
   });
   if (found.length > SHOWN_CLASSES) rows.push(make("li", "muted", "and " + (found.length - SHOWN_CLASSES) + " more"));
-  if (!found.length) rows.push(make("li", "muted", "No class has this in its name."));
+  if (!found.length) rows.push(make("li", "muted", "No class matches."));
   $("classes").replaceChildren(...rows);
   $("class-names").replaceChildren(...state.classes.map((entry) => {
     const option = make("option");
@@ -220,7 +221,7 @@ function showClasses() {
   cue($("classes"));
 }
 
-/* After the model has changed: what it knows, and what it says of the pictures. */
+/* Update classes, corrections and predictions after a change of the model. */
 async function modelChanged() {
   state.classes = (await ask("classes")).classes;
   if (state.about.learns) state.examples = (await ask("examples")).examples;
@@ -240,7 +241,7 @@ async function removeClass(name) {
   }
 }
 
-/* Describing */
+/* Describing a class */
 
 function description() {
   if (state.about.described_by === "text") {
@@ -328,25 +329,25 @@ function checkLike() {
   if (!name || state.classes.some((entry) => entry.name === name)) return;
   const words = name.toLowerCase().split(/\s+/);
   const near = state.classes.filter((entry) => words.some((word) => entry.name.toLowerCase().includes(word))).slice(0, 3);
-  say("like-note", "There is no class “" + name + "”, so nothing was copied. " +
-    (near.length ? "Did you mean " + near.map((entry) => "“" + entry.name + "”").join(" or ") + "?" : "Choose one of the list."), true);
+  say("like-note", "There is no class “" + name + "”. " +
+    (near.length ? "Did you mean " + near.map((entry) => "“" + entry.name + "”").join(" or ") + "?" : "Choose one from the list."), true);
 }
 
 function checkName() {
   const name = $("name").value.trim();
   const known = state.classes.find((entry) => entry.name.toLowerCase() === name.toLowerCase());
   if (!name || !known) say("name-note", "");
-  else if (known.name !== name) say("name-note", "There is a class “" + known.name + "”, which differs in capitals alone.");
-  else say("name-note", "There is a class of this name already" + (known.added ? ", added here: remove it below, or choose another name." : ": choose another name."), true);
+  else if (known.name !== name) say("name-note", "The existing class “" + known.name + "” differs only in capital letters.");
+  else say("name-note", "This class already exists. " + (known.added ? "Remove it below or choose another name." : "Choose another name."), true);
 }
 
 function sameAs(name) {
   const known = state.classes.find((entry) => entry.name === name);
-  return "It is described exactly as “" + name + "”" + (known && known.known_by === "seen" ? ", which has training pictures" : "") +
-    ": nothing in the description tells the two apart.";
+  return "It has the same description as “" + name + "”" + (known && known.known_by === "seen" ? ", which has training pictures" : "") +
+    ", so the model cannot tell them apart.";
 }
 
-/* While a class is being described, the pictures say whether it would take them. */
+/* While a class is being described, show which pictures match it. */
 
 function tryLater() {
   clearTimeout(state.timer);
@@ -364,30 +365,30 @@ async function tryClass() {
   const trial = state.trial = new AbortController();
   try {
     const found = await predictFeatures(pictures, 1, described, trial.signal);
-    const taken = pictures.filter((_, place) => found[place].trial);
-    showTrial(taken, "It would take " + taken.length + " of " + countOf(pictures.length, "picture") + "." +
+    const matching = pictures.filter((_, place) => found[place].trial);
+    showTrial(matching, "Matches " + matching.length + " of " + countOf(pictures.length, "picture") + "." +
       (found[0].sameAs ? " " + sameAs(found[0].sameAs) : ""));
-    $("bar-words").textContent = "Takes " + taken.length + " of " + pictures.length;
+    $("bar-words").textContent = "Matches " + matching.length + " of " + pictures.length;
   } catch (error) {
     if (error.name !== "AbortError") showTrial([], error.message);
   }
 }
 
-function showTrial(taken, words) {
-  $("trial").hidden = !taken;
-  $("bar").classList.toggle("takes", Boolean(taken));
+function showTrial(matching, words) {
+  $("trial").hidden = !matching;
+  $("bar").classList.toggle("matches", Boolean(matching));
   $("trial-words").textContent = words || "";
   $("bar-words").textContent = "Pictures";
-  showThumbs($("trial-thumbs"), taken || [], "li");
-  showThumbs($("bar-thumbs"), taken || [], "span");
-  showTaken((picture) => Boolean(taken) && taken.includes(picture));
+  showThumbs($("trial-thumbs"), matching || [], "li");
+  showThumbs($("bar-thumbs"), matching || [], "span");
+  showMatching((picture) => Boolean(matching) && matching.includes(picture));
 }
 
-function showTaken(test) {
+function showMatching(test) {
   for (const picture of state.pictures) {
-    const taken = test(picture);
-    picture.card.classList.toggle("taken", taken);
-    picture.takes.hidden = !taken;
+    const matching = test(picture);
+    picture.card.classList.toggle("matching", matching);
+    picture.matches.hidden = !matching;
   }
 }
 
@@ -396,12 +397,12 @@ async function addClass(event) {
   const name = $("name").value.trim();
   const described = description();
   if (!name) {
-    say("describe-message", "Give the class a name.", true);
+    say("describe-message", "Enter a name for the class.", true);
     $("name").focus();
     return;
   }
   if (!described) {
-    say("describe-message", state.about.described_by === "text" ? "Say something of the class." : "Every attribute is 0: move a slider, or begin with a copy.", true);
+    say("describe-message", state.about.described_by === "text" ? "Describe the class in a few words." : "All attributes are 0. Set some, or start from an existing class.", true);
     return;
   }
   $("add").disabled = true;
@@ -412,12 +413,12 @@ async function addClass(event) {
     if (state.trial) state.trial.abort();
     const pending = state.pending;
     describeFor(null);
-    if (pending) await giveTo(pending, added.name);
+    if (pending) await label(pending, added.name);
     await modelChanged();
     const pictures = state.pictures.filter((picture) => picture.features);
-    const took = pictures.filter((picture) => picture.best === added.name && before.get(picture) !== added.name).length;
+    const matches = pictures.filter((picture) => picture.best === added.name && before.get(picture) !== added.name).length;
     say("describe-message", "Added " + added.name + "." +
-      (pictures.length ? " It took " + took + " of " + countOf(pictures.length, "picture") + "." : "") +
+      (pictures.length ? " Matches " + matches + " of " + countOf(pictures.length, "picture") + "." : "") +
       (added.same_as ? " " + sameAs(added.same_as) : ""));
     showTrial(null);
     $("name").value = "";
@@ -445,8 +446,8 @@ function describeFor(picture) {
   $("name").focus();
 }
 
-/* The service keeps the features of the picture with the class; what was said before goes. */
-async function giveTo(picture, name) {
+/* Teach the model the class of a picture, in place of an earlier correction. */
+async function label(picture, name) {
   if (picture.example) await ask("examples/" + picture.example.id, { method: "DELETE" });
   picture.example = null;
   const json = { features: [short(picture)], images: [picture.file.name] };
@@ -458,11 +459,11 @@ async function correct(picture, name) {
   if (picture.busy) return;
   picture.busy = true;
   try {
-    await giveTo(picture, name);
+    await label(picture, name);
     const changed = await modelChanged();
-    sayLearned("Learned from it: “" + picture.example.class + "”.", changed, picture);
+    sayLearned("Learned that it is “" + picture.example.class + "”.", changed, picture);
   } catch (error) {
-    // The change may have been made although its answer came too late: list it, so that it can be undone.
+    // The change may have been made although its answer came too late; show it, so that it can be undone.
     if (error.status === 503) await modelChanged().catch(() => {});
     say("corrected-message", error.message, true);
   } finally {
@@ -476,7 +477,7 @@ async function undo(example) {
     for (const picture of state.pictures) {
       if (picture.example && picture.example.id === example.id) picture.example = null;
     }
-    sayLearned("The correction is undone.", await modelChanged());
+    sayLearned("Correction undone.", await modelChanged());
   } catch (error) {
     say("corrected-message", error.message, true);
   }
@@ -484,7 +485,7 @@ async function undo(example) {
 
 function sayLearned(words, changed, picture) {
   const others = changed.filter((other) => other !== picture).length;
-  say("corrected-message", words + (state.pictures.length > 1 ? " " + (others || "None") + " of the other pictures changed." : ""));
+  say("corrected-message", words + (state.pictures.length > 1 ? " " + countOf(others || "No", "other picture") + " changed." : ""));
 }
 
 function showCorrections() {
@@ -499,21 +500,21 @@ function showCorrections() {
     return row;
   }));
   for (const picture of state.pictures) {
-    // Its class may have been removed.
+    // The class of a correction may have been removed.
     if (picture.example && !state.examples.some((example) => example.id === picture.example.id)) picture.example = null;
-    showSaid(picture);
+    showCorrection(picture);
   }
 }
 
-/* What a person has said stands above what the model says. */
-function showSaid(picture) {
+/* Show a correction above the prediction of the model. */
+function showCorrection(picture) {
   const example = picture.example;
-  picture.said.hidden = !example;
+  picture.corrected.hidden = !example;
   picture.bestLine.textContent = example ? example.class : picture.answer || picture.bestLine.textContent;
-  if (example) picture.said.replaceChildren(make("span", "", "You said so" + (example.class === picture.best ? "." : "; the model says " + picture.best + ".")), button("Undo", "quiet", () => undo(example)));
+  if (example) picture.corrected.replaceChildren(make("span", "", "Your correction" + (example.class === picture.best ? "" : "; the model still predicts " + picture.best)), button("Undo", "quiet", () => undo(example)));
 }
 
-/* Learning from pictures without labels */
+/* Adapting to unlabelled pictures */
 
 function short(picture) {
   return picture.features.map((value) => Number(value.toPrecision(9)));
@@ -523,7 +524,7 @@ async function adapt(preview) {
   const pictures = state.pictures.filter((picture) => picture.features).slice(0, state.about.max_unlabelled);
   if (!pictures.length) return;
   $("learned").hidden = false;
-  $("learned-words").textContent = "Looking at " + countOf(pictures.length, "picture") + " …";
+  $("learned-words").textContent = "Checking " + countOf(pictures.length, "picture") + " …";
   for (const id of ["accept", "dismiss", "forget"]) $(id).hidden = true;
   try {
     const found = await ask("adapt?preview=" + preview, { method: "POST", json: { features: pictures.map(short) } });
@@ -533,9 +534,9 @@ async function adapt(preview) {
       await showAdapted();
       return;
     }
-    const rates = (found.score_after === null ? "" : " Tried on classes left out of training, the score is " + percent(found.score_after) + " instead of " + percent(found.score_before) + ".") +
-      (found.background_share >= 0.005 ? " " + percent(found.background_share) + " of the pictures look like no class." : "");
-    $("learned-words").textContent = found.reason || (changed.length || "None") + " of " + countOf(pictures.length, "picture") + " would change." + rates;
+    const rates = (found.score_after === null ? "" : " On held-out classes, the score goes from " + percent(found.score_before) + " to " + percent(found.score_after) + ".") +
+      (found.background_share >= 0.005 ? " " + percent(found.background_share) + " of the pictures fit no class." : "");
+    $("learned-words").textContent = found.reason || (changed.length || "None") + " of " + countOf(pictures.length, "picture") + " would change class." + rates;
     $("learned-changes").replaceChildren(...changed.map(([picture, answer]) => {
       const row = make("li");
       row.append(thumb(picture), make("span", "", answer.before + " → " + answer.after));
@@ -553,13 +554,13 @@ async function adapt(preview) {
 async function showAdapted() {
   const n = state.about.adapts ? (await ask("adapt")).n_images : 0;
   $("learned").hidden = !n;
-  $("learned-words").textContent = n ? "The model has learned from " + countOf(n, "picture") + " without labels." : "";
+  $("learned-words").textContent = n ? "The model has adapted to " + countOf(n, "unlabelled picture") + "." : "";
   $("learned-changes").replaceChildren();
   for (const id of ["accept", "dismiss"]) $(id).hidden = true;
   $("forget").hidden = !n;
 }
 
-async function forget() {
+async function undoAdaptation() {
   try {
     await ask("adapt", { method: "DELETE" });
     await showAdapted();
@@ -614,7 +615,7 @@ async function sendPictures(pictures) {
     for (let picture = waiting.shift(); picture; picture = waiting.shift()) {
       await sendPicture(picture);
       done += 1;
-      say("pictures-message", done < pictures.length ? done + " of " + pictures.length + " looked at" : countOf(state.pictures.length, "picture"));
+      say("pictures-message", done < pictures.length ? done + " of " + pictures.length + " done" : countOf(state.pictures.length, "picture"));
     }
   };
   await Promise.all([work(), work(), work(), work()]);
@@ -633,17 +634,17 @@ async function sendPicture(picture) {
   }
 }
 
-/* What the service says of files that it cannot read, in plain words. */
-const FAULTS = [
-  ["no image of a known kind", "Not a picture", "This file is in no format that is known here: JPEG, PNG, GIF, WebP, TIFF or BMP."],
-  ["the file is empty", "Empty file", "There is nothing in this file."],
-  ["truncated", "Damaged file", "A part of this picture is missing."],
-  ["max_pixels", "Too large", "This picture has more pixels than this service takes."],
-  ["longer than", "Too large", "This file has more bytes than this service takes."],
+/* Reasons of the service for unreadable files, with a title and a text */
+const UNREADABLE = [
+  ["not an image", "Not a picture", "Supported formats are JPEG, PNG, GIF, WebP, TIFF and BMP."],
+  ["the file is empty", "Empty file", "This file is empty."],
+  ["truncated", "Damaged file", "Part of this picture is missing."],
+  ["max_pixels", "Too large", "This picture has more pixels than the service accepts."],
+  ["longer than", "Too large", "This file is larger than the service accepts."],
 ];
 
 function showUnreadable(picture, error) {
-  const [, title, words] = FAULTS.find(([part]) => error.message.includes(part)) ||
+  const [, title, words] = UNREADABLE.find(([part]) => error.message.includes(part)) ||
     ["", error.status === 422 ? "Cannot be read" : "Not recognised", error.message.replace(/^images\[0\] .* cannot be read: /, "")];
   picture.image.hidden = true;
   picture.card.classList.add("bad");
@@ -664,32 +665,32 @@ function makePicture(file) {
   const marks = make("div", "marks");
   const was = make("p", "was");
   const ranked = make("ol", "ranked");
-  const said = make("p", "said");
+  const corrected = make("p", "corrected");
   const wrong = make("div", "correct");
-  const takes = make("p", "takes", "The new class would take it.");
+  const matches = make("p", "matches", "Matches the new class");
   const why = make("details");
   const summary = make("summary", "", "Why?");
   const reasons = make("div");
-  said.hidden = true;
+  corrected.hidden = true;
   wrong.hidden = true;
-  takes.hidden = true;
+  matches.hidden = true;
   why.hidden = true;
-  ranked.setAttribute("aria-label", "Best classes of " + file.name);
+  ranked.setAttribute("aria-label", "Most likely classes of " + file.name);
   words.append(bestLine, marks, was);
   why.append(summary, reasons);
   top.append(image, words);
-  card.append(top, ranked, said, wrong, takes, why);
-  const picture = { file, card, bestLine, marks, was, ranked, said, wrong, takes, why, reasons, image, features: null, best: null, answer: "", example: null, busy: false };
+  card.append(top, ranked, corrected, wrong, matches, why);
+  const picture = { file, card, bestLine, marks, was, ranked, corrected, wrong, matches, why, reasons, image, features: null, best: null, answer: "", example: null, busy: false };
   const other = make("input");
   other.type = "text";
   other.placeholder = "another class";
-  other.setAttribute("aria-label", "The right class of " + file.name);
+  other.setAttribute("aria-label", "Correct class of " + file.name);
   other.setAttribute("list", "class-names");
   other.addEventListener("change", () => {
     if (other.value.trim()) correct(picture, other.value.trim());
     other.value = "";
   });
-  wrong.append(make("p", "", "Wrong? Click the right class, or name it:"), other);
+  wrong.append(make("p", "", "Wrong? Click the correct class or enter it:"), other);
   if (state.about.described_by !== "nothing") wrong.append(button("New class", "quiet", () => describeFor(picture)));
   why.addEventListener("toggle", () => { if (why.open) explain(picture); });
   return picture;
@@ -703,16 +704,16 @@ function showPrediction(picture, found) {
   const best = found.ranked[0];
   picture.best = best.class;
   picture.answer = found.none_of_these ? "None of these" : best.class;
-  showSaid(picture);
+  showCorrection(picture);
   const marks = found.none_of_these ? [make("span", "mark seen", "nearest: " + best.class)] : [mark(best)];
   if (found.surely && found.surely.depth > 0 && found.surely.node !== best.class) {
-    marks.push(make("span", "mark seen", "surely: " + found.surely.node));
+    marks.push(make("span", "mark seen", "confident: " + found.surely.node));
   }
   picture.marks.replaceChildren(...marks);
   picture.ranked.replaceChildren(...found.ranked.map((entry) => {
     const item = make("li");
     const row = state.about.learns ? button("", "", () => correct(picture, entry.class)) : make("div");
-    if (state.about.learns) row.title = "Learn that it is " + entry.class;
+    if (state.about.learns) row.title = "Correct to " + entry.class;
     item.append(row);
     const value = entry.probability === null ? shown(entry.score) : percent(entry.probability);
     if (entry.probability !== null) {
@@ -732,7 +733,7 @@ function showPrediction(picture, found) {
 
 async function explain(picture) {
   if (!picture.features) return;
-  picture.reasons.textContent = "Asking …";
+  picture.reasons.textContent = "Loading …";
   try {
     const answer = await ask("predict?explain=true&top=2", { method: "POST", json: { features: [picture.features] } });
     picture.reasons.replaceChildren(reasonList(answer.predictions[0].explanation));
@@ -747,9 +748,9 @@ function reasonList(why) {
     if (!texts.length) return;
     list.append(make("dt", "", title), make("dd", "", texts.join(", ")));
   };
-  part(why.predicted.label + " was made from", why.made_from.map((share) => share.label + " " + percent(share.share)));
+  part(why.predicted.label + " is built from", why.made_from.map((share) => share.label + " " + percent(share.share)));
   if (why.runner_up && state.about.described_by === "attributes") {
-    part("Distinguished from " + why.runner_up.label + " by", why.attributes.map((attribute) => attribute.name + " " + shown(attribute.value) + " against " + shown(attribute.runner_up_value)));
+    part("Differs from " + why.runner_up.label + " in", why.attributes.map((attribute) => attribute.name + ": " + shown(attribute.value) + " instead of " + shown(attribute.runner_up_value)));
   }
   if (state.about.shows_pictures && why.pictures.length) {
     const near = make("ul", "near");
@@ -788,7 +789,7 @@ function clearPictures() {
   $("files").focus();
 }
 
-/* What people do */
+/* Events */
 
 $("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -810,12 +811,12 @@ $("try-samples").addEventListener("click", trySamples);
 $("learn").addEventListener("click", () => adapt(true));
 $("accept").addEventListener("click", () => adapt(false));
 $("dismiss").addEventListener("click", showAdapted);
-$("forget").addEventListener("click", forget);
+$("forget").addEventListener("click", undoAdaptation);
 for (const id of ["sliders", "classes"]) $(id).addEventListener("scroll", () => cue($(id)));
 window.addEventListener("resize", () => ["sliders", "classes"].forEach((id) => cue($(id))));
 $("filter").addEventListener("input", filterSliders);
 $("class-filter").addEventListener("input", showClasses);
-// A picture that misses the frame shall not replace the page.
+// A picture dropped outside the frame must not replace the page.
 for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => event.preventDefault());
 for (const name of ["dragenter", "dragover"]) $("drop").addEventListener(name, () => $("drop").classList.add("over"));
 for (const name of ["dragleave", "drop"]) $("drop").addEventListener(name, () => $("drop").classList.remove("over"));
