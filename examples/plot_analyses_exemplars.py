@@ -1,11 +1,10 @@
 """
-How good predicted exemplars are
-================================
+How accurate predicted exemplars are
+====================================
 
-EXEM predicts from a signature where the images of a class lie. Three analyses of the paper's
-appendix ask how well it does so, here on letters: `exemplars`, `exemplar-map` and `regressors`.
-Each keeps records of what it computed and returns a table;
-:class:`~zslearn.experiments.analyses.AnalysisDisplay` draws it.
+EXEM predicts the mean image features of a class from its signature. Three analyses of the paper
+measure how well: `exemplars`, `exemplar-map` and `regressors`, here on letters. Each keeps records,
+and returns a table that :class:`~zslearn.experiments.analyses.AnalysisDisplay` plots.
 """
 
 # %%
@@ -13,8 +12,7 @@ Each keeps records of what it computed and returns a table;
 # --------------------------
 #
 # Distances between unseen classes, from signatures and from predicted exemplars, are compared with
-# those of real exemplars: by the correlation of the distance matrices, and by the share of common
-# nearest classes.
+# those between real exemplars by their correlation and by the share of common nearest classes.
 
 from tempfile import mkdtemp
 
@@ -30,30 +28,31 @@ print(summarize_analysis(frame).to_string())
 
 _, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 AnalysisDisplay(frame).plot(left)
-AnalysisDisplay(frame).plot(right, panel="correlation")
+AnalysisDisplay(frame).plot(right, panel="difference")
 
 # %%
 # Predicted exemplars agree with real ones far better than signatures do: two letters with the same
-# mark have much of their description in common and look different.
+# mark share much of their description, but look different.
 #
-# Images and exemplars in one picture
-# -----------------------------------
+# A map of images and exemplars
+# -----------------------------
 #
-# A line joins the predicted and the real exemplar of a class, among its images.
+# A line joins the predicted and the real exemplar of a class.
 
 frame, _ = run_analysis("exemplar-map", data, out, n_classes=8, n_images=20)
 AnalysisDisplay(frame).plot()
 
 # %%
-# What predicts exemplars, in how many dimensions
-# -----------------------------------------------
+# Regressors and dimensions
+# -------------------------
 #
-# Kernel ridge is quick. The paper compares ν-SVR (``"svr"``) with a network (``"mlp"``).
+# Kernel ridge regression is fast. The paper compares ν-SVR (``"svr"``) with a perceptron
+# (``"mlp"``).
 
 dimensions = [10, 50, 200, None]
 frame, _ = run_analysis("regressors", data, out, methods=["krr"], dimensions=dimensions)
 AnalysisDisplay(frame).plot()
 
 # %%
-# The same from a shell: ``zslearn analyze exemplars glyphs --out analysis``, and
-# ``zslearn table analysis --like knn_overlap`` for the numbers in the layout of the paper's table.
+# On the command line: ``zslearn analyze exemplars glyphs --out analysis``, and
+# ``zslearn table analysis --like knn_overlap`` for the layout of the paper's table.

@@ -1,17 +1,17 @@
 """
-From records: curves and protocols
-==================================
+Seen–unseen curves and protocols from records
+=============================================
 
-Two analyses need nothing but the records of a benchmark; where there are none, they run it, here
-on letters with small grids and, to be quick, 100 principal components of the features.
+Two analyses only need the records of a benchmark, and run it if there are none. This example uses
+letters with small grids and, to save time, 100 principal components of the features.
 """
 
 # %%
 # Curves
 # ------
 #
-# The accuracy on images of seen and of unseen letters for every calibration factor, with the areas
-# in the legend; and the harmonic mean along the same curves.
+# Accuracies on images of seen and unseen letters for every calibration factor, with the areas under
+# the curves (AUSUC) in the legend, and the harmonic mean along the curves.
 
 from tempfile import mkdtemp
 
@@ -34,11 +34,11 @@ for ax, panel in zip(axes, display.panels, strict=True):
     display.plot(ax, panel=panel)
 
 # %%
-# What a protocol is worth
-# ------------------------
+# The effect of the protocol
+# --------------------------
 #
-# One part of the protocol is changed at a time, and compared seed by seed. The records of the
-# default protocol are there from above; only what is missing is run.
+# One part of the protocol changes at a time, and results are compared seed by seed. Records of the
+# default protocol exist from above, so only the other runs are computed.
 
 protocols = [Protocol("three folds", 3), Protocol("scale of all classes", signature_scale="all")]
 options = {"methods": "COSTA", "seeds": [0, 1, 2], "protocols": protocols}

@@ -1,15 +1,15 @@
 """
-Fewer and fewer seen classes
-============================
+Fewer seen classes
+==================
 
-How methods fare with fewer seen classes (section 4.2 of the paper), on letters: nested random
-subsets of the seen classes, while the unseen ones stay as they are. To be quick, features are 100
-principal components of the usual ones.
+Accuracy with fewer seen classes (Section 4.2 of the paper), on letters: methods are trained on
+nested random subsets of the seen classes, with the same unseen classes. To save time, features are
+100 principal components.
 """
 
 # %%
-# Bars are standard deviations over two draws of subsets. Methods are tuned once, by leaving out
-# some of all seen classes; ``retune=True`` tunes them on each subset, as in the paper.
+# Error bars are standard deviations over two draws of subsets. Methods are tuned once on all seen
+# classes; ``retune=True`` tunes them on each subset, as in the paper.
 
 from tempfile import mkdtemp
 
@@ -27,4 +27,4 @@ print(summarize_analysis(frame).to_string())
 AnalysisDisplay(frame).plot()
 
 # %%
-# The same from a shell: ``zslearn analyze seen-classes glyphs --seeds 0 1``.
+# On the command line: ``zslearn analyze seen-classes glyphs --seeds 0 1``.

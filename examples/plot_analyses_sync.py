@@ -1,21 +1,21 @@
 """
-Fewer phantoms, other penalties
-===============================
+Phantom classes and penalties of SynC
+=====================================
 
-What the parts of SynC are worth: analyses of the paper's appendix D, on letters. To be quick, there
-are 60 of the 175 seen letters and 100 principal components of the features.
+Analyses of SynC from Appendix D of the paper, on letters. To save time, this example uses 60 of the
+175 seen letters and 100 principal components of the features.
 """
 
 # %%
 # How many phantom classes SynC needs
 # -----------------------------------
 #
-# Below 100 % phantoms are centroids of the seen classes, above it random combinations are added. λ
-# and σ are those for 100 %; ``retune=True`` chooses them for each share. Bars are standard
+# Below 100 %, phantoms are centroids of the seen classes; above, random combinations are added. λ
+# and σ are tuned for 100 %; ``retune=True`` tunes them for each share. Error bars are standard
 # deviations over three seeds.
 #
-# To the right the share of principal components that hold 95 % of the variance of the classifiers:
-# where it is low, classifiers are similar and few phantoms do.
+# The right plot shows the share of principal components that explain 95 % of the variance of the
+# classifiers: if it is small, classifiers are similar and few phantoms suffice.
 
 from tempfile import mkdtemp
 
@@ -23,8 +23,12 @@ import matplotlib.pyplot as plt
 from sklearn.decomposition import PCA
 
 from zslearn.datasets import load_glyphs
-from zslearn.experiments.analyses import AnalysisDisplay, run_analysis, summarize_analysis
-from zslearn.experiments.analyses._classes import with_fewer_seen
+from zslearn.experiments.analyses import (
+    AnalysisDisplay,
+    run_analysis,
+    summarize_analysis,
+    with_fewer_seen,
+)
 
 letters = with_fewer_seen(load_glyphs(), 60, seed=0)
 components = PCA(100, random_state=0).fit(letters.X_train)
@@ -38,11 +42,11 @@ components, _ = run_analysis("components", data, out)
 AnalysisDisplay(components).plot(right)
 
 # %%
-# The penalty on w or on v, fixed and learned phantoms
-# ----------------------------------------------------
+# Penalties on w and on v, fixed and learned phantoms
+# ---------------------------------------------------
 #
-# Each is tuned for itself with the grid ``"quick"``, learned phantoms in the paper's two steps: λ
-# and σ, then η and γ.
+# Each form is tuned separately on the grid ``"quick"``; learned phantoms in the paper's two steps,
+# λ and σ and then η and γ.
 
 frame, _ = run_analysis("penalties", data, out)
 print(summarize_analysis(frame)[["form", "per_class_accuracy"]].to_string())

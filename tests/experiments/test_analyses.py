@@ -14,11 +14,8 @@ from zslearn.datasets import make_zero_shot
 from zslearn.experiments import build_table, read_records, run_benchmark, write_record
 from zslearn.experiments._records import whole_records
 from zslearn.experiments._runs import draw_unseen
-from zslearn.experiments.analyses._classes import (
-    distance_groups,
-    with_fewer_seen,
-    with_ideal_half,
-)
+from zslearn.experiments.analyses import with_fewer_seen
+from zslearn.experiments.analyses._classes import distance_groups, with_ideal_half
 from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.experiments.analyses._jobs import JobRunner, read_variant, write_variant
 from zslearn.experiments.analyses._records import compare_protocols
@@ -47,7 +44,7 @@ def _accuracy(frame):
 
 
 def _points(seed, n=9):
-    # Whole numbers, so that there are ties.
+    # Whole numbers, which give ties.
     return np.random.RandomState(seed).randint(4, size=(n, 3)).astype(float)
 
 
@@ -61,7 +58,7 @@ def _overlap_by_hand(first, second, k):
 
 
 @pytest.mark.parametrize("n_rows", [2, 1000])
-def test_distances_are_compared_as_by_hand(monkeypatch, n_rows):
+def test_distances_are_compared_as_in_a_direct_computation(monkeypatch, n_rows):
     monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 8 * 8 * 9 * n_rows)
     points = _points(2), _points(3)
     first, second = (cdist(rows, rows) for rows in points)
@@ -69,7 +66,7 @@ def test_distances_are_compared_as_by_hand(monkeypatch, n_rows):
     for k in range(1, 9):
         by_hand = _overlap_by_hand(first, second, k)
         assert found["overlaps"][k - 1] == pytest.approx(by_hand, abs=1e-6)
-    # All neighbours are common to both.
+    # All other classes are neighbours in both.
     assert found["overlaps"][7] == 1.0
     rows = [pearsonr(a, b)[0] for a, b in zip(first, second, strict=True)]
     pairs = np.triu_indices(9, 1)
@@ -95,13 +92,13 @@ def test_components_are_those_of_scikit_learn(share):
 def test_thirds_and_hops():
     thirds = distance_groups({label: value for value, label in enumerate("fedcba")})
     assert list(thirds.values()) == ["near third"] * 2 + ["middle third"] * 2 + ["far third"] * 2
-    # What is equally far is in one group, whatever the order.
+    # Classes at the same distance share a group.
     assert set(distance_groups(dict.fromkeys("abcdef", 0.3)).values()) == {"middle third"}
     tied = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.9, "d": 0.9}
     assert list(distance_groups(tied).values()) == ["near third"] * 2 + ["far third"] * 2
     hops = distance_groups({"a": 1, "b": 2, "c": 3, "d": 7}, edges=[2, 3])
     assert hops == {"a": "up to 2", "b": "up to 2", "c": "above 2, up to 3", "d": "above 3"}
-    with pytest.raises(ValueError, match="ascend"):
+    with pytest.raises(ValueError, match="ascending"):
         distance_groups({"a": 1}, edges=[3, 2])
     with pytest.raises(ValueError, match="finite"):
         distance_groups({"a": np.nan})
@@ -110,7 +107,7 @@ def test_thirds_and_hops():
 @pytest.mark.parametrize(
     "variant", [{}, {"n_components": None}, {"n_seen": 20, "share": 0.25}, {"group": "above 2"}]
 )
-def test_settings_are_read_as_they_were_written(variant):
+def test_settings_round_trip(variant):
     assert read_variant(write_variant(variant)) == variant
 
 
@@ -123,7 +120,7 @@ def test_subsets_of_seen_classes_are_nested(data):
     assert sizes[10] != set(with_fewer_seen(data, 10, 4).seen_classes)
 
 
-def test_a_subset_leaves_the_unseen_classes_and_the_images_of_its_classes(data):
+def test_a_subset_keeps_unseen_classes_and_the_images_of_its_classes(data):
     fewer = with_fewer_seen(data, 7, 0)
     kept = np.isin(data.y_train, fewer.seen_classes)
     np.testing.assert_array_equal(fewer.X_train, data.X_train[kept])
@@ -135,12 +132,12 @@ def test_a_subset_leaves_the_unseen_classes_and_the_images_of_its_classes(data):
 
 
 @pytest.mark.parametrize("n_seen", [3, 21])
-def test_a_subset_has_a_size_that_can_be(data, n_seen):
-    with pytest.raises(ValueError, match="4 to 20"):
+def test_impossible_sizes_of_a_subset_raise(data, n_seen):
+    with pytest.raises(ValueError, match="between 4 and 20"):
         with_fewer_seen(data, n_seen, 0)
 
 
-def test_no_image_describes_its_class_and_tests(data):
+def test_ideal_signatures_do_not_use_tested_images(data):
     halved, ideal = with_ideal_half(data, 0)
     testing = set(halved.active_split.test_unseen)
     label = data.unseen_classes[0]
@@ -156,7 +153,7 @@ def test_no_image_describes_its_class_and_tests(data):
 
 
 @pytest.mark.slow
-def test_phantoms_are_compared_with_as_many_as_seen_classes(data, tmp_path):
+def test_phantoms_are_relative_to_as_many_as_seen_classes(data, tmp_path):
     frame = _accuracy(analyze("phantoms", data, tmp_path, shares=[0.4, 1.4]))
     by_share = frame.set_index("n_phantoms")
     assert list(by_share.index) == [0.4, 1.0, 1.4]
@@ -165,7 +162,7 @@ def test_phantoms_are_compared_with_as_many_as_seen_classes(data, tmp_path):
     assert by_share.loc[0.4, "relative"] == pytest.approx(ratio)
 
 
-def test_components_fall_with_the_penalty(data, tmp_path):
+def test_the_number_of_components_decreases_with_the_penalty(data, tmp_path):
     frame = analyze("components", data, tmp_path, alphas=[2.0**-18, 2.0**-4])
     number = frame[frame["metric"] == "components"].set_index("alpha")["value"]
     assert number.iloc[0] > number.iloc[-1] >= 1
@@ -173,7 +170,7 @@ def test_components_fall_with_the_penalty(data, tmp_path):
     np.testing.assert_allclose(share, number.to_numpy() / 20)
 
 
-def test_only_sync_has_phantoms(data, tmp_path):
+def test_analyses_of_sync_reject_other_methods(data, tmp_path):
     for name in ("phantoms", "components", "penalties"):
         with pytest.raises(ValueError, match="SynC"):
             analyze(name, data, tmp_path, methods="ESZSL")
@@ -184,7 +181,7 @@ def test_only_sync_has_phantoms(data, tmp_path):
 @pytest.mark.filterwarnings("ignore:The phantoms have shrunk")
 def test_forms_of_sync_fill_their_tables(data, tmp_path):
     frame = _accuracy(analyze("penalties", data, tmp_path)).set_index("form")["value"]
-    # Both are the method as it is.
+    # Both are the default.
     assert frame["penalty on w"] == frame["fixed phantoms"]
     records = read_records(tmp_path)
     table = build_table(records, "regularization", only_ours=True).ours
@@ -194,7 +191,7 @@ def test_forms_of_sync_fill_their_tables(data, tmp_path):
     assert table.loc["make_zero_shot", "NS learn_phantoms=True"] == wanted
 
 
-def test_signatures_and_exemplars_are_measured_as_by_hand(data, tmp_path):
+def test_signatures_are_measured_as_in_a_direct_computation(data, tmp_path):
     other = data.signatures.iloc[:, :5]
     frame = analyze("exemplars", data, tmp_path, others={"five attributes": other})
     unseen = list(data.unseen_classes)
@@ -230,7 +227,7 @@ def test_exemplars_fill_their_tables(data, tmp_path):
     assert table.loc["make_zero_shot", "NS Semantic representations"] == expected
 
 
-def test_a_map_has_every_image_and_both_exemplars(data, tmp_path):
+def test_a_map_contains_images_and_both_exemplars(data, tmp_path):
     frame = analyze("exemplar-map", data, tmp_path, n_classes=3, n_images=8)
     assert frame.groupby("kind").size().to_dict() == {"image": 24, "predicted": 3, "real": 3}
     assert np.isfinite(frame[["x", "y"]].to_numpy()).all()
@@ -241,7 +238,7 @@ def test_regressors_fill_their_tables(data, tmp_path):
     frame = analyze(
         "regressors", data, tmp_path, methods=["svr", "krr"], dimensions=[10, None, 999]
     )
-    # More components than there are features are no further ones.
+    # More components than features are skipped.
     assert set(frame["n_components"].dropna()) == {10}
     accuracy = _accuracy(frame)
     records = read_records(tmp_path)
@@ -252,11 +249,11 @@ def test_regressors_fill_their_tables(data, tmp_path):
     krr = accuracy[(accuracy["regressor"] == "krr") & accuracy["n_components"].isna()]
     row = "make_zero_shot · EXEM (1NN, kernel ridge)"
     assert table.loc[row, "NS n_components=None"] == round(100 * krr["value"].item(), 1)
-    with pytest.raises(ValueError, match="no row"):
+    with pytest.raises(ValueError, match="Unknown rows"):
         analyze("regressors", data, tmp_path, methods=["forest"])
 
 
-def test_groups_add_up_to_the_whole(data, tmp_path):
+def test_contributions_of_groups_add_up_to_the_accuracy(data, tmp_path):
     frame = analyze("distance", data, tmp_path, methods="ESZSL")
     parts = frame[frame["metric"] == "contribution"]["value"].sum()
     whole = analyze("seen-classes", data, tmp_path, methods="ESZSL", shares=[1.0])
@@ -270,21 +267,6 @@ def test_ideal_signatures_are_better(data, tmp_path):
     frame = _accuracy(analyze("ideal", data, tmp_path, methods="EXEM (1NN)", seeds=[0, 1]))
     mean = frame.groupby("semantic")["value"].mean()
     assert mean["ideal"] > mean["attributes"]
-
-
-def test_a_row_per_unseen_class(data, tmp_path):
-    frame = analyze("per-class", data, tmp_path, methods="ESZSL").set_index("class")
-    assert set(frame.index) == set(data.unseen_classes)
-    for label, row in frame.iterrows():
-        assert sum(row["confusion"].values()) == 30
-        assert row["confusion"][label] / 30 == pytest.approx(row["accuracy"])
-        wrong = {name: n for name, n in row["confusion"].items() if name != label}
-        if wrong:
-            assert wrong[row["taken_for"]] == max(wrong.values())
-            first = row["differ_in"].split(",")[0].rpartition(" ")[0]
-            spread = data.signatures.std(ddof=0)
-            apart = (data.signatures.loc[label] - data.signatures.loc[row["taken_for"]]) / spread
-            assert apart.abs().idxmax() == first
 
 
 # From records.
@@ -310,7 +292,7 @@ def test_curves_are_those_of_the_records(runs, tmp_path):
             assert point["harmonic"] == pytest.approx(records[method, f"{prefix}harmonic"])
 
 
-def test_groups_of_records_are_those_of_the_data(data, tmp_path):
+def test_groups_from_records_equal_computed_ones(data, tmp_path):
     runs = tmp_path / "runs"
     run_benchmark(data, ["ESZSL"], runs, settings=["zsl"], grid="quick", n_splits=3)
     computed, read = (
@@ -318,12 +300,12 @@ def test_groups_of_records_are_those_of_the_data(data, tmp_path):
         for options in ({"methods": "ESZSL"}, {"methods": "eszsl", "runs": runs})
     )
     assert read.to_dict() == computed.to_dict()
-    with pytest.raises(ValueError, match="name the data set"):
+    with pytest.raises(ValueError, match="pass the data set"):
         analyze("distance", None, tmp_path, runs=runs)
 
 
-def test_figures_of_imagenet_are_read_from_its_records(tmp_path):
-    """Accuracies by hops (figure 6), and overlaps of two kinds of signatures by set (figure 7)."""
+def test_imagenet_figures_are_read_from_records(tmp_path):
+    """Accuracies by hops (Figure 6), and overlaps of kinds of signatures by set (Figure 7)."""
     origin = {
         **{"schema": 1, "dataset": "ImageNet", "split": "ss", "split_version": "", "features": "f"},
         **{"setting": "zsl", "seed": 0},
@@ -344,7 +326,7 @@ def test_figures_of_imagenet_are_read_from_its_records(tmp_path):
     value = frame.set_index(["semantic", "group"])["value"]
     assert value["hie"].to_dict() == {"2-hop": 0.5, "pure 3-hop": 0.5, "rest": 0.3}
     frame = analyze("exemplars", None, tmp_path, runs=tmp_path)
-    # What the others are compared with comes first.
+    # The kind that the others are compared to comes first.
     assert list(frame["method"].unique()) == ["wv-v2", "hie"]
     found = frame[frame["metric"] == "knn_overlap_at_k"].set_index(["subset", "method", "k"])
     assert found["value"]["2-hop", "hie", 2] == 1.0
@@ -389,11 +371,11 @@ def test_protocols_are_compared_seed_by_seed(tmp_path):
         compare_protocols(records[records["protocol"] != "default"])
 
 
-# A few images.
+# Few-shot learning.
 
 
-def test_a_description_is_worth_the_images_that_are_as_accurate():
-    # Halfway between 2 and 8 images, by logarithms, are 4.
+def test_number_of_images_that_a_description_is_worth():
+    # 4 is halfway between 2 and 8 on a logarithmic scale.
     assert images_worth([1, 2, 8], [0.1, 0.2, 0.4], 0.3) == pytest.approx(4.0)
     assert images_worth([1, 2, 8], [0.1, 0.2, 0.4], 0.2) == pytest.approx(2.0)
     assert np.isnan(images_worth([1, 2], [0.1, 0.2], 0.3))
@@ -413,7 +395,7 @@ def test_what_a_description_is_worth_in_words():
         return worth_in_words(pd.concat([found, worth_rows(found)]))
 
     assert words() == "1.4 ± 0.0 images"
-    # Where images alone reach it in some draws only, no mean over these is taken.
+    # If images alone reach it in some draws only, there is no mean.
     assert words(-0.3, [0]) == words(-0.3) == "more than 2 images"
     assert words(0.2) == "fewer than 1 image"
     assert worth_in_words(frame[frame["shots"] > 0]) == ""

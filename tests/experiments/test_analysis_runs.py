@@ -1,4 +1,4 @@
-"""Analyses as runs: resuming, failures, pictures and the command line."""
+"""Analyses as runs: resuming, failures, plots and the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def data():
     return make_zero_shot(random_state=0)
 
 
-def test_what_is_finished_is_not_computed_again(data, tmp_path):
+def test_finished_jobs_are_not_repeated(data, tmp_path):
     first = analyze("components", data, tmp_path, alphas=ALPHAS)
     said: list[str] = []
     second = analyze("components", data, tmp_path, alphas=ALPHAS, say=said.append)
@@ -37,7 +37,7 @@ def test_what_is_finished_is_not_computed_again(data, tmp_path):
     assert len(said) == 3
 
 
-def test_an_interrupted_analysis_goes_on(data, tmp_path):
+def test_an_interrupted_analysis_resumes(data, tmp_path):
     whole = analyze("components", data, tmp_path / "whole", alphas=ALPHAS)
     said: list[str] = []
 
@@ -55,7 +55,7 @@ def test_an_interrupted_analysis_goes_on(data, tmp_path):
     pd.testing.assert_frame_equal(found, whole)
 
 
-def test_other_data_and_other_options_are_computed_anew(data, tmp_path):
+def test_other_data_and_options_are_recomputed(data, tmp_path):
     analyze("components", data, tmp_path, alphas=ALPHAS[:1])
     said: list[str] = []
     analyze("components", data, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
@@ -69,7 +69,7 @@ def _fails():
     raise RuntimeError("no luck\nat all")
 
 
-def test_a_part_that_fails_does_not_end_the_others(data, tmp_path):
+def test_a_failing_job_does_not_stop_the_others(data, tmp_path):
     jobs = [
         Job("ESZSL", 0, lambda: {"metrics": {"x": 1.0}}, {"n": 1}),
         Job("ESZSL", 0, _fails, {"n": 2}),
@@ -78,15 +78,15 @@ def test_a_part_that_fails_does_not_end_the_others(data, tmp_path):
     with pytest.warns(FitFailedWarning, match=r"n 2, seed 0 \(no luck at all\)"):
         frame = runner.run(jobs)
     assert frame["n"].tolist() == [1]
-    # It is tried again.
+    # The next run retries it.
     jobs[1] = Job("ESZSL", 0, lambda: {"metrics": {"x": 2.0}}, {"n": 2})
     assert runner.run(jobs)["value"].tolist() == [1.0, 2.0]
 
 
-def test_an_analysis_of_which_every_part_fails_is_an_error(data, tmp_path):
+def test_an_analysis_without_successful_jobs_raises(data, tmp_path):
     with pytest.raises(ValueError, match="Every part of trial failed"):
         JobRunner("trial", data, tmp_path).run([Job("ESZSL", 0, _fails)])
-    with pytest.raises(ValueError, match="Nothing to compute"):
+    with pytest.raises(ValueError, match="nothing to compute"):
         JobRunner("trial", data, tmp_path).run([])
 
 
@@ -95,12 +95,12 @@ def test_an_analysis_of_which_every_part_fails_is_an_error(data, tmp_path):
     [
         ({"methods": "ESZL"}, "Did you mean"),
         ({"methods": []}, "at least one method"),
-        ({"seeds": [-1]}, "seeds are whole numbers"),
-        ({"shares": [0.0, 1.0]}, "shares of the seen classes"),
-        ({"grid": "slow"}, "no grid named 'slow'"),
+        ({"seeds": [-1]}, "seeds must be whole numbers"),
+        ({"shares": [0.0, 1.0]}, "shares must lie in"),
+        ({"grid": "slow"}, "Unknown grid 'slow'"),
     ],
 )
-def test_wrong_options_are_refused_before_anything_is_computed(data, tmp_path, options, words):
+def test_invalid_options_raise_before_any_computation(data, tmp_path, options, words):
     with pytest.raises(ValueError, match=words):
         analyze("seen-classes", data, tmp_path / "out", **options)
     assert not list(tmp_path.iterdir())
@@ -123,7 +123,7 @@ def test_several_splits_are_analysed_and_averaged_in_tables(tmp_path):
         run_analysis("curves", several, tmp_path, splits=["ss-1", "ss-2"])
 
 
-# Pictures.
+# Plots.
 
 
 def _frame():
@@ -151,7 +151,7 @@ def test_methods_have_their_colours_and_exem_is_dashed():
 
 
 @pytest.mark.slow
-def test_pictures_are_written_as_svg_and_png_and_are_the_same_each_time(tmp_path):
+def test_plots_are_saved_reproducibly_as_svg_and_png(tmp_path):
     pytest.importorskip("matplotlib")
     first = AnalysisDisplay(_frame(), "seen-classes").save(tmp_path / "a")
     second = AnalysisDisplay(_frame(), "seen-classes").save(tmp_path / "b")
@@ -160,12 +160,12 @@ def test_pictures_are_written_as_svg_and_png_and_are_the_same_each_time(tmp_path
     assert "a $name" in first[0].read_text(encoding="utf-8")
 
 
-def test_a_table_that_cannot_be_drawn_is_named():
+def test_invalid_tables_and_panels_raise():
     with pytest.raises(ValueError, match="lacks 'n_seen'"):
         AnalysisDisplay(_frame().drop(columns="n_seen"), "seen-classes")
     with pytest.raises(ValueError, match="no rows"):
         AnalysisDisplay(_frame().iloc[:0], "seen-classes")
-    with pytest.raises(ValueError, match="no picture 'x'"):
+    with pytest.raises(ValueError, match="Unknown panel 'x'"):
         AnalysisDisplay(_frame(), "seen-classes").plot(ax=object(), panel="x")
 
 
@@ -177,7 +177,7 @@ def tiny(monkeypatch, data):
     monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: data)
 
 
-def test_the_command_prints_and_writes(tiny, tmp_path, capsys):
+def test_the_command_prints_a_summary_and_writes_files(tiny, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     words = ["analyze", "seen-classes", "glyphs", "--methods", "eszsl", "--out", str(out)]
@@ -202,16 +202,16 @@ def test_the_command_prints_and_writes(tiny, tmp_path, capsys):
     [
         (["components", "glyphs", "--runs", "x"], "not for components"),
         (["components", "glyphs", "--shares", "0.5"], "--shares is for seen-classes, phantoms"),
-        (["seen-classes", "glyphs", "--shares", "1.5"], "lie in (0, 1]"),
+        (["seen-classes", "glyphs", "--shares", "1.5"], "must lie in (0, 1]"),
         (["components", "glyphs", "--retune"], "--retune is for"),
         (["components", "glyphs", "--shots", "1"], "--shots is for shots"),
         (["shots", "glyphs", "--shots", "30"], "too few test images to draw 30"),
-        (["shots", "glyphs", "--methods", "ESZSL"], "There is no row ['ESZSL'] here"),
+        (["shots", "glyphs", "--methods", "ESZSL"], "Unknown rows ['ESZSL']"),
         (["components", "glyphs", "--forms", "penalize=v"], "--forms is for penalties"),
-        (["components", "glyphs", "--methods", "ESZSL"], "Only SynC has phantom classes"),
+        (["components", "glyphs", "--methods", "ESZSL"], "This analysis needs SynC methods"),
     ],
 )
-def test_the_command_refuses_what_does_not_fit(tiny, words, line, tmp_path, capsys):
+def test_the_command_rejects_unsuitable_options(tiny, words, line, tmp_path, capsys):
     assert main(["analyze", *words, "--out", str(tmp_path)]) == 1
     err = capsys.readouterr().err
     assert line in err

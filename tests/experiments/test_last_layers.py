@@ -230,11 +230,11 @@ def test_graph_methods_over_either_graph(tmp_path, made_up_network, monkeypatch,
 
 
 def test_track_names_what_it_lacks(tmp_path, capsys):
-    with pytest.raises(ValueError, match="There is no method 'ESZL' here.* 'ESZSL'"):
+    with pytest.raises(ValueError, match="Unknown method 'ESZL'.* 'ESZSL'"):
         run_last_layers(tmp_path, methods=["ESZL"])
     with pytest.raises(ValueError, match="n_held_out"):
         run_last_layers(tmp_path, n_held_out=1)
-    with pytest.raises(ValueError, match="no signatures 'wrods'; there are words, text"):
+    with pytest.raises(ValueError, match="Unknown signatures 'wrods'; choose from words, text"):
         run_last_layers(tmp_path, kinds=["wrods"])
     with pytest.raises(ValueError, match="graph one of .*'near', 'whole'.* got 'short' and 'all'"):
         run_last_layers(tmp_path, graph="all")

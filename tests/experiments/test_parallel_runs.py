@@ -89,7 +89,7 @@ def test_runs_side_by_side_give_the_same_records(tiny, tmp_path):
     lines = []
     run_benchmark(tiny, methods, tmp_path / "2", n_jobs=2, say=lines.append)
     assert lines.count("CCA, zsl: tuning") == 1
-    assert sum(line.endswith("finished before") for line in lines) == 7
+    assert sum(line.endswith("already finished") for line in lines) == 7
     assert _records(tmp_path / "1") == _records(tmp_path / "2")
 
 
@@ -102,7 +102,7 @@ def test_what_is_said_in_a_process_is_said_here(tiny, own, tmp_path):
         run_benchmark(
             tiny, methods, tmp_path / "runs", settings=["zsl"], n_jobs=2, say=lines.append
         )
-    assert f"{own}:Failing, zsl: failed (not today); going on" in lines
+    assert f"{own}:Failing, zsl: failed (not today); continuing" in lines
     assert len(_records(tmp_path / "runs")) == 4
     messages = [str(warning.message) for warning in caught]
     assert "said in a process" in messages
@@ -116,7 +116,7 @@ def test_what_is_said_in_a_process_is_said_here(tiny, own, tmp_path):
 def test_a_process_that_dies_costs_no_run(tiny, own, tmp_path, monkeypatch):
     monkeypatch.setenv("RUNS_CALLER", str(os.getpid()))
     methods = ["ESZSL", f"{own}:Dying", "CCA", "COSTA"]
-    with pytest.warns(UserWarning, match="A process was ended from outside"):
+    with pytest.warns(UserWarning, match="A worker process was killed"):
         # With one setting there are no folds: what is left is fitted in this process.
         paths = run_benchmark(tiny, methods, tmp_path / "runs", settings=["zsl"], n_jobs=2)
     records = [json.loads(path.read_text()) for path in paths]

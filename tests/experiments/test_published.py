@@ -66,7 +66,6 @@ def _printed(table: str) -> list[str]:
 def test_every_table_is_there():
     assert list(PRINTED) == list(TABLES)
     assert list(dict.fromkeys(row["table"] for row in _rows())) == list(TABLES)
-    assert [table.number for table in TABLES.values()] == list(range(1, 19))
 
 
 @pytest.mark.parametrize("table", PRINTED)
@@ -216,11 +215,20 @@ def test_marks_are_where_the_numbers_say(table, by):
     assert list(zip(odd["method"], odd["metric"], strict=True)) == unmarked
 
 
+# Labels of the tables in the paper's source, in the order of TABLES.
+LABELS = (
+    *("tDatasets", "tbMain", "tbZSLMainSmall", "tbZSLMainIMN", "tbGZSLMain", "tbGZSLHarmonic"),
+    *("tbZSLSemanticPCIMN", "tbZSLSemanticPSIMN", "tbZSLSemanticIdealIMN", "tbZSLExpandedIMN"),
+    *("tbZslMainImnMds", "tbZSLSemanticPSFullIMN", "tSynCRegularization", "tSynCLearnSpace"),
+    *("tbExemCorrDis", "tbExemKNN", "tExemSVRvsMLP", "tbExemPCA"),
+)
+
+
 @pytest.mark.skipif("ZSLEARN_PAPER" not in os.environ, reason="ZSLEARN_PAPER names no .tex file")
-@pytest.mark.parametrize("table", TABLES)
-def test_same_numbers_as_the_source_of_the_paper(table):
+@pytest.mark.parametrize(("table", "name"), list(zip(TABLES, LABELS, strict=True)))
+def test_same_numbers_as_the_source_of_the_paper(table, name):
     source = Path(os.environ["ZSLEARN_PAPER"]).read_text(encoding="utf-8")
-    label = f"\\label{{{TABLES[table].label}}}"
+    label = f"\\label{{{name}}}"
     found = re.findall(r"\\begin\{table\*?\}.*?\\end\{table\*?\}", source, re.DOTALL)
     (body,) = [text for text in found if label in text]
     tabulars = re.findall(r"\\begin\{tabular\}.*?\\end\{tabular\}", body, re.DOTALL)
@@ -263,7 +271,7 @@ def test_the_table_of_data_sets_is_data():
     assert dataset_table().loc["SUN ns"].tolist() == [14_340, 1, 645, 72]
     data = make_zero_shot(n_seen=12, n_unseen=4, random_state=0)
     assert dataset_table(data).loc["make_zero_shot ns, here"].tolist() == [len(data.y), 1, 12, 4]
-    with pytest.raises(ValueError, match="no table 'gsl'. It has: datasets, main, zsl"):
+    with pytest.raises(ValueError, match="no table 'gsl'. choose from datasets, main, zsl"):
         load_published("gsl")
 
 

@@ -173,7 +173,7 @@ def test_published_numbers_stand_beside_ours(tmp_path):
         cell = found["table"]["rows"][0]["cells"][names.index("per_class_accuracy")]
         assert (cell["published"], cell["difference"]) == (0.58, None)
         assert cell["features"] == features
-        assert any("no difference is shown" in note for note in found["table"]["notes"])
+        assert any("show no difference" in note for note in found["table"]["notes"])
     # A data set that the paper does not have is no other version of its splits.
     write_record(record, tmp_path / "x.json")
     other = {"dataset": "glyphs", "split_version": "glyphs-1/ns", "features": "gradients"}
@@ -272,7 +272,7 @@ def test_ranks_over_data_sets_and_over_seeds(tmp_path):
             record = example_record(method, "zsl", seed=seed)
             write_record(record, tmp_path / "b" / f"{seed}{place}.json")
     ranks = data_of(write_report(tmp_path / "b", tmp_path / "page.html"))["ranks"]
-    assert "nothing of other data" in ranks[0]["note"]
+    assert "do not generalise to other data" in ranks[0]["note"]
 
 
 def test_failed_runs_are_named(tmp_path):

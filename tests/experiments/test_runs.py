@@ -75,8 +75,8 @@ def test_ranks_of_a_taxonomy_and_some_of_its_classes(tiny, tmp_path):
     assert len(table) == 2
     for changed, message in (
         ({"subset": "f2"}, "has no 'f2'"),
-        ({"subset": "f1", "taxonomy": None}, "give the taxonomy"),
-        ({"taxonomy": ranks.drop(tiny.unseen_classes[0])}, "no row of"),
+        ({"subset": "f1", "taxonomy": None}, "pass taxonomy="),
+        ({"taxonomy": ranks.drop(tiny.unseen_classes[0])}, "no row for"),
         ({"subset": tiny.unseen_classes[0]}, "1 of the unseen classes"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -114,19 +114,19 @@ def test_finished_runs_are_kept_unless_told_otherwise(tiny, tmp_path):
         return path.stat().st_mtime_ns, said
 
     first, _ = run()
-    assert run() == (first, ["ESZSL, zsl: finished before"])
+    assert run() == (first, ["ESZSL, zsl: already finished"])
     assert run(resume=False)[0] > first
     second, _ = run()
     assert run(n_splits=3)[0] > second  # another run under the same name
     path = next(tmp_path.glob("*.json"))
     path.write_text(path.read_text()[:100])
-    with pytest.warns(InputWarning, match="computed again: not whole, or no JSON"):
+    with pytest.warns(InputWarning, match="will be recomputed: not whole, or no JSON"):
         assert run(n_splits=3)[1] == ["ESZSL, zsl: tuning"]
     json.loads(path.read_text())
 
 
 def test_another_source_computes_again(tiny, tmp_path, monkeypatch):
-    """A solver that changed leaves no old record "finished before"."""
+    """A solver that changed leaves no old record "already finished"."""
     said = []
     options = {"settings": ["zsl"], "grid": "quick", "say": said.append}
     (path,) = run_benchmark(tiny, "ESZSL", tmp_path, **options)
@@ -147,7 +147,7 @@ def test_wrong_names(tiny, tmp_path):
         run_benchmark(tiny, ["ESZL"], tmp_path)
     with pytest.raises(ValueError, match="Unknown settings: 'both'"):
         run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["both"])
-    with pytest.raises(ValueError, match="no grid named 'slow'"):
+    with pytest.raises(ValueError, match="Unknown grid 'slow'"):
         run_benchmark(tiny, ["ESZSL"], tmp_path, grid="slow")
     assert not list(tmp_path.glob("*.json"))
 
@@ -183,7 +183,7 @@ def test_a_method_that_fails_does_not_stop_the_others(tiny, tmp_path, monkeypatc
     _breaking(monkeypatch, "ESZSL", error, "zsl")
     said = []
     with pytest.warns(
-        FitFailedWarning, match="Runs failed: 'ESZSL, zsl'. Their records say"
+        FitFailedWarning, match="Runs failed: 'ESZSL, zsl'. Their records give"
     ) as caught:
         paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, say=said.append)
     assert len([w for w in caught if w.category is FitFailedWarning]) == 1
@@ -191,7 +191,7 @@ def test_a_method_that_fails_does_not_stop_the_others(tiny, tmp_path, monkeypatc
     reason = r"the matrix is \x1b[31msingular"
     assert said == [
         "ESZSL, zsl: tuning",
-        f"ESZSL, zsl: failed ({reason}); going on",
+        f"ESZSL, zsl: failed ({reason}); continuing",
         "ConSE, zsl: tuning",
         "ESZSL, gzsl: tuning",
         "ConSE, gzsl: tuning",
@@ -331,7 +331,7 @@ def test_a_folder_and_a_method_as_words(tiny, tmp_path):
     again = run_benchmark(
         tiny, ["eszsl", "ESZSL"], tmp_path / "runs", settings=["zsl"], say=said.append
     )
-    assert (again, said) == (paths, ["ESZSL, zsl: finished before"])
+    assert (again, said) == (paths, ["ESZSL, zsl: already finished"])
 
 
 def test_seeds_may_be_numpy_s(tiny, tmp_path, monkeypatch):
@@ -340,7 +340,7 @@ def test_seeds_may_be_numpy_s(tiny, tmp_path, monkeypatch):
     assert [json.loads(path.read_text())["seed"] for path in paths] == [0, 1]
     assert len(run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"], seeds=np.int64(1))) == 1
     for wrong in ([0.5], [True], [-1], []):
-        with pytest.raises(ValueError, match="seeds are whole numbers"):
+        with pytest.raises(ValueError, match="seeds must be whole numbers"):
             run_benchmark(tiny, "ESZSL", tmp_path, seeds=wrong)
 
 

@@ -112,7 +112,7 @@ def test_bad_input(model, tmp_path):
         write_top_k(model, _blocks(), tmp_path, k=0)
     with pytest.raises(ValueError, match="X has 2 features"):
         write_top_k(model, X[:, :2], tmp_path)
-    with pytest.raises(ValueError, match="not described"):
+    with pytest.raises(ValueError, match="unknown classes"):
         write_top_k(model, X, tmp_path, classes=["no such class"])
     da = pytest.importorskip("dask.array")
     with pytest.raises(TypeError, match="to_zarr"):
@@ -185,9 +185,9 @@ def test_labels_outside_the_candidates(model):
         _measured(model, _blocks(), classes=DATA.unseen_classes)
     with pytest.raises(ValueError, match="X has no labels"):
         _measured(model, X)
-    with pytest.raises(ValueError, match="checkpoint= is for features on disk"):
+    with pytest.raises(ValueError, match="checkpoint= needs features on disk"):
         _measured(model, iter([(X, Y)]), checkpoint="x")
-    with pytest.raises(ValueError, match="no images to measure"):
+    with pytest.raises(ValueError, match="no images to evaluate"):
         _measured(model, iter([]))
     with pytest.raises(NotFittedError):
         evaluate(ESZSL(), X, Y)

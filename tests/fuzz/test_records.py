@@ -217,7 +217,7 @@ def test_runs_over_damaged_records(cases, tiny, whole, tmp_path, monkeypatch):
             warnings.simplefilter("always", InputWarning)
             benchmark(tiny, folder)
         assert contents(folder) == expected
-        warned = [w for w in caught if "is computed again" in str(w.message)]
+        warned = [w for w in caught if "will be recomputed" in str(w.message)]
         assert len(warned) <= 1
         assert all(str(path) in str(w.message) for w in warned)
 

@@ -1,8 +1,8 @@
-"""Runs of methods on data sets: protocols, records, published numbers, tables and figures.
+"""Benchmarks: protocols, runs, records, published numbers, tables, analyses and the report.
 
-`evaluate` measures one method, `run_benchmark` tunes and measures many and writes a record of each;
-tables, analyses and the report only read records. A published number is added to
-``published.csv``, with its source.
+`evaluate` measures one method; `run_benchmark` tunes and measures several and writes a record of
+each. Tables, analyses and the report only read records. To add a published number, append it with
+its source to ``published.csv``.
 """
 
 from zslearn.experiments._demo import run_demo

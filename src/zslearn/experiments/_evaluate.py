@@ -1,7 +1,4 @@
-"""Fitted methods measured: on a data set in both settings, or on images read block by block.
-
-Also predictions of many images that are written as they are found (:func:`write_top_k`).
-"""
+"""Evaluate fitted methods on data sets or on streams of images, and write streamed predictions."""
 
 from __future__ import annotations
 
@@ -36,21 +33,21 @@ from zslearn.metrics import (
 )
 from zslearn.model_selection import fitted_as_zero_shot
 
-#: So many other classes a record names beside a class.
+#: Number of classes that a record lists as confused with a class.
 _MOST_CONFUSED = 3
-#: Which F@K records have.
+#: K of the F@K in records.
 _KS = (2, 5, 10)
-#: How wide a line of a printout may be.
+#: Longest line of a printed evaluation.
 _WIDTH = 80
 
 
-# Measures of a fitted method on the test parts of a data set.
+# Metrics of a fitted method on the test parts of a data set.
 
 
 def conventional_metrics(
     model: Any, data: ZeroShotDataset, ks: Sequence[int] = _KS, *, hits_per_class: bool = False
 ) -> dict[str, float]:
-    """Measure a fitted method on images of unseen classes, chosen among these."""
+    """Measure predictions of the test images of unseen classes among the unseen classes."""
     classes = data.unseen_classes
     ks = [at for at in ks if at <= len(classes)]
     hits = model.count_hits(
@@ -65,7 +62,7 @@ def conventional_metrics(
 
 
 def generalized_metrics(model: Any, data: ZeroShotDataset) -> dict[str, float]:
-    """Measure what a fitted method predicts of all test images, among all classes."""
+    """Measure predictions of all test images among all classes."""
     seen, unseen = (
         model.count_hits(X, y_true).per_class_accuracy()
         for X, y_true in (
@@ -78,7 +75,7 @@ def generalized_metrics(model: Any, data: ZeroShotDataset) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class GeneralizedScores:
-    """Scores of all test images against all classes, without calibration or rejection.
+    """Scores of all test images for all classes, without calibration or rejection.
 
     Rows follow `y_true`, images of seen classes first; columns follow `classes`.
     """
@@ -90,14 +87,14 @@ class GeneralizedScores:
 
     @classmethod
     def of(cls, model: Any, data: ZeroShotDataset) -> GeneralizedScores:
-        """Score the test parts of a data set by a method without calibration."""
+        """Score the test parts of a data set with a method without calibration."""
         X = np.concatenate([data.X_test_seen, data.X_test_unseen])
         y_true = np.concatenate([data.y_test_seen, data.y_test_unseen])
         scores = to_numpy(model.decision_function(X, classes=model.classes_))
         return cls(y_true, scores, model.classes_, data.seen_classes)
 
     def predict(self, bias: float) -> NDArray[Any]:
-        """The labels at a calibration factor; on a tie with it the unseen class wins."""
+        """Labels at a calibration factor; on a tie the unseen class wins."""
         is_seen = np.isin(self.classes, self.seen_classes)
         seen, unseen = (
             np.where(side, self.scores, -np.inf).argmax(axis=1) for side in (is_seen, ~is_seen)
@@ -107,11 +104,11 @@ class GeneralizedScores:
         return self.classes[np.where(margin > bias, seen, unseen)]
 
     def problem(self) -> dict[str, Any]:
-        """Arguments of the metrics; a class without samples is a candidate, and in no mean."""
+        """Arguments of the metrics; classes without samples are candidates but in no mean."""
         return {**vars(self), "missing": "ignore"}
 
     def measure(self, bias: float) -> dict[str, float]:
-        """Measure the generalized setting, without calibration and at a factor."""
+        """Measure the generalized setting without calibration and at a calibration factor."""
         problem = self.problem()
         found: dict[str, float] = {}
         for prefix, factor in (("", 0.0), ("calibrated_", bias)):
@@ -122,7 +119,7 @@ class GeneralizedScores:
         return found | {"ausuc": float(ausuc(**problem)), "harmonic_best": best}
 
     def calibration_errors(self, bias: float, temperature: float) -> dict[str, float]:
-        """Measure the calibration of probabilities at a factor and a temperature."""
+        """Expected calibration errors of probabilities, for a factor and a temperature."""
         is_seen = np.isin(self.classes, self.seen_classes)
         of_unseen = ~np.isin(self.y_true, self.seen_classes)
         of_all = softmax((self.scores - bias * is_seen) / temperature, axis=1)
@@ -138,7 +135,7 @@ class GeneralizedScores:
 
 
 def by_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, Any]:
-    """Of each class the accuracy, and what it was most often taken for, as records keep them."""
+    """Accuracy of each class and its most frequent confusions, as fields of a record."""
     accuracies = per_class_accuracy(
         y_true, predicted, classes=classes, missing="ignore", average=None
     )
@@ -160,7 +157,7 @@ def by_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, Any]:
 
 
 def compact_curve(unseen: Floats, seen: Floats, bias: Floats) -> dict[str, list[Any]]:
-    """A seen–unseen curve as a record keeps it."""
+    """A seen–unseen curve as a field of a record."""
     changes = np.append(True, (np.diff(unseen) != 0) | (np.diff(seen) != 0))
     factors = [float(f"{b:.6g}") if np.isfinite(b) else None for b in bias[changes].tolist()]
     return {
@@ -172,7 +169,7 @@ def compact_curve(unseen: Floats, seen: Floats, bias: Floats) -> dict[str, list[
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """What :func:`evaluate` measured. Printed, it fits a screen.
+    """Metrics of a method, from :func:`evaluate`. Printing it gives a short table.
 
     Parameters
     ----------
@@ -181,16 +178,15 @@ class Evaluation:
     metrics : dict of str to float
         On a data set: "per_class_accuracy", "per_sample_accuracy" and "flat_hit_at_<k>" among the
         unseen classes; "seen", "unseen", "harmonic", "ausuc" and "harmonic_best" among all; and
-        where a calibration factor was found "calibrated_seen", "calibrated_unseen",
-        "calibrated_harmonic", "expected_calibration_error" and "unseen_expected_calibration_error".
-        On streamed images: those of :meth:`~zslearn.metrics.HitCounts.measure`. Where a model
-        rejects images, that is its first guess.
+        with a calibration factor "calibrated_seen", "calibrated_unseen", "calibrated_harmonic",
+        "expected_calibration_error" and "unseen_expected_calibration_error". On a stream: those of
+        :meth:`~zslearn.metrics.HitCounts.measure`. Rejected images count by their first guess.
     bias, seconds : float or None
-        Calibration factor, and the time to fit the method once; None where it was fitted before.
+        Calibration factor and time of one fit; None if the method was already fitted.
     model : zero-shot estimator
-        The fitted one.
+        The fitted method.
     generalized : GeneralizedScores or None
-        What curves are drawn from; None for streamed images.
+        Scores that curves are drawn from; None for a stream.
     dataset : str, default=""
         Name and split of the data set.
     """
@@ -227,7 +223,7 @@ class Evaluation:
         if self.bias is not None:
             lines.append(f"    ECE             {'':<20} {found['expected_calibration_error']}")
             lines.append(f"  calibration factor {self.bias:.4g}; fitted in {self.seconds:.2g} s")
-        # A long name is cut, never a number.
+        # A long name is truncated, a number never.
         return "\n".join(
             line if len(line) <= _WIDTH else f"{line[: _WIDTH - 2]}…>" for line in lines
         )
@@ -245,43 +241,42 @@ def evaluate(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Evaluation:
-    """Measure a method: on both test parts of a data set, or on images read block by block.
+    """Evaluate a method on both test parts of a data set, or on a stream of images.
 
-    On a data set, a method that is not fitted yet is fitted on the training part, and its
-    calibration factor found by leaving out seen classes: nothing is chosen on test images. A fitted
-    one is measured as it is. Counts of streamed blocks are added up.
+    On a data set, an unfitted method is fitted on the training part and its calibration factor
+    estimated on held-out seen classes, so nothing is chosen on test images. A fitted method is
+    measured as it is. Counts of the blocks of a stream are summed.
 
     Parameters
     ----------
     model : zero-shot estimator
-        The method. A clone of one that is not fitted is fitted.
+        The method. An unfitted one is cloned.
     data : ZeroShotDataset, FeatureBlocks, dask array, array, or iterable of (X, y)
-        The data set, with its active split; or features of shape (n_samples, n_features), which
-        take a fitted model.
+        Data set with its active split, or features of shape (n_samples, n_features), which need a
+        fitted model.
     y : array-like or dask array of shape (n_samples,), optional
         Labels of the features; by default those of a FeatureBlocks.
     name : str, optional
-        Name of the method, for tables; by default that of its class, with that of an inner method.
+        Name of the method, for tables; by default that of its class and of its inner method.
     cv : int, default=5
         Folds over the seen classes for the calibration factor.
     classes : array-like of labels, optional
-        The candidates of streamed images; by default every class in `classes_`, the generalized
-        setting.
+        Candidates for streamed images; by default `classes_`, the generalized setting.
     k : sequence of int, default=(1, 2, 5, 10)
-        Which F@K; those above the number of candidates are left out.
+        K of the F@K; those above the number of candidates are omitted.
     checkpoint : path, optional
-        A file that keeps the counts of a FeatureBlocks so far, where a stopped evaluation goes on.
+        File for the counts so far, from which an interrupted evaluation of a FeatureBlocks resumes.
     progress : bool, default=False
-        Whether a bar shows how far a FeatureBlocks is read.
+        Whether to show a progress bar for a FeatureBlocks.
 
     Returns
     -------
     Evaluation
-        Every number in `metrics`, and the fitted method.
+        The metrics and the fitted method.
 
     See Also
     --------
-    write_top_k : Predictions themselves, in files.
+    write_top_k : Write the predictions of a stream to files.
 
     Examples
     --------
@@ -323,13 +318,13 @@ def evaluate(
 
 
 def _name_of(estimator: Any) -> str:
-    """The name of a method's class, with that of an inner method: "EXEM (ESZSL)"."""
+    """Class name of a method with that of its inner method: "EXEM (ESZSL)"."""
     inner = getattr(estimator, "estimator", None)
     name = type(estimator).__name__
     return name if inner is None else f"{name} ({_name_of(inner)})"
 
 
-# Images that never lie in memory together: their hits, and predictions in files.
+# Streams of images: count hits, or write predictions to files.
 
 
 def _count(
@@ -341,11 +336,11 @@ def _count(
     checkpoint: str | os.PathLike[str] | None,
     progress: bool,
 ) -> HitCounts:
-    """Hits of streamed images; what was counted before is not counted again."""
+    """Count the hits of streamed images, resuming from a checkpoint."""
     is_pairs = isinstance(X, Iterable) and not hasattr(X, "shape") and y is None
     is_dask = hasattr(X, "dask")
     if checkpoint is not None and (is_pairs or is_dask):
-        raise ValueError("checkpoint= is for features on disk, which have an order.")
+        raise ValueError("checkpoint= needs features on disk, whose rows have a fixed order.")
     counts: HitCounts | None = None
     if is_dask:
         counts = model.count_hits(X, y, k=k, classes=classes)
@@ -358,7 +353,7 @@ def _count(
         if y is not None and len(y) != len(X):
             raise ValueError(f"X has {len(X)} rows and y has {len(y)} labels.")
         if y is None and not X.has_labels:
-            raise ValueError("X has no labels: give y, or labels= where the files are opened.")
+            raise ValueError("X has no labels: pass y=, or labels= when opening the files.")
         key = "" if checkpoint is None else _key(model, X, classes, k, y)
         kept = Checkpoint(None if checkpoint is None else Path(checkpoint), key)
         n_done, before = kept.read() or (0, None)
@@ -369,17 +364,17 @@ def _count(
                 for start, rows, own in blocks:
                     labels = own if y is None else y[start : start + len(rows)]
                     found = model.count_hits(rows, labels, k=k, classes=classes)
-                    # Both at once, whatever interrupts.
+                    # One assignment, so that an interrupt never sees one without the other.
                     counts, n_done = found if counts is None else counts + found, start + len(rows)
                     advance(len(rows))
                     if kept.is_due():
                         kept.write((n_done, counts.as_dict()))
             finally:
-                # Also after Ctrl-C: what is finished is not lost.
+                # Also after Ctrl-C, so that finished blocks are kept.
                 if counts is not None:
                     kept.write((n_done, counts.as_dict()))
     if counts is None:
-        raise ValueError("There are no images to measure: the features have no rows.")
+        raise ValueError("There are no images to evaluate: the features have no rows.")
     return counts
 
 
@@ -390,11 +385,11 @@ def _as_blocks(X: Any) -> RowsInBlocks:
 
 
 def _key(model: Any, X: Any, classes: Any, *others: Any) -> str:
-    """What predictions depend on: the files, and the model by its scores of a few random rows."""
+    """Digest of the files and of the model, which its scores of a few random rows identify."""
     candidates = model.classes_ if classes is None else np.asarray(to_numpy(classes))
     probe = np.random.default_rng(0).standard_normal((3, X.shape[1]))
     scores = np.asarray(to_numpy(model.decision_function(probe, classes=candidates)), dtype=float)
-    # Another number of threads may change the last digits.
+    # Rounded, since the number of threads may change the last digits.
     scores = np.round(scores / (np.abs(scores).max() or 1.0), 6)
     rejects = getattr(model, "threshold_", None), getattr(model, "statistic", None)
     return fingerprint(
@@ -412,30 +407,29 @@ def write_top_k(
     resume: bool = True,
     progress: bool = False,
 ) -> Path:
-    """Name the best classes of many images, and write them to Parquet files as they are found.
+    """Predict the best classes of many images and write them to Parquet files block by block.
 
-    Memory holds one block of rows and its predictions. Each block is a file
+    Memory holds one block of rows and its predictions. Each block becomes a file
     ``part-<first row>.parquet`` with the columns ``label_1``, ``score_1``, ``label_2``, …, best
-    first; ``pandas.read_parquet(folder)`` reads all in the order of the rows. Files are written
-    whole, so that what was stopped, even by force, goes on where it was. Needs pyarrow.
-    :ref:`cluster` has an example.
+    class first; ``pandas.read_parquet(folder)`` reads them all in row order. Files are written
+    atomically, so an interrupted call resumes. Needs pyarrow. :ref:`cluster` has an example.
 
     Parameters
     ----------
     model : zero-shot estimator
-        Fitted.
+        A fitted method.
     X : FeatureBlocks, or array of shape (n_samples, n_features)
-        Features: on disk, or an array that is sliced by rows.
+        Features on disk, or an array that is sliced by rows.
     folder : path
-        Where files are written; it is made.
+        Folder for the files; created if needed.
     k : int, default=5
-        How many classes.
+        Number of classes per image.
     classes : array-like of labels, optional
-        The candidates; by default every class in `classes_`.
+        Candidates; by default `classes_`.
     resume : bool, default=True
-        Whether rows that are finished are kept. Those of another model or of other files never are.
+        Whether to keep finished files of the same model and features.
     progress : bool, default=False
-        Whether a bar shows how far it is.
+        Whether to show a progress bar.
 
     Returns
     -------
@@ -444,17 +438,17 @@ def write_top_k(
 
     See Also
     --------
-    evaluate : Accuracies alone.
+    evaluate : Accuracies of a stream.
     """
     if hasattr(X, "dask"):
         raise TypeError(
-            "write_top_k reads files in their order. Of a dask array predict_top_k is lazy: write "
-            "what it gives with to_zarr or to_npy_stack."
+            "write_top_k reads rows in order. For a dask array predict_top_k is lazy: write its "
+            "result with to_zarr or to_npy_stack."
         )
     arrow = import_optional("pyarrow", "Writing predictions")
     parquet = import_optional("pyarrow.parquet", "Writing predictions")
     X, model, folder = _as_blocks(X), fitted_as_zero_shot(model), Path(folder)
-    # Refuses another width, unknown classes and an impossible k before anything is written.
+    # Raises for another number of features, unknown classes or an impossible k.
     model.predict_top_k(np.zeros((1, X.shape[1])), k, classes=classes)
     key = _key(model, X, classes, k)
     folder.mkdir(parents=True, exist_ok=True)
@@ -483,12 +477,12 @@ def write_top_k(
     return folder
 
 
-#: What predictions depend on and their first row, among the metadata of a file.
+#: Metadata key of a Parquet file: digest of the predictions and their first row.
 _KEY = b"zslearn"
 
 
 def _rows_of(parquet: Any, path: Path, key: str) -> int | None:
-    """The number of rows of a file of predictions; None where it is damaged or of another run."""
+    """Number of rows of a file of predictions; None if damaged or written by another call."""
     try:
         about = parquet.read_metadata(path)
     # ArrowInvalid is a ValueError.

@@ -1,4 +1,4 @@
-"""Example images of classes, kept beside the records so that a report needs no data set."""
+"""Example images of classes, saved with the records so that a report needs no data set."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from zslearn._utils._optional import import_optional
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._records import slug
 
-#: What the name of a file of example images ends with. Records end with ``.json``.
+#: Suffix of a file of example images; records end with ``.json``.
 ENDING = ".images"
 KIND = "example images of classes"
-#: So many characters the images of one data set may take, of the 5 MB of a report.
+#: Most characters of the images of one data set; a report should stay below 5 MB.
 _MOST_CHARACTERS = 1_500_000
-#: Images of a class and their longest side in pixels, the first that fits.
+#: Number of images per class and their longest side in pixels; the first that fits is used.
 _SIZES = ((4, 48), (3, 48), (2, 48), (2, 32), (1, 32), (1, 24), (1, 16))
-#: What is darker than this is black, but for noise.
+#: Grey levels below this are black with noise.
 _BLACK = 40
 _URI = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
 
@@ -34,7 +34,7 @@ Images = dict[str, dict[str, list[str]]]
 
 
 def _eight_bits(image: Any) -> NDArray[np.uint8]:
-    """An image in eight bits, grey or in three colours."""
+    """Convert an image to eight bits, grey or RGB."""
     values = np.asarray(image)
     values = values * (255 if values.dtype.kind in "fb" else 1)
     if values.ndim == 3:
@@ -43,7 +43,7 @@ def _eight_bits(image: Any) -> NDArray[np.uint8]:
 
 
 def data_uri(image: Any, side: int, *, inverted: bool = False) -> str:
-    """A picture, no larger than a square, as an address that holds it whole."""
+    """A thumbnail of an image as a data URI."""
     pillow = import_optional("PIL.Image", "Images in a report")
     picture = pillow.fromarray(255 - _eight_bits(image) if inverted else _eight_bits(image))
     picture.thumbnail((side, side), pillow.Resampling.BOX)
@@ -53,16 +53,16 @@ def data_uri(image: Any, side: int, *, inverted: bool = False) -> str:
 
 
 def save_examples(data: ZeroShotDataset, folder: str | os.PathLike[str]) -> Path | None:
-    """Keep a few small images of each class, where there are any, beside records for the report."""
+    """Save thumbnails of each class for the report, if the data set has images."""
     if data.images is None or find_spec("PIL") is None:
         return None
     rows_of: dict[Any, list[int]] = {}
     for row in np.random.default_rng(0).permutation(len(data.y)).tolist():
         rows_of.setdefault(data.y[row], []).append(row)
-    # Unseen classes first: what does not fit are seen ones.
+    # Unseen classes first, in case not all fit.
     labels = [*data.unseen_classes.tolist(), *data.seen_classes.tolist()]
     classes = [(str(label), rows_of[label]) for label in labels if label in rows_of]
-    # Grey images that are nearly black show light ink.
+    # Mostly black grey images, such as light ink on black, are inverted.
     firsts = [_eight_bits(data.images[rows[0]]) for _, rows in classes[:50]]
     inverted = all(image.ndim == 2 and np.median(image) < _BLACK for image in firsts)
     some = [rows[0] for _, rows in classes[:: max(1, len(classes) // 20)]]
@@ -84,7 +84,7 @@ def save_examples(data: ZeroShotDataset, folder: str | os.PathLike[str]) -> Path
 
 
 def read_examples(folder: Path) -> Images:
-    """Read all example images in a folder of records; damaged files are passed over."""
+    """Read all example images in a folder of records, ignoring damaged files."""
     found: Images = {}
     for path in sorted(folder.rglob(f"*{ENDING}")):
         try:
@@ -93,7 +93,7 @@ def read_examples(folder: Path) -> Images:
             continue
         name, images = content.get("dataset"), content.get("images")
         is_sound = content.get("kind") == KIND and isinstance(name, str)
-        # An address that could be anything but a picture is refused.
+        # Only data URIs of PNG images are accepted.
         if is_sound and isinstance(images, dict) and all(map(_are_pictures, images.values())):
             found[str(name)] = images
     return found

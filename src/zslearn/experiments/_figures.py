@@ -1,4 +1,4 @@
-"""Figures, and how they are written."""
+"""Create and save figures."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from zslearn._utils._optional import import_optional
 
 
 def new_figure(**options: Any) -> Any:
-    """A figure that no window and no global state knows of."""
+    """A figure outside pyplot's global state."""
     figure = import_optional("matplotlib.figure", "Drawing pictures")
     return figure.Figure(layout="constrained", **options)
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure so that a reader meets a whole file or none."""
+    """Write a figure atomically."""
     with replacing(path) as temporary:
-        # The same figure gives the same file: an SVG would hold the time.
+        # Without the date that matplotlib writes, the same figure gives the same SVG.
         metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
         figure.savefig(temporary, dpi=150, metadata=metadata)

@@ -1,7 +1,7 @@
-"""The paper's experiments on ImageNet, over features that a user has: tables 4 and 7 to 12.
+"""The paper's experiments on ImageNet (Tables 4 and 7 to 12), on features that you provide.
 
-Test sets are measured block by block: no more than a block of rows is in memory. Records also have
-what figures 6 and 7 are made of: accuracies of single classes, and which classes are neighbours.
+Test sets are measured block by block, so that memory holds only one block of rows. Records also
+contain the data of Figures 6 and 7: accuracies of single classes, and overlaps of nearest classes.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from zslearn.signatures import ClassGraph, MultiSignatures, WordNet, class_graph
 
 FLAT_KS = (1, 2, 5, 10, 20)
 HIERARCHICAL_KS = (2, 5, 10, 20)
-# So many predictions wait until hierarchical precision is computed for all of them at once.
+# Number of predictions that are collected before their hierarchical precision is computed.
 _WAITING = 100_000
 
-#: Methods of the paper's tables on ImageNet, and the graph methods that it compares with.
+#: Methods of the paper's ImageNet tables, and the graph methods that it compares to.
 IMAGENET_METHODS = (
     "SynC o-vs-o",
     "SynC struct",
@@ -59,24 +59,24 @@ IMAGENET_METHODS = (
     "SGCN",
     "DGP",
 )
-#: Tables that the records fill, by the folder of the records.
+#: Folder of records → the tables they fill.
 IMAGENET_TABLES = {
     "whole": ("imagenet", "semantic", "imagenet_best", "imagenet_fk", "hie", "per_sample"),
     "half": ("ideal",),
 }
-#: Sizes of the populated sets, and their names.
+#: Sizes of the sets of most and least populated classes, and their names.
 _POPULATED = {500: "500", 1000: "1K", 5000: "5K"}
-#: Weights of the first of two kinds of signatures that are tried.
+#: Weights of two kinds of signatures to try.
 _WEIGHTS = ((0.25, 0.75), (0.5, 0.5), (0.75, 0.25))
-#: SynC's ridges that are tried, but for the paper's own grids: with a thousand seen classes many
-#: signatures lie close together, above all those of the hierarchy.
+#: SynC's ridges to try, except with the paper's grids: among a thousand seen classes many
+#: signatures are nearly equal, especially those of the hierarchy.
 _RIDGES = (0.0, 1e-8, 1e-6, 1e-4)
 
 
 class SetMeasure:
-    """Hits and hierarchical precisions of one test set, whose classes are also the candidates.
+    """Hits and hierarchical precisions of a test set, whose classes are also the candidates.
 
-    Rows are added block by block; without a `hierarchy` of child–parent pairs there are hits alone.
+    Without a `hierarchy` of child–parent pairs there are only hits.
     """
 
     def __init__(self, classes: Sequence[str], hierarchy: pd.DataFrame | None) -> None:
@@ -91,7 +91,7 @@ class SetMeasure:
         self._waiting: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
     def add(self, scorer: ClassScorer, X: NDArray[Any], y: NDArray[Any]) -> None:
-        """Count the rows of a block whose class is in the set."""
+        """Add the rows of a block whose class is in the set."""
         inside = np.isin(y, self.classes)
         if not inside.any():
             return
@@ -113,7 +113,7 @@ class SetMeasure:
             self._waiting = []
 
     def metrics(self) -> dict[str, float]:
-        """The measures of all rows that were counted."""
+        """Metrics of all rows added so far."""
         n_rows = self.counts.n_samples.sum()
         if not n_rows:
             return {}
@@ -125,19 +125,19 @@ class SetMeasure:
         return found | {f"hierarchical_precision_at_{k}": float(v / n_rows) for k, v in deep}
 
     def per_class(self) -> dict[str, float]:
-        """Accuracies of the classes that have rows, to the digits that their mean is checked to."""
+        """Accuracies of the classes with rows, rounded to the precision of records."""
         with_rows = self.counts.n_samples > 0
         shares = self.counts.hits[with_rows, 0] / self.counts.n_samples[with_rows]
         return dict(zip(self.classes[with_rows].tolist(), shares.round(9).tolist(), strict=True))
 
 
 def read_image_counts(path: str | os.PathLike[str]) -> pd.Series:
-    """Read a table of classes and their numbers of images.
+    """Read a table of the number of images of each class.
 
     Parameters
     ----------
     path : path
-        A table with the columns wnid and count.
+        Table with the columns wnid and count.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def read_image_counts(path: str | os.PathLike[str]) -> pd.Series:
         )
     counts = table.iloc[:, 0]
     if (counts < 0).any():
-        raise ValueError(f"{path}: {name_some(counts.index[counts < 0])} has a count below 0.")
+        raise ValueError(f"{path}: {name_some(counts.index[counts < 0])} has a negative count.")
     return counts
 
 
@@ -162,17 +162,19 @@ def imagenet_test_sets(
     counts: Mapping[str, int] | pd.Series,
     lists: str | os.PathLike[str] | None = None,
 ) -> dict[str, list[str]]:
-    """The paper's test sets, of the unseen classes that there are."""
-    there = set(unseen)
+    """The paper's test sets, restricted to the available unseen classes."""
+    available = set(unseen)
     sets: dict[str, list[str]] = {}
     for hops in (2, 3):
-        near = [w for w in imagenet_classes(f"{hops}-hop", lists, wordnet=wordnet) if w in there]
+        near = [
+            w for w in imagenet_classes(f"{hops}-hop", lists, wordnet=wordnet) if w in available
+        ]
         if len(near) > 1:
             sets[f"{hops}-hop"] = near
     table = pd.Series(counts)
     lost = [wnid for wnid in unseen if wnid not in table.index]
     if lost:
-        raise ValueError(f"The table of image counts lacks {name_some(lost)}.")
+        raise ValueError(f"The table of image counts has no row for {name_some(lost)}.")
     for which in ("most", "least"):
         for size, name in _POPULATED.items():
             if size < len(unseen):
@@ -184,47 +186,47 @@ def imagenet_test_sets(
 
 @dataclass(frozen=True)
 class _Part:
-    """Training rows, in the form that tuning takes."""
+    """The training part of a data set, as far as tuning needs it."""
 
     X_train: NDArray[Any]
     y_train: NDArray[Any]
     signatures: Any
 
     def with_signatures(self, signatures: Any) -> _Part:
-        """The same rows."""
+        """The same rows with other signatures."""
         return replace(self, signatures=signatures)
 
 
 @dataclass
 class ImageNetBench:
-    """The experiments on one store of features.
+    """The ImageNet experiments on one store of features.
 
     Parameters
     ----------
     shards : ClassShards
         The features.
     signatures : mapping of str to DataFrame
-        Kind of signatures, such as "wv-v1" or "hie" → one row per class. Pairs of a kind whose name
-        begins with "wv" and of "hie" are combined.
+        Kind of signatures, such as "wv-v1" or "hie" → one row per class. Kinds whose name starts
+        with "wv" are also combined with "hie".
     out : Path
-        Where records go, in ``whole``, ``exemplars`` and, with ideal signatures, in ``half``.
+        Folder of the records, with the subfolders ``whole``, ``exemplars`` and, for ideal
+        signatures, ``half``.
     wordnet : WordNet
         The hierarchy.
     counts : mapping or Series, optional
-        Images of each class; by default the rows of the shards.
+        Number of images of each class; by default the rows of the shards.
     lists : path, optional
-        Where ImageNet's lists of classes are.
+        Folder of ImageNet's lists of classes.
     features : str, default="own"
         Name of the features.
     per_class : int or None, default=100
-        Most rows of a seen class that are learned from.
+        Most training rows of a seen class.
     grid, n_folds, seed
-        Which grid of each method is searched, in how many folds; `seed` decides rows, folds and
-        halves.
+        Grid to search and number of folds; `seed` selects rows, folds and halves.
     settings : mapping, optional
-        Method → hyper-parameters that are set before tuning, such as the epochs of a network.
+        Method → hyper-parameters to set before tuning, such as the epochs of a network.
     n_jobs, say
-        As of :func:`run_benchmark`.
+        See :func:`run_benchmark`.
     """
 
     shards: ClassShards
@@ -244,14 +246,16 @@ class ImageNetBench:
 
     def __post_init__(self) -> None:
         if not self.signatures:
-            raise ValueError("There are no signatures: give at least one table, one row per class.")
+            raise ValueError(
+                "There are no signatures: pass at least one table with one row per class."
+            )
         seen = [wnid for wnid in imagenet_classes("1k", self.lists) if wnid in self.shards]
         described = set.intersection(*(set(table.index) for table in self.signatures.values()))
         undescribed = [wnid for wnid in seen if wnid not in described]
         if undescribed:
             warn_user(
-                f"{len(undescribed)} of {len(seen)} seen classes have no signature of some kind "
-                f"and are not learned from: {name_some(undescribed)}."
+                f"{len(undescribed)} of {len(seen)} seen classes lack a kind of signatures and are "
+                f"not trained on: {name_some(undescribed)}."
             )
         self.seen = [wnid for wnid in seen if wnid in described]
         if len(self.seen) < self.n_folds * 2:
@@ -264,7 +268,7 @@ class ImageNetBench:
         bare = [w for w in self.shards.classes if w not in is_seen and w not in described]
         if bare:
             warn_user(
-                f"{len(bare)} unseen classes have no signature of some kind and are left out: "
+                f"{len(bare)} unseen classes lack a kind of signatures and are omitted: "
                 f"{name_some(bare)}."
             )
         if len(self.unseen) < 2:
@@ -281,7 +285,7 @@ class ImageNetBench:
         )
 
     def kinds(self) -> dict[str, Any]:
-        """Signatures by the names that tables give them: alone, and words with the hierarchy."""
+        """Kinds of signatures by their names in tables, including words with the hierarchy."""
         wanted = [*self.seen, *self.unseen]
         made: dict[str, Any] = {
             name: table.loc[wanted].astype(np.float64) for name, table in self.signatures.items()
@@ -291,7 +295,7 @@ class ImageNetBench:
         return made
 
     def ideal_signatures(self) -> pd.DataFrame:
-        """Mean features: of all rows of seen classes, of one half of those of unseen ones."""
+        """Mean features of all rows of seen classes, and of half the rows of unseen classes."""
         means = {wnid: unit_rows(self.shards.rows(wnid)).mean(axis=0) for wnid in self.seen}
         for wnid in self.unseen:
             first, _ = self.shards.halves(wnid, self.seed)
@@ -300,10 +304,10 @@ class ImageNetBench:
         return pd.DataFrame.from_dict(means, orient="index").astype(np.float64)
 
     def _halves(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """The half of each unseen class that ideal signatures are not made of."""
+        """The other half of the rows of each unseen class, which ideal signatures are tested on."""
         for wnid in self.unseen:
             first, second = self.shards.halves(wnid, self.seed)
-            # A class of one row would be described by nothing.
+            # A class with one row has no ideal signature.
             if len(first):
                 yield self.shards.rows(wnid)[second], np.full(len(second), wnid)
 
@@ -313,10 +317,10 @@ class ImageNetBench:
         Parameters
         ----------
         methods : sequence of str
-            Names, as ``zslearn bench`` takes them.
+            Names accepted by :func:`~zslearn.model_selection.find_method`.
         ideal : bool, default=True
-            Whether table 9 is made too: ideal signatures, and the best other kind, on one half of
-            the rows of unseen classes.
+            Whether to include Table 9: ideal signatures, compared to the last of the other kinds
+            on half of the rows of unseen classes.
 
         Returns
         -------
@@ -340,8 +344,8 @@ class ImageNetBench:
         return files
 
     def _compare_signatures(self) -> list[Path]:
-        """Records of how well each kind of signatures orders the classes of each test set."""
-        # Three classes are the fewest that can be ordered.
+        """Compare distances between signatures with those between exemplars, for each test set."""
+        # Nearest classes need at least three classes.
         sets = {name: classes for name, classes in self.sets.items() if len(classes) > 2}
         paths = {
             (kind, subset): self._path("exemplars", None, kind, subset)
@@ -355,13 +359,13 @@ class ImageNetBench:
         for (kind, subset), path in paths.items():
             rows = signature_rows(self.signatures[kind], sets[subset])
             found = compare_distances(rows, np.stack([real[wnid] for wnid in sets[subset]]))
-            # The kind is the row.
+            # The kind is the row of the table.
             origin = {**self._origin(None, kind, subset), "semantic": "", "analysis": "exemplars"}
             write_record({**origin, "variant": f"k={n_neighbours(len(rows))}", **found}, path)
         return list(paths.values())
 
     def _measure(self, method: Any, kind: str, part: _Part, folders: Sequence[str]) -> list[Path]:
-        """Records of one method with one kind of signatures, unless they are there."""
+        """Write the records of a method with a kind of signatures, unless they exist."""
         paths = {
             (folder, subset): self._path(folder, method, kind, subset)
             for folder in folders
@@ -398,14 +402,14 @@ class ImageNetBench:
         return list(paths.values())
 
     def _by_class(self, measure: SetMeasure) -> dict[str, Any]:
-        """Accuracies of all unseen classes, and which of them lie within two and three hops."""
+        """Accuracies of all unseen classes, and those within two and three hops."""
         per_class = measure.per_class()
         two, three = (set(self.sets.get(name, ())) & set(per_class) for name in ("2-hop", "3-hop"))
         groups = {"2-hop": sorted(two), "pure 3-hop": sorted(three - two)}
         return {"per_class": per_class, "groups": groups}
 
     def _tune(self, method: Method, part: _Part) -> ZeroShotSearchCV:
-        """The method, tuned on seen classes; of two kinds of signatures, the weights too."""
+        """Tune a method on seen classes, including the weights of combined signatures."""
         estimator = method.make()
         if isinstance(estimator, (GCNZ, SGCN, DGP)):
             estimator.set_params(hierarchy=self.graph)
@@ -417,7 +421,7 @@ class ImageNetBench:
         return method.search(part, options, estimator, weights=_WEIGHTS)
 
     def _also(self) -> dict[str, Sequence[float]]:
-        """What is searched beside the grids of the methods."""
+        """Hyper-parameters to search in addition to the grid of the method."""
         return {} if self.grid.startswith("paper") else {"ridge": _RIDGES}
 
     def _origin(self, method: Any, kind: str, subset: str) -> dict[str, Any]:

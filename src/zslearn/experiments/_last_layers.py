@@ -1,9 +1,9 @@
-"""A track on real networks: predict the last-layer rows of classes that are held out.
+"""A benchmark on real networks: predict the last-layer rows of held-out classes.
 
-The last layer of a network has one row per class. Of the 1,000 classes of ILSVRC some are held out;
-their rows are predicted from signatures, by methods that learn from the rows of the others. The row
-of a held-out class then takes the place of an image: it is recognised where the nearest predicted
-row is that of its class. This tests classes, not images, and the network itself saw all of them.
+The last layer of a network has one row per class. Of the 1,000 classes of ILSVRC some are held out,
+and their rows are predicted from signatures by methods trained on the rows of the other classes.
+The true row of a held-out class is its test sample: it is recognised if the nearest predicted row
+is that of its class. This tests classes, not images, and the network was trained on all of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from zslearn.signatures import (
 )
 from zslearn.synthesis import EXEM, SynC
 
-#: Kinds of signatures, and what they are combined of.
+#: Kind of signatures → the tables it combines.
 TRACK_SIGNATURES: dict[str, tuple[str, ...]] = {
     "words": ("words",),
     "text": ("text",),
@@ -52,20 +52,20 @@ TRACK_SIGNATURES: dict[str, tuple[str, ...]] = {
     "words + hie": ("words", "hie"),
     "words + text + hie": ("words", "text", "hie"),
 }
-#: The graph of graph methods: the classes with their ancestors, or ImageNet's own structure.
+#: Graphs for graph methods: the classes with their ancestors, or ImageNet's own structure.
 TRACK_GRAPHS = ("near", "whole")
-#: Width of the hierarchy's vectors.
+#: Width of the hierarchy vectors.
 _HIE_WIDTH = 200
 
 
 @dataclass(frozen=True)
 class LastLayerInputs:
-    """All that the track works on, so that it can run where WordNet and the packages are not.
+    """Inputs of the benchmark, so that it can run without WordNet and the packages.
 
-    `rows` are last-layer rows without intercepts, one per class; `tree` the classes and what lies
-    above them up to one root; `graph` what graph methods propagate over. `signatures` maps "words",
-    "text" or "hie" to one row per class, and per node of the graph where that is known: other nodes
-    have the mean over the classes below them. `names` says what classes are called.
+    `rows` are last-layer rows without intercepts, one per class; `tree` has the classes and their
+    ancestors up to one root; `graph` is the one graph methods propagate over. `signatures` maps
+    "words", "text" or "hie" to one row per class, and per further node of the graph if known: other
+    nodes get the mean over the classes below them. `names` maps classes to readable names.
     """
 
     network: str
@@ -76,7 +76,7 @@ class LastLayerInputs:
     names: Mapping[str, str]
 
     def of_kind(self, kind: str, *, nodes: bool = False) -> pd.DataFrame | MultiSignatures:
-        """Signatures of a kind, alone or combined with equal weights."""
+        """Signatures of a kind, combined with equal weights if there are several tables."""
         tables = [self.signatures[part] for part in TRACK_SIGNATURES[kind]]
         labels = self.rows.index.tolist()
         if nodes:
@@ -97,7 +97,7 @@ def last_layer_inputs(
     packages: str | os.PathLike[str] | None = None,
     fetch: bool = False,
 ) -> LastLayerInputs:
-    """Read a network, WordNet and word vectors, and describe the classes."""
+    """Read a network, WordNet and word vectors, and compute the signatures."""
     check_kinds(kinds)
     rows = load_last_layer(network, packages, fetch=fetch).iloc[:, :-1]
     wordnet = WordNet()
@@ -113,11 +113,11 @@ def last_layer_inputs(
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
-    """Refuse kinds of signatures that are not known."""
+    """Raise an error for unknown kinds of signatures."""
     unknown = [kind for kind in kinds if kind not in TRACK_SIGNATURES]
     if unknown:
         raise ValueError(
-            f"There are no signatures {unknown[0]!r}; there are {', '.join(TRACK_SIGNATURES)}."
+            f"Unknown signatures {unknown[0]!r}; choose from {', '.join(TRACK_SIGNATURES)}."
         )
 
 
@@ -139,7 +139,7 @@ def words_of_classes(
     packages: str | os.PathLike[str] | None = None,
     fetch: bool = False,
 ) -> pd.DataFrame:
-    """GloVe's vectors of classes: the mean over their names."""
+    """Mean GloVe vectors of the names of classes, or of their nearest ancestors with vectors."""
     above = {wnid: [wnid, *wordnet.ancestors(wnid)] for wnid in wnids}
     every = list(dict.fromkeys(name for path in above.values() for name in path))
     names = {wnid: wordnet.names(wnid) for wnid in every}
@@ -151,7 +151,7 @@ def words_of_classes(
     }
     vectors = load_glove(words, packages, fetch=fetch)
     with warnings.catch_warnings():
-        # Classes without a vector get one below.
+        # Classes without a vector get that of an ancestor below.
         warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ classes have no word vector")
         table = word_signatures(names, vectors)
     rows = {
@@ -161,13 +161,13 @@ def words_of_classes(
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-# What the last layers of networks are predicted by: methods and a baseline.
+# Methods and a baseline.
 
 
 def mean_of_neighbours(
     graph: ClassGraph, X: Floats, seen: NDArray[Any], unseen: NDArray[Any]
 ) -> Floats:
-    """The baseline: a class's row is the mean over the seen classes the fewest links away."""
+    """The baseline: predict the mean row of the nearest seen classes in the graph."""
     links = np.asarray(hierarchy_distances(graph, unseen.tolist(), seen.tolist()))
     nearest = links == links.min(axis=1, keepdims=True)
     return unit_rows(nearest @ unit_rows(X) / nearest.sum(axis=1, keepdims=True))
@@ -175,10 +175,10 @@ def mean_of_neighbours(
 
 @dataclass(frozen=True)
 class TrackMethod:
-    """A method, hyper-parameters that are not searched, and those that are, with their values.
+    """A method with its fixed hyper-parameters and its grid.
 
-    Of a graph method `settings` are those of the recipe "short", where its own defaults are the
-    published ones, and `grid` is that of the recipe "tuned".
+    For graph methods, `settings` belongs to the recipe "short" (their defaults are the published
+    values), and `grid` to the recipe "tuned".
     """
 
     kind: type[Any]
@@ -191,11 +191,11 @@ class TrackMethod:
         return issubclass(self.kind, (GCNZ, SGCN, DGP))
 
     def make(self, graph: ClassGraph, recipe: str = "short") -> Any:
-        """The method before it is fitted."""
+        """Create the unfitted method."""
         if not self.over_graph:
             return self.kind(**self.settings)
         settings = self.settings if recipe == "short" else {}
-        # Rows are what is given as samples: their means are the targets.
+        # The last-layer rows are the samples, and their class means the targets.
         return self.kind(graph, "mean", graph="all", **settings)
 
     def fit(
@@ -206,10 +206,10 @@ class TrackMethod:
         signatures: pd.DataFrame | MultiSignatures,
         recipe: str = "short",
     ) -> Any:
-        """Tune on seen classes alone, then fit on all of them."""
+        """Tune on held-out seen classes, then fit on all seen classes."""
         estimator = self.make(graph, recipe)
         if self.over_graph:
-            # Networks, which single precision does for.
+            # Single precision suffices for networks.
             X = X.astype(np.float32)
             if recipe != "tuned":
                 return estimator.fit(X, y, signatures=signatures)
@@ -225,7 +225,7 @@ class TrackMethod:
 
 
 def _weights(n_views: int) -> list[tuple[float, ...]]:
-    """Weights of several kinds that are tried: equal ones, or 1/2 or 3/4 for one kind."""
+    """Weights of several kinds to try: equal weights, or 1/2 or 3/4 for one kind."""
     tried = {(1 / n_views,) * n_views: None}
     for share in (0.5, 0.75):
         for heavy in range(n_views):
@@ -235,11 +235,10 @@ def _weights(n_views: int) -> list[tuple[float, ...]]:
 
 
 #: How graph methods are trained: for minutes on a CPU; as published; or with the published widths
-#: and rates, where the epochs and the weights of combined signatures are chosen like other
-#: hyper-parameters.
+#: and rates, and with epochs and weights of combined signatures chosen by cross-validation.
 TRACK_RECIPES = ("short", "published", "tuned")
 _EPOCHS = {"max_iter": [30, 100, 300]}
-#: Methods of the track.
+#: Methods of the benchmark.
 TRACK_METHODS: dict[str, TrackMethod] = {
     "ESZSL": TrackMethod(
         ESZSL,
@@ -270,18 +269,18 @@ TRACK_METHODS: dict[str, TrackMethod] = {
 
 BASELINE = "mean of neighbours"
 _KS = (1, 5)
-#: Epochs whose loss a record keeps.
+#: Number of epochs whose loss a record keeps.
 _LOSSES = 11
 
 
 @dataclass(frozen=True)
 class LastLayers:
-    """What the track found.
+    """Results of :func:`run_last_layers`.
 
     `table` has one row per method and kind of signatures: mean hit@1 and hit@5 over the class
-    splits, the number of splits, and the standard deviations over the splits. `neighbours` has for
-    a few held-out classes of the first split their name, and the seen classes whose rows are
-    nearest to the true row and to the predicted one. `files` are the records.
+    splits, the number of splits, and standard deviations over the splits. `neighbours` lists for
+    some held-out classes of the first split the seen classes whose rows are nearest to the true and
+    to the predicted row. `files` are the records.
     """
 
     table: pd.DataFrame
@@ -291,7 +290,7 @@ class LastLayers:
 
 @dataclass(frozen=True)
 class _Split:
-    """Rows of seen and held-out classes, less the mean over the seen ones; fields of records."""
+    """Rows of seen and held-out classes minus the mean of the seen ones, and fields of records."""
 
     X: Floats
     seen: NDArray[Any]
@@ -306,7 +305,7 @@ class _Split:
         order = np.random.default_rng(seed).permutation(len(rows))
         unseen, seen = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
         X, labels = rows.to_numpy(), rows.index.to_numpy(dtype=str)
-        # The same vector added to all rows changes no prediction of the network.
+        # Predictions of the network do not change if a vector is added to all rows.
         X = X - X[seen].mean(axis=0)
         origin = {
             "schema": 1,
@@ -320,7 +319,7 @@ class _Split:
         return cls(X[seen], labels[seen], X[unseen], labels[unseen], origin)
 
     def record(self, method: str, kind: str, top: NDArray[Any]) -> dict[str, Any]:
-        """What a record says of the best predictions of each row."""
+        """The record of the best predictions of each row."""
         right = top == self.unseen[:, None]
         metrics = {f"flat_hit_at_{k}": float(right[:, :k].any(axis=1).mean()) for k in _KS}
         return {**self.origin, "method": method, "semantic": kind, "metrics": metrics}
@@ -342,49 +341,47 @@ def run_last_layers(
     inputs: LastLayerInputs | None = None,
     say: Say = lambda text: None,
 ) -> LastLayers:
-    """Predict the last-layer rows of held-out classes of ImageNet, and measure how well.
+    """Predict the last-layer rows of held-out ImageNet classes, and measure how well.
 
-    Hyper-parameters are chosen by class-wise cross-validation on the other classes alone, and then
-    the weights of combined signatures; graph methods are tuned with the recipe "tuned" only. What
-    is finished is not computed again.
+    Hyper-parameters, and then the weights of combined signatures, are chosen by class-wise
+    cross-validation on the other classes; graph methods are only tuned with the recipe "tuned".
+    Existing records are kept.
 
     Parameters
     ----------
     out : path
-        Where records are written.
+        Folder for the records.
     network : str, default="efficientnet_lite0"
-        As of :func:`~zslearn.datasets.load_last_layer`.
+        See :func:`~zslearn.datasets.load_last_layer`.
     methods, kinds : sequence of str, optional
         Some of `TRACK_METHODS` and of `TRACK_SIGNATURES`; by default all. The baseline is always
-        there.
+        included.
     n_splits, n_held_out, seed : int
-        Class splits, and the classes that each holds out; split i is drawn by seed ``seed + i``.
+        Number of class splits and of held-out classes in each; split i uses the seed ``seed + i``.
     recipe : {"short", "published", "tuned"}, default="short"
         Widths and epochs of graph methods: some that take minutes on a CPU; the published ones; or
         the published widths, with the epochs (30, 100 or 300) and the weights of combined
-        signatures chosen like the hyper-parameters of the other methods.
+        signatures tuned like other hyper-parameters.
     graph : {"near", "whole"}, default="near"
-        What graph methods propagate over: the 1,000 classes and their ancestors, or ImageNet's
-        structure of 32,324 nodes, all of which are described.
+        Graph for graph methods: the 1,000 classes and their ancestors, or ImageNet's structure of
+        32,324 nodes, all with signatures.
     packages, fetch
         `folder` and `fetch` of :func:`~zslearn.datasets.load_last_layer`.
     inputs : LastLayerInputs, optional
-        What :func:`last_layer_inputs` made, here or on another machine, instead of `network`,
-        `graph`, `packages` and `fetch`.
+        Result of :func:`last_layer_inputs`, possibly from another machine, which replaces
+        `network`, `graph`, `packages` and `fetch`.
     say : callable
         Called with a line of text before each step.
 
     Returns
     -------
     LastLayers
-        The table and what was nearest.
+        The results.
     """
     methods = list(TRACK_METHODS if methods is None else methods)
     for name in [name for name in methods if name not in TRACK_METHODS]:
         near = did_you_mean(name, TRACK_METHODS)
-        raise ValueError(
-            f"There is no method {name!r} here.{near} There are: {', '.join(TRACK_METHODS)}."
-        )
+        raise ValueError(f"Unknown method {name!r}.{near} Choose from {', '.join(TRACK_METHODS)}.")
     kinds = list(TRACK_SIGNATURES) if kinds is None else list(kinds)
     check_kinds(kinds)
     if not 2 <= n_held_out <= 990 or n_splits < 1:
@@ -395,7 +392,7 @@ def run_last_layers(
             f"{recipe!r} and {graph!r}."
         )
     if inputs is None:
-        say("describing the classes")
+        say("computing the signatures")
         inputs = last_layer_inputs(network, kinds, graph=graph, packages=packages, fetch=fetch)
     folder = Path(out) / inputs.network
     files = []
@@ -422,7 +419,7 @@ def _measure_baseline(folder: Path, split: _Split, graph: ClassGraph) -> Path:
 def _measure(
     folder: Path, split: _Split, inputs: LastLayerInputs, method: str, kind: str, recipe: str
 ) -> Path:
-    """Write the record of one method, unless it is there."""
+    """Write the record of a method, unless it exists."""
     track = TRACK_METHODS[method]
     signatures = inputs.of_kind(kind, nodes=track.over_graph)
     estimator = track.make(inputs.graph, recipe)
@@ -433,7 +430,7 @@ def _measure(
         return path
     start = time.perf_counter()
     with warnings.catch_warnings():
-        # One row per class is what scikit-learn takes for a regression.
+        # scikit-learn suspects a regression task, since every class has one sample.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         model = track.fit(inputs.graph, split.X, split.seen, signatures, recipe)
     top, _ = model.predict_top_k(split.X_unseen, max(_KS), classes=split.unseen)
@@ -448,7 +445,7 @@ def _measure(
 
 
 def _training(model: Any, recipe: str) -> dict[str, Any]:
-    """What is recorded of the training of a graph method."""
+    """Fields of a record about the training of a graph method."""
     while hasattr(model, "estimator_"):
         model = model.estimator_
     epochs = np.unique(np.linspace(0, model.n_iter_ - 1, _LOSSES).astype(int))
@@ -457,7 +454,7 @@ def _training(model: Any, recipe: str) -> dict[str, Any]:
 
 
 def _summary(files: Sequence[Path]) -> pd.DataFrame:
-    """Means over the class splits, best methods of each kind last."""
+    """Means and standard deviations over the class splits."""
     grouped = read_records(files).groupby(["semantic", "method", "metric"], sort=False)["value"]
     mean, deviation = (grouped.agg(what).unstack("metric", sort=False) for what in ("mean", "std"))
     return pd.DataFrame(
@@ -472,7 +469,7 @@ def _summary(files: Sequence[Path]) -> pd.DataFrame:
 
 
 def _nearest(split: _Split, inputs: LastLayerInputs, kind: str) -> pd.DataFrame:
-    """Seen classes near some held-out ones, by their true rows and by those of a quick method."""
+    """Seen classes nearest to some held-out ones, by their true rows and by those of ESZSL."""
     model = TRACK_METHODS["ESZSL"].make(inputs.graph)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)

@@ -1,4 +1,4 @@
-"""Names that mean the same, and how tables write them."""
+"""Canonical names of methods, data sets and features, and how tables and plots show them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from zslearn._utils._messages import squeeze_name
 from zslearn.experiments._published import load_published
 
-#: What the name of a method that learns its phantoms ends with.
+#: Suffix of a method that learns its phantoms.
 LEARNED = " (learned phantoms)"
 DATASET_LABELS = {"AWA1": "AwA", "AWA2": "AwA2"}
 FEATURE_LABELS = {"GoogLeNet": "G", "ResNet-101": "R"}
@@ -25,17 +25,11 @@ METRIC_LABELS = {
     "calibrated_seen": "S cal.",
     "calibrated_harmonic": "H cal.",
 }
-_DATASETS = {
-    "awa": "AWA1",
-    "awa1": "AWA1",
-    "awa2": "AWA2",
-    "cub": "CUB",
-    "sun": "SUN",
-    "imagenet": "ImageNet",
-}
-#: The version of the new splits that the paper's numbers are for.
+_DATASETS = {name.casefold(): name for name in ("AWA1", "AWA2", "CUB", "SUN", "ImageNet")}
+_DATASETS["awa"] = "AWA1"
+#: Version of the new splits behind the paper's numbers.
 PUBLISHED_SPLIT_VERSION = "PS1"
-#: What metrics of the ranks of a taxonomy begin with.
+#: Prefix of accuracies at the ranks of a taxonomy.
 RANK_ACCURACY = "rank_accuracy_"
 AT_K = {
     "flat_hit_at_": "F@",
@@ -45,15 +39,15 @@ AT_K = {
 
 
 def canonical_method(name: str) -> str:
-    """Give a method the name it has in the published tables; unknown names stay as they are."""
+    """The name of a method in the published tables; unknown names stay as they are."""
     known = {squeeze_name(method): str(method) for method in load_published()["method"].unique()}
     return known.get(squeeze_name(name), name)
 
 
 def canonical_dataset(name: str, *, own: bool = False) -> str:
-    """Give a data set the name it has in the published tables; unknown names stay as they are.
+    """The name of a data set in the published tables; unknown names stay as they are.
 
-    With `own` it is a person's own data, which cannot be the paper's whatever it is called.
+    With `own` it is the user's data, which is never the paper's whatever its name.
     """
     known = _DATASETS.get(name.casefold())
     if own and known is not None:
@@ -62,13 +56,13 @@ def canonical_dataset(name: str, *, own: bool = False) -> str:
 
 
 def canonical_features(name: str) -> str:
-    """A form that compares equal for the same features: res101.mat is ResNet-101."""
+    """A form that is equal for the same features: res101.mat is ResNet-101."""
     squeezed = squeeze_name(name.removesuffix(".mat"))
     return {"res101": "resnet101", "googlenetv1": "googlenet"}.get(squeezed, squeezed)
 
 
 def short_version(version: str) -> str:
-    """PS1 or PS2 where a split version says so, else all of it."""
+    """PS1 or PS2 if a split version contains it, else the whole version."""
     found = re.search(r"(?<![A-Za-z0-9])PS\d+(?![A-Za-z0-9])", version)
     if found:
         return found[0]
@@ -76,12 +70,12 @@ def short_version(version: str) -> str:
 
 
 def is_drawn(version: str) -> bool:
-    """Whether a split version says that the unseen classes were drawn at random."""
+    """Whether the unseen classes of a split version were drawn at random."""
     return "/random" in version
 
 
 def is_published_split(split: str, version: str) -> bool:
-    """Whether a split is known to be the one that the paper's numbers are for."""
+    """Whether a split is known to be the one behind the paper's numbers."""
     if split.casefold() == "ns":
         return short_version(version) == PUBLISHED_SPLIT_VERSION
     return not is_drawn(version)
@@ -93,7 +87,7 @@ def same_features(first: str, second: str) -> bool:
 
 
 def metric_label(metric: str) -> str:
-    """How tables write a metric."""
+    """Name of a metric in tables."""
     for prefix, label in AT_K.items():
         if metric.startswith(prefix):
             return label + metric.removeprefix(prefix)
@@ -103,17 +97,17 @@ def metric_label(metric: str) -> str:
 
 
 def is_fraction(metric: str) -> bool:
-    """Whether a metric of this name lies between 0 and 1."""
+    """Whether a metric is known to lie between 0 and 1."""
     return metric in METRIC_LABELS or metric.startswith((RANK_ACCURACY, *AT_K))
 
 
-# How pictures draw a method: one colour for it everywhere, dashed where it is an EXEM. The first
-# seven can be distinguished with any colour vision (five of them are of Okabe and Ito). None
-# is lost on white or on a dark page. Beside the colour a picture always names the method.
+# Method styles: one colour per method in all plots, dashed for EXEM. The first seven colours, five
+# of them by Okabe and Ito, can be distinguished with any colour vision, and all of them on white
+# and on dark pages. Plots always name the method as well.
 
 Line = Literal["solid", "dashed", "dotted"]
 
-#: What the paper draws, then the rest in the order of its tables.
+#: The methods in the paper's figures, then the others in the order of its tables.
 _COLORS = {
     "ESZSL": "#0072b2",
     "ConSE": "#009e73",
@@ -143,10 +137,10 @@ _COLORS = {
     "nearest mean": "#6a7179",
     "logistic regression": "#a07a2c",
 }
-#: For methods of other names.
+#: Colours of unknown methods.
 _FURTHER = ("#7e444f", "#808080", "#7b4fa3", "#5f8a00", "#00868b", "#b0486b")
 
-#: Classes under their own names are drawn as what they are by default.
+#: Class names are drawn as the method of their default parameters.
 _DEFAULTS = {"EXEM": "1NN", "SynC": "SynC o-vs-o"}
 
 _BY_FORM = {squeeze_name(name): color for name, color in _COLORS.items()}
@@ -155,10 +149,10 @@ _BY_FORM |= {squeeze_name(name): _COLORS[method] for name, method in _DEFAULTS.i
 
 @dataclass(frozen=True)
 class MethodStyle:
-    """How a method is drawn: its colour, as ``"#rrggbb"``, and its line.
+    """Colour of a method, as ``"#rrggbb"``, and its line style.
 
-    Lines are dashed for methods that involve EXEM, as in the paper, and dotted for a method in
-    another form, such as ``"SAE (original)"``, which has the colour of the method.
+    Lines are dashed for EXEM, as in the paper, and dotted for variants of a method such as
+    ``"SAE (original)"``, which have its colour.
     """
 
     color: str
@@ -166,12 +160,12 @@ class MethodStyle:
 
     @property
     def plot_options(self) -> dict[str, Any]:
-        """The same as options of matplotlib's `plot`."""
+        """Keyword arguments of matplotlib's `plot`."""
         return {"color": self.color, "linestyle": self.line}
 
 
 def method_style(name: str) -> MethodStyle:
-    """Say in which colour and line every picture draws a method."""
+    """Colour and line style of a method in all plots."""
     found = re.fullmatch(r"\s*(.*?)\s*\((.*)\)\s*", name)
     outer, inner = (squeeze_name(found[1]), squeeze_name(found[2])) if found else ("", "")
     if outer == "exem":
@@ -185,5 +179,5 @@ def method_style(name: str) -> MethodStyle:
 
 
 def _own_color(form: str) -> str:
-    """A colour that follows from the name: the same in every picture and on every machine."""
+    """A colour derived from the name, so that it is the same everywhere."""
     return _FURTHER[zlib.crc32(form.encode("utf-8")) % len(_FURTHER)]

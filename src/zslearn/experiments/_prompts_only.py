@@ -1,4 +1,4 @@
-"""The baseline of models that know pictures and text: the nearest text, and nothing learned."""
+"""Baseline for joint models of images and text: predict the class with the nearest text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from zslearn.base import Training, ZeroShotClassifier
 
 @inherit_docs
 class PromptsOnly(ZeroShotClassifier):
-    """Name the class whose signature has the largest cosine with the features.
+    """Predict the class whose signature has the largest cosine similarity with the features.
 
-    For features and signatures of one model, such as the image and text features of open_clip: what
-    the model knows of classes before any image is learned from. On the command line it is the
-    method ``zslearn.experiments:PromptsOnly`` of ``zslearn bench``.
+    For features and signatures of one model, such as image and text features of open_clip. This
+    measures what the model knows without training images. On the command line it is the method
+    ``zslearn.experiments:PromptsOnly`` of ``zslearn bench``.
 
     See Also
     --------
-    zslearn.images.PromptClassifier : The same without training images.
+    zslearn.images.PromptClassifier : Classify pictures without training images.
 
     References
     ----------
@@ -50,17 +50,16 @@ class PromptsOnly(ZeroShotClassifier):
         self.signature_scale = signature_scale
 
     def _fit(self, training: Training) -> None:
-        """Learn nothing; refuse two sides that cannot be of one model."""
+        """Learn nothing, but check that features and signatures can be compared."""
         n_attributes, n_features = training.signatures.shape[1], training.X.shape[1]
         if n_attributes != n_features:
             raise ValueError(
                 f"The features have {n_features} columns and the signatures {n_attributes}: "
-                "PromptsOnly compares the two sides of one model, such as the image and text "
-                "features of an open_clip model."
+                "PromptsOnly compares image and text features of the same model, such as open_clip."
             )
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
-        """Give the signature itself.
+        """Return the signatures.
 
         Returns
         -------

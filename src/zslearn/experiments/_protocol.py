@@ -1,9 +1,9 @@
-"""Protocols: how a run tunes a method, beside the data and the seed.
+"""Protocols: how a run tunes a method on a split of a data set.
 
-The default is ours: random folds that use every seen class, and median distances of signatures
-taken over the seen classes. "authors" is that of the authors' program: their orders of classes and
-images held aside, folds of equal size (the classes that are left over are never validated), median
-distances over all classes, calibration factors as the folds give them, and the grids of the paper.
+The default protocol uses random folds over all seen classes and takes the median distance of
+signatures over the seen classes. "authors" follows the authors' program: their orders of classes
+and held-out images, folds of equal size (leftover classes are never validated), median distances
+over all classes, calibration factors without rescaling, and the grids of the paper.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 from zslearn.datasets import ZeroShotDataset, load_authors_protocol
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, Method
 
-#: Conventional, and generalized.
+#: Conventional and generalized.
 SETTINGS = ("zsl", "gzsl")
-#: Protocols that runs know by name.
+#: Protocols known by name.
 PROTOCOLS = ("default", "authors")
 
 
@@ -32,31 +32,31 @@ class Protocol:
     Parameters
     ----------
     name : str
-        What records and tables call it. Records of two protocols are never mixed.
+        Name in records and tables, which never mix the records of two protocols.
     n_splits : int, default=5
-        Folds over the seen classes, no more than leaves two classes to each.
+        Folds over the seen classes, at most half as many as there are classes.
     remainder, class_order
-        See :class:`~zslearn.model_selection.ClassKFold`. By default the seed decides the order.
+        See :class:`~zslearn.model_selection.ClassKFold`. By default the order is random.
     held_out : float, int or array-like of int, default=0.2
-        What is held out in the generalized setting; see
+        Images to hold out in the generalized setting; see
         :class:`~zslearn.model_selection.GeneralizedClassKFold`.
     signature_scale : "seen", "all", float or None, default=None
-        Given to every method, and to the method under EXEM; None leaves the method's own.
+        Passed to every method, and to the method inside EXEM; None keeps the method's default.
     grid : str, default="fast"
-        Which of the methods' grids, unless a run names another.
+        Grid of hyper-parameters, unless a run names another.
     rescale_bias : bool, default=True
-        Whether calibration factors of folds are brought to the scale of the final scores; see
+        Whether to rescale the calibration factors of the folds to the final scores; see
         :class:`~zslearn.calibration.CalibratedStacking`.
     shots : int, optional
-        So many labelled images of each unseen class are added to training once the method is tuned,
-        and taken from the test; as many of each left-out class are, while it is tuned.
+        Number of labelled test images of each unseen class that are added to training after tuning
+        and removed from the test. During tuning, validation classes get as many.
     unlabelled : {"zsl", "gzsl"}, optional
-        The test images of the unseen classes ("zsl") or of all ("gzsl") are given to the method's
-        `adapt`, without their labels: the transductive protocol. So are those that folds validate.
+        Pass the unlabelled test images of the unseen classes ("zsl") or of all classes ("gzsl") to
+        the method's `adapt`, in folds as well (the transductive protocol).
 
     See Also
     --------
-    authors_protocol : That of the authors' program.
+    authors_protocol : The protocol of the authors' program.
 
     Examples
     --------
@@ -75,39 +75,39 @@ class Protocol:
     rescale_bias: bool = True
     shots: int | None = None
     unlabelled: Literal["zsl", "gzsl"] | None = None
-    #: Set by :func:`authors_protocol` alone; a copy with other values is not the authors'.
+    #: Set by :func:`authors_protocol`; a modified copy is no longer the authors' protocol.
     is_authors: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.strip() and self.name.isprintable()):
-            raise ValueError(f"A protocol needs a name that can be printed; got {self.name!r}.")
+            raise ValueError(f"A protocol needs a printable name; got {self.name!r}.")
         if self.unlabelled not in (None, *SETTINGS):
             raise ValueError(
-                f"unlabelled is one of {', '.join(SETTINGS)}, or None; got {self.unlabelled!r}."
+                f"unlabelled must be {', '.join(SETTINGS)} or None; got {self.unlabelled!r}."
             )
         is_number = isinstance(self.shots, Integral) and not isinstance(self.shots, bool)
         if self.shots is not None and not (is_number and self.shots >= 0):
-            raise ValueError(f"shots are numbers of images, 0 or more; got {self.shots!r}.")
+            raise ValueError(f"shots must be a whole number >= 0; got {self.shots!r}.")
 
     @property
     def is_for_one_split(self) -> bool:
-        """Whether it names classes or images by their positions, which are those of one split."""
+        """Whether it refers to classes or images by position, which is specific to one split."""
         return self.class_order is not None or np.ndim(self.held_out) > 0
 
     def folds(self, setting: str, n_seen: int, seed: int) -> ClassKFold:
-        """Folds over the seen classes, their number at most half of `n_seen`.
+        """Make the folds over the seen classes.
 
         Parameters
         ----------
         setting : {"zsl", "gzsl"}
             Conventional or generalized.
         n_seen, seed : int
-            Number of seen classes; the seed decides what the protocol leaves open.
+            Number of seen classes, and the random state.
 
         Returns
         -------
         ClassKFold
-            A GeneralizedClassKFold where images of seen classes are scored or given unlabelled.
+            A GeneralizedClassKFold if images of seen classes are scored or used unlabelled.
         """
         n_splits = min(self.n_splits, n_seen // 2)
         options: dict[str, Any] = {
@@ -122,29 +122,27 @@ class Protocol:
         return GeneralizedClassKFold(n_splits, held_out=self.held_out, **options)
 
     def make(self, method: Method, seed: int) -> Any:
-        """Make a method with the seed and the scale of signatures, given to its inner method too.
+        """Create a method with this random state and scale of signatures.
 
         Parameters
         ----------
         method : Method
-            As :func:`~zslearn.model_selection.find_method` gives it.
+            From :func:`~zslearn.model_selection.find_method`.
         seed : int
-            Seed of the method.
+            Random state of the method.
 
         Returns
         -------
         zero-shot estimator
-            Not fitted.
+            Not fitted. An inner method gets the same parameters.
         """
-        # Finding the weight of unlabelled images takes further fits, so that it is a constant where
-        # there are none.
+        # Without unlabelled images their weight has no effect, and estimating it costs fits.
         weight = 0.1 if self.unlabelled is None else "cv"
         scale = {} if self.signature_scale is None else {"signature_scale": self.signature_scale}
         return method.make_with(random_state=seed, unlabelled_weight=weight, **scale)
 
     def definition(self, setting: str) -> list[Any]:
-        """All that a result in a setting depends on, for a fingerprint."""
-        # The conventional setting holds nothing aside.
+        """Everything that a result in a setting depends on, for a fingerprint."""
         held_out = None if setting == "zsl" else np.asarray(self.held_out)
         order = None if self.class_order is None else np.asarray(self.class_order)
         rescale = None if setting == "zsl" else self.rescale_bias
@@ -159,21 +157,21 @@ def authors_protocol(
     *,
     hold_out: bool = True,
 ) -> Protocol:
-    """The protocol of the authors' program for the active split of a data set.
+    """Load the protocol of the authors' program for the active split of a data set.
 
     Parameters
     ----------
     data : ZeroShotDataset
-        One of the paper's; another one is refused.
+        One of the paper's data sets.
     folder : str or path, optional
-        Where the authors' files are; see :func:`~zslearn.datasets.load_authors_protocol`.
+        Folder of the authors' files; see :func:`~zslearn.datasets.load_authors_protocol`.
     hold_out : bool, default=True
-        Whether the held-out images are read, too, which only the generalized setting needs.
+        Whether to read the held-out images, which only the generalized setting needs.
 
     Returns
     -------
     Protocol
-        With the authors' order of classes and held-out images, and the paper's grids.
+        With the authors' class order and held-out images, and the grids of the paper.
     """
     found = load_authors_protocol(data, folder, hold_out=hold_out)
     protocol = Protocol(

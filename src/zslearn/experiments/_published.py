@@ -1,8 +1,7 @@
-"""The numbers of the paper's tables, as data."""
+"""The numbers of the paper's tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
@@ -10,66 +9,31 @@ import pandas as pd
 
 from zslearn.datasets import ZeroShotDataset
 
-
-@dataclass(frozen=True)
-class PublishedTable:
-    """A table of the paper: its number, its label in the paper's source, and what it shows."""
-
-    number: int
-    label: str
-    title: str
-
-
-#: Name of a table → what it is, in the paper's order. Only the first holds no results.
-TABLES: dict[str, PublishedTable] = {
-    "datasets": PublishedTable(1, "tDatasets", "Data sets and their class splits"),
-    "main": PublishedTable(2, "tbMain", "Main results"),
-    "zsl": PublishedTable(3, "tbZSLMainSmall", "Conventional setting, small data sets"),
-    "imagenet": PublishedTable(4, "tbZSLMainIMN", "Conventional setting, ImageNet"),
-    "gzsl": PublishedTable(5, "tbGZSLMain", "Generalized setting, AUSUC"),
-    "harmonic": PublishedTable(
-        6, "tbGZSLHarmonic", "Generalized setting, harmonic mean without and with calibration"
-    ),
-    "semantic": PublishedTable(
-        7, "tbZSLSemanticPCIMN", "Kinds of signatures on ImageNet, per-class accuracy"
-    ),
-    "imagenet_best": PublishedTable(
-        8, "tbZSLSemanticPSIMN", "Best published results on ImageNet, per-sample accuracy"
-    ),
-    "ideal": PublishedTable(9, "tbZSLSemanticIdealIMN", "Ideal signatures on ImageNet"),
-    "imagenet_fk": PublishedTable(10, "tbZSLExpandedIMN", "Flat hit@K and HP@K on ImageNet"),
-    "hie": PublishedTable(11, "tbZslMainImnMds", "Flat hit@K on ImageNet with hierarchy vectors"),
-    "per_sample": PublishedTable(
-        12, "tbZSLSemanticPSFullIMN", "Kinds of signatures on ImageNet, per-sample accuracy"
-    ),
-    "regularization": PublishedTable(
-        13, "tSynCRegularization", "SynC: penalty on classifiers or on phantom classifiers"
-    ),
-    "learned_phantoms": PublishedTable(
-        14, "tSynCLearnSpace", "SynC: phantom classes as given or learned"
-    ),
-    "correlation": PublishedTable(
-        15, "tbExemCorrDis", "Correlation of class distances with those of real exemplars"
-    ),
-    "knn_overlap": PublishedTable(
-        16, "tbExemKNN", "Overlap of nearest classes with those of real exemplars"
-    ),
-    "regressor": PublishedTable(17, "tExemSVRvsMLP", "EXEM (1NN): regressors"),
-    "pca": PublishedTable(18, "tbExemPCA", "EXEM (1NN): PCA dimensions"),
+#: Name of a table → its title, in the paper's order. The first one holds no results.
+TABLES: dict[str, str] = {
+    "datasets": "Data sets and their class splits",
+    "main": "Main results",
+    "zsl": "Conventional setting, small data sets",
+    "imagenet": "Conventional setting, ImageNet",
+    "gzsl": "Generalized setting, AUSUC",
+    "harmonic": "Generalized setting, harmonic mean without and with calibration",
+    "semantic": "Kinds of signatures on ImageNet, per-class accuracy",
+    "imagenet_best": "Best published results on ImageNet, per-sample accuracy",
+    "ideal": "Ideal signatures on ImageNet",
+    "imagenet_fk": "Flat hit@K and HP@K on ImageNet",
+    "hie": "Flat hit@K on ImageNet with hierarchy vectors",
+    "per_sample": "Kinds of signatures on ImageNet, per-sample accuracy",
+    "regularization": "SynC: penalty on classifiers or on phantom classifiers",
+    "learned_phantoms": "SynC: phantom classes as given or learned",
+    "correlation": "Correlation of class distances with those of real exemplars",
+    "knn_overlap": "Overlap of nearest classes with those of real exemplars",
+    "regressor": "EXEM (1NN): regressors",
+    "pca": "EXEM (1NN): PCA dimensions",
 }
 
-#: What names one result of a table.
-KEYS = (
-    "method",
-    "dataset",
-    "split",
-    "subset",
-    "setting",
-    "metric",
-    "features",
-    "semantic",
-    "variant",
-)
+#: Columns that identify a result of a table.
+KEYS = ("method", "dataset", "split", "subset", "setting", "metric")
+KEYS += ("features", "semantic", "variant")
 
 
 @cache
@@ -84,7 +48,7 @@ def _read() -> pd.DataFrame:
 
 
 def load_published(table: str | None = None) -> pd.DataFrame:
-    """Load the numbers that the paper prints, one result per row.
+    """Load the numbers printed in the paper, one result per row.
 
     Parameters
     ----------
@@ -94,7 +58,7 @@ def load_published(table: str | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Rows in the paper's order; empty cells of a table have none. Columns:
+        Rows in the paper's order, without the empty cells of the tables. Columns:
 
         - `table`, `method`: the table and its row;
         - `dataset`: ``"AWA1"`` (AwA in the paper), ``"AWA2"``, ``"CUB"``, ``"SUN"`` or
@@ -107,8 +71,8 @@ def load_published(table: str | None = None) -> pd.DataFrame:
         - `value`: the number as printed, with its `decimals`, `deviation` (after ±) and `unit`
           (``"%"`` or ``"1"``);
         - `reported_by`: ``"paper"``, or the paper's citation key, such as ``"XianLSA17"``;
-        - `mark`: ``"best"``, ``"second"``, ``"third"`` as the paper marks it; `note`: a condition
-          of this number alone.
+        - `mark`: ``"best"``, ``"second"`` or ``"third"`` as marked in the paper; `note`: a
+          condition of this number alone.
 
     Examples
     --------
@@ -124,17 +88,17 @@ def load_published(table: str | None = None) -> pd.DataFrame:
     if table is None:
         return data.copy()
     if table not in TABLES:
-        raise ValueError(f"The paper has no table {table!r}. It has: {', '.join(TABLES)}.")
+        raise ValueError(f"The paper has no table {table!r}; choose from {', '.join(TABLES)}.")
     return data[data["table"] == table].reset_index(drop=True)
 
 
 def dataset_table(data: ZeroShotDataset | None = None) -> pd.DataFrame:
-    """Table 1 of the paper, and below it the splits of a data set.
+    """Table 1 of the paper, followed by the splits of a data set.
 
     Parameters
     ----------
     data : ZeroShotDataset, optional
-        The data set.
+        The data set to append.
 
     Returns
     -------

@@ -1,13 +1,13 @@
-r"""Methods compared over several data sets by their ranks.
+r"""Compare methods over several data sets by their ranks.
 
 The paper orders methods by their mean rank over the small data sets: 23 methods in the conventional
-setting, and in the generalized one the 16 that have a number on every data set. The Friedman test
-asks whether the ranks differ at all; two methods differ when their mean ranks are more than
+setting, and the 16 with a number on every data set in the generalized one. The Friedman test asks
+whether any ranks differ. Two of k methods on N data sets differ if their mean ranks are further
+apart than the critical difference of Nemenyi's test,
 
-.. math:: \mathrm{CD} = q_\alpha \sqrt{k (k + 1) / (6 N)}
+.. math:: \mathrm{CD} = q_\alpha \sqrt{k (k + 1) / (6 N)},
 
-apart, for k methods on N data sets, with q the quantile of the studentized range over √2 (Nemenyi).
-The paper prints mean ranks in a picture and no critical difference; the latter is ours to give.
+with q the quantile of the studentized range over √2. The paper has no critical difference.
 
 References
 ----------
@@ -28,19 +28,19 @@ from zslearn.experiments._names import method_style
 
 @dataclass(frozen=True)
 class Ranking:
-    """Methods in the order of their mean ranks.
+    """Methods ordered by their mean ranks.
 
     Parameters
     ----------
     mean_ranks : Series
-        Mean rank of each method, the best first; ties share the mean of their places.
+        Mean rank of each method, best first; ties share the mean of their ranks.
     n_columns : int
-        Number of columns that the ranks are means over.
+        Number of columns behind the means.
     statistic, pvalue : float
-        Friedman test that no methods differ, corrected for ties; NaN where it has no meaning
-        (fewer than three methods or two columns).
+        Friedman test of equal ranks, corrected for ties; NaN with fewer than three methods or two
+        columns.
     critical_difference : float
-        Of Nemenyi's test at the level 0.05; NaN where the Friedman test is.
+        Of Nemenyi's test at the level 0.05; NaN if the Friedman test is.
     """
 
     mean_ranks: pd.Series
@@ -51,18 +51,18 @@ class Ranking:
 
 
 def rank_methods(values: pd.DataFrame) -> Ranking:
-    """Rank methods on each column and average, as in the paper's main table.
+    """Rank methods on each column and average the ranks, as in the paper's main table.
 
     Parameters
     ----------
     values : DataFrame of shape (n_methods, n_columns)
-        Higher is better. A method with a missing number is left out, as in the paper: ranks on
-        different data sets could not be compared.
+        Higher is better. Methods with missing numbers are omitted, as in the paper, since ranks on
+        different data sets cannot be compared.
 
     Returns
     -------
     Ranking
-        Mean ranks and what can be said of their differences.
+        Mean ranks and tests of their differences.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def rank_methods(values: pd.DataFrame) -> Ranking:
     if k < 3 or n < 2:
         return Ranking(mean_ranks, n, np.nan, np.nan, np.nan)
     statistic, pvalue = 0.0, 1.0
-    # All tied is no difference, of which SciPy would make NaN.
+    # SciPy returns NaN if all methods are tied.
     if (ranks.nunique() > 1).any():
         statistic, pvalue = map(float, stats.friedmanchisquare(*ranks.to_numpy()))
     quantile = stats.studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2)
@@ -92,7 +92,7 @@ def rank_methods(values: pd.DataFrame) -> Ranking:
 
 
 def ranges_within(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:
-    """First and last of each longest run of sorted ranks that lie within `difference`."""
+    """First and last position of each maximal range of sorted ranks within `difference`."""
     runs: list[tuple[int, int]] = []
     for first, rank in enumerate(ranks):
         last = int(np.searchsorted(ranks, rank + difference, side="right")) - 1
@@ -102,17 +102,17 @@ def ranges_within(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]
 
 
 def picture_size(ranks: pd.Series, difference: float) -> tuple[float, float]:
-    """Inches that the names need."""
+    """Figure size in inches that fits the names."""
     depth = 0.35 * len(ranges_within(np.sort(ranks), difference)) + 1.0 - (-len(ranks) // 2)
     return (9.0, 0.24 * depth + 1.1)
 
 
 def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> None:
-    """Draw mean ranks on a line, with bars that join methods which do not differ."""
+    """Draw mean ranks on an axis, with bars that join methods that do not differ."""
     ranks = ranks.sort_values(kind="stable")
     values = ranks.to_numpy(dtype=float)
     if len(values) == 0 or not np.isfinite([*values, difference]).all():
-        raise ValueError("A picture of ranks needs finite mean ranks and a critical difference.")
+        raise ValueError("A plot of ranks needs finite mean ranks and a critical difference.")
     runs = ranges_within(values, difference)
     n_left = -(-len(values) // 2)
     low, high = 1.0, max(float(len(values)), 2.0)
@@ -132,7 +132,7 @@ def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> 
     axes.text(low, -1.85, f"critical difference {difference:.2f}{wider}", fontsize=8, va="bottom")
     for i, (name, rank) in enumerate(zip(ranks.index, values, strict=True)):
         left = i < n_left
-        # The methods at the ends of the line are named highest, so that no leader crosses another.
+        # Methods at the ends of the axis are labelled highest, so that leader lines do not cross.
         level = top_of_names + (i if left else len(values) - 1 - i)
         end = low - 0.02 * margin if left else high + 0.02 * margin
         axes.plot([rank, rank, end], [0, level, level], color="0.45", linewidth=0.8)

@@ -1,7 +1,7 @@
-"""Records of runs: one JSON file per run with its checksum, written whole and checked when read.
+"""Records of runs: one checksummed JSON file per run, written atomically and validated when read.
 
-A checksum tells whether a file is as it was written; the checks of fields tell whether what was
-written can be a record. What fails either is never trusted: tables skip it, runs compute it again.
+The checksum detects a file that was changed; the validation of fields detects a file that was
+never a record. Tables skip a record that fails either, and runs recompute it.
 """
 
 from __future__ import annotations
@@ -37,35 +37,24 @@ FAILURE = ("type", "reason", "traceback")
 DEFAULT_PROTOCOL = "default"
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas")
-_ORIGIN = (*REQUIRED, *OPTIONAL, "seed")
-_COLUMNS = (*_ORIGIN, "metric", "value", "by_class", "file")
+_COLUMNS = (*REQUIRED, *OPTIONAL, "seed", "metric", "value", "by_class", "file")
 _RUN = ("dataset", "split", "features", "method", "setting", "protocol", "seed")
-_FAILED_COLUMNS = (*_RUN, *FAILURE, "file")
 
 Rows = list[dict[str, Any]]
-
-
-def check_record(record: Any) -> None:
-    """Refuse what is no record, whole and in range."""
-    checked_origin(record)
-    checked_metrics(record)
-    checked_failure(record)
-    checked_edges(record)
-    _check_details(record)
-
-
-def _require(holds: bool, what: str) -> None:
-    if not holds:
-        raise ValueError(f"damaged record: {what}")
+Test = Callable[[Any], bool]
 
 
 def _is_text(value: Any) -> bool:
-    # Unprintable text could drive the terminal it is shown on.
+    # Unprintable text could drive the terminal that shows it.
     return isinstance(value, str) and value.isprintable()
 
 
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number that a float can hold, NaN and infinite ones aside."""
+    """Whether a value is a finite number that fits in a float."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
     try:
@@ -74,8 +63,71 @@ def _is_number(value: Any) -> bool:
         return False
 
 
+def _list_of(is_valid: Test) -> Test:
+    return lambda found: isinstance(found, list) and all(map(is_valid, found))
+
+
+def _object_of(is_valid: Test) -> Test:
+    return lambda found: isinstance(found, dict) and all(map(is_valid, found.values()))
+
+
+def _is_confusion(pair: Any) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and _is_name(pair[0]) and is_share(pair[1])
+
+
+def _is_failure(failed: Any) -> bool:
+    if not isinstance(failed, dict) or not _is_name(failed.get("traceback")):
+        return False
+    return _is_text(failed.get("type")) and _is_text(failed.get("reason"))
+
+
+def _is_curve(curve: Any) -> bool:
+    if not isinstance(curve, dict):
+        return False
+    columns = [curve.get("acc_unseen"), curve.get("acc_seen")]
+    if not all(map(_list_of(is_share), columns)):
+        return False
+    # null stands for −∞, the first factor.
+    bias = curve.get("bias") or [None] * len(columns[0])
+    is_bias = _list_of(lambda factor: factor is None or _is_number(factor))
+    return is_bias(bias) and len({len(column) for column in (*columns, bias)}) == 1
+
+
+def _is_table(table: Any) -> bool:
+    return _object_of(_list_of(lambda cell: True))(table) and len(set(map(len, table.values()))) < 2
+
+
+#: Optional field → test of its value, and what the value should be.
+_FIELDS: dict[str, tuple[Test, str]] = {
+    "failed": (_is_failure, f"an object with the texts {', '.join(FAILURE)}"),
+    "hyper_parameters": (lambda found: isinstance(found, dict), "an object"),
+    "edges": (_object_of(lambda edge: edge in ("smallest", "largest")), "an object of edges"),
+    "per_class": (_object_of(is_share), "an object of fractions"),
+    "groups": (_object_of(_list_of(_is_name)), "an object of lists of classes"),
+    "unseen_classes": (_list_of(_is_name), "a list of classes"),
+    "overlaps": (_list_of(is_share), "a list of fractions"),
+    "confused_with": (_object_of(_list_of(_is_confusion)), "lists of classes and shares"),
+    "command": (_is_text, "printable text"),
+    "curve": (_is_curve, "lists of fractions and factors of the same length"),
+    "cross_validation": (_is_table, "an object of lists of the same length"),
+}
+
+
+def check_record(record: Any) -> None:
+    """Raise an error unless an object is a valid record."""
+    checked_origin(record)
+    checked_metrics(record)
+    for name, (is_valid, expected) in _FIELDS.items():
+        _require(name not in record or is_valid(record[name]), f"{name!r} is not {expected}")
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"damaged record: {what}")
+
+
 def checked_origin(record: Any) -> dict[str, Any]:
-    """Which run a record is of; ValueError when it is no record."""
+    """Validate and return the fields that identify a run."""
     if not isinstance(record, dict) or "schema" not in record:
         raise ValueError("not a record of a run")
     schema = record["schema"]
@@ -96,57 +148,24 @@ def checked_origin(record: Any) -> dict[str, Any]:
 
 
 def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a record, without those that are not measured."""
+    """Validate and return the measured metrics of a record."""
     metrics: Any = record.get("metrics")
     _require(isinstance(metrics, dict), "'metrics' is not an object of numbers")
-    found: dict[str, float] = {}
-    for metric, value in metrics.items():
-        if value is None or value != value:
-            continue
-        named = f"metric {metric!r:.60}"
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        _require(is_number, f"{named} is not a number")
-        is_fit = is_share(value) or not is_fraction(metric)
-        _require(is_fit, f"{named} is {value!r:.60}, not a fraction")
-        _require(metric.isprintable() and _is_number(value), f"{named} is {value!r:.60}")
-        found[metric] = float(value)
-    return found
-
-
-def checked_failure(record: Mapping[str, Any]) -> dict[str, str] | None:
-    """What a failed record says of the error; None where the run did not fail."""
-    if "failed" not in record:
-        return None
-    failed: Any = record["failed"]
-    _require(isinstance(failed, dict), "'failed' is not an object")
-    for name in FAILURE:
-        # Only a traceback has lines.
-        is_text = isinstance(failed.get(name), str) and name == "traceback"
+    measured = {n: v for n, v in metrics.items() if v is not None and v == v}
+    for name, value in measured.items():
+        expected = "fraction" if is_fraction(name) else "number"
+        is_valid = is_share(value) if is_fraction(name) else _is_number(value)
         _require(
-            is_text or _is_text(failed.get(name)),
-            f"{name!r} of 'failed' is {failed.get(name)!r:.60}",
+            is_valid and name.isprintable(),
+            f"metric {name!r:.60} is {value!r:.60}, not a {expected}",
         )
-    return {name: failed[name] for name in FAILURE}
-
-
-def checked_edges(record: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
-    """Hyper-parameters at the edge of a grid: the chosen value and which edge."""
-    edges, chosen = record.get("edges", {}), record.get("hyper_parameters", {})
-    are_objects = isinstance(edges, dict) and isinstance(chosen, dict)
-    _require(are_objects, "'edges' or 'hyper_parameters' is not an object")
-    for name, edge in edges.items():
-        is_edge = edge in ("smallest", "largest") and name.isprintable()
-        _require(is_edge, f"the edge of {name!r:.60} is {edge!r:.60}")
-        value = chosen.get(name)
-        is_shown = not isinstance(value, str) or value.isprintable()
-        _require(is_shown, f"hyper-parameter {name!r:.60} is {value!r:.60}")
-    return {name: (chosen.get(name), edge) for name, edge in edges.items()}
+    return {name: float(value) for name, value in measured.items()}
 
 
 def by_class_of(
     record: Mapping[str, Any], metrics: Mapping[str, float]
 ) -> dict[str, tuple[tuple[str, float], ...]]:
-    """Accuracies of single classes, by the metric that is their mean."""
+    """Metric → accuracies of the single classes that it is the mean of."""
     per_class, unseen = record.get("per_class", {}), set(record.get("unseen_classes", ()))
     found = {
         "per_class_accuracy": tuple(per_class.items()),
@@ -157,54 +176,12 @@ def by_class_of(
     def mean(pairs: tuple[tuple[str, float], ...]) -> float:
         return math.fsum(value for _, value in pairs) / len(pairs)
 
-    # Of another metric of that name, or of other classes, they would not be the parts.
+    # Accuracies with another mean belong to another metric or other classes.
     return {
         metric: pairs
         for metric, pairs in found.items()
         if pairs and metric in metrics and abs(mean(pairs) - metrics[metric]) < 1e-9
     }
-
-
-def _check_details(record: Mapping[str, Any]) -> None:
-    """Accuracies by class, the curve and the whole grid, where a record has them."""
-
-    def is_list(values: Any, is_one: Callable[[Any], bool]) -> bool:
-        return isinstance(values, list) and all(map(is_one, values))
-
-    def is_name(value: Any) -> bool:
-        return isinstance(value, str)
-
-    def has(name: str, is_one: Callable[[Any], bool], what: str) -> None:
-        """Whether a field is an object whose values are all right."""
-        found = record.get(name, {})
-        _require(isinstance(found, dict) and all(map(is_one, found.values())), f"{name!r} {what}")
-
-    has("per_class", is_share, "is not an object of fractions")
-    has("groups", lambda names: is_list(names, is_name), "is not lists of classes")
-    _require(is_list(record.get("unseen_classes", []), is_name), "'unseen_classes' is no list")
-    _require(is_list(record.get("overlaps", []), is_share), "'overlaps' is not a list of fractions")
-
-    def are_pairs(pairs: Any) -> bool:
-        return isinstance(pairs, list) and all(
-            isinstance(p, list) and len(p) == 2 and is_name(p[0]) and is_share(p[1]) for p in pairs
-        )
-
-    has("confused_with", are_pairs, "is not lists of classes and shares")
-    _require(_is_text(record.get("command", "")), f"'command' is {record.get('command')!r:.60}")
-    curve = record.get("curve", {"acc_unseen": [], "acc_seen": []})
-    curve = curve if isinstance(curve, dict) else {}
-    sides: list[Any] = [curve.get(name) for name in ("acc_unseen", "acc_seen")]
-    is_curve = all(is_list(side, is_share) for side in sides) and len(sides[0]) == len(sides[1])
-    _require(is_curve, "'curve' is not two lists of fractions of one length")
-    # None stands for −∞, the first factor.
-    factors = curve.get("bias") or [None] * len(sides[0])
-    is_long = is_list(factors, lambda factor: factor is None or _is_number(factor))
-    is_long = is_long and len(factors) == len(sides[0])
-    _require(is_long, "'bias' of 'curve' is not one number for each accuracy")
-    table = record.get("cross_validation", {})
-    _require(isinstance(table, dict), "'cross_validation' is not an object")
-    sizes = {len(column) if isinstance(column, list) else -1 for column in table.values()}
-    _require(len(sizes) < 2 and -1 not in sizes, "'cross_validation' is not lists of one length")
 
 
 def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
@@ -213,67 +190,64 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     A record is an object with
 
     - ``"schema"``: 1;
-    - ``"dataset"``, ``"split"``, ``"split_version"``, ``"features"``, ``"method"``,
-      ``"setting"`` (``"zsl"`` or ``"gzsl"``: what the hyper-parameters were tuned for): text;
-    - optionally ``"subset"`` (part of the unseen classes), ``"semantic"`` (kind of signatures),
-      ``"variant"`` (``name=value`` joined by ``;``), ``"protocol"`` (how it was tuned; without it
-      ``"default"``) and ``"grid"`` (which of the method's grids): text;
+    - text: ``"dataset"``, ``"split"``, ``"split_version"``, ``"features"``, ``"method"`` and
+      ``"setting"`` (what the hyper-parameters were tuned for, ``"zsl"`` or ``"gzsl"``);
+    - optional text: ``"subset"`` (of the unseen classes), ``"semantic"`` (kind of signatures),
+      ``"variant"`` (``name=value`` joined by ``;``), ``"protocol"`` (by default ``"default"``) and
+      ``"grid"``;
     - ``"seed"``: whole number or null;
-    - ``"metrics"``: name → number, accuracies as fractions. Names are those of the published
-      numbers: ``per_class_accuracy``, ``per_sample_accuracy``, ``ausuc``, ``unseen``, ``seen``,
-      ``harmonic`` (at factor 0), ``calibrated_unseen``, ``calibrated_seen``,
-      ``calibrated_harmonic``, ``flat_hit_at_5``, ``hierarchical_precision_at_5``; others may be
-      there. null and NaN mean not measured;
-    - only where the run failed, ``"failed"``: the ``"type"`` of the error, its ``"reason"`` in one
-      line and its ``"traceback"``. Such a record has no rows here;
-    - ``"checksum"``: SHA-256 of the rest as JSON with sorted keys and without spaces.
+    - ``"metrics"``: name → number, accuracies as fractions, null and NaN if not measured. Names
+      are those of the published numbers: ``per_class_accuracy``, ``per_sample_accuracy``,
+      ``ausuc``, ``unseen``, ``seen``, ``harmonic`` (at factor 0), ``calibrated_unseen``,
+      ``calibrated_seen``, ``calibrated_harmonic``, ``flat_hit_at_5``,
+      ``hierarchical_precision_at_5``. Other names are allowed;
+    - if the run failed, ``"failed"``: the ``"type"`` of the error, its ``"reason"`` in one line and
+      its ``"traceback"``. Such a record contributes no rows;
+    - ``"checksum"``: SHA-256 of the other fields as JSON with sorted keys and no spaces, as
       :func:`write_record` computes it;
-    - optionally ``"per_class"``: class → accuracy, in the setting ``"gzsl"`` with calibration;
-      ``"unseen_classes"`` then lists the unseen ones. Whether two methods differ is judged by
-      these; ``"groups"``: name → classes (ImageNet's by hops);
-    - optionally, for the report: ``"confused_with"``: class → pairs of another class and the share
-      of images that were taken for it; ``"curve"``: lists ``"acc_unseen"``, ``"acc_seen"`` and
-      ``"bias"``; ``"calibration_factor"``; ``"hyper_parameters"``, ``"edges"`` and
-      ``"cross_validation"`` of the search; ``"times"`` in seconds; ``"versions"``, ``"machine"``,
-      ``"command"``;
-    - ``"key"``: a digest of all that the results depend on, the source of zslearn included; a run
-      with another key is computed again; and further fields.
+    - optional, for significance: ``"per_class"``: class → accuracy, calibrated in the setting
+      ``"gzsl"``, where ``"unseen_classes"`` lists the unseen classes; ``"groups"``: name → classes;
+    - optional, for the report: ``"confused_with"``: class → pairs of another class and the share of
+      images taken for it; ``"curve"``: lists ``"acc_unseen"``, ``"acc_seen"`` and ``"bias"``;
+      ``"calibration_factor"``; ``"hyper_parameters"``, ``"edges"`` and ``"cross_validation"`` of
+      the search; ``"times"`` in seconds; ``"versions"``, ``"machine"``, ``"command"``;
+    - ``"key"``: digest of everything that the results depend on, including the source of zslearn.
+      A run with another key is recomputed.
 
-    Class splits are records with the splits ``"ss-1"``, ``"ss-2"``, …; tables show their mean.
-    Files and folders whose name begins with a dot are passed over. A file that is no record, that
-    was changed after it was written, or that has no checksum is skipped with a warning;
-    :func:`run_benchmark` computes such a record again.
+    Records with the splits ``"ss-1"``, ``"ss-2"``, … are class splits, of which tables show the
+    mean. Hidden files and folders are ignored. Files that are not records, were changed after they
+    were written or lack a checksum are skipped with a warning; :func:`run_benchmark` recomputes
+    such records.
 
     Parameters
     ----------
     folder : path or iterable of paths
-        Where the records are; folders inside it are searched too. Or the files of records, as
-        :func:`run_benchmark` returns them.
+        Folder to search, with its subfolders, or the files of records, as returned by
+        :func:`run_benchmark`.
 
     Returns
     -------
     DataFrame
         One row per number, with the columns `dataset`, `split`, `split_version`, `features`,
         `method`, `setting`, `subset`, `semantic`, `variant`, `protocol`, `grid`, `seed`, `metric`,
-        `value`, `by_class`, `file`. `by_class` is a tuple of pairs, class and accuracy, where the
-        number is their mean and the record has them; else None.
+        `value`, `by_class`, `file`. `by_class` is a tuple of (class, accuracy) pairs if the record
+        has the accuracies that the number is the mean of, and None otherwise.
 
     See Also
     --------
-    run_benchmark : Writes records.
-    write_record : Writes a record of your own.
+    run_benchmark : Run methods and write records.
+    write_record : Write a record of your own.
     """
     return numbers_of(whole_records(folder))
 
 
 def whole_records(records: Path | str | Iterable[Path | str]) -> Rows:
-    """Read records with all that they hold, those of failed runs too; see :func:`read_records`."""
+    """Read whole records, including those of failed runs; see :func:`read_records`."""
     found: Rows = []
     for path, name in _files(records):
         try:
             found.append({**read_record(path), "file": name})
         except (ValueError, OSError) as error:
-            # Whatever it is, no table shows a number that nothing vouches for.
             reason = one_line(error)
             warn_user(
                 f"Skipped {plain(path)}: {reason}. If it is a record, run it again (zslearn bench)."
@@ -282,7 +256,7 @@ def whole_records(records: Path | str | Iterable[Path | str]) -> Rows:
 
 
 def numbers_of(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """What :func:`read_records` gives, from records that are read already."""
+    """The result of :func:`read_records` for records that are already in memory."""
     rows: Rows = []
     for record in records:
         if "failed" in record:
@@ -303,19 +277,19 @@ def numbers_of(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def write_record(record: Mapping[str, Any], path: Path | str) -> None:
-    """Write a record of a run of one's own, with its checksum.
+    """Write a record of your own, with its checksum.
 
     Parameters
     ----------
     record : mapping
-        As :func:`read_records` describes it. A checksum that it has is replaced.
+        Fields as described in :func:`read_records`. An existing checksum is replaced.
     path : Path or str
-        The file; it is written whole or not at all. Its folder is made.
+        File to write, atomically. Its folder is created if needed.
 
     Raises
     ------
     ValueError
-        It is no record; the message says why.
+        If it is not a valid record; the message gives the reason.
     """
     plain = {name: value for name, value in record.items() if name != "checksum"}
     check_record(plain)
@@ -323,7 +297,7 @@ def write_record(record: Mapping[str, Any], path: Path | str) -> None:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read one record, whole and checked."""
+    """Read and validate one record."""
     try:
         record = read_checked_json(path)
         check_record(record)
@@ -333,26 +307,26 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def slug(*parts: Any) -> str:
-    """A file name that tells the parts and differs when they do."""
+    """A readable file name, unique for the parts."""
     safe = [re.sub(r"[^A-Za-z0-9.-]+", "-", str(part)).strip("-.") for part in parts]
     name = "_".join(safe)
     return name if name == "_".join(map(str, parts)) else f"{name}_{fingerprint(*parts)[:6]}"
 
 
 def is_finished(path: Path, key: Callable[[], str]) -> bool:
-    """Whether there is a record of the run with this key; a damaged one is named."""
+    """Whether there is a record of the run with this key; warn if it is damaged."""
     if not path.exists():
         return False
     try:
         record = read_record(path)
     except (ValueError, OSError) as error:
-        warn_user(f"The record {path} is computed again: {one_line(error)}.")
+        warn_user(f"The record {path} is damaged and will be recomputed: {one_line(error)}.")
         return False
     return "failed" not in record and record.get("key") == key()
 
 
 def is_record(path: Path) -> bool:
-    """Whether a file is a record."""
+    """Whether a file is a valid record."""
     try:
         read_record(path)
     except (OSError, ValueError):
@@ -363,9 +337,9 @@ def is_record(path: Path) -> bool:
 def write_computed(
     path: Path, origin: Mapping[str, Any], compute: Callable[[], Mapping[str, Any]]
 ) -> str | None:
-    """Compute a run and write its record; the reason where it failed.
+    """Compute a run and write its record; return the reason if it failed.
 
-    A record of a failure has no key: no run can take it for a finished one.
+    A record of a failure has no key, so no run mistakes it for a finished one.
     """
     try:
         record = json.loads(json.dumps({**origin, **compute(), **circumstances()}))
@@ -377,7 +351,7 @@ def write_computed(
 
 
 def write_failure(path: Path, origin: Mapping[str, Any], error: Exception) -> str:
-    """Write the record of a run that failed; why, in one line."""
+    """Write the record of a failed run; return the reason in one line."""
     reason = one_line(error)
     failure = {
         "type": type(error).__name__,
@@ -389,12 +363,12 @@ def write_failure(path: Path, origin: Mapping[str, Any], error: Exception) -> st
 
 
 def one_line(error: Exception) -> str:
-    """What an error says, in one line that is safe to show on a terminal."""
+    """The message of an error in one line that is safe to show on a terminal."""
     return plain(" ".join(str(error).split())) or type(error).__name__
 
 
 def circumstances() -> dict[str, Any]:
-    """When, with what and where a record was made."""
+    """Date, versions and machine of a run."""
     own = {"zslearn": __version__, "zslearn source": source_digest()[:12]}
     return {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -408,41 +382,38 @@ def circumstances() -> dict[str, Any]:
 
 
 def read_failures(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
-    """Read which runs failed.
+    """Read the failed runs.
 
     Parameters
     ----------
     folder : path or iterable of paths
-        As :func:`read_records` takes it.
+        See :func:`read_records`.
 
     Returns
     -------
     DataFrame
-        One row per failed run: its dataset, split, features, method, setting, protocol and seed;
-        the type, reason and traceback of the error; and the file.
+        One row per failed run: dataset, split, features, method, setting, protocol and seed; type,
+        reason and traceback of the error; and the file.
     """
     rows = [
         {**checked_origin(record), **record["failed"], "file": record["file"]}
         for record in whole_records(folder)
         if "failed" in record
     ]
-    return pd.DataFrame(rows, columns=list(_FAILED_COLUMNS))
+    return pd.DataFrame(rows, columns=[*_RUN, *FAILURE, "file"])
 
 
 def _files(records: Path | str | Iterable[Path | str]) -> list[tuple[Path, str]]:
-    """Files that may be records, those of a folder with their names inside it."""
+    """Files that may be records, with their names inside the folder."""
     if not isinstance(records, (str, Path)):
         return [(Path(path), str(path)) for path in records]
     folder = Path(records)
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no folder {folder} to read records from.")
     found: list[Path] = []
-    # A folder that a run removes meanwhile is passed over by os.walk, and not by Path.rglob.
+    # Unlike Path.rglob, os.walk tolerates folders that a run removes meanwhile.
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            Path(place, name)
-            for name in names
-            if name.endswith(".json") and not name.startswith(".")
-        ]
+        shown = [name for name in names if name.endswith(".json") and not name.startswith(".")]
+        found += [Path(place, name) for name in shown]
     return [(path, str(path.relative_to(folder))) for path in sorted(found) if path.is_file()]

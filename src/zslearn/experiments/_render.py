@@ -1,4 +1,4 @@
-"""Tables as text, for a terminal, Markdown, CSV and reStructuredText, and as pictures."""
+"""Write tables as text (terminal, Markdown, CSV, reStructuredText) and plot their ranks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from zslearn.experiments._ranks import draw_critical_difference, picture_size
 from zslearn.experiments._summary import NOT_DIFFERENT_NOTE, seeds_text
 from zslearn.experiments._tables import ResultTable, TableColumn
 
-#: How a table may be written.
+#: Formats of a table.
 FORMATS = ("terminal", "markdown", "csv", "rst")
 _MISSING = "–"
 _STARS = {"best": "**", "second": "*"}
 
 
 class _Cell(NamedTuple):
-    """A number as text, its mark ("best", "second" or nothing), and ≈ where it applies."""
+    """A number as text, its mark ("best", "second" or empty), and ≈ if it applies."""
 
     text: str
     mark: str = ""
@@ -34,7 +34,7 @@ class _Cell(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """A column as text: its name, the parts of its cells, and the cells' parts row by row."""
+    """A column as text: its name, and the names and texts of the parts of its cells."""
 
     name: str
     parts: tuple[str, ...]
@@ -52,25 +52,25 @@ def render(
     Parameters
     ----------
     table : ResultTable
-        From :func:`build_table`.
+        Table to write.
     format : {"terminal", "markdown", "csv", "rst"}
-        The best and second best of a column are marked ``**`` and ``*`` on a terminal, bold and
-        italic in Markdown and reStructuredText; those that do not differ from the best are marked
-        ``≈``. CSV holds plain numbers, standard deviations in columns of their own.
+        The best and second best are marked ``**`` and ``*`` on a terminal, bold and italic in
+        Markdown and reStructuredText; numbers that do not differ from the best are marked ``≈``.
+        CSV has plain numbers, with standard deviations in columns of their own.
     width : int, optional
-        On a terminal: how wide a line may be; the columns that do not fit follow below.
+        Longest line on a terminal; further columns follow below.
 
     Returns
     -------
     str
-        The text, with a line feed at the end.
+        The text, ending with a line feed.
     """
     if format not in FORMATS:
-        raise ValueError(f"Tables are written as {', '.join(FORMATS)}; not as {format!r}.")
+        raise ValueError(f"Unknown format {format!r}; choose from {', '.join(FORMATS)}.")
     if format == "csv":
         return _csv(table)
     columns = _columns(table)
-    # Else "ours" above a column says nothing.
+    # Otherwise every column is "ours", and need not say so.
     compares = table.deviation.notna().any(axis=None) or any(
         not part.startswith("ours") for column in columns for part in column.parts
     )
@@ -101,7 +101,7 @@ def _number(value: float, decimals: int, mark: str = "", *, sign: bool = False) 
 
 
 def _columns(table: ResultTable, *, plain: bool = False) -> list[_Column]:
-    """The columns as text; with `plain` numbers stand alone, deviations beside them."""
+    """The columns as text; `plain` puts deviations into parts of their own."""
     found = []
     difference = table.difference
     for column in table.columns:
@@ -131,7 +131,7 @@ def _columns(table: ResultTable, *, plain: bool = False) -> list[_Column]:
 
 
 def _our_sides(table: ResultTable, column: TableColumn, *, plain: bool) -> dict[str, list[_Cell]]:
-    """Our numbers of one column, with their deviation where there are several seeds."""
+    """Our numbers of one column, with their deviations if there are several seeds."""
     name, digits = column.name, column.decimals
     seeds = seeds_text(table.n_seeds[name].tolist())
     head = f"ours ({seeds})" if seeds else "ours"
@@ -156,19 +156,19 @@ def _our_sides(table: ResultTable, column: TableColumn, *, plain: bool) -> dict[
 
 
 def _cell_text(cells: Sequence[_Cell], emphasize: Callable[[str, str], str]) -> str:
-    """The parts of a cell in one; a cell without any number is one dash."""
+    """Join the parts of a cell; an empty cell is one dash."""
     if all(cell.text == _MISSING for cell in cells):
         return _MISSING
     return " / ".join(cell.marked(emphasize) for cell in cells)
 
 
 def _escaped(text: str) -> str:
-    """Text that means no markup, in Markdown or reStructuredText."""
+    """Escape the markup of Markdown and reStructuredText."""
     return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", text)
 
 
 def _starred(text: str, mark: str) -> str:
-    """Bold and italic, as Markdown and reStructuredText write them."""
+    """Bold or italic in Markdown and reStructuredText."""
     sign = _STARS.get(mark, "")
     return f"{sign}{text}{sign}"
 
@@ -218,10 +218,10 @@ def _markdown(table: ResultTable, columns: Sequence[_Column], compares: bool) ->
 
 
 def _rst(table: ResultTable, columns: Sequence[_Column]) -> list[str]:
-    """A csv-table directive, each part of a cell in a column of its own."""
+    """A csv-table directive with a column for each part of a cell."""
 
     def emphasize(text: str, mark: str) -> str:
-        # A true minus, which does not look like the dash of a missing number.
+        # A true minus sign, unlike the dash of a missing number.
         return _starred(text.replace("-", "−"), mark)
 
     rows = [[_escaped(table.corner)]]
@@ -237,7 +237,7 @@ def _rst(table: ResultTable, columns: Sequence[_Column]) -> list[str]:
 
 
 def _csv(table: ResultTable) -> str:
-    """Plain numbers; the header names our features where they are not the paper's."""
+    """Plain numbers; the header names our features if they are not the paper's."""
     features = {
         column.name: f" [{column.features}]"
         for column in table.columns
@@ -254,20 +254,20 @@ def _csv(table: ResultTable) -> str:
 
 
 def save_ranks_plot(table: ResultTable, path: Path) -> None:
-    """Draw the mean ranks of our methods, with bars that join methods which do not differ.
+    """Plot the mean ranks of our methods, with bars that join methods that do not differ.
 
     Parameters
     ----------
     table : ResultTable
         From :func:`build_table`.
     path : Path
-        The picture; its ending tells the format.
+        Image file; its suffix determines the format.
     """
     ours = [ranking for (_, side), ranking in table.rankings.items() if side == "ours"]
     if not ours:
         raise ValueError(
-            "There is nothing to rank: ranks need two methods with numbers on two data sets or "
-            "splits."
+            "There is nothing to rank: at least two methods need numbers on at least two data sets "
+            "or splits."
         )
     ranks, difference = ours[0].mean_ranks, ours[0].critical_difference
     figure = new_figure(figsize=picture_size(ranks, difference))

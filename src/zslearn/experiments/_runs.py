@@ -1,7 +1,7 @@
-"""Benchmark runs: methods tuned and measured on a data set, one record each, resumed where stopped.
+"""Benchmark runs: tune and measure methods on a data set, with one resumable record per run.
 
-Several runs are computed at a time, each in a process of its own: the folds of one search fill two
-processes badly, since five folds take three rounds and the fit at the end is one process's work.
+Where there are many runs, each gets a process of its own. The folds of a single search do not fill
+two processes: five folds take three rounds, and the final fit runs in one process.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ from zslearn.signatures import (
     taxonomy_hierarchy,
 )
 
-#: Values of the weight of a single image that are searched where there are a few of a class.
+#: Values of `few_shot_weight`, the weight of a single labelled image, that a search tries.
 FEW_SHOT_WEIGHTS = (0.5, 0.2, 1.0)
-# What a record keeps of an adaptation to unlabelled images.
+# Attributes of an adaptation to unlabelled images that a record keeps.
 _ADAPTATION = (
     "accepted", "score_before", "score_after", "weight", "n_samples", "background_share",
 )  # fmt: skip
-# With fewer runs for each process the last ones would leave most processes idle.
+# With fewer runs per process, most processes would be idle at the end.
 _RUNS_PER_PROCESS = 2
 
 
@@ -80,8 +80,8 @@ _RUNS_PER_PROCESS = 2
 class Run:
     """One method on one split, in one setting, with one seed.
 
-    `label` distinguishes the runs of one call; `data_key` is a digest of the data; `shared` is the
-    folder of what several runs have in common; `ranks` are those of the classes.
+    `label` distinguishes the runs of one call, `data_key` is a digest of the data, `shared` the
+    folder of fits that several runs share, and `ranks` holds the taxonomic ranks of the classes.
     """
 
     data: ZeroShotDataset
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def slug(self) -> str:
-        """The name of its files; the default protocol is not named."""
+        """Name of the files of the run; the default protocol is omitted."""
         data, protocol = self.data, self.protocol.name
         parts: list[Any] = [*split_slug(data), *([data.semantic] if data.semantic else [])]
         parts += [self.name, self.setting, self.grid, self.seed]
@@ -107,16 +107,16 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """The record."""
+        """Path of the record."""
         return self.out / f"{self.slug}.json"
 
     @property
     def parts(self) -> Path:
-        """Where finished settings of its search are kept."""
+        """Folder of the checkpoints of the search."""
         return self.out / f".parts-{self.slug}"
 
     def key(self) -> str:
-        """A digest of all that the record depends on, the source of the package too."""
+        """Digest of everything that the record depends on, including the source of zslearn."""
         return fingerprint(
             self.data_key,
             self.method.definition(),
@@ -129,17 +129,17 @@ class Run:
         )
 
     def check(self) -> None:
-        """Raise an error where it is known beforehand that the run must fail."""
+        """Raise an error if the run is bound to fail."""
         estimator = self.method.make()
         if self.protocol.unlabelled is not None and not hasattr(estimator, "adapt"):
             raise ValueError(f"{self.method.name} has no adapt: it cannot use unlabelled images.")
-        if self.method.tune is Method.tune:  # its own grid, at once
+        if self.method.tune is Method.tune:  # raises if the method has no such grid
             named_grid(estimator, self.grid)
         if self.method.check is not None:
             self.method.check(self.data)
 
     def origin(self, command: str | None) -> dict[str, Any]:
-        """What a record says of the run before its results."""
+        """Fields of the record that identify the run."""
         named = {"shots": self.protocol.shots, "unlabelled": self.protocol.unlabelled}
         given = {name: value for name, value in named.items() if value is not None}
         variant = ";".join(f"{name}={value}" for name, value in given.items())
@@ -157,10 +157,10 @@ class Run:
         }
 
     def write(self, command: str | None, n_jobs: int | None, progress: bool) -> str | None:
-        """Tune and measure, and write the record; the reason where it failed."""
+        """Tune, measure and write the record; return the reason if the run failed."""
 
         def compute() -> dict[str, Any]:
-            # First: a key that cannot be made costs nothing then.
+            # Computed first, so that a method without a fingerprint fails before it is fitted.
             key = self.key()
             return self.results(n_jobs, progress) | {"key": key}
 
@@ -185,19 +185,22 @@ class Run:
             search, data = _with_drawn(search, data, protocol.shots, self.seed)
         model, adaptation = search.estimator_, {}
         if protocol.unlabelled is not None:
-            model = _adapted(model, data, protocol.unlabelled)
+            X, classes = data.X_test_unseen, data.unseen_classes
+            if protocol.unlabelled == "gzsl":
+                X, classes = np.concatenate([data.X_test_seen, X]), None
+            model = model.adapt(X, classes=classes)
             adaptation = {"adaptation": _adaptation(model, search)}
         tuned = time.perf_counter()
         if self.setting == "zsl":
             results = _conventional(model, data, self.ranks)
         else:
             results = _generalized(model, data, search.bias_)
-        # What Gaussian EXEM finds by itself.
+        # Estimated by Gaussian EXEM itself.
         own = {name: getattr(model, f"{name}_", None) for name in ("temperature", "unseen_odds")}
         results["metrics"] |= {name: value for name, value in own.items() if value is not None}
         times = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
         if search.n_read_fits_:
-            # Seconds that another method's search had taken for fits that this one read.
+            # Time that the fits read from another search's cache had taken.
             times["reused"] = search.reused_time_
         return {
             "hyper_parameters": _plain(search.best_params_),
@@ -213,7 +216,7 @@ class Run:
 def _with_drawn(
     search: ZeroShotSearchCV, data: ZeroShotDataset, shots: int, seed: int
 ) -> tuple[ZeroShotSearchCV, ZeroShotDataset]:
-    """The chosen setting fitted with labelled images of unseen classes, and the data left."""
+    """Refit the chosen setting with labelled images of the unseen classes; the remaining data."""
     signatures = data.signatures
     if "weights" in search.best_params_ and isinstance(signatures, MultiSignatures):
         signatures = signatures.with_weights(search.best_params_["weights"])
@@ -222,20 +225,13 @@ def _with_drawn(
     return search.refit(data.X[rows], data.y[rows], signatures=signatures), left
 
 
-def _adapted(model: Any, data: ZeroShotDataset, unlabelled: str) -> Any:
-    """The model adapted to the test images, of the unseen classes ("zsl") or of all ("gzsl")."""
-    if unlabelled == "zsl":
-        return model.adapt(data.X_test_unseen, classes=data.unseen_classes)
-    return model.adapt(np.concatenate([data.X_test_seen, data.X_test_unseen]), classes=None)
-
-
 def _adaptation(model: Any, search: ZeroShotSearchCV) -> dict[str, Any]:
-    """What a record says of an adaptation."""
+    """Describe an adaptation to unlabelled images for the record."""
     found = getattr(model, "adaptation_", None)
     named = {name: getattr(found, name, None) for name in _ADAPTATION}
     weights = search.cv_results_.get("param_unlabelled_weight")
     if weights is not None:
-        # The best scores of classes left out without their images and with them.
+        # Best validation scores without and with the unlabelled images.
         mean = next(v for name, v in search.cv_results_.items() if name.startswith("mean_test_"))
         named["score_before"] = float(np.nanmax(mean[weights == 0]))
         named["score_after"] = float(np.nanmax(mean[weights != 0]))
@@ -243,7 +239,7 @@ def _adaptation(model: Any, search: ZeroShotSearchCV) -> dict[str, Any]:
 
 
 def _conventional(model: Any, data: ZeroShotDataset, ranks: pd.DataFrame | None) -> dict[str, Any]:
-    """Measure a model that was tuned for the conventional setting."""
+    """Measure a model tuned for the conventional setting."""
     y, classes = data.y_test_unseen, data.unseen_classes
     predicted = model.predict(data.X_test_unseen, classes=classes)
     metrics = conventional_metrics(model, data, hits_per_class=True)
@@ -251,13 +247,13 @@ def _conventional(model: Any, data: ZeroShotDataset, ranks: pd.DataFrame | None)
         right = rank_accuracy(y, predicted, ranks)[:-1].dropna()
         metrics |= {f"{RANK_ACCURACY}{rank}": float(share) for rank, share in right.items()}
     if len(data.y_test_seen) and not untested_classes(data):
-        # The harmonic mean without calibration is of methods tuned for this setting.
+        # The harmonic mean without calibration is reported for models tuned for this setting.
         metrics |= generalized_metrics(model, data)
     return {"metrics": metrics, **by_class(y, predicted, classes)}
 
 
 def _generalized(model: Any, data: ZeroShotDataset, bias: float) -> dict[str, Any]:
-    """Measure a model that was tuned for the generalized setting."""
+    """Measure a model tuned for the generalized setting."""
     scores = GeneralizedScores.of(model, data)
     return {
         "metrics": scores.measure(bias),
@@ -269,10 +265,10 @@ def _generalized(model: Any, data: ZeroShotDataset, bias: float) -> dict[str, An
 
 
 def _cross_validation(search: ZeroShotSearchCV) -> dict[str, Any]:
-    """The whole grid: settings and what each gave in each fold."""
+    """The whole grid: settings and their scores in each fold."""
     results: dict[str, Any] = dict(search.cv_results_)
     settings = [_plain(setting) for setting in results.pop("params")]
-    # The columns "param_…" repeat what "params" says; times would make every record differ.
+    # "param_…" repeats "params", and times would make otherwise equal records differ.
     columns = {
         name: values.tolist()
         for name, values in results.items()
@@ -282,7 +278,7 @@ def _cross_validation(search: ZeroShotSearchCV) -> dict[str, Any]:
 
 
 def _plain(setting: dict[str, Any]) -> dict[str, Any]:
-    """Hyper-parameters as JSON can hold them."""
+    """Hyper-parameters as JSON values."""
     values = {n: v.item() if isinstance(v, np.generic) else v for n, v in setting.items()}
     return {
         name: value if value is None or isinstance(value, (str, bool, int, float)) else repr(value)
@@ -291,7 +287,7 @@ def _plain(setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def data_origin(data: ZeroShotDataset) -> dict[str, Any]:
-    """The fields of a record that name the data."""
+    """Fields of a record that identify the data."""
     return {
         "schema": RECORD_SCHEMA,
         "dataset": data.name,
@@ -302,20 +298,20 @@ def data_origin(data: ZeroShotDataset) -> dict[str, Any]:
 
 
 def split_slug(data: ZeroShotDataset) -> list[str]:
-    """Parts of a file name that tell the data.
+    """Parts of a file name that identify the data.
 
-    A split other than "ns" can be made in several ways, from published or random lists of classes
-    and with any hold-out: a digest of its version distinguishes them.
+    There is one "ns" split, but any number of others (published or random classes, with or without
+    held-out images), so a digest of the version distinguishes those.
     """
     made = "" if data.split == "ns" else f"-{fingerprint(data.version)[:6]}"
     return [data.name, data.split + made, data.features]
 
 
-# Which runs there are.
+# Planning: splits, seeds, protocols and the runs that follow from them.
 
 
 def _chosen_splits(data: ZeroShotDataset, splits: str | Sequence[str] | None) -> list[str]:
-    """Names of splits, each once; "ss" may stand for every class split."""
+    """Names of splits without repetition; "ss" stands for every class split."""
     words = [data.split] if splits is None else [splits] if isinstance(splits, str) else splits
     class_splits = [name for name in data.splits if is_class_split(name)]
     chosen: list[str] = []
@@ -327,24 +323,24 @@ def _chosen_splits(data: ZeroShotDataset, splits: str | Sequence[str] | None) ->
 
 
 def chosen_numbers(seeds: int | Sequence[int], what: str = "seeds") -> list[int]:
-    """Seeds, or other whole numbers, as plain numbers, each once."""
+    """Validate seeds, or other whole numbers, and remove repetitions."""
     found: list[Any] = [seeds] if isinstance(seeds, Integral) else list(cast("Any", seeds))
     if not found or not all(
         isinstance(s, Integral) and not isinstance(s, bool) and int(s) >= 0 for s in found
     ):
-        raise ValueError(f"{what} are whole numbers, 0 or larger; got {seeds!r}.")
-    # Plain numbers, as records hold them; NumPy's are no JSON.
+        raise ValueError(f"{what} must be whole numbers >= 0; got {seeds!r}.")
+    # NumPy integers cannot be written as JSON.
     return list(dict.fromkeys(map(int, found)))
 
 
 def check_measurable(data: ZeroShotDataset, settings: Sequence[str], most_shots: int = 0) -> None:
-    """Refuse a setting or a number of shots that the active split cannot measure."""
+    """Raise an error if the active split lacks test images for a setting or a number of shots."""
     where = f"{data.name}, split {data.split!r}"
     if not len(data.active_split.test_unseen):
         raise ValueError(
-            f"{where}, has no samples of unseen classes, so that nothing can be measured. Name "
-            "unseen classes that have samples, or call fit directly (zslearn fit) to recognise "
-            "those that have none."
+            f"{where}, has no samples of unseen classes, so nothing can be measured. Name unseen "
+            "classes that have samples, or call fit directly (zslearn fit) to recognise classes "
+            "without any."
         )
     if most_shots:
         draw_unseen(data, most_shots, 0)
@@ -352,20 +348,20 @@ def check_measurable(data: ZeroShotDataset, settings: Sequence[str], most_shots:
         return
     if not len(data.active_split.test_seen):
         raise ValueError(
-            f"{where}, has no test images of seen classes, which the generalized setting needs: "
-            "hold some out when it is loaded (hold_out=0.2; on the command line --hold-out 0.2), "
-            "or ask for the setting zsl alone."
+            f"{where}, has no test images of seen classes, which the generalized setting needs. "
+            "Hold some out when loading the data (hold_out=0.2; on the command line --hold-out "
+            "0.2), or run the setting zsl only."
         )
     if untested := untested_classes(data):
         raise ValueError(
-            f"{where}, has no test images of these classes: {name_some(untested)}; the generalized "
-            "setting measures every seen class. Hold out an image of each, or ask for the setting "
-            "zsl alone."
+            f"{where}, has no test images of these classes: {name_some(untested)}. The generalized "
+            "setting measures every seen class: hold out an image of each, or run the setting zsl "
+            "only."
         )
 
 
 def untested_classes(data: ZeroShotDataset) -> list[Any]:
-    """Seen classes without a test image: the generalized setting has no accuracy of them."""
+    """Seen classes without test images."""
     tested = set(data.y_test_seen.tolist())
     return [label for label in data.seen_classes.tolist() if label not in tested]
 
@@ -373,9 +369,9 @@ def untested_classes(data: ZeroShotDataset) -> list[Any]:
 def draw_unseen(
     data: ZeroShotDataset, number: int | float, seed: int
 ) -> tuple[NDArray[np.intp], ZeroShotDataset]:
-    """Draw test images of each unseen class, a number or a share; and the data without them.
+    """Draw a number or a share of the test images of each unseen class; also the remaining data.
 
-    A larger number holds every smaller one of the same seed.
+    For a given seed, the images of a smaller draw are among those of a larger one.
     """
     split = data.active_split
     rng = np.random.RandomState(seed)
@@ -390,7 +386,7 @@ def draw_unseen(
     if few:
         raise ValueError(
             f"{data.name}, split {data.split!r}: these unseen classes have too few test images to "
-            f"draw {number} of each and test on others: {name_some(few)}."
+            f"draw {number} of each and test on the rest: {name_some(few)}."
         )
     version = f"{split.version}, without {number} of each unseen class of seed {seed}"
     rest = replace(split, test_unseen=np.concatenate(left), version=version)
@@ -404,20 +400,22 @@ def _protocol_of(
     n_splits: int | None,
     authors: str | os.PathLike[str] | None,
 ) -> Protocol:
-    """The protocol for one split."""
+    """Resolve the protocol for one split."""
     if isinstance(protocol, Protocol):
         if protocol.name in PROTOCOLS and not protocol.is_authors:
-            raise ValueError(f"The name {protocol.name!r} is taken; call your protocol otherwise.")
-        if n_splits is not None:
-            raise ValueError("A Protocol has its own number of folds: n_splits is not for it.")
-        return protocol
-    if protocol == "default":
+            raise ValueError(f"The protocol name {protocol.name!r} is reserved; choose another.")
+        found = protocol
+    elif protocol == "default":
         return Protocol("default") if n_splits is None else Protocol("default", n_splits)
-    if protocol != "authors":
-        raise ValueError(f"There is no protocol {protocol!r}; there are: {', '.join(PROTOCOLS)}.")
+    elif protocol == "authors":
+        found = authors_protocol(data, authors, hold_out="gzsl" in settings)
+    else:
+        raise ValueError(f"Unknown protocol {protocol!r}; choose from {', '.join(PROTOCOLS)}.")
     if n_splits is not None:
-        raise ValueError("The authors' protocol has five folds: n_splits is not for it.")
-    return authors_protocol(data, authors, hold_out="gzsl" in settings)
+        raise ValueError(
+            f"The protocol {found.name!r} sets its own number of folds; leave out n_splits."
+        )
+    return found
 
 
 def _plan_runs(
@@ -432,14 +430,14 @@ def _plan_runs(
     unlabelled: Any,
     ranks: pd.DataFrame | None,
 ) -> Iterator[Run]:
-    """Every run, in the order in which they are computed."""
-    # The data themselves are the same for every split, and large.
+    """Every run, in the order of computation."""
+    # Hashed once, since the arrays are large and the same for every split.
     whole = fingerprint(to_numpy(parts[0].X), parts[0].y)
     for (part, protocol), seed in product(zip(parts, protocols, strict=True), seeds):
         split = part.active_split
         rows = split.train, split.test_seen, split.test_unseen
         data_key = fingerprint(whole, part.signatures, *rows)
-        # Not that of another run into the same folder, which may end before this one.
+        # Specific to this call: another benchmark in the same folder may end and clean up earlier.
         of_run = list(named), list(settings), grid, seed, shots, unlabelled
         shared = fingerprint(data_key, *of_run, protocol.definition("zsl"))
         where = [part.split] if len(parts) > 1 else []
@@ -470,11 +468,11 @@ def _plan_runs(
             )
 
 
-# Runs in parallel, each in a process of its own.
+# Parallel runs, each in a process of its own.
 
 
 def n_parallel_runs(n_runs: int, n_jobs: int | None) -> int:
-    """How many runs to compute at a time."""
+    """Number of runs to compute at the same time."""
     if n_jobs in (None, 1) or type(get_active_backend()[0]).__name__ != "LokyBackend":
         return 1
     n_processes: int = joblib.effective_n_jobs(n_jobs)
@@ -484,7 +482,7 @@ def n_parallel_runs(n_runs: int, n_jobs: int | None) -> int:
 def _run_parallel(
     runs: Sequence[Run], command: str | None, n_processes: int, begin: Callable[[Run], None]
 ) -> Iterator[tuple[Run, str | None]]:
-    """Compute runs in processes, each of which goes on with the next run when it is done."""
+    """Compute runs in parallel; a process that finishes takes the next run."""
 
     def tasks() -> Iterator[Any]:
         for number, run in enumerate(runs):
@@ -496,7 +494,7 @@ def _run_parallel(
     )
     try:
         with warnings.catch_warnings():
-            # joblib renews a process whose memory grew, loses nothing by it, and warns.
+            # joblib warns when it restarts a process whose memory grew; no work is lost.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
             for number, reason, caught in parallel(tasks()):
                 for warning in caught:
@@ -504,13 +502,13 @@ def _run_parallel(
                 yield runs[number], reason
     except TerminatedWorkerError as error:
         reason = str(error).partition("\n")[0]
-        warn_user(f"A process was ended from outside ({reason}); the runs left go on one by one.")
+        warn_user(f"A worker process was killed ({reason}); computing the remaining runs serially.")
 
 
 def _run_in_process(
     number: int, run: Run, command: str | None, n_processes: int, caller: int
 ) -> tuple[int, str | None, list[Warning]]:
-    """Compute a run: its number, why it failed and what it warned of."""
+    """Compute a run; its number, the reason if it failed, and the warnings it raised."""
     end_with_parent(caller, child=True)
     with warnings.catch_warnings(record=True) as caught, shared_threads(n_processes):
         warnings.simplefilter("default")
@@ -522,7 +520,7 @@ def _run_in_process(
 def _compute_all(
     runs: Sequence[Run], n_jobs: int | None, progress: bool, command: str | None, say: Say
 ) -> Iterator[tuple[Run, str | None]]:
-    """Compute runs: each as it ends, with the reason where it failed."""
+    """Compute runs and yield each when it ends, with the reason if it failed."""
     left = list(runs)
 
     def begin(run: Run) -> None:
@@ -561,92 +559,89 @@ def run_benchmark(
     command: str | None = None,
     say: Say = lambda text: None,
 ) -> list[Path]:
-    """Tune, fit and measure methods on a data set, and write one record for each.
+    """Tune, fit and measure methods on a data set, and write one record per run.
 
-    Every method is tuned by leaving out seen classes of the training part, fitted on all of that
-    part, and then measured on the test parts: once for each split, seed and setting. A finished
-    record is not computed again, and inside an unfinished one the search goes on where it was
-    stopped. A damaged record is computed again with a warning.
+    A method is tuned on held-out seen classes, refitted on the whole training part and measured on
+    the test parts, once for each split, seed and setting. Finished records are kept, and an
+    unfinished run resumes its search. A damaged record is recomputed with a warning.
 
-    A method that fails does not end the run: its record gives the reason, the others go on, and a
-    `FitFailedWarning` at the end names what failed. The next run with `resume` tries it again.
+    If a method fails, its record holds the reason and the other runs continue; a
+    `FitFailedWarning` names the failed runs at the end. The next call with `resume` retries them.
 
     Parameters
     ----------
     data : ZeroShotDataset
         The data set, with its active split.
     methods : str or sequence of str
-        Names as :func:`~zslearn.model_selection.find_method` takes them.
+        Names accepted by :func:`~zslearn.model_selection.find_method`.
     out : str or path
-        Folder of the records; it is made.
+        Folder for the records; created if needed.
     settings : sequence of {"zsl", "gzsl"}
-        Conventional, generalized, or both. Each is tuned for itself.
+        Conventional, generalized, or both. Methods are tuned for each separately.
     splits : str or sequence of str, optional
-        Splits of the data set; by default its active one. "ss" is all of "ss-1", "ss-2", ….
+        Splits of the data set; by default the active one. "ss" stands for "ss-1", "ss-2", ….
     seeds : int or sequence of int
-        Each decides the folds, and is the random state of the method.
+        Random state of the folds and of the method.
     protocol : {"default", "authors"} or Protocol
         How methods are tuned; see :class:`Protocol` and :func:`authors_protocol`.
     grid : {"fast", "paper", "paper-googlenet", "quick"}, optional
-        Which of the methods' grids; by default that of the protocol: "fast", or "paper" for
-        "authors". "quick" is a part of "fast", for a first look.
+        Hyper-parameter grid; by default that of the protocol ("fast", or "paper" for "authors").
+        "quick" is a subset of "fast" for a first look.
     n_splits : int, optional
-        Folds over the seen classes; by default those of the protocol, five.
+        Folds over the seen classes, for the default protocol; by default 5.
     authors : str or path, optional
         Folder of the authors' files, for the protocol "authors".
     shots : int or sequence of int, optional
-        So many labelled test images of each unseen class are added to training, one run for each
-        number; the others are tested. The seed draws them, and a larger number holds every smaller
-        one. As many images of left-out classes are given back in tuning.
+        Number of labelled test images of each unseen class to train with, one run per number; the
+        remaining images are tested. Validation classes get as many images during tuning. The seed
+        determines the draw, and smaller draws are subsets of larger ones.
     unlabelled : {"zsl", "gzsl"}, optional
-        Give the test images of the unseen classes, or of all classes, without their labels to the
-        method's `adapt`: the transductive protocol. The name of the protocol in the records
-        includes it, as it does `shots`.
+        Pass the unlabelled test images of the unseen classes, or of all classes, to the method's
+        `adapt` (the transductive protocol). Like `shots`, this becomes part of the protocol's name.
     taxonomy : DataFrame, optional
-        Ranks of classes, as :func:`~zslearn.signatures.taxonomy_signatures` takes them: records of
-        the conventional setting also have the accuracy at each rank.
+        Ranks of classes, as for :func:`~zslearn.signatures.taxonomy_signatures`: records of the
+        conventional setting then contain the accuracy at each rank.
     subset : str or sequence of str, optional
-        Taxa of `taxonomy`: only the unseen classes below these are tested and chosen among, beside
-        the seen ones in the generalized setting.
+        Taxa of `taxonomy`: restrict the unseen classes to those below these taxa.
     resume : bool
-        Whether what is finished is kept.
+        Whether to keep finished runs.
     n_jobs : int, optional
-        Processes. Where there are many runs, each computes one; else they compute the folds of one
-        run after another. Records are the same.
+        Number of processes, for runs if there are many, otherwise for the folds of one run. The
+        records do not depend on it.
     progress : bool
-        Whether searches draw a bar.
+        Whether to show progress bars.
     command : str, optional
-        The command that makes the same records, for the report.
+        Command that reproduces the records, for the report.
     say : callable
-        Called with a line of text before each run, and after one that failed.
+        Called with a line of text before each run and after each failure.
 
     Returns
     -------
     list of Path
-        The records, in the order of splits, seeds, settings and methods; those of failed runs too.
+        Records in the order of splits, seeds, settings and methods, including failed runs.
 
     Raises
     ------
     ValueError, OSError
-        Before anything is computed: a name is unknown, a setting cannot be measured on a split, or
-        the folder cannot be written to.
+        Before any computation: a name is unknown, a split cannot be measured in a setting, or the
+        folder is not writable.
 
     See Also
     --------
-    read_records : What the records say.
-    summarize_runs : The results as one table.
+    read_records : Read records, with a description of their fields.
+    summarize_runs : Summarise the results in one table.
     """
     unknown = [name for name in settings if name not in SETTINGS]
     if unknown:
         raise ValueError(
-            f"Unknown settings: {name_some(unknown)}. There are: {', '.join(SETTINGS)}."
+            f"Unknown settings: {name_some(unknown)}. Choose from {', '.join(SETTINGS)}."
         )
     seeds = chosen_numbers(seeds)
     numbers = None if shots is None else chosen_numbers(shots, "shots")
     named: dict[str, Method] = {}
     for name in [methods] if isinstance(methods, str) else methods:
         method = find_method(name)
-        # Two spellings are one method; classes of two modules may share their name.
+        # Two spellings of a name are one method, but classes of two modules may share a name.
         named[name if ":" in name else method.name] = method
     parts = [data.with_split(name) for name in _chosen_splits(data, splits)]
     parts, ranks = _with_taxonomy(parts, taxonomy, subset)
@@ -654,14 +649,14 @@ def run_benchmark(
         check_measurable(part, settings, max(numbers or [0]))
     if isinstance(protocol, Protocol) and protocol.is_for_one_split and len(parts) > 1:
         raise ValueError(
-            f"The class_order and the rows held_out of the protocol {protocol.name!r} are those of "
-            f"one split, but there are several: {name_some([part.split for part in parts])}. Run "
-            "each split with its own Protocol."
+            f"The protocol {protocol.name!r} lists classes or images by position (class_order, "
+            f"held_out), which holds for one split; got {name_some([p.split for p in parts])}. "
+            "Run each split with its own Protocol."
         )
     protocols = [_protocol_of(protocol, part, settings, n_splits, authors) for part in parts]
     grid = grid or protocols[0].grid
     if grid not in GRIDS:
-        raise ValueError(f"There is no grid named {grid!r}; there are: {', '.join(GRIDS)}.")
+        raise ValueError(f"Unknown grid {grid!r}; choose from {', '.join(GRIDS)}.")
     runs = list(
         _plan_runs(
             parts, protocols, named, settings, seeds, Path(out), grid, numbers, unlabelled, ranks
@@ -679,7 +674,7 @@ def run_benchmark(
             shutil.rmtree(run.parts, ignore_errors=True)
         else:
             failed.append(run)
-            say(f"{run.label}: failed ({reason}); going on")
+            say(f"{run.label}: failed ({reason}); continuing")
 
     for run in runs:
         try:
@@ -690,9 +685,9 @@ def run_benchmark(
     todo = []
     for run in [run for run in runs if run not in failed]:
         if resume and is_finished(run.path, run.key):
-            # Left by a run that was killed as soon as its record was written.
+            # A run killed right after its record was written leaves checkpoints.
             shutil.rmtree(run.parts, ignore_errors=True)
-            say(f"{run.label}: finished before")
+            say(f"{run.label}: already finished")
         else:
             todo.append(run)
     with each_warning_once():
@@ -703,8 +698,8 @@ def run_benchmark(
         shutil.rmtree(folder, ignore_errors=True)
     if failed:
         warn_user(
-            f"Runs failed: {name_some([run.label for run in failed])}. Their records say why; "
-            "running again with resume tries them again.",
+            f"Runs failed: {name_some([run.label for run in failed])}. Their records give the "
+            "reasons; running again with resume retries them.",
             FitFailedWarning,
         )
     return [run.path for run in runs]
@@ -715,10 +710,10 @@ def _with_taxonomy(
     taxonomy: pd.DataFrame | None,
     subset: str | Sequence[str] | None,
 ) -> tuple[list[ZeroShotDataset], pd.DataFrame | None]:
-    """The data with the unseen classes below some taxa, and the ranks of all classes."""
+    """Restrict the unseen classes to those below some taxa; also the ranks of all classes."""
     if taxonomy is None:
         if subset is not None:
-            raise ValueError("subset names taxa: give the taxonomy that they are of.")
+            raise ValueError("subset= names taxa of a taxonomy; pass taxonomy= as well.")
         return parts, None
     ranks = filled_ranks(taxonomy)
     if subset is not None:
@@ -727,5 +722,5 @@ def _with_taxonomy(
         parts = [part.with_unseen(chosen, " and ".join(map(str, taxa))) for part in parts]
     unseen = dict.fromkeys(label for part in parts for label in part.unseen_classes.tolist())
     if missing := [label for label in unseen if label not in ranks.index]:
-        raise ValueError(f"The taxonomy has no row of {name_some(missing)}.")
+        raise ValueError(f"The taxonomy has no row for {name_some(missing)}.")
     return parts, ranks

@@ -1,20 +1,16 @@
-r"""The main numbers of runs in one table: a row per method, a column per metric.
+r"""Summarise the main numbers of runs in one table: a row per method, a column per metric.
 
-A number was measured once for each seed and class split. Its mean is that over the seeds of the
-means over the class splits; its deviation is the standard deviation of these means over the seeds:
-how far another seed would move it.
+Numbers are means over seeds of means over class splits, with the standard deviation over the seeds.
 
-Two methods are compared on the runs that both have, by the differences :math:`d_i` of one method
-from the other: the mean difference on a class split where there are several; else the difference on
-a class, averaged over the seeds, of an accuracy, and of a seed of any other number (AUSUC, a
-harmonic mean). ``docs/research_notes/reproducing.rst`` says why. The methods do not differ where
+Two methods are compared on their common runs by paired differences :math:`d_i`: over class splits
+if there are several, otherwise over classes for accuracies (averaged over seeds) and over seeds for
+other numbers (``docs/research_notes/reproducing.rst`` gives the reasons). They do not differ if
 
 .. math:: |\bar d| \le t_{n - 1,\, 0.975} \, s_d / \sqrt n,
 
-that is, where the 95 % interval of the mean difference holds 0. Where there are fewer than two
-pairs, or all differences are the same and not 0 (:math:`s_d = 0`, as of methods without chance that
-choose one setting for every seed), nothing is judged. Nothing is corrected for the number of
-comparisons.
+that is, if the 95 % interval of the mean difference contains 0. Fewer than two pairs, or equal
+differences other than 0 (:math:`s_d = 0`, as for deterministic methods that choose the same setting
+for every seed), are not judged. There is no correction for multiple comparisons.
 """
 
 from __future__ import annotations
@@ -31,23 +27,23 @@ from scipy import stats
 from zslearn._utils._array import Floats
 from zslearn.experiments._names import RANK_ACCURACY, is_drawn, metric_label
 
-#: The verdict on a number that does not differ from the best, and what tables say of its mark.
+#: Verdict on a number that does not differ from the best, and the note that explains its mark.
 NOT_DIFFERENT: Literal["not different"] = "not different"
 NOT_DIFFERENT_NOTE = (
     "≈ – does not differ from the best: 0 lies in the 95 % t interval of the paired difference, "
-    "over class splits where there are several, else over classes for accuracies and over seeds "
-    "for other numbers; not corrected for the number of comparisons."
+    "over class splits if there are several, otherwise over classes for accuracies and over seeds "
+    "for other numbers; not corrected for multiple comparisons."
 )
 
 SeedAndSplit = tuple[Hashable, str]
 
-#: How a number compares with the best; nothing for the best itself.
+#: How a number compares with the best; empty for the best itself.
 Verdict = Literal["not different", "differs", "not judged", ""]
 
-# Differences and deviations below this are what is lost in rounding.
+# Differences and deviations below this are rounding errors.
 _ROUNDING = 1e-12
 
-#: The metrics of a summary, in its order.
+#: Metrics of a summary, in order.
 SUMMARY = (
     "per_class_accuracy",
     "harmonic",
@@ -59,27 +55,27 @@ SUMMARY = (
 
 
 def summary_metrics(metrics: Iterable[str]) -> list[str]:
-    """Those of some metrics that a summary has, in its order; ranks of a taxonomy come second."""
+    """Metrics of a summary, in order; accuracies at the ranks of a taxonomy come second."""
     found = list(dict.fromkeys(metrics))
     ranks = [name for name in found if name.startswith(RANK_ACCURACY)]
     return [name for name in (SUMMARY[0], *ranks, *SUMMARY[1:]) if name in found]
 
 
-#: Numbers without calibration.
+#: Metrics without calibration.
 UNCALIBRATED = ("unseen", "seen", "harmonic")
-#: What makes rows distinct, beside the method.
+#: Columns that distinguish rows besides the method.
 ORIGIN = ("dataset", "split", "features", "semantic", "protocol", "grid")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one method gave in one metric: the number of each run and, of means, of each class."""
+    """Results of a method in a metric: the number of each run, and of each class for accuracies."""
 
     runs: dict[SeedAndSplit, float] = field(default_factory=dict)
     by_class: dict[SeedAndSplit, Mapping[str, float]] = field(default_factory=dict)
 
     def only(self, runs: Iterable[SeedAndSplit]) -> Measured:
-        """The same of some of the runs."""
+        """Restrict to some of the runs."""
         kept = set(runs)
         return Measured(
             {run: value for run, value in self.runs.items() if run in kept},
@@ -88,7 +84,7 @@ class Measured:
 
 
 class SeedMean(NamedTuple):
-    """Mean over seeds of means over class splits, and the standard deviation of the latter."""
+    """Mean and standard deviation over seeds of means over class splits."""
 
     mean: float
     deviation: float
@@ -96,7 +92,7 @@ class SeedMean(NamedTuple):
 
 
 def seed_mean(runs: Mapping[SeedAndSplit, float]) -> SeedMean:
-    """The mean of the numbers of runs; NaN without any, the deviation also with one seed."""
+    """Mean over the seeds; NaN without runs, and a NaN deviation with one seed."""
     by_seed: dict[Hashable, list[float]] = {}
     for (seed, _), value in runs.items():
         by_seed.setdefault(seed, []).append(value)
@@ -104,13 +100,12 @@ def seed_mean(runs: Mapping[SeedAndSplit, float]) -> SeedMean:
     if not means:
         return SeedMean(np.nan, np.nan, 0)
     deviation = float(np.std(means, ddof=1)) if len(means) > 1 else np.nan
-    # The mean of equal numbers may be off by rounding.
     deviation = 0.0 if deviation < _ROUNDING else deviation
     return SeedMean(float(np.mean(means)), deviation, len(means))
 
 
 def do_not_differ(first: Measured, second: Measured) -> bool | None:
-    """Whether the paired differences of two methods leave open which is better."""
+    """Whether two methods do not differ significantly; None if that cannot be judged."""
     differences = _differences(first, second)
     if len(differences) < 2:
         return None
@@ -120,7 +115,7 @@ def do_not_differ(first: Measured, second: Measured) -> bool | None:
 
 
 def _differences(first: Measured, second: Measured) -> Floats:
-    """The difference in each pair: of class splits, of classes, or of seeds."""
+    """Paired differences over class splits, classes or seeds."""
     common = [run for run in first.runs if run in second.runs]
     by_split = len({split for _, split in common}) > 1
     if not by_split and _are_by_class(first, second, common):
@@ -138,13 +133,13 @@ def _differences(first: Measured, second: Measured) -> Floats:
 
 
 def _are_by_class(first: Measured, second: Measured, common: Sequence[SeedAndSplit]) -> bool:
-    """Whether both have a value of every class in each run, always of the same classes."""
+    """Whether both methods have accuracies of the same classes in every run."""
     found = [side.by_class.get(run, {}) for side in (first, second) for run in common]
     return bool(found and found[0]) and all(set(values) == set(found[0]) for values in found)
 
 
 def on_common_runs(cells: Iterable[Measured]) -> list[Measured]:
-    """What several methods gave in the runs that all of them have."""
+    """Restrict the results of several methods to their common runs."""
     cells = list(cells)
     present = [set(cell.runs) for cell in cells if cell.runs]
     common = set.intersection(*present) if present else set()
@@ -152,7 +147,7 @@ def on_common_runs(cells: Iterable[Measured]) -> list[Measured]:
 
 
 def verdicts(cells: Iterable[Measured]) -> list[Verdict]:
-    """Whether each of several methods differs from the best by the runs that all have."""
+    """Whether each of several methods differs from the best on their common runs."""
     cells = list(cells)
     means = [seed_mean(cell.runs).mean for cell in on_common_runs(cells)]
     if np.isnan(means).all():
@@ -170,7 +165,7 @@ def verdicts(cells: Iterable[Measured]) -> list[Verdict]:
 
 
 def not_judged_text(table: pd.DataFrame, *, several_seeds: bool) -> str:
-    """What a table says of numbers that could not be compared with the best."""
+    """Note on numbers that could not be compared with the best."""
     is_open, is_judged = table == "not judged", table.isin([NOT_DIFFERENT, "differs"])
     if not is_open.any(axis=None) or not (several_seeds or is_judged.any(axis=None)):
         return ""
@@ -185,7 +180,7 @@ def not_judged_text(table: pd.DataFrame, *, several_seeds: bool) -> str:
 
 
 def seeds_text(counts: Iterable[int]) -> str:
-    """How many seeds numbers are means over, in words; nothing where none has several."""
+    """Number of seeds in words; empty if there is one."""
     several = sorted(set(counts) - {0})
     if not several or several[-1] < 2:
         return ""
@@ -196,24 +191,24 @@ def seeds_text(counts: Iterable[int]) -> str:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Means and deviations of the main numbers, over seeds and class splits.
+    """Means and standard deviations of the main numbers, from :func:`summarize_runs`.
 
     Parameters
     ----------
     mean, deviation : DataFrame
-        One row per method, one column per metric: fractions, NaN where there is none, and the
-        standard deviation over the seeds of the means over class splits.
+        One row per method, one column per metric: fractions, NaN if missing, and the standard
+        deviation over the seeds of the means over class splits.
     verdict : DataFrame of {"not different", "differs", "not judged", ""}
-        Whether a method differs from the best of its column (empty): "not different" where 0 lies
-        in the 95 % t interval of the paired differences, over class splits where there are several,
-        else over classes for accuracies and over seeds for other numbers; "not judged" with fewer
-        than two pairs, or the same difference in each.
+        Whether a method differs from the best of its column (empty): "not different" if 0 lies in
+        the 95 % t interval of the paired differences, over class splits if there are several,
+        otherwise over classes for accuracies and over seeds for other numbers; "not judged" with
+        fewer than two pairs, or the same difference in each.
     n_seeds : DataFrame of int
         Number of seeds.
     class_splits : tuple of str
-        The class splits that the numbers are means over; empty where there are not several.
+        Class splits that were averaged, if several.
     drawn : bool
-        Whether some of the splits were drawn at random.
+        Whether splits were drawn at random.
     """
 
     mean: pd.DataFrame
@@ -225,12 +220,12 @@ class RunSummary:
 
     @property
     def not_different(self) -> pd.DataFrame:
-        """Whether a method does not differ from the best of its column."""
+        """Whether a method does not differ significantly from the best of its column."""
         return self.verdict == NOT_DIFFERENT
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know of the comparison with the best."""
+        """Notes on the comparison with the best."""
         several = bool((self.n_seeds > 1).any(axis=None))
         not_judged = not_judged_text(self.verdict, several_seeds=several)
         marked = NOT_DIFFERENT_NOTE if self.not_different.any(axis=None) else ""
@@ -238,7 +233,7 @@ class RunSummary:
 
     @property
     def runs(self) -> str:
-        """What the numbers are means over, in words; empty where that is one run."""
+        """What was averaged, in words; empty for a single run."""
         seeds = seeds_text(self.n_seeds.to_numpy().ravel().tolist())
         splits = f"mean over {', '.join(self.class_splits)}" if self.class_splits else ""
         splits += ", drawn at random" if splits and self.drawn else ""
@@ -251,7 +246,7 @@ class RunSummary:
         Returns
         -------
         DataFrame of str
-            Such as "0.588 ± 0.004 ≈", with "–" where there is no number.
+            For example "0.588 ± 0.004 ≈"; "–" if missing.
         """
         table = self.mean.map(lambda value: "–" if pd.isna(value) else f"{value:.3f}")
         deviation = self.deviation.map(lambda value: "" if pd.isna(value) else f" ± {value:.3f}")
@@ -259,27 +254,25 @@ class RunSummary:
 
 
 def summarize_runs(records: pd.DataFrame) -> RunSummary:
-    """Put the main numbers of records into one table: a row per method, a column per metric.
+    """Summarise the main numbers of records: a row per method, a column per metric.
 
     Parameters
     ----------
     records : DataFrame
-        As :func:`read_records` gives it. Several data sets, splits, features, kinds of
-        signatures, protocols or grids are not mixed: each is a row of its own. Several seeds give
-        their mean, and so do the class splits "ss-1", "ss-2", ….
+        From :func:`read_records`. Data sets, splits, features, kinds of signatures, protocols and
+        grids get rows of their own; seeds and the class splits "ss-1", "ss-2", … are averaged.
 
     Returns
     -------
     RunSummary
-        "accuracy" is that of the conventional setting, per class; "H" the harmonic mean without
-        calibration, of a method tuned for the conventional setting or not tuned; "S cal.",
-        "U cal." and "H cal." the accuracies on images of seen and unseen classes and their harmonic
-        mean, with calibration; and "AUSUC". Where there was a taxonomy, "family right" is how often
-        the family is, and so on.
+        "accuracy": per class, in the conventional setting; "H": harmonic mean without calibration,
+        of a method that was tuned for the conventional setting or not tuned; "S cal.", "U cal." and
+        "H cal.": calibrated accuracies on images of seen and unseen classes and their harmonic
+        mean; "AUSUC"; and with a taxonomy "family right", … for the accuracy at each rank.
 
     See Also
     --------
-    build_table : Records in the layout of the paper's tables.
+    build_table : Arrange records in the layout of the paper's tables.
     """
     records, class_splits = _prepared(records)
     several = [name for name in ORIGIN if records[name].nunique() > 1]
@@ -287,7 +280,7 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     cells: dict[Any, dict[str, Measured]] = {
         row: {} for row in records[names].itertuples(index=False, name=None)
     }
-    # The first of two that give the same number: conventional before generalized.
+    # If both settings have a number, the conventional one comes first and is kept.
     for record in records.sort_values("setting", ascending=False, kind="stable").to_dict("records"):
         row = tuple(record[name] for name in names)
         cell = cells[row].setdefault(record["metric"], Measured())
@@ -300,7 +293,7 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     index: Any = pd.Index([row[-1] for row in rows], name="method")
     if several:
         index = pd.MultiIndex.from_tuples(rows, names=names)
-    # Methods are compared with those of the same data set, split and so on.
+    # Methods are compared within a data set, split and so on.
     groups: dict[Any, list[int]] = {}
     for position, row in enumerate(rows):
         groups.setdefault(row[:-1], []).append(position)
@@ -332,10 +325,10 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
 
 
 def without_factor_zero(records: pd.DataFrame) -> pd.DataFrame:
-    """Records less what models tuned for the generalized setting give at factor 0.
+    """Drop the uncalibrated numbers of models that were tuned for the generalized setting.
 
-    "Without calibration" means one thing everywhere: of a model that was tuned for the conventional
-    setting, as in the paper, or not tuned at all.
+    As in the paper, "without calibration" always refers to a model that was tuned for the
+    conventional setting, or not tuned.
     """
     if "grid" not in records:
         return records
@@ -345,14 +338,13 @@ def without_factor_zero(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def _prepared(records: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Records with every column, and the class splits where there are several."""
+    """Records with all columns, and the class splits to average over."""
     records = without_factor_zero(records).copy()
     for name in ("semantic", "protocol", "grid", "seed"):
         if name not in records:
             records[name] = ""
-    # No name is the data set's own kind of signatures.
     records["semantic"] = records["semantic"].fillna("").astype(str)
-    # A missing seed is one and the same.
+    # NaN differs from itself, None does not.
     records["seed"] = [None if pd.isna(seed) else seed for seed in records["seed"]]
     records["class_split"] = ""
     names: list[str] = []
@@ -366,7 +358,7 @@ def _prepared(records: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
 
 
 def class_splits_of(records: pd.DataFrame) -> dict[str, list[str]]:
-    """The class splits of each data set."""
+    """Data set → its class splits."""
     splits: dict[str, list[str]] = {}
     for dataset, split in records[["dataset", "split"]].drop_duplicates().itertuples(index=False):
         if is_class_split(str(split).casefold()):
@@ -375,5 +367,5 @@ def class_splits_of(records: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def is_class_split(split: str) -> bool:
-    """Whether a split is one of several over which means are taken: "ss-1", "ss-2", …."""
+    """Whether a split is one of the class splits "ss-1", "ss-2", …."""
     return re.fullmatch(r"ss-\d+", split) is not None

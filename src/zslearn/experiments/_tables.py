@@ -1,7 +1,7 @@
-"""Tables in the paper's layout, from records of runs: ours, published and the difference.
+"""Tables in the layout of the paper: our records, the published numbers and their difference.
 
-Nothing is computed anew here: numbers come from records and from the published tables. A row and a
-column are named by their keys; a data set that the paper lacks gets columns of its own.
+Nothing is computed here. Rows and columns are identified by their keys, and data sets that are not
+in the paper get columns of their own.
 """
 
 from __future__ import annotations
@@ -49,23 +49,22 @@ from zslearn.experiments._summary import (
     without_factor_zero,
 )
 
-#: Values that name a row or a column.
+#: Values that identify a row or a column.
 Key = tuple[str, ...]
 #: A row and a column.
 Place = tuple[Key, Key]
 
-#: How the variants of records begin whose methods were given images of unseen classes.
+#: Prefixes of the variants of records whose methods used images of unseen classes.
 WITH_IMAGES = ("shots=", "unlabelled=")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which keys name a row (the others name a column), and what is compared with what.
+    """Which keys identify a row (the others identify a column), and what is compared.
 
-    `ranked`: metrics that methods are ranked by. `best`: whether the best of a column or of a row
-    is marked, and `block`: the key that the rows compared share. `own_title`: what stands above a
-    table without any of the paper's data sets. `any_split`: whether records of a split that the
-    paper's table lacks get columns of their own.
+    `ranked`: metrics by which methods are ranked. `best`: whether the best of each column or of
+    each row is marked, among rows with the same `block` key. `own_title`: title of a table without
+    data sets of the paper. `any_split`: whether splits that the paper's table lacks get columns.
     """
 
     rows: tuple[str, ...] = ("method",)
@@ -76,13 +75,13 @@ class Layout:
     any_split: bool = False
 
     def block_of(self, row: Key) -> str:
-        """What the rows that are compared with a row share."""
+        """The part of a row that the rows it is compared with share."""
         return row[self.rows.index(self.block)] if self.block else ""
 
 
 _BY_DATASET = Layout(rows=("dataset",), best="row", any_split=True)
 _BY_SEMANTIC = Layout(rows=("semantic", "method"), block="semantic")
-#: Name of a table → its layout; the names are those of the published tables.
+#: Name of a published table → its layout.
 LAYOUTS = {
     "main": Layout(
         ranked=("per_class_accuracy", "ausuc"),
@@ -114,11 +113,11 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a table: what makes it distinct, how its numbers are printed, and its name.
+    """A column of a table: its keys, unit, digits and name.
 
-    `published`: whether the paper's table has it. `features` and `published_features` are those of
-    our and of the published numbers; empty without any. `comparable`: whether both are of the same
-    features and the same split.
+    `published`: whether the paper's table has it. `features` and `published_features`: features of
+    our and of the published numbers, empty if there are none. `comparable`: whether both have the
+    same features and split.
     """
 
     keys: Mapping[str, str]
@@ -133,36 +132,34 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table in the paper's layout.
-
-    Frames have shape (n_rows, n_columns).
+    """A table in the layout of the paper, made by :func:`build_table`.
 
     Parameters
     ----------
     layout : str
         Name of the layout, a key of `LAYOUTS`.
     title, corner : str
-        What stands above it, and what the rows are.
+        Title, and heading of the row labels.
     columns : tuple of TableColumn
-        Its columns; names are those of the frames' columns.
+        Columns of the frames, which all have shape (n_rows, n_columns).
     ours, published : DataFrame
-        Numbers in the unit and to the digits that the paper prints; NaN where there is none.
+        Numbers in the unit and precision of the paper; NaN if missing.
     published_decimals : DataFrame
         Digits after the point of the published numbers.
     marks_ours, marks_published : DataFrame
-        ``"best"``, ``"second"`` or nothing. Ours are compared by their means over the runs that
-        all have; the published ones are as the paper marks them.
+        ``"best"``, ``"second"`` or empty. Ours compare the means over the runs that all methods
+        have; the published marks are those of the paper.
     deviation, n_seeds : DataFrame
-        Standard deviation of our numbers over the seeds, and how many there are.
+        Standard deviation of our numbers over the seeds, and number of seeds.
     verdict : DataFrame
-        Whether our number differs from our best one, as in :class:`RunSummary`.
+        Whether our number differs from our best one; see :class:`RunSummary`.
     best_of : {"column", "row"}
         What the marks compare.
     rankings : dict
-        (metric, ``"ours"`` or ``"published"``) → `Ranking` over two or more of the small data
-        sets; of the published numbers only where the same methods are ranked on the same columns.
+        (metric, ``"ours"`` or ``"published"``) → `Ranking` over at least two of the small data
+        sets. The published numbers are ranked only for the same methods and columns as ours.
     notes : tuple of str
-        Conditions of the numbers: other features, other splits, means over records, tests.
+        Conditions of the numbers: other features or splits, means over records, tests.
     """
 
     layout: str
@@ -183,12 +180,12 @@ class ResultTable:
 
     @property
     def not_different(self) -> pd.DataFrame:
-        """Whether our number does not differ from our best one."""
+        """Whether our number does not differ significantly from our best one."""
         return self.verdict == NOT_DIFFERENT
 
     @property
     def difference(self) -> pd.DataFrame:
-        """Ours less published; NaN where the features or the split are not the same."""
+        """Ours minus published; NaN unless features and split are the same."""
         apart = [column.name for column in self.columns if not column.comparable]
         return (self.ours - self.published).assign(**dict.fromkeys(apart, math.nan))
 
@@ -203,27 +200,26 @@ def build_table(
     grid: str | None = None,
     only_ours: bool = False,
 ) -> ResultTable:
-    """Put records into the layout of one of the paper's tables, beside its numbers.
+    """Arrange records in the layout of one of the paper's tables, beside its numbers.
 
-    Methods and data sets that the paper's table lacks come after its own; a table of your own data
-    sets alone does not name the paper. Several records with one place (seeds, class splits) give
-    their mean; with several seeds also the standard deviation. The best is marked, and so is each
-    method that does not differ from it. Where methods have different runs, as those of an
-    unfinished benchmark, ranks and the best go by the runs that all have.
+    Methods and data sets that the paper lacks follow its own. Records of several seeds and class
+    splits are averaged, with the standard deviation over the seeds. The best method is marked, and
+    so is every method that does not differ significantly from it. If methods have different runs,
+    as in an unfinished benchmark, they are compared on the runs that all of them have.
 
     Parameters
     ----------
     records : DataFrame
-        As :func:`read_records` gives it; at least the columns `method`, `dataset`, `split`,
+        From :func:`read_records`; at least the columns `method`, `dataset`, `split`,
         `split_version`, `features`, `setting`, `metric` and `value`.
     like : str
         Name of a table, a key of `LAYOUTS`.
     features, split_version, protocol, grid : str, optional
-        Take only records with these image features, this version of the split (whole or as
-        ``"PS1"``, ``"PS2"``), this protocol, tuned on this grid. Needed where the records of one
-        column, or for the grid of one place, have several.
+        Use only records with these image features, split version (in full or as ``"PS1"``,
+        ``"PS2"``), protocol and grid. Required if the records of a column, or of a cell for the
+        grid, have several.
     only_ours : bool, default=False
-        Whether rows and columns without a number of ours are left out.
+        Whether to omit rows and columns without a number of ours.
 
     Returns
     -------
@@ -233,11 +229,10 @@ def build_table(
     Raises
     ------
     ValueError
-        When the layout is unknown, or a column would mix features, versions of a split or
-        protocols.
+        If the layout is unknown, or a column would mix features, split versions or protocols.
     """
     if like not in LAYOUTS:
-        raise ValueError(f"There is no layout {like!r}. There are: {', '.join(LAYOUTS)}.")
+        raise ValueError(f"Unknown layout {like!r}; choose from {', '.join(LAYOUTS)}.")
     absent = [name for name in (*REQUIRED, "metric", "value") if name not in records.columns]
     if absent:
         raise ValueError(f"Records lack the columns {name_some(absent)}.")
@@ -253,12 +248,12 @@ def build_table(
     candidates = _comparable_records(records, like, features, wanted)
     numbers, left_out = _place_records(candidates, layout, column_keys, table_rows, table_columns)
     if not numbers and only_ours:
-        raise ValueError(f"None of the records has a place in the table {like!r}.")
+        raise ValueError(f"None of the records fits into the table {like!r}.")
     _refuse_mixtures(numbers, table_columns, by_row="features" in layout.rows)
     for number in numbers:
         table_rows.setdefault(number["row"])
     table_columns = _own_columns_last(table_columns)
-    # Names do not depend on which of the columns are shown.
+    # Named before some are omitted, so that names do not depend on which columns are shown.
     names = dict(zip(table_columns, _column_names(table_columns), strict=True))
     if only_ours:
         places = [(number["row"], number["column"]) for number in numbers]
@@ -272,13 +267,13 @@ def _key(cell: Mapping[Any, Any], names: tuple[str, ...]) -> Key:
     return tuple(str(cell[name]) for name in names)
 
 
-# Columns: in what order, and what stands above them.
+# Columns: their order and names.
 
 
 def _paper_columns(
     published: Mapping[Place, Mapping[Any, Any]], names: tuple[str, ...]
 ) -> dict[Key, TableColumn]:
-    """Columns in the paper's order, which the row with the fewest gaps shows."""
+    """Columns in the paper's order, taken from the row with the fewest gaps."""
     by_row: dict[Key, list[Key]] = {}
     first: dict[Key, Mapping[Any, Any]] = {}
     for (row, column), cell in published.items():
@@ -297,10 +292,9 @@ def _paper_columns(
 
 
 def _own_columns_last(columns: dict[Key, TableColumn]) -> dict[Key, TableColumn]:
-    """Own columns after the paper's, by data set and then in the paper's order.
+    """Put own columns after the paper's, by data set, then by metric, method and variant.
 
-    The order is that of metrics, then methods and settings as the paper's columns have them; a
-    setting that is a form of one of the paper's ("name=value;…") follows it.
+    A variant that refines one of the paper's ("name=value;…") follows it.
     """
     published = [c.keys for c in columns.values() if c.published]
     datasets = [c.keys.get("dataset", "") for c in columns.values() if not c.published]
@@ -327,7 +321,7 @@ def _key_label(name: str, value: str) -> str:
 
 
 def _column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
-    """Names that tell the columns apart and say no more than that."""
+    """The shortest names that distinguish the columns."""
     all_keys = [column.keys for column in columns.values()]
 
     def varies(name: str) -> bool:
@@ -355,7 +349,7 @@ def _column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
             parts.append(FEATURE_LABELS.get(keys["features"], keys["features"]))
         parts += [keys[name] for name in ("method", "variant") if keys.get(name) and varies(name)]
         names.append(" ".join(parts) or metric_label(keys.get("metric", "")))
-    # Columns of our own may differ in what a name does not show.
+    # Own columns may differ in further keys.
     for extra in ("semantic", "split", "subset", "variant"):
         for i, keys in enumerate(all_keys):
             if names.count(names[i]) > 1 and keys.get(extra):
@@ -363,25 +357,25 @@ def _column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
     return names
 
 
-# Placement: the row and the column of each record, and what may stand together.
+# Placement: the row and the column of each record, and which records may share a column.
 
 
-#: A record with its place: "row", "column", and "number" in the unit of the column.
+#: A record with its "row", its "column" and its "number" in the unit of the column.
 Placed = dict[str, Any]
 
 
 def _n_class_splits(dataset: str) -> int:
-    """How many class splits the field averages over for a data set."""
+    """Number of class splits of a data set that papers average over."""
     return XLSA17[dataset].n_class_splits if dataset in XLSA17 else 0
 
 
 def _comparable_records(
     records: pd.DataFrame, like: str, features: str | None, wanted: Mapping[str, str | None]
 ) -> Iterator[dict[str, Any]]:
-    """Records with these features and so on, under the published tables' names of things."""
+    """Records of the wanted features, protocol and so on, renamed as in the published tables."""
     methods: dict[str, str] = {}
     records = without_factor_zero(records)
-    # Class splits whose mean is shown: those of the field, and others of several.
+    # Class splits to average over: published ones, and others if there are several.
     averaged = {
         (dataset, split)
         for dataset, splits in class_splits_of(records).items()
@@ -413,15 +407,15 @@ def _comparable_records(
             record["split"] = record["split"] or "ss"
         record["tuned_for"] = record["setting"]
         if like == "harmonic" and record["metric"] in UNCALIBRATED:
-            # The paper tunes the uncalibrated harmonic mean as in the conventional setting.
+            # The paper tunes the uncalibrated harmonic mean for the conventional setting.
             record["setting"] = "gzsl"
         if like == "learned_phantoms" and not record["variant"]:
-            # The paper compares two forms of one method; runs call the second by a name of its own.
+            # Runs give a method with learned phantoms a name, the paper a variant.
             plain = record["method"].removesuffix(LEARNED)
             record["variant"] = f"learn_phantoms={plain != record['method']}"
             record["method"] = plain
         if like == "correlation" and record["variant"].startswith("k="):
-            # Records of exemplars say how many neighbours they compare, too.
+            # These records also name the number of neighbours, for another table.
             record["variant"] = ""
         yield record
 
@@ -433,10 +427,9 @@ def _place_records(
     rows: Mapping[Key, None],
     columns: dict[Key, TableColumn],
 ) -> tuple[list[Placed], set[str]]:
-    """Our numbers in their places, and kinds of signatures that were left out.
+    """Place our numbers, adding columns where needed; also the omitted kinds of signatures.
 
-    New columns are added to `columns`. Of uncalibrated numbers that exist both ways, those of the
-    conventional setting are kept.
+    Uncalibrated numbers of both settings are taken from the conventional one.
     """
     numbers: list[Placed] = []
     left_out: set[str] = set()
@@ -466,10 +459,10 @@ def _column_of(
     names: tuple[str, ...],
     columns: dict[Key, TableColumn],
 ) -> Key | None:
-    """The column of a record, if it has one; a data set of our own gets a new column."""
+    """The column of a record, if any; a data set of our own gets a new column."""
 
     def fits(name: str, wanted: str) -> bool:
-        # Features may differ, and a record need not say which signatures it used.
+        # Other features are allowed, and a record need not name its signatures.
         is_open = name == "features" or (name == "semantic" and record[name] == "")
         return is_open or record[name] == wanted
 
@@ -491,7 +484,7 @@ def _column_of(
 
 
 def _row_of(record: Mapping[str, Any], layout: Layout, rows: Mapping[Key, None]) -> Key:
-    """The row of a record: one of the paper's with the same features, or its own."""
+    """The row of a record: one of the paper's with the same features, or a new one."""
     row = tuple(str(record[name]) for name in layout.rows)
     for known in rows:
         pairs = zip(layout.rows, known, row, strict=True)
@@ -506,16 +499,16 @@ def _own_column(
     columns: Mapping[Key, TableColumn],
     any_split: bool,
 ) -> TableColumn | None:
-    """A column for a data set, split or problem that the paper lacks, if it has such numbers."""
+    """A column for a data set, split or problem that the paper's table lacks, if allowed."""
     paper = [column for column in columns.values() if column.published]
     datasets = {column.keys.get("dataset") for column in paper}
-    # With images of unseen classes it is another problem, on any data set.
+    # Images of unseen classes make it another problem, on any data set.
     with_images = record["variant"].startswith(WITH_IMAGES)
     is_papers = record["dataset"] in datasets and not with_images
     if not any_split and (len(datasets) == 1 or is_papers):
         return None
     variant = "" if with_images else record["variant"]
-    # Where rows are data sets, columns differ by the method, too.
+    # If rows are data sets, columns also differ by method.
     equal = ("setting", "metric", *(() if "dataset" in names else ("method",)))
     for column in paper:
         if _same_variant(column.keys.get("variant", ""), variant) and all(
@@ -527,9 +520,9 @@ def _own_column(
 
 
 def _same_variant(published: str, ours: str) -> bool:
-    """Whether two settings are the same, or ours is a form of the published one.
+    """Whether two variants are the same, or ours refines the published one.
 
-    k is 40 % of the classes, whatever their number; phantoms may be learned in more than one way.
+    k is 40 % of the classes, whatever their number, and phantoms can be learned in several ways.
     """
     return (
         published == ours
@@ -541,11 +534,8 @@ def _same_variant(published: str, ours: str) -> bool:
 def _refuse_mixtures(
     numbers: Iterable[Placed], columns: Mapping[Key, TableColumn], *, by_row: bool
 ) -> None:
-    """One column compares like with like: features, version of the split, protocol.
-
-    Methods may differ in their grids; the numbers behind one mean may not.
-    """
-    # Class splits differ by intention, each from the others.
+    """Raise an error if a column mixes features, split versions or protocols, or a mean grids."""
+    # Each class split has a version of its own.
     within = {"features": "row" if by_row else "", "split_version": "class_split"}
     for what, part in (within | {"protocol": "", "grid": "row"}).items():
         found: dict[tuple[Key, Any], dict[str, str]] = {}
@@ -560,12 +550,12 @@ def _refuse_mixtures(
                 names = list(values.values()) if what == "features" else sorted(values)
                 raise ValueError(
                     f"Records for {where} differ in {what}: {name_some(names)}. "
-                    f"They cannot stand in one column; choose one with {what}=."
+                    f"They cannot share a column; choose one with {what}=."
                 )
 
 
 def _measured_by_place(numbers: Iterable[Placed]) -> dict[Place, Measured]:
-    """Our numbers by row and column, each by seed and class split; the mean of several of one."""
+    """Our numbers by place, seed and class split; repeated records of a run are averaged."""
     runs: dict[tuple[Place, SeedAndSplit], list[Placed]] = {}
     for n in numbers:
         seed = n.get("seed")
@@ -575,13 +565,12 @@ def _measured_by_place(numbers: Iterable[Placed]) -> dict[Place, Measured]:
     for (place, run), found in runs.items():
         measured = places.setdefault(place, Measured())
         measured.runs[run] = sum(n["number"] for n in found) / len(found)
-        # A mean of several records has no values of classes; nor have records of mixed tables.
         pairs = found[0].get("by_class") if len(found) == 1 else None
         measured.by_class[run] = dict(pairs) if isinstance(pairs, tuple) else {}
     return places
 
 
-# Significance: the best and second best, and what does not differ from it.
+# Significance: the best, the second best, and what does not differ from the best.
 
 
 def _compare(
@@ -590,9 +579,9 @@ def _compare(
     columns: Mapping[Key, TableColumn],
     ours: Mapping[Place, Measured],
 ) -> tuple[dict[Place, Measured], dict[Place, Verdict], list[str]]:
-    """Our numbers in the runs that all have, whether they differ from the best, and notes.
+    """Compare the numbers of a column and block, or of a row, on the runs that all of them have.
 
-    Those of a column and block are compared, or those of a row.
+    Returns the numbers on these runs, whether they differ from the best, and notes.
     """
     groups: dict[Hashable, list[Place]] = {}
     for row in rows:
@@ -616,8 +605,8 @@ def _compare(
     notes = []
     if unequal:
         notes.append(
-            f"Unequal runs – {', '.join(unequal)}: the best, the second and ranks are by the means "
-            "over the runs that all have, not over all that are shown."
+            f"Unequal runs – {', '.join(unequal)}: methods are compared and ranked by their means "
+            "over the runs that all of them have, not by the means shown."
         )
     if apart:
         where = ", ".join(apart)
@@ -648,7 +637,7 @@ def _assemble(
     numbers: Sequence[Placed],
     left_out: set[str],
 ) -> ResultTable:
-    """Make the frames, marks, rankings and notes."""
+    """Build the frames, marks, rankings and notes."""
     layout = LAYOUTS[like]
     columns = _with_conditions(layout, columns, names, numbers)
     labels = {
@@ -676,19 +665,19 @@ def _assemble(
     our_compared = rounded(compared)
     printed = frame(lambda at: published[at]["value"] if at in published else math.nan)
     marks = frame(lambda at: published[at]["mark"] if at in published else "", object)
-    # Whether the table shows a data set of the paper, be it with our numbers only.
+    # Whether the table shows a data set of the paper, even if only with our numbers.
     paper_rows = {row for row, _ in published}
     of_paper = any(column.published for column in columns.values())
     if "dataset" in layout.rows:
         of_paper = any(row in paper_rows for row in rows)
-    title = TABLES[like].title if layout.any_split else layout.own_title
+    title = TABLES[like] if layout.any_split else layout.own_title
     if of_paper:
-        title = f"{TABLES[like].title} (Table {TABLES[like].number} of the paper)"
+        title = f"{TABLES[like]} (Table {list(TABLES).index(like) + 1} of the paper)"
     rankings = _rankings(layout, columns.values(), our_compared, printed)
     other_kinds = name_some(sorted(left_out))
     several_seeds = bool((n_seeds > 1).any(axis=None))
     notes = [
-        f"Left out – records with other signatures: {other_kinds}." if left_out else "",
+        f"Omitted – records with other signatures: {other_kinds}." if left_out else "",
         *_origin_notes(columns, numbers, of_paper),
         *_count_notes(columns, numbers, n_seeds),
         *comparison_notes,
@@ -723,7 +712,7 @@ def _with_conditions(
     names: Mapping[Key, str],
     numbers: Sequence[Placed],
 ) -> dict[Key, TableColumn]:
-    """Columns with their names, the features of both sides, and whether these are comparable."""
+    """Columns with their names, the features of both sides and whether these are comparable."""
     by_row = "features" in layout.rows
     ours = {n["column"]: "" if by_row else str(n["features"]) for n in numbers}
     other_splits = {
@@ -740,7 +729,6 @@ def _with_conditions(
             name=names[key],
             features=mine,
             published_features=theirs,
-            # Where features name a row, those of a row are the same.
             comparable=column.published
             and key not in other_splits
             and (by_row or same_features(mine, theirs)),
@@ -751,7 +739,7 @@ def _with_conditions(
 def _rankings(
     layout: Layout, columns: Iterable[TableColumn], ours: pd.DataFrame, published: pd.DataFrame
 ) -> dict[tuple[str, str], Ranking]:
-    """Rank over the small data sets, by each metric that the layout ranks by."""
+    """Rank methods over the small data sets, by each metric of the layout."""
     rankings: dict[tuple[str, str], Ranking] = {}
     for metric in layout.ranked:
         names = [
@@ -765,8 +753,8 @@ def _rankings(
             side: frame[names].dropna(axis="columns", how="all").dropna()
             for side, frame in (("ours", ours), ("published", published))
         }
-        # A rank on one column is its number once more; ranks among other methods, or on other data,
-        # say nothing beside ours.
+        # One column needs no ranks, and published ranks compare only to ours of the same methods
+        # on the same columns.
         ranked = {side: values for side, values in sides.items() if min(values.shape) > 1}
         if "ours" in ranked and "published" in ranked:
             mine, theirs = ranked["ours"].axes, ranked["published"].axes
@@ -776,7 +764,7 @@ def _rankings(
     return rankings
 
 
-# What a reader of a table must know: other features, other splits, means over records, tests.
+# Notes on features, splits, means over records and tests.
 
 
 def _where(names: Sequence[str], of: int) -> str:
@@ -786,7 +774,7 @@ def _where(names: Sequence[str], of: int) -> str:
 def _origin_notes(
     columns: Mapping[Key, TableColumn], numbers: Sequence[Placed], of_paper: bool
 ) -> list[str]:
-    """Say where our features and versions of the new splits are not those of the paper."""
+    """Notes on features, split versions and protocols that are not those of the paper."""
     notes = []
     both = [c for c in columns.values() if c.features and c.published_features]
     pairs: dict[tuple[str, str], list[str]] = {}
@@ -818,7 +806,6 @@ def _origin_notes(
                 f"Other split version – ours: {version}; published: {PUBLISHED_SPLIT_VERSION}"
                 f"{_where(names, len(new))}."
             )
-    # How ours were tuned, where that is not the default.
     protocols = sorted({str(n["protocol"]) for n in numbers} - {DEFAULT_PROTOCOL})
     if protocols:
         notes.append(f"Protocol – {'ours: ' if of_paper else ''}{', '.join(protocols)}.")
@@ -828,46 +815,29 @@ def _origin_notes(
 def _count_notes(
     columns: Mapping[Key, TableColumn], numbers: Sequence[Placed], n_seeds: pd.DataFrame
 ) -> list[str]:
-    """Say over how many seeds, class splits and further records the numbers are means."""
-    several, repeated, averaged, partial = {}, [], [], []
+    """Notes on the seeds, class splits and repeated records behind the means."""
+    repeated, averaged, drawn = [], [], []
     for key, column in columns.items():
-        name, own = column.name, [n for n in numbers if n["column"] == key]
-        if seeds := seeds_text(n_seeds[name].tolist()):
-            several[name] = seeds
+        own = [n for n in numbers if n["column"] == key]
         runs = Counter((n["row"], n.get("seed"), n["class_split"]) for n in own)
-        sizes = sorted(set(runs.values()))
-        if sizes and sizes[-1] > 1:
-            span = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-            repeated.append(f"{name}: {span}")
-        of_rows: dict[Key, set[str]] = {}
-        for n in own:
-            if n["class_split"]:
-                of_rows.setdefault(n["row"], set()).add(n["class_split"])
-        if of_rows:
-            averaged.append(f"{name}: {', '.join(sorted(set().union(*of_rows.values())))}")
-            fewest = min(len(splits) for splits in of_rows.values())
-            wanted = _n_class_splits(column.keys.get("dataset", ""))
-            if fewest < wanted:
-                partial.append(f"{name}: some methods {fewest} of {wanted}")
-    drawn = {n["column"] for n in numbers if is_drawn(str(n["split_version"]))}
-    kinds = sorted(set(several.values()))
-    over = kinds[0] if len(kinds) == 1 else "several seeds"
-    if len(kinds) > 1:
-        over += f" ({'; '.join(f'{name}: {text}' for name, text in several.items())})"
+        if (most := max(runs.values(), default=1)) > 1:
+            repeated.append(f"{column.name}: {most}")
+        if splits := sorted({n["class_split"] for n in own} - {""}):
+            averaged.append(f"{column.name}: {', '.join(splits)}")
+        if any(is_drawn(str(n["split_version"])) for n in own):
+            drawn.append(column.name)
+    seeds = seeds_text(n_seeds.to_numpy().ravel().tolist())
     notes = {
-        "Spread": f"mean ± standard deviation over {over}" if kinds else "",
-        "Ours are means over several records of one run": "; ".join(repeated),
+        "Spread": f"mean ± standard deviation over {seeds}" if seeds else "",
+        "Means over several records of one run": "; ".join(repeated),
         "Means over class splits": "; ".join(averaged),
-        "Class splits drawn at random, not the published ones": ", ".join(
-            column.name for key, column in columns.items() if key in drawn
-        ),
-        "Not all class splits": "; ".join(partial),
+        "Class splits drawn at random, not the published ones": ", ".join(drawn),
     }
     return [f"{what} – {where}." for what, where in notes.items() if where]
 
 
 def _rank_notes(rankings: Mapping[tuple[str, str], Ranking]) -> list[str]:
-    """Say what can be said of the mean ranks."""
+    """Notes on the rankings and their tests."""
     notes = []
     for (metric, side), ranking in rankings.items():
         note = (

@@ -1,17 +1,16 @@
-"""From records to a report: the data that the page shows, computed here and nowhere else.
+"""Convert records into the data of a report.
 
-A report is plain data that JSON can hold: numbers are finite or None, texts are printable, and
-methods, groups and classes are named by their positions in its lists.
+A report is JSON data: numbers are finite or None, texts are printable, and methods, groups and
+classes are referred to by their positions in the lists.
 
-- `methods`: name, colour and line. `groups`: runs that can be compared, of one data set, split,
-  features, signatures, protocol and grid, with their classes, the unseen ones first.
-- `table`: the main numbers, a row per method and group; each cell has the mean over seeds and class
-  splits and its standard deviation over the seeds, whether it is the best or does not differ from
-  it, and the published number with the difference where features and split are the same. They are
-  not rounded: the page rounds what it prints.
-- `runs`: one per record, with its choices, its seen–unseen curve and the scores of its search.
-- `by_class`: accuracies of classes in millionths, what each is taken for most often and how often.
-- `ranks`: mean ranks by metric, with the places of methods that do not differ.
+- `methods`: name, colour and line style. `groups`: comparable runs (same data set, split, features,
+  signatures, protocol and grid) with their classes, the unseen ones first.
+- `table`: the main numbers, a row per method and group. A cell has the mean over seeds and class
+  splits and its standard deviation over seeds, whether it is the best or does not differ from it,
+  and the published number, with the difference if features and split are the same. The page rounds.
+- `runs`: one per record, with its hyper-parameters, seen–unseen curve and search scores.
+- `by_class`: accuracies of classes in millionths, and the most frequent confusion of each.
+- `ranks`: mean ranks by metric, with the ranges of methods that do not differ.
 - `images`, `answers`, `versions`, `commands`, `facts`, `title` and `summary`.
 """
 
@@ -42,12 +41,7 @@ from zslearn.experiments._names import (
 )
 from zslearn.experiments._published import load_published
 from zslearn.experiments._ranks import ranges_within, rank_methods
-from zslearn.experiments._records import (
-    checked_edges,
-    checked_failure,
-    checked_metrics,
-    checked_origin,
-)
+from zslearn.experiments._records import checked_metrics, checked_origin
 from zslearn.experiments._summary import (
     NOT_DIFFERENT,
     ORIGIN,
@@ -60,40 +54,40 @@ from zslearn.model_selection import METHODS, read_landscape
 Record = Mapping[str, Any]
 Part = dict[str, Any]
 
-#: So many accuracies of classes a report holds, of all methods and settings together.
+#: Most accuracies of classes in a report, over all methods and settings.
 MOST_NUMBERS = 120_000
-#: So many points of a curve, and values of a hyper-parameter, are shown.
+#: Most points of a curve and values of a hyper-parameter.
 _MOST_POINTS, _MOST_VALUES = 160, 40
 _LONGEST = 120
-#: The longest side of an image with its answer, in points.
+#: Longest side of an image with its answer, in pixels.
 _SIDE = 48
-#: A number before the name of a class, and what joins its words.
+#: A number in front of a class name, and separators between its words.
 _NUMBERED = re.compile(r"^\d+[._]+(?=[^\W\d_])")
 _JOINED = re.compile(r"(?<=[^\W_])[_+]+(?=[^\W_])")
 
 MEANINGS = {
-    "per_class_accuracy": "accuracy per class, unseen classes among these",
-    "harmonic": "harmonic mean of seen and unseen accuracy without calibration, of the model tuned "
-    "for accuracy, or not tuned",
-    "calibrated_seen": "accuracy on seen classes among all, calibrated",
-    "calibrated_unseen": "accuracy on unseen classes among all, calibrated",
-    "calibrated_harmonic": "harmonic mean of the two, calibrated",
+    "per_class_accuracy": "per-class accuracy among the unseen classes",
+    "harmonic": "harmonic mean of seen and unseen accuracy without calibration, of models tuned "
+    "for accuracy or not tuned",
+    "calibrated_seen": "calibrated accuracy on seen classes, among all classes",
+    "calibrated_unseen": "calibrated accuracy on unseen classes, among all classes",
+    "calibrated_harmonic": "harmonic mean of the two calibrated accuracies",
     "ausuc": "area under the seen–unseen curve",
 }
-_RANK = "share of the images whose taxon is right, unseen classes among these"
+_RANK = "share of images with the correct taxon, among the unseen classes"
 _LEADS = {
-    "per_class_accuracy": "Among unseen classes alone",
-    "ausuc": "Among seen and unseen classes together",
+    "per_class_accuracy": "In the conventional setting (unseen classes only)",
+    "ausuc": "In the generalized setting (seen and unseen classes)",
 }
 #: Tables of the paper with one number per method, data set and split.
 _TABLES = ("zsl", "gzsl", "harmonic", "main")
 _RANKED = ("per_class_accuracy", "ausuc", "calibrated_harmonic")
 _SEEDS = (
-    "There is one data set and split: the ranks are means over seeds, which repeat one problem. "
-    "They say how far chance in tuning moves the order, and nothing of other data."
+    "With one data set and split, the ranks are means over seeds. They show how much chance in "
+    "tuning changes the order, but do not generalise to other data."
 )
 _GROUP = ("dataset", "split", "split_version", "features", "semantic", "protocol", "grid")
-#: What all runs have in common: the name above it, and what several are called.
+#: Properties of all runs: the label, and the plural for several values.
 _FACTS = {
     "dataset": ("Data", "data sets"),
     "split": ("Split", "splits"),
@@ -105,31 +99,31 @@ _FACTS = {
 
 
 def number(value: Any, digits: int | None = None) -> float | None:
-    """A finite number, whole or with so many digits after the point; None where there is none."""
+    """A finite number, optionally rounded to some digits after the point; None otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value) if digits is None else round(float(value), digits)
 
 
 def significant(value: Any, digits: int = 4) -> float | None:
-    """A number of any size with so many digits; None where there is none."""
+    """A finite number rounded to some significant digits; None otherwise."""
     found = number(value)
     return None if found is None else float(f"{found:.{digits}g}")
 
 
 def text(value: Any) -> str:
-    """Printable text of a length that a page can show."""
+    """Printable text, truncated if too long for the page."""
     return plain(value, _LONGEST)
 
 
 def written(value: Any) -> str:
-    """A value of a hyper-parameter, numbers short."""
+    """A value of a hyper-parameter as short text."""
     is_number = isinstance(value, float) and math.isfinite(value)
     return f"{value:.4g}" if is_number else text(value)
 
 
 def signatures_label(semantic: str) -> str:
-    """A kind of signatures as a page names it; records leave the data set's own without a name."""
+    """Name of a kind of signatures; the data set's own signatures have none in records."""
     return semantic or "own"
 
 
@@ -141,9 +135,9 @@ def build_report(
     title: str | None = None,
     answers: tuple[str, Iterable[tuple[Any, str, str]]] | None = None,
 ) -> Part:
-    """Gather what a page shows."""
+    """Collect the data of the page."""
     known = list(METHODS)
-    # As tables order them, those of one's own last.
+    # In the order of tables, unknown methods last.
     methods = sorted(
         {record["method"] for record in records},
         key=lambda name: (known.index(name) if name in known else len(known), name),
@@ -181,7 +175,7 @@ def build_report(
 
 
 def _answers(caption: str, images: Iterable[tuple[Any, str, str]]) -> Part:
-    """Images with what was said of them and what they are."""
+    """Images with their answers and the truth."""
     shown = [
         {"source": data_uri(image, _SIDE), "answer": text(answer), "truth": text(truth)}
         for image, answer, truth in images
@@ -190,9 +184,9 @@ def _answers(caption: str, images: Iterable[tuple[Any, str, str]]) -> Part:
 
 
 def _groups(keys: Sequence[tuple[str, ...]]) -> list[Part]:
-    """Groups with a label that says as much as makes them distinct."""
+    """Groups with the shortest distinct labels."""
     several = [i for i in range(1, len(_GROUP)) if len({key[i] for key in keys}) > 1]
-    # A version is long, and mostly goes with the data set and the split.
+    # A split version is long, and usually determined by the data set and split.
     place = _GROUP.index("split_version")
     if len({(*key[:place], *key[place + 1 :]) for key in keys}) == len(keys):
         several = [i for i in several if i != place]
@@ -207,14 +201,14 @@ def _groups(keys: Sequence[tuple[str, ...]]) -> list[Part]:
 
 
 def _names_in_words(names: Sequence[str], kind: str = "data sets") -> str:
-    """Names in words; of more than four how many there are."""
+    """Join names in words; more than four are counted."""
     if len(names) < 3:
         return " and ".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) < 5 else f"{len(names)} {kind}"
 
 
 def _summary(table: Part, methods: Sequence[str], n_groups: int) -> str:
-    """Who leads, in words; nothing where there are several data sets or one method."""
+    """The leading methods in words; empty for several groups or a single method."""
     if n_groups > 1 or len(methods) < 2:
         return ""
     names = [column["name"] for column in table["metrics"]]
@@ -224,7 +218,7 @@ def _summary(table: Part, methods: Sequence[str], n_groups: int) -> str:
             (row["cells"][names.index(metric)]["mean"], row["method"]) for row in table["rows"]
         ]
         value, method = max((mean, method) for mean, method in cells if mean is not None)
-        leads = f"{_LEADS[metric]}, {text(methods[method])} leads"
+        leads = f"{_LEADS[metric]}, {text(methods[method])} is best"
         sentences.append(f"{leads}: {metric_label(metric)} {value:.3f}.")
     return " ".join(sentences)
 
@@ -235,7 +229,7 @@ def _facts(
     methods: Sequence[str],
     records: Sequence[Record],
 ) -> list[list[str]]:
-    """What was run, by name and value."""
+    """Labels and values of the facts about the runs."""
     n_failed = sum(bool(run["failed"]) for run in runs)
     seeds = sorted({run["seed"] for run in runs if run["seed"] is not None})
     seconds = sum((run["tuning"] or 0) + (run["measuring"] or 0) for run in runs)
@@ -267,13 +261,13 @@ def _facts(
 
 
 def duration(seconds: float) -> str:
-    """A time as a person says it."""
+    """A time in readable units."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-# Classes: accuracy and confusions by method, as means over seeds.
+# Classes: accuracies and confusions by method, as means over seeds.
 
 
 def _classes(
@@ -282,10 +276,9 @@ def _classes(
     methods: Sequence[str],
     images: Images,
 ) -> tuple[list[Part], Images]:
-    """Give groups their classes; what each method makes of these, and their pictures."""
+    """Add classes to the groups; also their accuracies by method, and example images."""
     found: list[Part] = []
     pictures: Images = {}
-    # Each group has its share.
     most = MOST_NUMBERS // max(1, len(groups))
     for position, (group, records) in enumerate(zip(groups, members, strict=True)):
         parts: dict[tuple[int, str], list[Record]] = {}
@@ -310,7 +303,7 @@ def _classes(
 
 
 def classes_of(records: Iterable[Record]) -> tuple[list[str], int]:
-    """The classes that records of one group have accuracies of, and how many are unseen."""
+    """Classes with accuracies in the records of a group, unseen first, and the number of unseen."""
     unseen: dict[str, None] = {}
     others: dict[str, None] = {}
     for record in records:
@@ -324,7 +317,7 @@ def classes_of(records: Iterable[Record]) -> tuple[list[str], int]:
 
 
 def by_class_of(records: Sequence[Record], classes: Sequence[str]) -> Part | None:
-    """Accuracies of the classes by one method, as means over its records."""
+    """Accuracies and confusions of the classes, as means over the records of a method."""
     places = {name: place for place, name in enumerate(classes)}
     accuracies: dict[str, list[float]] = {}
     confused: dict[str, Counter[str]] = {}
@@ -358,7 +351,7 @@ def _millionths(share: Any) -> int:
 
 
 def shown_names(classes: Sequence[str]) -> list[str]:
-    """Names as a person writes them, no two of them the same: "001.Night_Heron" is Night Heron."""
+    """Readable, distinct names of classes: "001.Night_Heron" becomes Night Heron."""
     as_words = [_JOINED.sub(" ", _NUMBERED.sub("", text(name))) for name in classes]
     counts = Counter(as_words)
     names: dict[str, None] = {}
@@ -371,11 +364,11 @@ def shown_names(classes: Sequence[str]) -> list[str]:
     return list(names)
 
 
-# The main table: our numbers beside the published ones.
+# The main table: our numbers and the published ones.
 
 
 def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
-    """Put the main numbers of records beside the published ones."""
+    """The main numbers of records with the published ones."""
     summary = summarize_runs(records)
     rows = summary.mean.index.to_frame(index=False)
     where = [str(name) for name in rows.columns if name != "method"]
@@ -390,7 +383,7 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
     def shown_split(split: str) -> str:
         return "ss" if split in summary.class_splits else split
 
-    # What all records have in common, and splits that are not known to be the paper's.
+    # Common values of all records, and splits other than the paper's.
     common = {name: str(records[name].iloc[0] or "") for name in ORIGIN if name in records}
     common = {**dict.fromkeys(ORIGIN, ""), **common, "split": shown_split(common["split"])}
     places = zip(records["dataset"], records["split"], records["split_version"], strict=True)
@@ -429,9 +422,8 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
 
 
 def _published_of(of_paper: pd.DataFrame, origin: Mapping[str, str]) -> pd.DataFrame:
-    """The paper's numbers of a row."""
+    """The paper's numbers for a row, all of which use attributes."""
     split = origin["split"].casefold()
-    # The published numbers are of attributes.
     if origin["semantic"] not in ("", "attributes"):
         return of_paper.iloc[:0]
     return of_paper[
@@ -449,7 +441,7 @@ def _cell(
     features: str,
     is_same_split: bool,
 ) -> Part:
-    """One of our numbers beside the published one, of the same features where there is one."""
+    """One of our numbers with the published one, preferably for the same features."""
     label = metric_label(name)
     mean = number(summary.mean[label].iloc[position])
     verdict = str(summary.verdict[label].iloc[position])
@@ -488,11 +480,13 @@ def _notes(
     versions = {short_version(str(v)) for v in of_paper["split_version"]}
     if others := sorted(versions - {PUBLISHED_SPLIT_VERSION}):
         notes.append(
-            f"Published numbers are on version {PUBLISHED_SPLIT_VERSION} of the new splits; no "
-            f"difference is shown for runs on {', '.join(map(text, others))}."
+            f"Published numbers use version {PUBLISHED_SPLIT_VERSION} of the new splits; runs on "
+            f"{', '.join(map(text, others))} show no difference."
         )
     if others := sorted({cell["features"] for cell in cells} - {""}):
-        notes.append(f"Published with other features: {', '.join(others)}; no difference is shown.")
+        notes.append(
+            f"Published numbers for other features ({', '.join(others)}) show no difference."
+        )
     return notes
 
 
@@ -500,8 +494,8 @@ def _notes(
 
 
 def _run(record: Record) -> Part:
-    """What a page shows of one record."""
-    failure = checked_failure(record)
+    """The data of one record."""
+    failure = record.get("failed")
     metrics = {} if failure else checked_metrics(record)
     times = record.get("times", {})
     times = times if isinstance(times, dict) else {}
@@ -511,7 +505,7 @@ def _run(record: Record) -> Part:
         "seed": record.get("seed"),
         "ausuc": number(metrics.get("ausuc")),
         "hyper_parameters": {text(name): written(value) for name, value in chosen.items()},
-        "edges": {text(name): edge for name, (_, edge) in checked_edges(record).items()},
+        "edges": {text(name): edge for name, edge in record.get("edges", {}).items()},
         "factor": significant(record.get("calibration_factor")),
         "tuning": number(times.get("tune_and_fit"), 2),
         "measuring": number(times.get("measure"), 2),
@@ -522,7 +516,7 @@ def _run(record: Record) -> Part:
 
 
 def curve_of(record: Record) -> Part | None:
-    """The curve of a record, thinned out to what a screen can show."""
+    """The curve of a record, thinned to the resolution of a screen."""
     curve = record.get("curve", {})
     unseen, seen = (np.asarray(curve.get(name, [])) for name in ("acc_unseen", "acc_seen"))
     if unseen.size < 2:
@@ -530,7 +524,7 @@ def curve_of(record: Record) -> Part | None:
     bias = curve.get("bias")
     factors = np.array([-np.inf if b is None else b for b in bias or [None] * unseen.size])
     marks = {"plain": 0.0, "calibrated": number(record.get("calibration_factor"), 12)}
-    # The point of a factor is the last one that it is large enough for.
+    # The point of a factor is the last one whose factor does not exceed it.
     found = {
         name: max(int(np.searchsorted(factors, factor, side="right")) - 1, 0)
         for name, factor in marks.items()
@@ -548,7 +542,7 @@ def curve_of(record: Record) -> Part | None:
 
 
 def _spaced(unseen: Floats, seen: Floats) -> list[int]:
-    """Positions of points at about the same distances along a curve, with both ends."""
+    """Positions of roughly equidistant points along a curve, including both ends."""
     length = np.append(0.0, np.hypot(np.diff(unseen), np.diff(seen)).cumsum())
     steps = np.linspace(0.0, length[-1], _MOST_POINTS)
     found = np.searchsorted(length, steps).clip(0, unseen.size - 1)
@@ -556,7 +550,7 @@ def _spaced(unseen: Floats, seen: Floats) -> list[int]:
 
 
 def landscape_of(record: Record) -> Part | None:
-    """The search of a record over the two hyper-parameters with most values."""
+    """Search scores of a record over the two hyper-parameters with most values."""
     table = record.get("cross_validation", {})
     settings = table.get("params", [])
     scores = [name for name in table if name.startswith("mean_test_")]
@@ -571,7 +565,7 @@ def landscape_of(record: Record) -> Part | None:
     if np.isnan(mean).all() or not varied:
         return None
     names = sorted(varied, key=lambda name: -len(values[name]))[:2]
-    # What was chosen is what the record says; the best of equals is the first.
+    # The record tells the chosen setting; among equal scores the first is the best.
     chosen = record.get("hyper_parameters", {})
     here = [i for i, s in enumerate(settings) if s.items() <= chosen.items()]
     score = scores[0].removeprefix("mean_test_")
@@ -595,15 +589,11 @@ def landscape_of(record: Record) -> Part | None:
     }
 
 
-# Ranks of methods, over what the records allow to compare.
+# Ranks of methods.
 
 
 def ranks_of(records: pd.DataFrame, methods: list[str]) -> list[Part]:
-    """Rank the methods by each main metric.
-
-    Columns are data sets, splits and so on, each the mean over its seeds; where there is only one
-    of these, its seeds.
-    """
+    """Rank the methods by each main metric over data sets and splits, or over seeds of one."""
     found = [_ranks(records[records["metric"] == metric], metric, methods) for metric in _RANKED]
     return [ranks for ranks in found if ranks is not None]
 
@@ -618,17 +608,16 @@ def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Part | Non
     values = records.assign(column=seeds if by_seed else problems).pivot_table(
         index="method", columns="column", values="value", aggfunc="mean"
     )
-    # A benchmark that is not finished: the columns that all methods have, if there are several.
+    # For an unfinished benchmark: the columns that all methods have, if several.
     common = values.dropna(axis="columns")
     complete = common if common.shape[1] > 1 else values.dropna()
-    # A rank on one column is its number once more.
     if min(complete.shape) < 2:
         return None
     over, note = f"{complete.shape[1]} data sets and splits", ""
     if by_seed:
         over, note = f"{complete.shape[1]} seeds", _SEEDS
     if left_out := sorted(set(values.index) - set(complete.index)):
-        note += f" Left out, for want of a number in every column: {', '.join(left_out)}."
+        note += f" Omitted, because some numbers are missing: {', '.join(left_out)}."
     ranking = rank_methods(complete)
     difference = number(ranking.critical_difference)
     ranks = ranking.mean_ranks.to_numpy(dtype=float)
@@ -645,11 +634,11 @@ def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Part | Non
     }
 
 
-# Where a report comes from.
+# Provenance.
 
 
 def versions_of(records: Sequence[Record]) -> list[list[str]]:
-    """Packages and machines of all records, with every version that occurs."""
+    """All versions of packages and properties of machines in the records."""
     found: dict[str, dict[str, None]] = {}
     for record in records:
         for part in ("versions", "machine"):

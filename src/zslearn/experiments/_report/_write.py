@@ -1,8 +1,8 @@
-"""The report as one page: a file with its style, its program and its data.
+"""Write the report as one HTML file that contains its style, program and data.
 
-Everything that comes from records is data, in one block of JSON that cannot end its element: no
-"<" stands in it. The program puts it on the page as text, never as markup. A policy in the page
-forbids any request to a server and any program but this one, by their digests.
+Data from records is stored in a JSON element, with "<" escaped so that it cannot end the element,
+and the program inserts it as text, never as markup. The content security policy of the page forbids
+requests to servers, and any style and program other than these, by their digests.
 """
 
 from __future__ import annotations
@@ -26,35 +26,27 @@ from zslearn.experiments._examples import Images, read_examples
 from zslearn.experiments._records import numbers_of, whole_records
 from zslearn.experiments._report._build import build_report
 
-#: Parts of the program, in their order.
+#: Files of the program, in order.
 _PROGRAM = ("dom.js", "table.js", "curves.js", "ranks.js", "search.js", "classes.js", "page.js")
 
 
-def render_page(report: Mapping[str, Any]) -> str:
-    """Write a report as one page."""
-    style = _asset("page.css")
-    program = _program()
-    return Template(_asset("page.html")).substitute(
-        title=html.escape(report["title"]),
-        policy=_policy(style, program),
-        style=style,
-        program=program,
-        data=_json(report),
-        version=html.escape(__version__),
-    )
-
-
-def _json(report: Mapping[str, Any]) -> str:
-    """Data that an element of the page can hold: without "<", and in letters of any encoding."""
-    found = json.dumps(report, allow_nan=False, separators=(",", ":"))
-    return found.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _policy(style: str, program: str) -> str:
-    """Nothing from a server; of styles and programs only these."""
-    return (
+def _page(report: Mapping[str, Any]) -> str:
+    """The page with the report's data."""
+    style, program = _asset("page.css"), _program()
+    data = json.dumps(report, allow_nan=False, separators=(",", ":"))
+    for letter in "<>&":
+        data = data.replace(letter, f"\\u{ord(letter):04x}")
+    policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:; "
         f"style-src {_digest(style)}; script-src {_digest(program)}"
+    )
+    return Template(_asset("page.html")).substitute(
+        title=html.escape(report["title"]),
+        policy=policy,
+        style=style,
+        program=program,
+        data=data,
+        version=html.escape(__version__),
     )
 
 
@@ -66,7 +58,7 @@ def _digest(content: str) -> str:
 @cache
 def _program() -> str:
     parts = "\n".join(_asset(name) for name in _PROGRAM)
-    # One function, so that its names are its own.
+    # Wrapped into a function to keep its names out of the global scope.
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 
 
@@ -83,22 +75,21 @@ def write_report(
     title: str | None = None,
     answers: tuple[str, Iterable[tuple[Any, str, str]]] | None = None,
 ) -> Path:
-    """Write records of runs as one page that a browser shows without a network.
+    """Write records of runs as one HTML page, which works offline.
 
-    :ref:`report` says what is on it, and has an example.
+    :ref:`report` describes its contents and has an example.
 
     Parameters
     ----------
     runs : path or iterable of paths
-        The folder of the records; or the files of records, as :func:`run_benchmark` returns them.
-        What records lack is left out.
+        Folder of the records, or the files of records, as returned by :func:`run_benchmark`.
     path : str or path, default="report.html"
-        The page; it is written whole or not at all.
+        The page to write, atomically.
     title : str, optional
-        What stands above; by default the data sets are named.
+        Title; by default it names the data sets.
     answers : tuple of a caption and (image, answer, truth), optional
-        Images, as arrays of grey levels or colours, with what a method said of each and what it is.
-        They stand at the top.
+        Images, as arrays of grey levels or colours, with the answer of a method and the truth, to
+        show at the top.
 
     Returns
     -------
@@ -108,11 +99,11 @@ def write_report(
     Raises
     ------
     ValueError
-        There are no records, or all runs failed.
+        If there are no records, or all runs failed.
 
     See Also
     --------
-    run_benchmark : Writes records.
+    run_benchmark : Run methods and write records.
     """
     if isinstance(runs, (str, os.PathLike)):
         folders = [Path(runs)]
@@ -129,7 +120,7 @@ def write_report(
     images: Images = {}
     for folder in folders:
         images |= read_examples(folder)
-    page = render_page(build_report(records, numbers, images, title=title, answers=answers))
+    page = _page(build_report(records, numbers, images, title=title, answers=answers))
     target = Path(path)
     with replacing(target) as temporary:
         temporary.write_text(page, encoding="utf-8")

@@ -1,11 +1,12 @@
-"""The paper's analyses: each a table, pictures and a command, on any data set.
+"""The paper's analyses, each with a table, plots and a command, for any data set.
 
-:func:`run_analysis` computes the jobs of an analysis (a method, a setting, a seed), keeps a record
-of each, goes on where it was stopped, and writes the table and pictures; :class:`AnalysisDisplay`
-draws a table. Inside, an analysis is a function that gives a table, drawing functions, and a row of
+:func:`run_analysis` computes the jobs of an analysis (method, setting, seed), keeps a record of
+each so that it can resume, and writes the table and the plots; :class:`AnalysisDisplay` plots a
+table. An analysis is a function that computes a table, drawing functions, and an entry of
 `ANALYSES`.
 """
 
+from zslearn.experiments.analyses._classes import with_fewer_seen
 from zslearn.experiments.analyses._run import (
     ANALYSES,
     AnalysisDisplay,
@@ -14,4 +15,11 @@ from zslearn.experiments.analyses._run import (
 )
 from zslearn.experiments.analyses._sync import SYNC_FORMS
 
-__all__ = ["ANALYSES", "SYNC_FORMS", "AnalysisDisplay", "run_analysis", "summarize_analysis"]
+__all__ = [
+    "ANALYSES",
+    "SYNC_FORMS",
+    "AnalysisDisplay",
+    "run_analysis",
+    "summarize_analysis",
+    "with_fewer_seen",
+]

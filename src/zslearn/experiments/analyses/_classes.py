@@ -1,15 +1,12 @@
-"""Seen and unseen classes: fewer of the seen ones, near and far unseen ones, and ideal signatures.
+"""Analyses of classes: fewer seen classes, groups of unseen classes, and ideal signatures.
 
-`seen-classes` (section 4.2 of the paper) learns from random subsets of the seen classes; a larger
-one holds every smaller one of the same seed. `distance` (section 4.5) measures groups of unseen
-classes by their distance from the seen ones: hops where there is a hierarchy, as the paper has them
-for ImageNet, else the distance from a signature to the nearest one of a seen class; candidates are
-always all unseen classes. It also reads records that have accuracies by class. `per-class` has what
-each unseen class is taken for, and the attributes in which the two differ most, in standard
-deviations over all classes. `ideal` (section 4.5) takes the mean of its image features for the
-signature of a class: of an unseen class from a random half of its images, while the other half
-tests, so that no test image describes its own class. This is an upper bound, not zero-shot
-learning.
+`seen-classes` (Section 4.2 of the paper) trains on random subsets of the seen classes, nested for
+each seed. `distance` (Section 4.5) measures groups of unseen classes by their distance from the
+seen ones: by hops for ImageNet, as in the paper, otherwise by the distance of a signature from the
+nearest seen one. All unseen classes remain candidates, and records with accuracies of classes can
+be read. `ideal` (Section 4.5) uses the mean image features of a class as its signature: those of
+an unseen class come from a random half of its images, and the other half is tested. This is an
+upper bound, not zero-shot learning.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
@@ -33,16 +29,15 @@ from zslearn.experiments._evaluate import by_class, conventional_metrics
 from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._jobs import Job, JobRunner, numbers_frame, write_variant
 from zslearn.experiments.analyses._records import kind_order, of_one_protocol
-from zslearn.metrics import ClassDistanceDisplay, UnseenConfusionDisplay
 from zslearn.synthesis import ideal_signatures
 
-#: Groups of classes where there are no hops, the nearest first.
+#: Groups of classes without a hierarchy, nearest first.
 THIRDS = ("near third", "middle third", "far third")
 _FEWEST = 4
 
 
 def of_classes(signatures: Any, classes: Sequence[Any]) -> Any:
-    """Signatures of some classes, of one kind or of several."""
+    """Signatures of some classes."""
     views = getattr(signatures, "views", None)
     if views is None:
         return signatures.loc[list(classes)]
@@ -51,7 +46,7 @@ def of_classes(signatures: Any, classes: Sequence[Any]) -> Any:
 
 
 def signature_rows(signatures: Any, classes: Sequence[Any]) -> Floats:
-    """Signatures of unit norm; of several kinds side by side, squares by their weights."""
+    """Signatures of unit length; several kinds are concatenated, with weighted squares."""
     views = getattr(signatures, "views", None)
     if views is None:
         return unit_rows(signatures.loc[list(classes)].to_numpy(dtype=np.float64))
@@ -62,110 +57,13 @@ def signature_rows(signatures: Any, classes: Sequence[Any]) -> Floats:
     return np.hstack(parts)
 
 
-def nearest_seen(data: ZeroShotDataset) -> pd.DataFrame:
-    """Of each unseen class the nearest seen one by signatures, and its distance."""
+def nearest_seen(data: ZeroShotDataset) -> dict[Any, float]:
+    """Unseen class → distance of its signature from the nearest seen one."""
     unseen, seen = data.unseen_classes.tolist(), data.seen_classes.tolist()
     distances = cdist(
         signature_rows(data.signatures, unseen), signature_rows(data.signatures, seen)
     )
-    nearest = distances.argmin(axis=1)
-    return pd.DataFrame(
-        {"distance": distances.min(axis=1), "nearest": [seen[i] for i in nearest]},
-        index=pd.Index(unseen, dtype=object),
-    )
-
-
-def _predicted(runner: JobRunner, method: str, seed: int) -> tuple[NDArray[Any], dict[str, Any]]:
-    """Predictions of a tuned method for the unseen test images, and accuracies by class."""
-    data = runner.data
-    model = runner.tune(method, seed).estimator_
-    predicted = model.predict(data.X_test_unseen, classes=data.unseen_classes)
-    return predicted, by_class(data.y_test_unseen, predicted, data.unseen_classes)
-
-
-# Single unseen classes.
-
-
-def analyze_single_classes(runner: JobRunner, *, n_attributes: int = 3) -> pd.DataFrame:
-    """Look at each unseen class: its accuracy, its worst confusion, its distance."""
-    data = runner.data
-    truth = pd.Series([str(label) for label in data.y_test_unseen.tolist()])
-
-    def compute(method: str, seed: int, of: str) -> dict[str, Any]:
-        predicted, found = _predicted(runner, method, seed)
-        accuracy = float(np.mean(list(found["per_class"].values())))
-        names = [str(label) for label in predicted.tolist()]
-        return {"metrics": {"per_class_accuracy": accuracy}, **found, "predicted": names}
-
-    distances = nearest_seen(data)
-    rows: list[dict[str, Any]] = []
-    predictions: dict[str, list[str]] = {}
-    for record in runner.records(runner.jobs(compute, [{"of": "classes"}])):
-        predictions.setdefault(record["method"], record["predicted"])
-        answers = pd.crosstab(truth, pd.Series(record["predicted"]))
-        for class_, (distance, nearest) in distances.iterrows():
-            label = str(class_)
-            worst, share = record["confused_with"].get(label, [[None, 0.0]])[0]
-            # A class without a test image has no answers.
-            counts = answers.loc[label].to_dict() if label in answers.index else {}
-            rows.append(
-                {
-                    "method": record["method"],
-                    "seed": record["seed"],
-                    "class": label,
-                    "accuracy": record["per_class"].get(label, np.nan),
-                    "distance": distance,
-                    "nearest": str(nearest),
-                    "taken_for": worst,
-                    "share": share,
-                    "differ_in": differing_attributes(data, label, worst, n_attributes),
-                    "confusion": {str(name): int(n) for name, n in counts.items() if n},
-                }
-            )
-    frame = pd.DataFrame(rows)
-    # For pictures with example images: pandas keeps `attrs` beside the table.
-    frame.attrs["predictions"] = predictions
-    return frame
-
-
-def differing_attributes(
-    data: ZeroShotDataset, first: str, second: str | None, number: int = 3
-) -> str:
-    """Name the attributes in which two classes differ most."""
-    if second is None or not isinstance(data.signatures, pd.DataFrame):
-        return ""
-    labels = [str(label) for label in data.signatures.index]
-    values = data.signatures.to_numpy(dtype=float)
-    deviation = values.std(axis=0)
-    apart = values[labels.index(first)] - values[labels.index(second)]
-    apart = np.divide(apart, deviation, out=np.zeros_like(apart), where=deviation > 0)
-    order = np.argsort(-np.abs(apart), kind="stable")[:number]
-    names = data.signatures.columns
-    return ", ".join(f"{names[i]} {'+' if apart[i] > 0 else '−'}" for i in order if apart[i])
-
-
-def draw_class_distances(ax: Any, frame: pd.DataFrame) -> None:
-    """Accuracy of each class of the first method against the distance to the nearest seen one."""
-    method = str(frame["method"].iloc[0])
-    first = frame[frame["method"] == method]
-    mean = first.groupby("class", sort=False)[["accuracy", "distance"]].mean()
-    ClassDistanceDisplay(
-        distance=mean["distance"].to_numpy(),
-        accuracy=mean["accuracy"].to_numpy(),
-        classes=mean.index.to_numpy(dtype=str),
-        estimator_name=method,
-    ).plot(ax=ax)
-
-
-def draw_confusion(ax: Any, frame: pd.DataFrame) -> None:
-    """Which classes are taken for which, by the first method with its first seed."""
-    method = str(frame["method"].iloc[0])
-    first = frame[(frame["method"] == method) & (frame["seed"] == frame["seed"].iloc[0])]
-    labels = first["class"].tolist()
-    counts = [[row.get(label, 0) for label in labels] for row in first["confusion"]]
-    UnseenConfusionDisplay(
-        counts=np.array(counts), classes=np.array(labels), estimator_name=method
-    ).plot(ax=ax)
+    return dict(zip(unseen, distances.min(axis=1).tolist(), strict=True))
 
 
 # Groups of unseen classes by their distance from the seen ones.
@@ -174,18 +72,18 @@ def draw_confusion(ax: Any, frame: pd.DataFrame) -> None:
 def distance_groups(
     distances: Mapping[Any, float], *, edges: Sequence[float] | None = None
 ) -> dict[Any, str]:
-    """Put classes into groups by their distance."""
+    """Group classes by their distance."""
     values = np.array([float(value) for value in distances.values()])
     if not len(values) or not np.isfinite(values).all():
-        raise ValueError("Distances are finite numbers, one for each unseen class.")
+        raise ValueError("Distances must be finite numbers, one for each unseen class.")
     if edges is None:
-        # Classes at the same distance share their rank, and so their third.
+        # Classes at the same distance share a rank, and therefore a third.
         ranks = rankdata(np.round(values, 9))
         places = (3 * (ranks - 0.5) / len(values)).astype(int)
         return {label: THIRDS[place] for label, place in zip(distances, places, strict=True)}
     bounds = [float(edge) for edge in edges]
     if not bounds or bounds != sorted(set(bounds)):
-        raise ValueError(f"edges ascend; got {list(edges)}.")
+        raise ValueError(f"edges must be ascending; got {list(edges)}.")
     names = [f"up to {bounds[0]:g}"]
     names += [f"above {a:g}, up to {b:g}" for a, b in pairwise(bounds)]
     names += [f"above {bounds[-1]:g}"]
@@ -199,11 +97,14 @@ def measure_groups(
     distances: Mapping[Any, float] | None = None,
     edges: Sequence[float] | None = None,
 ) -> pd.DataFrame:
-    """Measure methods on groups of unseen classes, by their distance from the seen ones."""
+    """Measure methods on groups of unseen classes by their distance from the seen ones."""
     groups = _nearest_first(runner.data, distances, edges)
 
     def compute(method: str, seed: int, group: str) -> dict[str, Any]:
-        return _measure_group(_predicted(runner, method, seed)[1]["per_class"], groups, group)
+        data, model = runner.data, runner.tune(method, seed).estimator_
+        predicted = model.predict(data.X_test_unseen, classes=data.unseen_classes)
+        found = by_class(data.y_test_unseen, predicted, data.unseen_classes)
+        return _measure_group(found["per_class"], groups, group)
 
     settings = [{"group": name} for name in dict.fromkeys(groups.values())]
     return runner.run(runner.jobs(compute, settings, tuple(groups.items())))
@@ -215,7 +116,7 @@ def read_groups(
     distances: Mapping[Any, float] | None = None,
     edges: Sequence[float] | None = None,
 ) -> pd.DataFrame:
-    """The same from records with accuracies by class; those of ImageNet say how far classes are."""
+    """Read the same from records with accuracies of classes; ImageNet's contain the groups."""
     parts: list[dict[str, Any]] = []
     records = of_one_protocol(runner.read(("zsl",)))
     for record in sorted(records, key=lambda r: (r["method"], kind_order(r.get("semantic", "")))):
@@ -228,22 +129,22 @@ def read_groups(
             groups |= {label: "rest" for label in record["per_class"] if label not in groups}
         else:
             raise ValueError(
-                f"The records of {record['dataset']} do not say how far classes are from the seen "
-                "ones: name the data set, too."
+                f"The records of {record['dataset']} do not contain groups of classes by distance; "
+                "pass the data set as well."
             )
         for group in dict.fromkeys(groups.values()):
             measured = _measure_group(record["per_class"], groups, group)
             parts.append({**record, **measured, "variant": write_variant({"group": group})})
     if not parts:
-        raise ValueError(f"No record in {runner.runs} has accuracies by class (per_class).")
+        raise ValueError(f"No record in {runner.runs} has accuracies of classes (per_class).")
     return numbers_frame(parts)
 
 
 def _nearest_first(
     data: ZeroShotDataset, distances: Mapping[Any, float] | None, edges: Sequence[float] | None
 ) -> dict[str, str]:
-    """Group of each unseen class, the nearest class first."""
-    found = nearest_seen(data)["distance"].to_dict() if distances is None else distances
+    """Group of each unseen class, nearest class first."""
+    found = nearest_seen(data) if distances is None else distances
     unseen = data.unseen_classes.tolist()
     absent = [label for label in unseen if label not in found]
     if absent:
@@ -255,7 +156,7 @@ def _nearest_first(
 def _measure_group(
     per_class: Mapping[str, float], groups: Mapping[str, str], group: str
 ) -> dict[str, Any]:
-    """Mean accuracy of the classes of a group, and their part in that of all."""
+    """Mean accuracy of a group of classes, and its contribution to that of all classes."""
     kept = [value for label, value in per_class.items() if groups.get(label) == group]
     if not kept:
         raise ValueError(f"No class of the group {group!r} has a test image.")
@@ -268,13 +169,35 @@ def _measure_group(
 
 
 def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDataset:
-    """The same data set with some of its seen classes only."""
+    """Restrict a data set to a random subset of its seen classes.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        The data set, with its active split.
+    n_seen : int
+        Number of seen classes to keep, at least 4.
+    seed : int
+        Random state; the subsets of a seed are nested.
+
+    Returns
+    -------
+    ZeroShotDataset
+        The data set with one split, which has all unseen classes.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.experiments.analyses import with_fewer_seen
+    >>> len(with_fewer_seen(make_zero_shot(random_state=0), 5, seed=0).seen_classes)
+    5
+    """
     split = data.active_split
     seen = np.sort(split.seen_classes)
     if not _FEWEST <= n_seen <= len(seen):
         raise ValueError(
-            f"{data.name} has {len(seen)} seen classes; a subset has {_FEWEST} to {len(seen)}, "
-            f"not {n_seen}."
+            f"n_seen must be between {_FEWEST} and {len(seen)}, the number of seen classes of "
+            f"{data.name}; got {n_seen}."
         )
     classes = seen[np.sort(np.random.RandomState(seed).permutation(len(seen))[:n_seen])]
     parts = [rows[np.isin(data.y[rows], classes)] for rows in (split.train, split.test_seen)]
@@ -302,9 +225,9 @@ def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDa
 def vary_seen_classes(
     runner: JobRunner, *, shares: Sequence[float] = (0.25, 0.5, 0.75, 1.0), retune: bool = False
 ) -> pd.DataFrame:
-    """Measure methods that learn from fewer and fewer of the seen classes."""
+    """Measure methods that are trained on fewer and fewer seen classes."""
     if not shares or not all(0 < share <= 1 for share in shares):
-        raise ValueError(f"shares of the seen classes lie in (0, 1]; got {list(shares)}.")
+        raise ValueError(f"shares must lie in (0, 1]; got {list(shares)}.")
     n_all = len(runner.data.seen_classes)
 
     def compute(method: str, seed: int, n_seen: int) -> dict[str, Any]:
@@ -324,7 +247,7 @@ def vary_seen_classes(
 
 
 def with_ideal_half(data: ZeroShotDataset, seed: int) -> tuple[ZeroShotDataset, pd.DataFrame]:
-    """Halve the test images of unseen classes: one half describes, the other one tests."""
+    """Use half of the test images of unseen classes for ideal signatures, and the rest to test."""
     describing, halved = draw_unseen(data, 0.5, seed)
     rows = np.concatenate([data.active_split.train, describing])
     described = [*data.seen_classes.tolist(), *data.unseen_classes.tolist()]
@@ -332,7 +255,7 @@ def with_ideal_half(data: ZeroShotDataset, seed: int) -> tuple[ZeroShotDataset, 
 
 
 def compare_ideal(runner: JobRunner) -> pd.DataFrame:
-    """Compare the signatures of a data set with ideal ones, on the same half of the test images."""
+    """Compare the signatures of a data set with ideal ones, on half of the test images."""
     own = runner.data.semantic or "attributes"
 
     def compute(method: str, seed: int, kind: str) -> dict[str, Any]:

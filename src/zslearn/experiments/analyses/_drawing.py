@@ -1,4 +1,4 @@
-"""Lines and bars that the pictures of analyses are made of, in the methods' colours."""
+"""Lines and bars in the colours of the methods, for the plots of analyses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ACCURACY = "per_class_accuracy"
 
 
 def mean_and_deviation(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Mean and standard deviation of `value` over what `by` does not name, such as seeds."""
+    """Mean and standard deviation of `value` in the groups of `by`."""
     groups = frame.groupby(list(by), sort=False, dropna=False)["value"]
     found = groups.agg(["mean", "std", "count"]).reset_index()
     return found.rename(columns={"std": "deviation", "count": "n"})
 
 
 def error_bars(part: pd.DataFrame, factor: float = 100) -> Any:
-    """Deviations for matplotlib; None where there is none at all."""
+    """Deviations for matplotlib; None if all are missing."""
     deviation = part["deviation"]
     return None if deviation.isna().all() else factor * deviation.fillna(0.0)
 
@@ -35,7 +35,7 @@ def draw_lines(
     ylabel: str = "accuracy per class (%)",
     metric: str = ACCURACY,
 ) -> None:
-    """A line per method over the numbers of a column, in %, with one standard deviation."""
+    """Draw a metric in % against a column, a line per method with standard deviations."""
     stats = mean_and_deviation(frame[frame["metric"] == metric], ["method", x])
     for method, part in stats.groupby("method", sort=False):
         part = part.sort_values(x)
@@ -54,9 +54,9 @@ def draw_lines(
 
 
 def draw_bars(ax: Any, frame: pd.DataFrame, *, groups: str, xlabel: str = "") -> None:
-    """Accuracy as bars side by side: a group per value of a column, a bar per method.
+    """Draw accuracies as bars: a group per value of a column, a bar per method.
 
-    Of several kinds of signatures each has a bar, the paler the later it comes.
+    Several kinds of signatures get a bar each, in paler and paler colours.
     """
     frame = frame[frame["metric"] == ACCURACY]
     kinds = [] if groups == "semantic" else list(frame.get("semantic", pd.Series()).unique())
@@ -82,12 +82,12 @@ def draw_bars(ax: Any, frame: pd.DataFrame, *, groups: str, xlabel: str = "") ->
         )
     ax.set_xticks(range(len(places)), [str(place) for place in places], parse_math=False)
     ax.set(xlabel=xlabel, ylabel="accuracy per class (%)")
-    # Beside the bars where it would hide some.
+    # Many bars leave no space for the legend inside the axes.
     plain_legend(ax, **({"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(parts) > 5 else {}))
 
 
 def plain_legend(ax: Any, **options: Any) -> None:
-    """A legend whose names are shown as they are: a dollar sign in one is no formula."""
+    """Add a legend without parsing dollar signs in names as formulas."""
     legend = ax.legend(fontsize=8, **options)
     for text in legend.get_texts():
         text.set_parse_math(False)

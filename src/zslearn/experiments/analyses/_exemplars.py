@@ -1,12 +1,11 @@
-"""How well predicted exemplars tell which classes look similar (section 4.5, appendix E).
+"""Analyses of predicted exemplars (Section 4.5 and Appendix E of the paper).
 
-`exemplars` takes distances between unseen classes from signatures, from predicted exemplars and
-from real ones, the means of the images. Two measures say how near the first two come to the last:
-the correlation of the distance matrices, and the share of common k nearest classes; several kinds
-of signatures are measured side by side (section 4.5.1), on ImageNet within each of its test sets,
-from the records of ``zslearn bench imagenet``. `exemplar-map` shows images of unseen classes with
-their predicted and real exemplars in one plane. Real exemplars are used to measure only.
-`regressors` has what predicts exemplars, in how many dimensions.
+`exemplars` compares distances between unseen classes from signatures and from predicted exemplars
+with those from real exemplars (class means of the images), by the correlation of distances and by
+the share of common k nearest classes. It supports several kinds of signatures (Section 4.5.1) and,
+from the records of ``zslearn bench imagenet``, each test set of ImageNet. `exemplar-map` embeds
+images of unseen classes and their predicted and real exemplars in a plane. `regressors` varies the
+regressor of exemplars and the number of dimensions. Real exemplars are only used for evaluation.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ from zslearn.synthesis import ExemplarMLP, ideal_signatures
 
 EXEM_1NN = "EXEM (1NN)"
 
-# What predicts exemplars, and in how many dimensions.
+# Regressors of exemplars, by number of dimensions.
 
-#: Regressors of EXEM and the rows of the paper's table; ours beside them.
+#: Regressor of EXEM → row of the paper's table, or one of our own.
 REGRESSORS = {
     "svr": EXEM_1NN,
     "mlp": "EXEM (1NN, MLP)",
@@ -57,9 +56,9 @@ REGRESSORS = {
     "gp": "EXEM (1NN, Gaussian process)",
 }
 _BY_ROW = {row: name for name, row in REGRESSORS.items()}
-#: Hyper-parameters that a regressor does not have; the network has its own.
+#: Hyper-parameters that a regressor lacks; the network has its own.
 _LACKS: dict[str, tuple[str, ...]] = {"krr": ("nu",), "gp": ("nu", "C")}
-#: Colours and marks of regressors.
+#: Colours and markers of regressors.
 _STYLES = {
     "svr": ("#56b4e9", "o"),
     "mlp": ("#d55e00", "s"),
@@ -73,15 +72,15 @@ def compare_regressors(
 ) -> pd.DataFrame:
     """Measure EXEM (1NN) with several regressors and numbers of principal components.
 
-    The records fill the paper's tables "regressor" and "pca"; None is without a projection. Each is
-    tuned for itself by leaving out seen classes: the ν-SVR (C, ν, σ), the perceptron (λ; needs the
-    `torch` extra), kernel ridge (C, σ) and the Gaussian process (the σ it begins with).
+    The records fill the paper's tables "regressor" and "pca"; None stands for no projection. Each
+    regressor is tuned on held-out seen classes: ν-SVR (C, ν, σ), perceptron (λ; needs the `torch`
+    extra), kernel ridge (C, σ) and Gaussian process (initial σ).
     """
     most = min(runner.data.X_train.shape)
     kept = [number for number in dict.fromkeys(dimensions) if number is None or number <= most]
     if not kept:
         raise ValueError(
-            f"{runner.data.name} has {most} components at most; every dimension is larger."
+            f"{runner.data.name} has at most {most} components; all dimensions are larger."
         )
 
     def compute(row: str, seed: int, n_components: int | None) -> dict[str, Any]:
@@ -105,7 +104,7 @@ def _tune_mlp(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> 
 
 
 def draw_regressors(ax: Any, frame: pd.DataFrame) -> None:
-    """Accuracy against the number of principal components, a line per regressor."""
+    """Draw accuracy against the number of principal components, a line per regressor."""
     frame = frame[frame["metric"] == ACCURACY]
     frame = frame.assign(n_components=frame["n_components"].astype(object))
     places: list[int | None] = [*sorted({int(n) for n in frame["n_components"] if not pd.isna(n)})]
@@ -133,23 +132,23 @@ def draw_regressors(ax: Any, frame: pd.DataFrame) -> None:
     plain_legend(ax)
 
 
-# How well signatures and predicted exemplars order the unseen classes.
+# Agreement of signatures and predicted exemplars with real exemplars.
 
 SIGNATURES = "Semantic representations"
 PREDICTED = "Predicted exemplars"
-#: Not of methods, so that no method's colour is taken.
+#: Colours of kinds of distances, which are not methods.
 COLORS = {SIGNATURES: "#0072b2", PREDICTED: "#d55e00"}
 _FURTHER = ("#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-#: The paper draws as many.
+#: As in the paper.
 _MOST_NEIGHBOURS = 500
 
 
 def compare_distances(found: Floats, real: Floats) -> dict[str, Any]:
-    """How near distances between rows, one per class, come to those between real exemplars.
+    """Compare distances between rows, one per class, with those between real exemplars.
 
-    For each class the correlation of its distances to all classes, itself among them, as in the
-    paper, and the mean over the classes; the correlation over pairs of different classes; and the
-    share of common k nearest classes for every k. Of thousands of classes a block is in memory.
+    Returns the mean over classes of the correlation of their distances to all classes, including
+    themselves as in the paper; the correlation over pairs of different classes; and the share of
+    common k nearest classes for every k. Distances are computed in blocks.
     """
     n = len(real)
     n_pairs, k = n * (n - 1), n_neighbours(n)
@@ -157,13 +156,13 @@ def compare_distances(found: Floats, real: Floats) -> dict[str, Any]:
     correlations = []
     for rows in row_blocks(n, 8 * 8 * n):
         own = np.arange(rows.stop - rows.start), np.arange(rows.start, rows.stop)
-        # Rounded: products of matrices would order what is equally far.
+        # Rounded, so that equal distances stay equal despite rounding errors.
         a, b = (euclidean_distances(points[rows], points).round(7) for points in (found, real))
         a[own] = b[own] = 0
         sums += [x.sum() for x in (a, b, a * a, b * b, a * b)]
         correlations.append(_row_correlations(a, b))
         a[own] = b[own] = -np.inf
-        # A class is among the k nearest of both from the larger of its two ranks on; 1 is itself.
+        # A class is a common neighbour from the larger of its two ranks on; rank 1 is itself.
         ranks = np.maximum(*(rankdata(rows, method="ordinal", axis=1) for rows in (a, b)))
         common += np.cumsum(np.bincount(ranks.ravel(), minlength=n + 1)[2:])
     overlaps = common / (n * np.arange(1, n))
@@ -178,34 +177,34 @@ def compare_distances(found: Floats, real: Floats) -> dict[str, Any]:
 
 
 def _row_correlations(first: Floats, second: Floats) -> Floats:
-    """The correlation of each row; NaN where one of the two is constant."""
+    """Correlation of each pair of rows; NaN if one is constant."""
     a, b = (rows - rows.mean(axis=1, keepdims=True) for rows in (first, second))
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     return np.divide((a * b).sum(axis=1), norms, out=np.full(len(a), np.nan), where=norms > 0)
 
 
 def n_neighbours(n_classes: int) -> int:
-    """40 % of the classes, as in the paper."""
+    """Number of neighbours: 40 % of the classes, as in the paper."""
     return max(1, round(0.4 * n_classes))
 
 
 def compare_exemplars(
     runner: JobRunner, *, others: Mapping[str, pd.DataFrame] | None = None
 ) -> pd.DataFrame:
-    """Measure how well signatures and predicted exemplars order the unseen classes.
+    """Compare signatures and predicted exemplars with real exemplars of the unseen classes.
 
-    Of several kinds of signatures each is measured, then their combination. The records fill the
-    paper's tables "correlation" and "knn_overlap".
+    Several kinds of signatures are measured separately and combined. The records fill the paper's
+    tables "correlation" and "knn_overlap".
     """
     data = runner.data
     classes = data.unseen_classes.tolist()
     if len(classes) < 4:
-        raise ValueError(f"{data.name} has {len(classes)} unseen classes; four or more are needed.")
+        raise ValueError(f"{data.name} has {len(classes)} unseen classes; at least 4 are needed.")
     views = getattr(data.signatures, "views", {})
     kinds = {**views, SIGNATURES: data.signatures, **(others or {})}
 
     def of_signatures(kind: str) -> dict[str, Any]:
-        # Without a projection: what an image is does not depend on a model.
+        # Real exemplars without a projection, which would depend on a model.
         real = ideal_signatures(data.X_test_unseen, data.y_test_unseen).loc[classes]
         return compare_distances(signature_rows(kinds[kind], classes), real.to_numpy())
 
@@ -228,7 +227,7 @@ def compare_exemplars(
 
 
 def read_exemplars(runner: JobRunner) -> pd.DataFrame:
-    """The same from records, of ``zslearn bench imagenet`` too."""
+    """Read the same from records, including those of ``zslearn bench imagenet``."""
     records = [r for r in runner.read(("zsl",)) if r.get("analysis") == "exemplars"]
     if not records:
         raise ValueError(
@@ -241,7 +240,7 @@ def read_exemplars(runner: JobRunner) -> pd.DataFrame:
 
 
 def _exemplar_table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Numbers of records, and the share of common neighbours for each k."""
+    """The metrics of records, and the share of common neighbours for each k."""
     rows = [
         record_origin(record)
         | {"k": k, "seed": record["seed"], "metric": "knn_overlap_at_k", "value": value}
@@ -252,7 +251,7 @@ def _exemplar_table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def unseen_exemplars(model: Any, data: ZeroShotDataset) -> tuple[Floats, Floats]:
-    """Predicted and real exemplars of the unseen classes, in the space of a fitted EXEM."""
+    """Predicted and real exemplars of the unseen classes in the space of a fitted EXEM."""
     classes = data.unseen_classes
     predicted = model.predict_exemplars(of_classes(data.signatures, classes.tolist()))
     points = to_numpy(model.class_scorer_.embedding(data.X_test_unseen))
@@ -261,16 +260,15 @@ def unseen_exemplars(model: Any, data: ZeroShotDataset) -> tuple[Floats, Floats]
 
 
 def _kind_colors(frame: pd.DataFrame) -> dict[str, str]:
-    """Kinds of distances in the order of the table, each with its colour."""
+    """Colours of the kinds of distances, in the order of the table."""
     names = list(dict.fromkeys(frame["method"]))
     further = iter(_FURTHER * len(names))
     return {name: COLORS.get(name) or next(further) for name in names}
 
 
 def draw_overlaps(ax: Any, frame: pd.DataFrame) -> None:
-    """The share of common k nearest classes against k; of ImageNet's sets, in the largest."""
+    """Draw the share of common k nearest classes against k, for the largest set of classes."""
     sets, colors = _overlaps(frame)
-    # The last is the largest.
     largest = list(sets)[-1]
     for name, color in colors.items():
         part = sets[largest].xs(name)
@@ -285,14 +283,14 @@ def draw_overlaps(ax: Any, frame: pd.DataFrame) -> None:
 
 
 def draw_overlap_differences(ax: Any, frame: pd.DataFrame) -> None:
-    """How much more of the k nearest classes a kind has in common than the first, by set."""
+    """Draw the difference in common nearest classes between each kind and the first, by set."""
     sets, colors = _overlaps(frame)
     first, *others = colors
     for (subset, part), of_set in zip(sets.items(), _CLASS_COLORS * len(sets), strict=False):
         for name, line in zip(others, ("-", "--", ":", "-.") * len(others), strict=False):
             more = 100 * (part["mean"].xs(name) - part["mean"].xs(first))
             label = f"{name}, {subset}" if subset else name
-            # Sets of classes differ by colour, kinds by their line.
+            # Sets of classes differ in colour, kinds in line style.
             ax.plot(more, line, color=of_set if subset else colors[name], label=label)
     ax.axhline(0, color="0.6", linewidth=0.8)
     ax.set(xlabel="k", ylabel=f"more than {first[0].lower()}{first[1:]} (points)")
@@ -301,16 +299,16 @@ def draw_overlap_differences(ax: Any, frame: pd.DataFrame) -> None:
 
 
 def _overlaps(frame: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
-    """By set of classes the mean share of each kind and k; and the kinds with their colours."""
+    """Set of classes → mean share by kind and k, smallest set first; also colours of the kinds."""
     found = frame[frame["metric"] == "knn_overlap_at_k"].fillna({"subset": ""})
     stats = mean_and_deviation(found, ["subset", "method", "k"]).set_index(["method", "k"])
     sets = {str(name): part for name, part in stats.groupby("subset", sort=False)}
     return sets, _kind_colors(frame)
 
 
-# Images of unseen classes with their predicted and real exemplars in one plane.
+# Map of images of unseen classes with their predicted and real exemplars.
 
-#: Distinct with any colour vision; beside the colour a class has its name.
+#: Distinct with any colour vision; classes are labelled as well.
 _CLASS_COLORS = (
     *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"),
     *("#d55e00", "#4b5a68", "#7456e0", "#882255", "#999933"),
@@ -318,9 +316,11 @@ _CLASS_COLORS = (
 
 
 def map_exemplars(runner: JobRunner, *, n_classes: int = 10, n_images: int = 30) -> pd.DataFrame:
-    """Place images, predicted and real exemplars of unseen classes in a plane by t-SNE."""
+    """Embed images, predicted and real exemplars of unseen classes in a plane by t-SNE."""
     if n_classes < 2 or n_images < 1:
-        raise ValueError(f"A map needs two classes and an image; got {n_classes} and {n_images}.")
+        raise ValueError(
+            f"n_classes must be at least 2 and n_images at least 1; got {n_classes}, {n_images}."
+        )
 
     def compute(method: str, seed: int, of: str) -> dict[str, Any]:
         data, model = runner.data, runner.tune(method, seed).estimator_
@@ -353,9 +353,9 @@ def map_exemplars(runner: JobRunner, *, n_classes: int = 10, n_images: int = 30)
 
 
 def draw_map(ax: Any, frame: pd.DataFrame) -> None:
-    """Images (dots), predicted (circles) and real exemplars (crosses), of the first seed.
+    """Draw images (dots), predicted (circles) and real exemplars (crosses) for the first seed.
 
-    A line joins the two exemplars of a class: the shorter, the better the prediction.
+    A line joins the exemplars of a class: the shorter, the better the prediction.
     """
     frame = frame[frame["seed"] == frame["seed"].iloc[0]]
     effects = import_optional("matplotlib.patheffects", "AnalysisDisplay")

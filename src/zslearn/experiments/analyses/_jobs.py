@@ -1,8 +1,7 @@
-"""Jobs of an analysis: each gives numbers, has a record of its own, and is computed once.
+"""Jobs of an analysis: computations with a record each, so that finished jobs are not repeated.
 
-A job is a method, a setting of the analysis (so many seen classes, so many phantoms, …) and a seed.
-Its record is one of a run, with the setting as ``"variant"``: tables read it as they read any
-other. A finished job is not computed again; one that was stopped is not there.
+A job has a method, a setting of the analysis (such as a number of phantoms) and a seed. Its record
+is like that of a run, with the setting as ``"variant"``, so that tables can read it.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ from zslearn.model_selection import (
 
 
 def write_value(value: Any) -> str:
-    """A value of a setting as text; numbers as short as they can be."""
+    """Write a value of a setting as short text."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def write_variant(variant: Mapping[str, Any]) -> str:
-    """A setting as records name it: ``name=value`` joined by ``;``."""
+    """Write a setting as in records: ``name=value`` joined by ``;``."""
     return ";".join(f"{name}={write_value(value)}" for name, value in variant.items())
 
 
 def read_variant(text: str) -> dict[str, Any]:
-    """The setting that a record names; numbers as numbers, "None" as None."""
+    """Parse the setting of a record, with numbers and None."""
     pairs = [part.partition("=") for part in text.split(";") if part]
     return {name: _read_value(value) for name, _, value in pairs}
 
@@ -72,13 +71,13 @@ def _read_value(text: str) -> Any:
 
 
 def record_origin(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of a table that say where the numbers of a record come from."""
+    """Columns that identify the origin of the numbers of a record."""
     names = ("dataset", "split", "subset", "semantic", "method")
     return {name: record.get(name, "") for name in names}
 
 
 def numbers_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """A row per number of the records of jobs, with their settings as columns."""
+    """A row per number of the records, with the settings of the jobs as columns."""
     rows = []
     for record in records:
         of_record = {**record_origin(record), **read_variant(record.get("variant", ""))}
@@ -92,12 +91,12 @@ def numbers_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What is computed at once and kept in one record.
+    """A computation with one record.
 
-    `method` names the row: a method, or another name. `compute` gives the results for the record:
-    ``"metrics"``, and further fields. `variant` is the setting of the analysis, `depends` what the
-    results depend on beside the data, the method, the setting and the seed; `semantic` the kind of
-    signatures, where it is not that of the data set.
+    `method` is the name of the row: a method, or another name. `compute` returns fields of the
+    record, ``"metrics"`` among them. `variant` is the setting of the analysis; `depends` is what
+    the results depend on besides data, method, setting and seed; `semantic` is the kind of
+    signatures if it is not that of the data set.
     """
 
     method: str
@@ -109,7 +108,7 @@ class Job:
 
     @property
     def label(self) -> str:
-        """The job in words."""
+        """The job in a progress message."""
         setting = [f"{name} {write_value(value)}" for name, value in self.variant.items()]
         kind = [self.semantic] if self.semantic else []
         return ", ".join([self.method, *kind, *setting, f"seed {self.seed}"])
@@ -117,10 +116,10 @@ class Job:
 
 @dataclass(eq=False)
 class JobRunner:
-    """Computes the jobs of an analysis and tunes what they need, or reads the records of runs.
+    """Computes the jobs of an analysis and tunes methods for them, or reads records of runs.
 
-    `runs` is a folder of records that are only read; other options: :func:`run_analysis`. Where
-    records are read, `methods` and `seeds` choose among them; nothing takes all.
+    `runs` is a folder of records to read; for other options see :func:`run_analysis`. When reading
+    records, empty `methods` and `seeds` select all.
     """
 
     analysis: str
@@ -139,9 +138,7 @@ class JobRunner:
 
     def __post_init__(self) -> None:
         if self.grid not in GRIDS:
-            raise ValueError(
-                f"There is no grid named {self.grid!r}; there are: {', '.join(GRIDS)}."
-            )
+            raise ValueError(f"Unknown grid {self.grid!r}; choose from {', '.join(GRIDS)}.")
         self.protocol = Protocol("default", self.n_splits or 3)
         self._parts = self.out / f".parts-{self.analysis}"
         self.shared = self._parts / "shared"
@@ -165,10 +162,10 @@ class JobRunner:
         shots: int = 0,
         setting: str = "zsl",
     ) -> ZeroShotSearchCV:
-        """Tune a method on seen classes that are left out; once, however often it is asked for.
+        """Tune a method on held-out seen classes, once for each combination of arguments.
 
-        `fixed` is not searched, `also` beside the grid; `shots` images of a class left out are
-        given back.
+        `fixed` hyper-parameters are not searched, `also` are searched in addition to the grid;
+        validation classes get `shots` labelled images.
         """
         found = find_method(method) if isinstance(method, str) else method
         data = self.data if data is None else data
@@ -192,12 +189,12 @@ class JobRunner:
         return self._searches[key]
 
     def refit(self, search: ZeroShotSearchCV, data: ZeroShotDataset, **parameters: Any) -> Any:
-        """Fit the method a search chose on another training part, or with other parameters."""
+        """Fit the chosen method on another training part, or with other parameters."""
         model = clone(search.estimator_).set_params(**parameters)
         return model.fit(data.X_train, data.y_train, signatures=data.signatures)
 
     def results_of(self, search: ZeroShotSearchCV) -> dict[str, Any]:
-        """What a record keeps of a tuned method."""
+        """Fields of a record about a tuned method."""
         return {
             "metrics": conventional_metrics(search.estimator_, self.data),
             "hyper_parameters": dict(search.best_params_),
@@ -219,14 +216,14 @@ class JobRunner:
         ]
 
     def run(self, jobs: Iterable[Job]) -> pd.DataFrame:
-        """Compute what is not finished; a row per number of the records."""
+        """Compute unfinished jobs; return a row per number of the records."""
         return numbers_frame(self.records(jobs))
 
     def records(self, jobs: Iterable[Job]) -> list[dict[str, Any]]:
-        """Compute what is not finished; the records of jobs that did not fail."""
+        """Compute unfinished jobs; return the records of jobs that did not fail."""
         jobs = list(jobs)
         if not jobs:
-            raise ValueError(f"Nothing to compute for {self.analysis}: no methods or no settings.")
+            raise ValueError(f"{self.analysis} has nothing to compute: no methods or no settings.")
         if not self.resume:
             shutil.rmtree(self._parts, ignore_errors=True)
         failed: list[str] = []
@@ -242,8 +239,8 @@ class JobRunner:
             raise ValueError(f"Every part of {self.analysis} failed: {name_some(failed, 3)}.")
         if failed:
             warn_user(
-                f"Parts of {self.analysis} failed: {name_some(failed)}. Their records say why; "
-                "running again with resume tries them again.",
+                f"Parts of {self.analysis} failed: {name_some(failed)}. Their records give the "
+                "reasons; running again with resume retries them.",
                 FitFailedWarning,
             )
         else:
@@ -252,7 +249,7 @@ class JobRunner:
         return [record for record in found if "failed" not in record]
 
     def _path(self, job: Job) -> Path:
-        """Where the record of a job is."""
+        """Path of the record of a job."""
         kind = [job.semantic] if job.semantic else []
         setting = [f"{name}-{write_value(value)}" for name, value in job.variant.items()]
         parts = [*split_slug(self.data), self.analysis, job.method, *kind, *setting, job.seed]
@@ -277,7 +274,7 @@ class JobRunner:
         )
 
     def _write(self, job: Job, path: Path) -> str | None:
-        """Compute a job and write its record; the reason where it failed."""
+        """Compute a job and write its record; return the reason if it failed."""
         semantic = self.data.semantic if job.semantic is None else job.semantic
         origin = {
             **data_origin(self.data),
@@ -293,7 +290,7 @@ class JobRunner:
         }
         return write_computed(path, origin, lambda: {"key": self._key(job), **job.compute()})
 
-    # Records of runs, which are made where none are named.
+    # Records of runs, from a folder or from a benchmark that is run now.
 
     def read(
         self,
@@ -301,8 +298,8 @@ class JobRunner:
         protocols: Sequence[Protocol] = (),
         only_generalized: Sequence[str] = (),
     ) -> list[dict[str, Any]]:
-        """Whole records of runs that did not fail, under the default protocol and others."""
-        # Records have the name of a class, not that of its module.
+        """Records of successful runs with the default protocol and others."""
+        # Records contain the name of a class without its module.
         names = [find_method(n).name if ":" in n else n for n in self.methods]
         found = [
             record
@@ -328,9 +325,9 @@ class JobRunner:
         protocols: Sequence[Protocol],
         only_generalized: Sequence[str],
     ) -> list[Path]:
-        """The records of a benchmark that is run now."""
+        """Run a benchmark, and return its records."""
         if self.data is None or not self.methods:
-            raise ValueError("Without data or methods there is nothing to run: name records.")
+            raise ValueError("Pass data and methods to run, or a folder of records.")
         options = {n: getattr(self, n) for n in ("resume", "progress", "n_jobs", "say", "command")}
         paths = run_benchmark(
             self.data, self.methods, self.out, settings=settings, seeds=self.seeds,
@@ -344,7 +341,7 @@ class JobRunner:
                 settings=("gzsl",) if protocol.name in only_generalized else settings,
                 seeds=self.seeds,
                 protocol=protocol,
-                # A protocol whose grid is what it changes keeps it.
+                # A protocol may change the grid itself.
                 grid=self.grid if protocol.grid == "fast" else protocol.grid,
                 **options,
             )
@@ -352,14 +349,14 @@ class JobRunner:
 
 
 def _is_of(record: dict[str, Any], data: ZeroShotDataset) -> bool:
-    """Whether a record is of a data set: its split, features and kind of signatures too."""
+    """Whether a record matches the split, features and signatures of a data set."""
     own = (data.name, data.split, data.semantic)
     found = (record["dataset"], record["split"], record.get("semantic", ""))
     return found == own and same_features(record["features"], data.features)
 
 
 def chosen_methods(methods: str | Sequence[str]) -> list[str]:
-    """Known names of methods, each once; an unknown one is refused before anything is computed."""
+    """Validate names of methods and remove repetitions."""
     names = [methods] if isinstance(methods, str) else list(methods)
     if not names:
         raise ValueError("Name at least one method.")
@@ -367,17 +364,17 @@ def chosen_methods(methods: str | Sequence[str]) -> list[str]:
 
 
 def chosen_rows(names: str | Sequence[str]) -> list[str]:
-    """Names of rows as records have them: of methods the known ones, others as they are."""
+    """Canonical names of rows; names that are not methods stay as they are."""
     known = {name.casefold(): name for name in METHODS}
     given = [names] if isinstance(names, str) else names
     return [known.get(name.casefold(), name) for name in given]
 
 
 def choose_among(rows: Mapping[str, str], names: str | Sequence[str]) -> list[str]:
-    """Rows of an analysis by their names, in which capitals do not matter."""
+    """Rows of an analysis by their names, ignoring case."""
     given = [names] if isinstance(names, str) else list(names)
     known = {name.casefold(): row for name, row in rows.items()}
     unknown = [name for name in given if name.casefold() not in known]
     if unknown or not given:
-        raise ValueError(f"There is no row {unknown} here; there are: {', '.join(rows)}.")
+        raise ValueError(f"Unknown rows {unknown}; choose from {', '.join(rows)}.")
     return list(dict.fromkeys(known[name.casefold()] for name in given))

@@ -1,7 +1,8 @@
-"""Analyses of the records of a benchmark, which is run where there are none.
+"""Analyses of benchmark records: seen–unseen curves and the effect of the protocol.
 
-`curves` (section 4.4 of the paper) has seen–unseen accuracy curves, and `protocol` what a choice of
-protocol is worth: one part changed at a time, compared seed by seed.
+`curves` (Section 4.4 of the paper) collects seen–unseen accuracy curves. `protocol` changes one
+part of the protocol at a time and compares the results seed by seed. Without records, both run a
+benchmark.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from zslearn.experiments.analyses._jobs import JobRunner
 from zslearn.metrics import harmonic_mean
 
 BASE = "default"
-#: Metrics that methods are compared by: the setting they were tuned for, and their words.
+#: Metrics to compare → the setting they are tuned for, and their label.
 COMPARED = {
     "per_class_accuracy": ("zsl", "accuracy"),
     "ausuc": ("gzsl", "AUSUC"),
@@ -32,14 +33,14 @@ _PROBLEM = ["dataset", "split", "features", "semantic"]
 
 
 def kind_order(kind: str) -> tuple[bool, bool, str]:
-    """A place for a kind of signatures, as in the paper: words, the hierarchy, both."""
+    """Sort key of kinds of signatures, as in the paper: words, the hierarchy, both."""
     return " + " in kind, kind == "hie", kind
 
 
 def of_one_protocol(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records of the default protocol where there are any, each method with one grid.
+    """Records of the default protocol if there are any, with one grid per method.
 
-    Of several grids of a method "fast" is kept, or the first.
+    Of several grids "fast" is preferred, otherwise the first.
     """
     default = [record for record in records if record.get("protocol", BASE) == BASE]
     found = default or list(records)
@@ -54,7 +55,7 @@ def of_one_protocol(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def collect_curves(runner: JobRunner) -> pd.DataFrame:
-    """Collect the curves of methods in the generalized setting."""
+    """Collect the seen–unseen curves of methods."""
     records = runner.read(settings=("gzsl",))
     curves = [record for record in records if record.get("curve", {}).get("acc_unseen")]
     parts = [_points(record) for record in of_one_protocol(curves)]
@@ -67,10 +68,9 @@ def collect_curves(runner: JobRunner) -> pd.DataFrame:
 
 
 def _points(record: dict[str, Any]) -> pd.DataFrame:
-    """The points of one record."""
+    """The points of the curve of a record."""
     curve = record["curve"]
     unseen, seen = np.array(curve["acc_unseen"]), np.array(curve["acc_seen"])
-    # A record may lack the factors.
     factors = curve.get("bias") or [None] * len(unseen)
     bias = np.array([np.nan if b is None else b for b in factors], dtype=float)
     marks = np.full(len(bias), "", dtype=object)
@@ -97,10 +97,9 @@ def _points(record: dict[str, Any]) -> pd.DataFrame:
 
 
 def draw_curves(ax: Any, frame: pd.DataFrame, *, y: str, ylabel: str) -> None:
-    """Seen–unseen curves, or harmonic means against unseen accuracy.
+    """Draw seen–unseen curves, or harmonic means against unseen accuracy.
 
-    Of several seeds the curve of the first is drawn; areas in the legend are means over all, the
-    best method first. A circle is at factor 0, a diamond calibrated.
+    Curves belong to the first seed; areas in the legend are means over all, best method first.
     """
     runs = frame.drop_duplicates("run")
     areas = runs.groupby("method")["ausuc"].agg(["mean", "std"])
@@ -118,21 +117,21 @@ def draw_curves(ax: Any, frame: pd.DataFrame, *, y: str, ylabel: str) -> None:
     ax.set(xlabel="accuracy on images of unseen classes (%)", ylabel=ylabel)
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
-    plain_legend(ax, title="AUSUC; circle: no factor, diamond: calibrated", title_fontsize=8)
+    plain_legend(ax, title="AUSUC; circle: factor 0, diamond: calibrated", title_fontsize=8)
 
 
 # Protocols.
 
 
 def protocol_choices(n_seen: int | None = None) -> list[Protocol]:
-    """Protocols that differ from the default one in a single part."""
+    """Protocols that change one part of the default protocol."""
     dropped = [Protocol("remainder dropped", remainder="drop")]
     return [
         Protocol("three folds", 3),
         Protocol("ten folds", 10),
         *(dropped if n_seen is None or n_seen % 5 else []),
         Protocol("scale of all classes", signature_scale="all"),
-        Protocol("a tenth held aside", held_out=0.1),
+        Protocol("a tenth held out", held_out=0.1),
         Protocol("factor not rescaled", rescale_bias=False),
     ]
 
@@ -143,12 +142,12 @@ def vary_protocol(
     protocols: Sequence[Protocol] | None = None,
     versions: Mapping[str, ZeroShotDataset] | None = None,
 ) -> pd.DataFrame:
-    """Measure methods under protocols that differ from the default in one part each."""
+    """Measure methods under protocols that change one part of the default protocol."""
     n_seen = None if runner.data is None else len(runner.data.seen_classes)
     chosen = protocol_choices(n_seen) if protocols is None else list(protocols)
     if any(protocol.name == BASE for protocol in chosen):
-        raise ValueError(f"A protocol to compare cannot be called {BASE!r}.")
-    # In the conventional setting nothing is held aside and no factor is found.
+        raise ValueError(f"The protocol name {BASE!r} is reserved; choose another.")
+    # Held-out images and calibration factors only matter in the generalized setting.
     same = Protocol(BASE).definition("zsl")[1:]
     only = [p.name for p in chosen if p.definition("zsl")[1:] == same and p.grid == "fast"]
     numbers = numbers_of(runner.read(protocols=chosen, only_generalized=only))
@@ -195,7 +194,7 @@ def compare_protocols(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_differences(ax: Any, frame: pd.DataFrame, *, metric: str) -> None:
-    """What each choice of protocol is worth: accuracy, AUSUC or calibrated H."""
+    """Draw the change of a metric by each protocol, a bar per method."""
     frame = frame[frame["metric"] == metric]
     if frame.empty:
         raise ValueError(f"There are no numbers of {metric}.")
@@ -219,5 +218,5 @@ def draw_differences(ax: Any, frame: pd.DataFrame, *, metric: str) -> None:
     ax.axvline(0, color="0.3", linewidth=0.8)
     ax.set_yticks(range(len(choices)), choices, parse_math=False)
     ax.invert_yaxis()
-    ax.set_xlabel(f"{COMPARED[metric][1]}: difference to the default protocol (points)")
+    ax.set_xlabel(f"{COMPARED[metric][1]}: difference from the default protocol (points)")
     plain_legend(ax)

@@ -1,4 +1,4 @@
-"""The analyses by name, and what all have in common: options, records, a table and pictures."""
+"""Run analyses by name, write their tables and plots, and summarise them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ from zslearn.experiments.analyses._drawing import draw_bars, draw_lines
 from zslearn.experiments.analyses._jobs import JobRunner, choose_among, chosen_methods, chosen_rows
 
 Draw = Callable[[Any, pd.DataFrame], None]
-#: Options of every analysis, beside `methods` and `seeds`; see JobRunner.
+#: Options of every analysis besides `methods` and `seeds`; see JobRunner.
 RUN_OPTIONS = ("grid", "n_splits", "resume", "progress", "n_jobs", "say", "command")
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """An analysis: what it computes and how it is drawn.
+    """What an analysis computes and how it is plotted.
 
-    `compute` computes jobs, `read` reads the records of runs, which are run where there is no
-    `compute`; both take a :class:`JobRunner` and options of the analysis and give the table.
-    `panels` are the pictures by name, the first of which is drawn by default: each takes axes and
-    the table, which must have `columns`. `methods` and `seeds` are the default, and `choose` checks
-    names of methods. `size` has the inches of a saved picture. `tables` are those of the paper that
-    its records fill.
+    `compute` runs jobs, and `read` reads records of runs, which are made first if there is no
+    `compute`; both take a :class:`JobRunner` and options and return the table. `panels` maps names
+    to functions that plot a table with certain `columns`; the first is the default. `methods` and
+    `seeds` are defaults, and `choose` validates names of methods. `size` is that of a saved plot in
+    inches. `tables` of the paper are filled by the records.
     """
 
     title: str
@@ -58,7 +57,7 @@ _EXEM = ("EXEM (1NN)",)
 #: Name → analysis.
 ANALYSES: dict[str, Analysis] = {
     "curves": Analysis(
-        "seen–unseen curves with their areas, and harmonic means",
+        "seen–unseen curves with their areas (AUSUC), and harmonic means",
         None,
         ("run", "method", "seed", "acc_unseen", "acc_seen", "harmonic", "ausuc", "mark"),
         {
@@ -78,7 +77,7 @@ ANALYSES: dict[str, Analysis] = {
         methods=_THREE,
     ),
     "shots": Analysis(
-        "from zero to many: accuracy and H against labelled images of each unseen class",
+        "accuracy and H against the number of labelled images of each unseen class",
         _shots.vary_shots,
         ("method", "shots", "seed", *_VALUES),
         {
@@ -115,7 +114,7 @@ ANALYSES: dict[str, Analysis] = {
         tables=("regularization", "learned_phantoms"),
     ),
     "exemplars": Analysis(
-        "how well predicted exemplars order the unseen classes",
+        "agreement of distances between signatures and exemplars with real exemplars",
         _exemplars.compare_exemplars,
         ("subset", "method", "k", "seed", *_VALUES),
         {
@@ -137,7 +136,7 @@ ANALYSES: dict[str, Analysis] = {
         size=(7.4, 5.4),
     ),
     "regressors": Analysis(
-        "what predicts exemplars, in how many dimensions",
+        "regressors of exemplars, by number of dimensions",
         _exemplars.compare_regressors,
         ("method", "regressor", "n_components", *_VALUES),
         {"": _exemplars.draw_regressors},
@@ -165,16 +164,8 @@ ANALYSES: dict[str, Analysis] = {
         {"": partial(draw_bars, groups="semantic", xlabel="signatures")},
         methods=("ESZSL", "EXEM (1NN)"),
     ),
-    "per-class": Analysis(
-        "single unseen classes: accuracy, confusions, distance",
-        _classes.analyze_single_classes,
-        ("method", "seed", "class", "accuracy", "distance", "confusion"),
-        {"distance": _classes.draw_class_distances, "confusion": _classes.draw_confusion},
-        methods=_EXEM,
-        size=(7.4, 5.8),
-    ),
     "protocol": Analysis(
-        "what a choice of protocol is worth",
+        "effect of the tuning protocol",
         None,
         ("method", "choice", "metric", "difference", "deviation"),
         {metric: partial(_records.draw_differences, metric=metric) for metric in _records.COMPARED},
@@ -187,9 +178,9 @@ ANALYSES: dict[str, Analysis] = {
 
 
 def find_analysis(name: str) -> Analysis:
-    """An analysis by its name."""
+    """Look up an analysis by name."""
     if name not in ANALYSES:
-        raise ValueError(f"There is no analysis {name!r}; there are: {', '.join(ANALYSES)}.")
+        raise ValueError(f"Unknown analysis {name!r}; choose from {', '.join(ANALYSES)}.")
     return ANALYSES[name]
 
 
@@ -203,19 +194,19 @@ def analyze(
     runs: Path | str | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """The table of an analysis of one split; see :func:`run_analysis`."""
+    """Compute the table of an analysis for one split; see :func:`run_analysis`."""
     analysis = find_analysis(name)
     common = {key: options.pop(key) for key in RUN_OPTIONS if key in options}
-    # Of records that are read all methods and seeds are taken, unless some are named.
+    # By default all methods and seeds of given records are read.
     methods = analysis.methods if methods is None and runs is None else methods
     seeds = analysis.seeds if seeds is None and runs is None else seeds
-    # Rows of records may be kinds of signatures, too.
+    # Rows of records may also be kinds of signatures.
     choose = chosen_rows if analysis.compute is not None and runs is not None else analysis.choose
     chosen = [] if methods is None else choose(methods)
     numbers = [] if seeds is None else chosen_numbers(seeds)
     compute = analysis.read if analysis.compute is None or runs is not None else analysis.compute
     if compute is None or (data is None and compute is analysis.compute):
-        raise ValueError(f"{name} is not computed from records: give it a data set.")
+        raise ValueError(f"{name} cannot be computed from records; pass a data set.")
     runner = JobRunner(name, data, Path(out), chosen, numbers, runs, **common)
     frame = compute(runner, **options)
     frame.attrs["analysis"] = name
@@ -230,38 +221,38 @@ def run_analysis(
     splits: Sequence[str] | None = None,
     **options: Any,
 ) -> tuple[pd.DataFrame, list[Path]]:
-    """Compute an analysis and write its table and pictures.
+    """Run an analysis, and write its table and plots.
 
-    What is finished is kept as records, and not computed again; what was stopped goes on.
-    :ref:`analyses` says what each shows, and has an example.
+    Finished jobs are kept as records and not repeated, so an interrupted analysis resumes.
+    :ref:`analyses` describes the analyses and has an example.
 
     Parameters
     ----------
     analysis : str
-        Which; a key of `ANALYSES`.
+        Name of the analysis, a key of `ANALYSES`.
     data : ZeroShotDataset or None
-        The data, with its active split. None only where `runs` has records.
+        The data set, with its active split. None requires `runs`.
     out : path
-        Folder of the records, the table ``NAME.csv`` and the pictures.
+        Folder for the records, the table ``NAME.csv`` and the plots.
     splits : sequence of str, optional
-        Splits of the data set that are analysed one after the other; by default the active one.
+        Splits to analyse in turn; by default the active one.
     **options
-        Of every analysis: `methods`, `seeds`, `grid` (by default "quick", "fast" with at most three
-        values of each hyper-parameter), `n_splits` (folds over the seen classes, by default 3),
-        `resume`, `progress`, `n_jobs`, `say` and `command` as of :func:`run_benchmark`. `curves`,
-        `protocol`, `distance` and `exemplars` also take `runs`, a folder of records that are only
-        read. Of some analyses: `shares` and `retune` (`seen-classes`, `phantoms`); `shots`;
-        `alphas` and `share` (`components`); `forms` (`penalties`); `others` (`exemplars`: name →
-        further signatures); `n_classes` and `n_images` (`exemplar-map`); `dimensions`
-        (`regressors`); `distances` and `edges` (`distance`); `n_attributes` (`per-class`);
-        `protocols` and `versions` (`protocol`: name → data set with other splits).
+        For every analysis: `methods`, `seeds`, `grid` (by default "quick", which is "fast" with at
+        most three values of each hyper-parameter), `n_splits` (folds over the seen classes, by
+        default 3), and `resume`, `progress`, `n_jobs`, `say` and `command` as in
+        :func:`run_benchmark`. For `curves`, `protocol`, `distance` and `exemplars`: `runs`, a
+        folder of records to read. For some: `shares` and `retune` (`seen-classes`, `phantoms`);
+        `shots`; `alphas` and `share` (`components`); `forms` (`penalties`); `others` (`exemplars`:
+        name → further signatures); `n_classes` and `n_images` (`exemplar-map`); `dimensions`
+        (`regressors`); `distances` and `edges` (`distance`); `protocols` and `versions`
+        (`protocol`: name → data set with other splits).
 
     Returns
     -------
     frame : DataFrame
         The table, for :class:`AnalysisDisplay` and :func:`summarize_analysis`.
     paths : list of Path
-        The table and the pictures.
+        The files of the table and the plots.
     """
     found = find_analysis(analysis)
     path = Path(out) / f"{analysis}.csv"
@@ -269,8 +260,8 @@ def run_analysis(
     if data is not None and splits is not None and len(splits) > 1:
         if found.compute is None:
             raise ValueError(
-                f"{analysis} takes one split at a time; for several run the benchmark "
-                "(zslearn bench) and name its records (runs=, --runs)."
+                f"{analysis} takes one split at a time; for several splits, run a benchmark "
+                "(zslearn bench) and pass its records (runs=, --runs)."
             )
         frames = [analyze(analysis, data.with_split(name), out, **options) for name in splits]
         frame = pd.concat(frames, ignore_index=True)
@@ -283,21 +274,21 @@ def run_analysis(
 
 
 class AnalysisDisplay:
-    """Pictures of an analysis, made from its table.
+    """Plots of an analysis.
 
     Parameters
     ----------
     frame : DataFrame
-        What :func:`run_analysis` returns.
+        Table from :func:`run_analysis`.
     analysis : str, optional
-        Which analysis it is of; by default what the table itself says.
+        Name of the analysis; by default taken from the table.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        The axes that were drawn in last.
+        Axes of the latest plot.
     figure_ : matplotlib Figure
-        The figure that holds them.
+        Figure of the latest plot.
 
     Examples
     --------
@@ -322,23 +313,23 @@ class AnalysisDisplay:
                 f"lacks {name_some(missing)}."
             )
         if frame.empty:
-            raise ValueError("There is nothing to draw: the table has no rows.")
+            raise ValueError("There is nothing to plot: the table has no rows.")
         self.frame = frame
 
     @property
     def panels(self) -> tuple[str, ...]:
-        """Names of the pictures there are; the first is drawn by default."""
+        """Names of the available plots; the first is the default."""
         return tuple(ANALYSES[self.analysis].panels)
 
     def plot(self, ax: Any = None, *, panel: str | None = None) -> Self:
-        """Draw into axes.
+        """Plot into axes.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to plot into; by default those of a new figure.
         panel : str, default=None
-            Which of `panels`. None: the first.
+            Name of the plot; by default the first of `panels`.
 
         Returns
         -------
@@ -347,7 +338,7 @@ class AnalysisDisplay:
         """
         panel = self.panels[0] if panel is None else panel
         if panel not in self.panels:
-            raise ValueError(f"There is no picture {panel!r}; there are: {self.panels}.")
+            raise ValueError(f"Unknown panel {panel!r}; choose from {self.panels}.")
         if ax is None:
             pyplot = import_optional("matplotlib.pyplot", type(self).__name__)
             _, ax = pyplot.subplots(figsize=ANALYSES[self.analysis].size, layout="constrained")
@@ -356,17 +347,17 @@ class AnalysisDisplay:
         return self
 
     def save(self, folder: Path | str) -> list[Path]:
-        """Write every picture as SVG and as PNG.
+        """Save every plot as SVG and PNG.
 
         Parameters
         ----------
         folder : path
-            Where; it is made.
+            Folder for the files; created if needed.
 
         Returns
         -------
         list of Path
-            The files, called like the analysis.
+            The files, named after the analysis.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -381,7 +372,7 @@ class AnalysisDisplay:
         return paths
 
 
-#: Columns that say where numbers come from; shown where they differ.
+#: Columns with the origin of numbers, shown if they have several values.
 _ORIGIN = ("dataset", "split", "subset", "features", "semantic")
 _MAIN = (
     "per_class_accuracy", "components_share", "distance_correlation", "knn_overlap", "harmonic",
@@ -390,25 +381,25 @@ _MAIN = (
 
 
 def summarize_analysis(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table of an analysis for a person: means over seeds, as text.
+    """Summarise the table of an analysis as text, with means over seeds.
 
     Parameters
     ----------
     frame : DataFrame
-        What :func:`run_analysis` returns.
+        Table from :func:`run_analysis`.
 
     Returns
     -------
     DataFrame of str
-        One row per method and setting, one column per metric; or the table itself with rounded
-        numbers where it has no such.
+        One row per method and setting, one column per metric; or, if there are no metrics, the
+        table itself with rounded numbers.
     """
     if "bias" in frame.columns:
         return _curve_summary(frame)
     if "kind" in frame.columns:
         return frame.groupby(["class", "kind"]).size().unstack().astype(str)
     if not {"metric", "value"} <= set(frame.columns):
-        shown = frame.drop(columns=["confusion", "features", "semantic"], errors="ignore")
+        shown = frame.drop(columns=["features", "semantic"], errors="ignore")
         return shown.set_index(shown.columns[0]).map(_cell)
     main = frame[frame["metric"].isin(_MAIN)]
     kept = main.drop(columns=["seed", "value", "relative", "regressor"], errors="ignore")
@@ -424,7 +415,7 @@ def summarize_analysis(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _curve_summary(frame: pd.DataFrame) -> pd.DataFrame:
-    """Areas and harmonic means of curves, a row per method."""
+    """AUSUC and harmonic means of curves, a row per method."""
     runs = frame.drop_duplicates("run").groupby("method")["ausuc"]
     table = pd.DataFrame({"AUSUC": runs.agg(_mean_cell)})
     for mark, title in (("without", "H without a factor"), ("calibrated", "H calibrated")):

@@ -1,18 +1,17 @@
-"""From zero to many: what a few labelled images of each unseen class add to its description.
+"""From zero to many: the effect of a few labelled images of each unseen class.
 
-`shots` draws k test images of each unseen class, gives them to methods, and tests on the others.
-Gaussian EXEM is fitted with them, or takes them into a finished model (`add_examples`); GDA and
-Tip-Adapter add a score by images to that of the description, which is Gaussian EXEM's here, so that
-all begin at the same place; images alone are the nearest mean in a whitened space of Gaussian EXEM,
-and logistic regression on features of unit norm. The hyper-parameters of the description are chosen
-once, without images; those of images for each k, by leaving out seen classes and giving k of their
-images back. Both are chosen twice: in the conventional setting for the accuracy, in the generalized
-one for harmonic means. These are those of the predictions; of GDA and Tip-Adapter, which have no
-odds of unseen classes, also those at the calibration factor of their search.
+`shots` draws k test images of each unseen class, passes them to methods, and tests on the rest.
+Gaussian EXEM is fitted with them, or updated with `add_examples`; GDA and Tip-Adapter add a score
+from images to that of Gaussian EXEM, so that all start from the same accuracy; images alone are
+represented by the nearest mean in a whitened space of Gaussian EXEM, and by logistic regression on
+features of unit length. Hyper-parameters of the description are chosen once without images, those
+of images for each k, on held-out seen classes with k labelled images. Both are chosen for accuracy
+in the conventional setting, and for the harmonic mean in the generalized setting. The harmonic mean
+is that of the predictions, and for GDA and Tip-Adapter, which do not estimate odds of unseen
+classes, also that at the calibration factor of their search.
 
-A description is worth so many labelled images as it takes images alone to be as accurate: k where
-the better of the two reaches the accuracy by description, on a line between the logarithms of the
-two numbers around it.
+A description is worth as many labelled images as images alone need for the same accuracy: k where
+the better of the two reaches it, interpolated over log k.
 """
 
 from __future__ import annotations
@@ -59,17 +58,17 @@ NEAREST = "nearest mean (images alone)"
 LOGISTIC = "logistic regression (images alone)"
 ALONE = (NEAREST, LOGISTIC)
 ROWS = (DESCRIBED, ADDED, *PEERS, *ALONE)
-#: How many images are drawn of each class, where no numbers are given.
+#: Default numbers of images of each class.
 SHOTS = (0, 1, 2, 5, 10, 20)
-#: How many images a description is worth; see the module.
+#: Number of images that a description is worth; see the module.
 WORTH = "images_worth"
-_SHRINKAGES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the space in which the nearest mean is looked for
+_SHRINKAGES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the whitened space of the nearest mean
 _PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # C of logistic regression
 _FOLD_SEED = 0
 
 
 def vary_shots(runner: JobRunner, *, shots: int | Sequence[int] | None = None) -> pd.DataFrame:
-    """Measure methods that are given more and more labelled images of the unseen classes."""
+    """Measure methods with more and more labelled images of the unseen classes."""
     data = runner.data
     fewest = min(np.unique(data.y_test_unseen, return_counts=True)[1], default=1)
     numbers = [k for k in SHOTS if k < fewest]
@@ -85,7 +84,7 @@ def vary_shots(runner: JobRunner, *, shots: int | Sequence[int] | None = None) -
         Job(method, seed, partial(compute, method, seed, k), {"shots": k})
         for seed in runner.seeds
         for method in runner.methods
-        # Without images all others are the description, or nothing.
+        # Without images, the other methods equal the description or are undefined.
         for k in numbers
         if k or method == DESCRIBED
     )
@@ -93,7 +92,7 @@ def vary_shots(runner: JobRunner, *, shots: int | Sequence[int] | None = None) -
 
 
 class FewShots:
-    """The rows of the analysis, each tuned once for a number of images."""
+    """The methods of the analysis, each tuned once per number of images."""
 
     def __init__(self, runner: JobRunner) -> None:
         self._runner, self._data = runner, runner.data
@@ -104,7 +103,7 @@ class FewShots:
         self._penalty = cache(self._find_penalty)
 
     def measure(self, method: str, k: int, drawn: Any, rest: ZeroShotDataset) -> dict[str, Any]:
-        """What a method gives with the images that were drawn, on the others."""
+        """Measure a method with the drawn images on the remaining data."""
         if method == NEAREST:
             return self._nearest_mean(k, drawn, rest)
         if method == LOGISTIC:
@@ -124,7 +123,7 @@ class FewShots:
     def _given(
         self, method: str, k: int, drawn: Any, setting: str
     ) -> tuple[Any, dict[str, Any], float | None]:
-        """A method, tuned for a setting, that was given images; its choices, a peer's factor."""
+        """A tuned method fitted with images, its hyper-parameters, and the factor of a peer."""
         described = self._runner.tune(DESCRIBED, _FOLD_SEED, setting=setting)
         if not k:
             return described.estimator_, dict(described.best_params_), None
@@ -140,9 +139,9 @@ class FewShots:
         return self._fit(model.fit, drawn), chosen, None
 
     def _fit(self, fit: Callable[..., Any], drawn: Any) -> Any:
-        """Fit on the training images and those that were drawn."""
+        """Fit on the training images and the drawn ones."""
         data, rows = self._data, np.concatenate([self._data.active_split.train, drawn])
-        # The training images alone are what the description of every peer learns from.
+        # All peers fit the same description on the training images alone.
         with FitCache(self._runner.shared):
             return fit(data.X[rows], data.y[rows], signatures=data.signatures)
 
@@ -155,9 +154,9 @@ class FewShots:
         )
 
     def _find_peer(self, name: str, k: int, setting: str) -> ZeroShotSearchCV:
-        """The search of a method that adds a score by images to that of descriptions."""
+        """Search of a method that adds a score from images to that of descriptions."""
         tune = partial(self._runner.tune, seed=_FOLD_SEED, setting=setting)
-        # What scores descriptions learns from the classes with more images.
+        # Descriptions are learned from the classes with more than k images.
         peer = partial(PEERS[name], clone(tune(DESCRIBED).estimator_), min_images=k + 1)
         return tune(Method(name, peer), fixed={"min_images": k + 1}, grid="fast", shots=k)
 
@@ -168,7 +167,7 @@ class FewShots:
     # Images alone.
 
     def _folds(self, k: int) -> list[tuple[Any, Any, Any]]:
-        """Training images of other classes, k images of each class left out, and its others."""
+        """Folds: training images, k images of each held-out class, and its other images."""
         y, train = self._data.y, self._data.active_split.train
         folds = ClassKFold(self._n_splits, shots=k, random_state=_FOLD_SEED).split(None, y[train])
         found = []
@@ -190,7 +189,7 @@ class FewShots:
         return {"metrics": metrics, "hyper_parameters": {"shrinkage": shrinkage}}
 
     def _nearest(self, z: Floats, known: Any, rows: Any) -> float:
-        """Accuracy of the nearest mean of known images."""
+        """Accuracy of the nearest class mean of known images."""
         y = self._data.y
         means = ideal_signatures(z[known], y[known], feature_norm=None)
         nearest = cdist(z[rows], means, "sqeuclidean").argmin(axis=1)
@@ -205,11 +204,11 @@ class FewShots:
         return _SHRINKAGES[int(found.argmax())]
 
     def _whiten(self, classes: frozenset[Any], shrinkage: float) -> Floats:
-        """All samples in the whitened space of some of the seen classes."""
+        """All samples in the whitened space of some seen classes."""
         data, rows = self._data, self._data.active_split.train
         rows = rows[np.isin(data.y[rows], list(classes))]
         model = GaussianEXEM(shrinkage=shrinkage, temperature=1.0, unseen_odds=1.0)
-        model.set_params(unlabelled_weight=0.0)  # else it takes further fits
+        model.set_params(unlabelled_weight=0.0)  # estimating it costs further fits
         with FitCache(self._runner.shared):
             model.fit(data.X[rows], data.y[rows], signatures=data.signatures)
         return np.asarray(to_numpy(model.whiten(data.X)), dtype=float)
@@ -233,7 +232,7 @@ class FewShots:
 
 def _logistic(penalty: float, X: Floats, y: Any) -> LogisticRegression:
     with warnings.catch_warnings():
-        # One image of each class is what is asked for.
+        # Expected with one image of each class.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         return LogisticRegression(C=penalty, max_iter=1000).fit(X, y)
 
@@ -242,11 +241,11 @@ def _unit(X: Any) -> Floats:
     return np.asarray(unit_rows(np.asarray(to_numpy(X), dtype=np.float64)))
 
 
-# How many images a description is worth.
+# The number of images that a description is worth.
 
 
 def images_worth(numbers: Sequence[int], alone: Sequence[float], described: float) -> float:
-    """Number of images with which images alone are as accurate; NaN where that is not known."""
+    """Number of images with which images alone are as accurate; NaN if out of range."""
     k, found = np.log2(np.asarray(numbers, dtype=float)), np.asarray(alone, dtype=float)
     reached = np.flatnonzero(found >= described)
     if not reached.size or not reached[0]:
@@ -257,7 +256,7 @@ def images_worth(numbers: Sequence[int], alone: Sequence[float], described: floa
 
 
 def worth_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per seed: how many images a description is worth, where both were measured."""
+    """A row per seed with the number of images that a description is worth, if measured."""
     accuracy = frame[frame["metric"] == ACCURACY]
     rows = []
     for seed, part in accuracy.groupby("seed", sort=False):
@@ -272,7 +271,7 @@ def worth_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def worth_in_words(frame: pd.DataFrame) -> str:
-    """How many images a description is worth, over all draws; empty where that was not measured."""
+    """Number of images that a description is worth, over all draws; empty if not measured."""
     accuracy = frame[frame["metric"] == ACCURACY]
     described = accuracy[(accuracy["method"] == DESCRIBED) & (accuracy["shots"] == 0)]["value"]
     alone = accuracy[accuracy["method"].isin(ALONE)].groupby(["method", "shots"])["value"].mean()
@@ -288,15 +287,15 @@ def worth_in_words(frame: pd.DataFrame) -> str:
     return f"{'fewer' if few else 'more'} than {bound} image{'' if bound == 1 else 's'}"
 
 
-# Pictures.
+# Plots.
 
 
 def draw_shots(ax: Any, frame: pd.DataFrame, *, metric: str = ACCURACY) -> None:
-    """Accuracy or harmonic mean against the number of labelled images of each class."""
+    """Draw accuracy or harmonic mean against the number of labelled images of each class."""
     labels = {ACCURACY: "accuracy among unseen classes (%)", "harmonic": "harmonic mean (%)"}
     shown = frame
     if metric == "harmonic":
-        # Calibrated where a method has been.
+        # The calibrated harmonic mean, if there is one.
         origin = ["method", "shots", "seed"]
         places, calibrated = pd.MultiIndex.from_frame(frame[origin]), "calibrated_harmonic"
         known = places[frame["metric"] == calibrated]
@@ -315,7 +314,7 @@ def draw_shots(ax: Any, frame: pd.DataFrame, *, metric: str = ACCURACY) -> None:
 
 
 def _draw_worth(ax: Any, frame: pd.DataFrame) -> None:
-    """A line at the accuracy by description, to where images alone reach it."""
+    """Draw a line at the accuracy by description, up to where images alone reach it."""
     words = worth_in_words(frame)
     if not words:
         return

@@ -1,13 +1,12 @@
-"""SynC's phantom classes and penalties (appendix D of the paper).
+"""SynC's phantom classes and penalties (Appendix D of the paper).
 
-`penalties` compares the penalty on w or on v, and fixed or learned phantoms, each tuned for itself:
-λ and σ by leaving out seen classes; where phantoms are learned, then η and γ at the λ and σ that
-were found.
+`penalties` compares penalties on w and on v, and fixed and learned phantoms. Each is tuned on
+held-out seen classes: λ and σ, and for learned phantoms then η and γ at the chosen λ and σ.
 
-`phantoms` varies the number of phantoms, as a share of the seen classes: centroids of k-means below
-1, the seen classes themselves at 1, and random combinations of two beside them above 1.
-`components` has the share of principal components that hold 95 % of the variance of
-one-versus-others classifiers: where it is small, few base classifiers do.
+`phantoms` varies the number of phantoms as a share of the seen classes: k-means centroids below 1,
+the seen classes at 1, and additional random combinations of two above 1. `components` reports how
+many principal components hold 95 % of the variance of one-versus-others classifiers: if they are
+few, few base classifiers suffice.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
 from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, write_variant
 from zslearn.model_selection import find_method
 
-#: Words below a bar → the form of SynC.
+#: Label of a bar → hyper-parameters of SynC.
 _FORMS: dict[str, dict[str, Any]] = {
     "penalty on w": {"penalize": "w"},
     "penalty on v": {"penalize": "v"},
     "fixed phantoms": {"learn_phantoms": False},
     "learned phantoms": {"learn_phantoms": True},
 }
-#: The form as tables name it → the words below a bar.
+#: Variant in records → label of a bar.
 SYNC_FORMS = {write_variant(setting): words for words, setting in _FORMS.items()}
 
 
 def choose_sync(methods: str | Sequence[str]) -> list[str]:
-    """Names of methods, which must be forms of SynC."""
+    """Validate names of methods, all of which must be SynC."""
     names = chosen_methods(methods)
     if others := [name for name in names if not name.startswith("SynC")]:
-        raise ValueError(f"Only SynC has phantom classes; {', '.join(others)} has none.")
+        raise ValueError(f"This analysis needs SynC methods; got {', '.join(others)}.")
     return names
 
 
@@ -50,18 +49,20 @@ def compare_forms(
     *,
     forms: Sequence[str] = tuple(SYNC_FORMS),
 ) -> pd.DataFrame:
-    """Compare forms of SynC; the records fill the tables "regularization", "learned_phantoms"."""
+    """Compare forms of SynC, for the tables "regularization" and "learned_phantoms"."""
     unknown = [form for form in forms if form not in SYNC_FORMS]
     if unknown or not forms:
-        raise ValueError(f"There is no form {unknown}; there are: {', '.join(SYNC_FORMS)}.")
+        raise ValueError(f"Unknown forms {unknown}; choose from {', '.join(SYNC_FORMS)}.")
     learned = [name for name in runner.methods if "learned" in name]
     if learned:
-        raise ValueError(f"Forms are of SynC o-vs-o, SynC cs and SynC struct, not of {learned[0]}.")
+        raise ValueError(
+            f"Forms need SynC o-vs-o, SynC cs or SynC struct, which cover {learned[0]}."
+        )
 
     def compute(method: str, seed: int, **variant: Any) -> dict[str, Any]:
         if variant.get("learn_phantoms"):
             return runner.results_of(runner.tune(f"{method}{LEARNED}", seed))
-        # Fixed phantoms and a penalty on w are the method as it is: tuned once.
+        # Fixed phantoms and a penalty on w are the defaults, and share one search.
         fixed = {"penalize": "v"} if variant.get("penalize") == "v" else None
         return runner.results_of(runner.tune(find_method(method), seed, fixed=fixed))
 
@@ -70,17 +71,17 @@ def compare_forms(
 
 
 def _form(row: Mapping[Any, Any]) -> str:
-    """The words for the setting of a row."""
-    said = {name: row.get(name) for name in ("penalize", "learn_phantoms")}
-    return SYNC_FORMS[write_variant({n: v for n, v in said.items() if isinstance(v, str)})]
+    """Label of the form of a row."""
+    found = {name: row.get(name) for name in ("penalize", "learn_phantoms")}
+    return SYNC_FORMS[write_variant({n: v for n, v in found.items() if isinstance(v, str)})]
 
 
 def vary_phantoms(
     runner: JobRunner, *, shares: Sequence[float] = (0.3, 0.6, 1.0), retune: bool = False
 ) -> pd.DataFrame:
-    """Measure SynC with fewer and more phantom classes than seen ones."""
+    """Measure SynC with fewer and with more phantom than seen classes."""
     if not shares or not all(0 < share <= 10 for share in shares):
-        raise ValueError(f"shares of phantoms lie in (0, 10]; got {list(shares)}.")
+        raise ValueError(f"shares must lie in (0, 10]; got {list(shares)}.")
 
     def compute(method: str, seed: int, n_phantoms: float) -> dict[str, Any]:
         fixed = {"n_phantoms": n_phantoms} if retune else None
@@ -100,7 +101,7 @@ def vary_phantoms(
 
 
 def draw_phantoms(ax: Any, frame: pd.DataFrame) -> None:
-    """Relative accuracy against the number of phantom classes."""
+    """Draw relative accuracy against the number of phantom classes."""
     draw_lines(
         ax,
         frame.assign(value=frame["relative"], share=100 * frame["n_phantoms"]),
@@ -113,15 +114,15 @@ def draw_phantoms(ax: Any, frame: pd.DataFrame) -> None:
 
 
 def components_for_variance(classifiers: ArrayLike, share: float = 0.95) -> int:
-    """Smallest number of principal components that hold a share of the variance."""
+    """Smallest number of principal components that explain a share of the variance."""
     if not 0 < share <= 1:
-        raise ValueError(f"A share of the variance lies in (0, 1], not {share}.")
+        raise ValueError(f"share must lie in (0, 1]; got {share}.")
     rows = np.asarray(classifiers, dtype=np.float64)
     variances = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False) ** 2
     total = variances.sum()
     if total == 0:
         return 0
-    # A sum that falls short of the share by rounding alone reaches it.
+    # The tolerance absorbs rounding errors of the sum.
     return int(np.searchsorted(np.cumsum(variances) / total, share - 1e-12) + 1)
 
 
@@ -131,7 +132,7 @@ def count_components(
     alphas: Sequence[float] = (2.0**-20, 2.0**-16, 2.0**-12, 2.0**-8),
     share: float = 0.95,
 ) -> pd.DataFrame:
-    """Count the components that hold most of the variance of classifiers, of the λ `alphas`."""
+    """Count the components that explain most of the variance of classifiers, for several λ."""
     data = runner.data
 
     def compute(method: str, seed: int, alpha: float) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def count_components(
 
 
 def draw_components(ax: Any, frame: pd.DataFrame) -> None:
-    """How many components hold 95 % of the variance of classifiers, against λ."""
+    """Draw the number of components against λ."""
     draw_lines(
         ax,
         frame,
