@@ -77,7 +77,10 @@ def test_features_of_ones_own(tmp_path, monkeypatch):
         (mine[:30], r"there are 30 rows, but 40 images in res101.mat"),
         (mine[0], r"features have shape \(5,\); give one row per image"),
         ("turned.npz", r"row 1 is labelled 'dog', but res101.mat has 'ant' there"),
-        ("others.npz", r"labels such as 'Dog' are not classes of this data set. Did you mean 'dog'"),
+        (
+            "others.npz",
+            r"labels such as 'Dog' are not classes of this data set. Did you mean 'dog'",
+        ),
         ("zero.npz", r"labels go from 0 to 3; classes are numbered from 1 to 4"),
     ):
         with pytest.raises(ValueError, match=message):

