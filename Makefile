@@ -110,4 +110,4 @@ $(VENV)/.playwright: $(BIN)/python
 	@touch $@
 
 clean:
-	rm -rf $(VENV) dist docs/_build docs/auto_examples docs/generated zslearn-demo
+	rm -rf $(VENV) dist docs/_build docs/auto_examples docs/generated docs/reference/generated zslearn-demo
