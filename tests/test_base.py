@@ -357,9 +357,9 @@ def test_one_seen_class_only(problem):
 def test_unknown_empty_and_repeated_candidates(fitted, problem):
     X = problem.X_test_unseen
     for ask in (fitted.predict, fitted.decision_function, fitted.predict_top_k):
-        with pytest.raises(ValueError, match="not described: 'unicorn'"):
+        with pytest.raises(ValueError, match="unknown classes: 'unicorn'"):
             ask(X, classes=[fitted.classes_[0], "unicorn"])
-        with pytest.raises(ValueError, match="not described: 1"):
+        with pytest.raises(ValueError, match="unknown classes: 1"):
             ask(X, classes=[1])
         with pytest.raises(ValueError, match="classes is empty"):
             ask(X, classes=[])

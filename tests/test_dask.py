@@ -203,7 +203,7 @@ def test_bad_input_is_said_clearly():
     model = _fit(ESZSL(), X, Y)
     with pytest.raises(ValueError, match="X has 2 features"):
         model.predict(rows[:, :2])
-    with pytest.raises(ValueError, match="not described"):
+    with pytest.raises(ValueError, match="unknown classes"):
         model.predict(rows, classes=["no such class"])
     with pytest.raises(ValueError, match="k must be between"):
         model.predict_top_k(rows, 0)

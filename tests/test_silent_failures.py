@@ -283,7 +283,7 @@ def test_a_candidate_that_is_nearly_a_class(model, words):
     X = words[0]
     with pytest.raises(ValueError, match="'Eight'. classes_ has 'eight', classes has 'Eight'"):
         model.predict(X, classes=["one", "Eight"])
-    with pytest.raises(ValueError, match="labels are numbers, those of classes_ are strings"):
+    with pytest.raises(ValueError, match="labels are numbers, but those of classes_ are strings"):
         model.predict(X, classes=[1, 2])
 
 

@@ -169,7 +169,7 @@ def test_what_is_not_finite_counts_as_zero_where_it_is_let_through():
     _close(found.decision_function(TEST), expected)
     with pytest.raises(ValueError, match="NaN or infinity"):
         _fit(ESZSL(feature_norm=None), blocks, None)
-    with pytest.raises(ValueError, match="row 5 holds NaN"):
+    with pytest.raises(ValueError, match="row 5 contains NaN"):
         _fit(ESZSL(), _blocks(X), None)
 
 
@@ -197,7 +197,7 @@ def test_bad_input_is_said_clearly():
         model.predict(_rows(TEST[:, :3]))
     with pytest.raises(ValueError, match="k must be between 1"):
         model.predict_top_k(_rows(TEST), 1000)
-    with pytest.raises(ValueError, match="not described"):
+    with pytest.raises(ValueError, match="unknown classes"):
         model.predict(_rows(TEST), classes=["no such class"])
     with pytest.raises(ValueError, match="not among"):
         model.score(_rows(TEST), DATA.y_test_unseen, classes=DATA.unseen_classes[:2])

@@ -38,7 +38,7 @@ def test_what_is_served_and_how(model_path, monkeypatch, capsys):
     (config,) = served
     assert (config.host, config.port, config.access_log) == ("0.0.0.0", 8123, False)
     said = capsys.readouterr().err
-    assert "16 classes, takes features; serving at http://0.0.0.0:8123/" in said
+    assert "16 classes, accepts features; serving at http://0.0.0.0:8123/" in said
     assert "t" * 20 not in said
 
 
@@ -61,7 +61,7 @@ def test_classes_and_odds_from_files(problem, tmp_path, monkeypatch, capsys):
     assert read_model(path).about["signatures"]["texts"]["yeti"] == ["white", "tall"]
     (tmp_path / "p.json").write_text("[1]")
     assert main([*words, "--prior", str(tmp_path / "p.json")]) == 1
-    assert "p.json must map classes to their odds" in one_line(capsys)
+    assert "p.json must map classes to odds" in one_line(capsys)
     # Files may say more of a class than requests.
     (tmp_path / "d.json").write_text(json.dumps({"new yeti": ["a"] * 101, "yeti": "again"}))
     (tmp_path / "r.csv").write_text("class,kind\nyeti,ape\n")
@@ -69,7 +69,7 @@ def test_classes_and_odds_from_files(problem, tmp_path, monkeypatch, capsys):
     assert "18 classes" in capsys.readouterr().err
     (tmp_path / "d.json").write_text(json.dumps({"a": "x", "b": "y"}))
     assert main([*words, "--max-added", "3"]) == 1
-    assert "2 classes have been added, of 3 that may be: 2 more are too many" in one_line(capsys)
+    assert "2 of at most 3 classes have been added, so there is no room for 2 more" in one_line(capsys)
 
 
 def test_refusals_are_one_line(model_path, monkeypatch, capsys, tmp_path):

@@ -520,7 +520,7 @@ def test_both_criteria_of_the_paper(problem):
 
 def test_distance_score_names_what_is_missing(problem):
     model = _fit(problem, problem.signatures.loc[np.unique(problem.y_train)])
-    with pytest.raises(ValueError, match="not described"):
+    with pytest.raises(ValueError, match="unknown classes"):
         exemplar_distance_score(model, problem.X_test_unseen, problem.y_test_unseen)
 
 

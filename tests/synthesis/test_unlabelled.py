@@ -203,7 +203,7 @@ def test_nothing_left_out(data):
         assert not model.adapt(data.X_test_unseen).adaptation_.accepted
     with pytest.raises(ValueError, match="accept must be"):
         model.adapt(data.X_test_unseen, accept="yes")
-    with pytest.raises(ValueError, match="not described"):
+    with pytest.raises(ValueError, match="unknown classes"):
         model.adapt(data.X_test_unseen, classes=["nobody"])
 
 
