@@ -74,5 +74,6 @@ def test_nothing_waits_for_a_pipe_or_a_device(tmp_path, soon, name, kind):
         path.symlink_to("/dev/zero")
     with pytest.raises((OSError, ValueError)) as caught:
         READERS[name](path)
-    # Images, folders of WordNet and of shards are looked for by kind already.
-    assert any(said in str(caught.value) for said in ("regular file", "no file", "no features"))
+    # Readers of images, of WordNet and of shards look for a kind of file first.
+    refusals = ("regular file", "not a file", "no file", "no features")
+    assert any(refusal in str(caught.value) for refusal in refusals)

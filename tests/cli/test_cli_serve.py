@@ -69,7 +69,9 @@ def test_classes_and_odds_from_files(problem, tmp_path, monkeypatch, capsys):
     assert "18 classes" in capsys.readouterr().err
     (tmp_path / "d.json").write_text(json.dumps({"a": "x", "b": "y"}))
     assert main([*words, "--max-added", "3"]) == 1
-    assert "2 of at most 3 classes have been added, so there is no room for 2 more" in one_line(capsys)
+    assert "2 of at most 3 classes have been added, so there is no room for 2 more" in one_line(
+        capsys
+    )
 
 
 def test_refusals_are_one_line(model_path, monkeypatch, capsys, tmp_path):

@@ -180,7 +180,10 @@ def test_tables_and_texts_of_classes(tmp_path):
     assert read_class_texts(path) == {"cat": ["a"], "owl": ["b"]}
     path.write_text("class\na_cat\n")
     assert read_class_texts(path) == {"a_cat": ["a cat"]}
-    for text, message in (("class,text\n", "no class"), ("class,text\n,x\n", "row 2 has no class name")):
+    for text, message in (
+        ("class,text\n", "no class"),
+        ("class,text\n,x\n", "row 2 has no class name"),
+    ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             read_class_texts(path)
