@@ -263,8 +263,10 @@ class PreparedRows:
         """Prepare some rows of the source."""
         if self._lengths is not None:
             return self._divided(which, *self._lengths)
-        is_slice = isinstance(which, slice)
-        block = self.source[which, :] if is_slice else take_rows(self.source, which)
+        if isinstance(which, slice):
+            block = self.source[which, :]
+        else:
+            block = take_rows(self.source, which)
         if self.is_clean:
             return floating(block) if self.norm is None else unit_rows(floating(block))
         return FeaturePreparation(self.norm)(block)

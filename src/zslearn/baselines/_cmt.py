@@ -202,13 +202,17 @@ def train(
     points: dict[int, Floats] = {}
     steps, most = itertools.count(1), max(stops)
 
-    def after_step(flat: Floats) -> None:
+    def after_step(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         n_iter = next(steps)
         if n_iter in stops:
-            points[n_iter] = flat.copy()
+            points[n_iter] = intermediate_result.x.copy()
+
+    def value_and_gradient(flat: Floats) -> tuple[float, Floats]:
+        value, gradient, _ = objective.evaluate(flat)
+        return value, gradient
 
     found = scipy.optimize.minimize(
-        lambda flat: objective.evaluate(flat)[:2],
+        value_and_gradient,
         start.ravel(),
         jac=True,
         method="L-BFGS-B",

@@ -392,14 +392,16 @@ class ZeroShotDataset:
         return classes
 
     @property
-    def X_train(self) -> Any:
+    def X_train(self) -> NDArray[Any]:
         """Features of the training samples."""
-        return self.X[self.active_split.train]
+        rows: NDArray[Any] = self.X[self.active_split.train]
+        return rows
 
     @property
-    def y_train(self) -> Any:
+    def y_train(self) -> NDArray[Any]:
         """Labels of the training samples."""
-        return self.y[self.active_split.train]
+        rows: NDArray[Any] = self.y[self.active_split.train]
+        return rows
 
     @property
     def images_train(self) -> Any:
@@ -407,14 +409,16 @@ class ZeroShotDataset:
         return None if self.images is None else self.images[self.active_split.train]
 
     @property
-    def X_test_seen(self) -> Any:
+    def X_test_seen(self) -> NDArray[Any]:
         """Features of the test samples from seen classes."""
-        return self.X[self.active_split.test_seen]
+        rows: NDArray[Any] = self.X[self.active_split.test_seen]
+        return rows
 
     @property
-    def y_test_seen(self) -> Any:
+    def y_test_seen(self) -> NDArray[Any]:
         """Labels of the test samples from seen classes."""
-        return self.y[self.active_split.test_seen]
+        rows: NDArray[Any] = self.y[self.active_split.test_seen]
+        return rows
 
     @property
     def images_test_seen(self) -> Any:
@@ -422,14 +426,16 @@ class ZeroShotDataset:
         return None if self.images is None else self.images[self.active_split.test_seen]
 
     @property
-    def X_test_unseen(self) -> Any:
+    def X_test_unseen(self) -> NDArray[Any]:
         """Features of the test samples from unseen classes."""
-        return self.X[self.active_split.test_unseen]
+        rows: NDArray[Any] = self.X[self.active_split.test_unseen]
+        return rows
 
     @property
-    def y_test_unseen(self) -> Any:
+    def y_test_unseen(self) -> NDArray[Any]:
         """Labels of the test samples from unseen classes."""
-        return self.y[self.active_split.test_unseen]
+        rows: NDArray[Any] = self.y[self.active_split.test_unseen]
+        return rows
 
     @property
     def images_test_unseen(self) -> Any:

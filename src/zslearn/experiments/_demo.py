@@ -147,7 +147,7 @@ class Demo:
 
     def headline(self) -> str:
         """The result in one sentence."""
-        accuracy = self.table.loc[self.leading, "per_class_accuracy"]
+        accuracy = float(self.table["per_class_accuracy"][self.leading])
         return (
             f"{self.leading} was trained on images of {self.n_seen} letters and recognises "
             f"{accuracy:.0%} of the images of {self.n_unseen} other letters, which it knows only "

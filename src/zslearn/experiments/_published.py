@@ -32,7 +32,7 @@ TABLES: dict[str, str] = {
 }
 
 #: Columns that identify a result of a table.
-KEYS = ("method", "dataset", "split", "subset", "setting", "metric")
+KEYS: tuple[str, ...] = ("method", "dataset", "split", "subset", "setting", "metric")
 KEYS += ("features", "semantic", "variant")
 
 

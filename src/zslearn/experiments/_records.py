@@ -84,7 +84,7 @@ def _is_failure(failed: Any) -> bool:
 def _is_curve(curve: Any) -> bool:
     if not isinstance(curve, dict):
         return False
-    columns = [curve.get("acc_unseen"), curve.get("acc_seen")]
+    columns: list[Any] = [curve.get("acc_unseen"), curve.get("acc_seen")]
     if not all(map(_list_of(is_share), columns)):
         return False
     # null stands for −∞, the first factor.

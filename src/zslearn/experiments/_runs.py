@@ -185,7 +185,8 @@ class Run:
             search, data = _with_drawn(search, data, protocol.shots, self.seed)
         model, adaptation = search.estimator_, {}
         if protocol.unlabelled is not None:
-            X, classes = data.X_test_unseen, data.unseen_classes
+            X = data.X_test_unseen
+            classes: NDArray[Any] | None = data.unseen_classes
             if protocol.unlabelled == "gzsl":
                 X, classes = np.concatenate([data.X_test_seen, X]), None
             model = model.adapt(X, classes=classes)
