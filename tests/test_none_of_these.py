@@ -234,7 +234,7 @@ class TestNoneOfThese:
         predicted = model.predict(data.X_test_unseen)
         by_hand = np.mean([(predicted[y == c] == c).mean() for c in np.unique(y)])
         assert model.score(data.X_test_unseen, y) == pytest.approx(by_hand)
-        with pytest.raises(ValueError, match="not among classes_"):
+        with pytest.raises(ValueError, match="not in classes_"):
             model.score(data.X_test_unseen, data.y_test_unseen)
 
     def test_nothing_is_rejected_where_nothing_can_be_left_out(self):

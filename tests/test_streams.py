@@ -199,7 +199,7 @@ def test_bad_input_is_said_clearly():
         model.predict_top_k(_rows(TEST), 1000)
     with pytest.raises(ValueError, match="unknown classes"):
         model.predict(_rows(TEST), classes=["no such class"])
-    with pytest.raises(ValueError, match="not among"):
+    with pytest.raises(ValueError, match="not in classes"):
         model.score(_rows(TEST), DATA.y_test_unseen, classes=DATA.unseen_classes[:2])
 
 
