@@ -93,7 +93,7 @@ def test_parameters_that_are_not_finite_name_their_class(problem):
             return out
 
     last = np.sort(problem.signatures.index)[-1]
-    with pytest.raises(ValueError, match=f"Broken made NaN.*'{last}'"):
+    with pytest.raises(ValueError, match=f"Broken computed NaN.*'{last}'"):
         Broken().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
 
 
