@@ -536,7 +536,7 @@ class TestRowsInBlocks:
 def test_rejection_inside_another_estimator_is_warned_of(monkeypatch):
     monkeypatch.setattr("zslearn._utils._messages._SAID", set())
     data = _problem()
-    with pytest.warns(InputWarning, match="NoneOfThese rejects nothing inside another"):
+    with pytest.warns(InputWarning, match="NoneOfThese cannot reject images inside another"):
         _fit(CalibratedStacking(NoneOfThese(ESZSL(), cv=3), bias=0.0), data)
     inside = make_pipeline(StandardScaler(), NoneOfThese(ESZSL(), cv=3))
     inside[0].fit(data.X_train)
