@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Keep bytes out of ids: they may contain the time, and all workers must collect the same ids."""
+    """Keep bytes out of ids: they may contain the time, but ids must be equal for all workers."""
     return argname if isinstance(val, bytes) else None
 
 
