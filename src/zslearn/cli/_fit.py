@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from zslearn import images
-from zslearn._utils._files import refuse_unwritable, replacing
+from zslearn._utils._files import atomic_write, refuse_unwritable
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain, warn_user
 from zslearn._utils._reading import read_lines
 from zslearn.cli._output import (
@@ -241,7 +241,7 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     if reasons and (arguments.out is not None or not sys.stdout.isatty()):
         table["explanation"] = ["; ".join(str(why).split("\n  ")[1:]) for why in reasons]
     if arguments.out is not None:
-        with replacing(arguments.out) as temporary:
+        with atomic_write(arguments.out) as temporary:
             table.to_csv(temporary, index=False, float_format="%.6g")
         print(f"wrote {plain(arguments.out)}: {counted(len(table), noun)}")
     elif not sys.stdout.isatty():

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from zslearn._utils._array import unit_rows
-from zslearn._utils._files import replacing
+from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import plain
 from zslearn.cli._output import TAXONOMY
 from zslearn.datasets import (
@@ -146,7 +146,7 @@ def _run_train_words(arguments: argparse.Namespace) -> int:
         n_jobs=arguments.jobs,
         progress=True,
     )
-    with replacing(arguments.out) as temporary:
+    with atomic_write(arguments.out) as temporary:
         vectors.save_word2vec_format(str(temporary), binary=arguments.out.suffix == ".bin")
     print(f"{plain(arguments.out)}: {len(vectors)} words, {vectors.vector_size} dimensions")
     return 0

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import row_blocks
 from zslearn._utils._files import refuse_unwritable
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, plain, warn_user
