@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from zslearn._solvers._logistic import softmax_path
-from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Array, Floats, move_like, row_blocks, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._training import Training
@@ -287,7 +286,7 @@ class CADAVAE(ScheduledMethod):
     """
 
     _untrained: ClassVar[tuple[str, ...]] = ("alpha", "n_seen_latents", "n_unseen_latents")
-    _describing_trains: ClassVar[bool] = True
+    _synthesis_trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ScheduledMethod._parameter_constraints,
         "latent_size": [Interval(Integral, 1, None, closed="left")],

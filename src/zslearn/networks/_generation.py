@@ -239,7 +239,7 @@ class GeneratedFeatures(ZeroShotClassifier):
     True
     """
 
-    _describing_trains: ClassVar[bool] = True
+    _synthesis_trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "generator": [HasMethods(["fit", "sample"]), None],

@@ -37,10 +37,9 @@ from zslearn._solvers.svm._multiclass import LOSSES, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._class_statistics import class_means
 from zslearn.base._classifier import group_by_params
 from zslearn.base._training import Training
@@ -484,7 +483,7 @@ class GraphMethod(NetworkMethod):
         self._known_signatures: Floats = training.signatures
         if self.graph == "all":
             self._known_labels = training.table.labels.tolist()
-            self._known_signatures = np.asarray(training.every_signature())
+            self._known_signatures = np.asarray(training.all_signatures())
 
     def _graph_of(self, labels: Sequence[Hashable], signatures: Floats) -> ClassGraph:
         """The graph of classes; one outside the hierarchy joins the nearest class as sibling."""
