@@ -45,7 +45,7 @@ def test_first_of_equal_scores_wins(data):
     full = X @ P.T
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 130)))
-        patch.setattr("zslearn._utils._blocks.BLOCK_BYTES", data.draw(st.integers(1, 4000)))
+        patch.setattr("zslearn._utils._array.BLOCK_BYTES", data.draw(st.integers(1, 4000)))
         indices, values = top_k(torch.asarray(X), P, k)
     order = np.argsort(-full, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(indices.numpy(), order)
@@ -116,7 +116,7 @@ def test_prepared_rows(library, norm, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 4)).astype(np.float32)
     rows = PreparedRows(xp.asarray(X), norm)
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 600)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 600)
     rows.check()
     expected = FeaturePreparation(norm)(X)
     # Libraries differ in the order of summation; NumPy results do not depend on blocks.

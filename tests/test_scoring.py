@@ -39,7 +39,7 @@ def _problem(score, n=23, classes=17, dims=6, seed=0):
 def blocks(request, monkeypatch):
     if request.param:
         monkeypatch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", 5)
-        monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1000)
+        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1000)
     return request.param
 
 
@@ -77,7 +77,7 @@ def test_first_of_equal_scores_wins(data):
     P = rng.integers(-1, 2, (classes, dims)).astype(float)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 10)))
-        patch.setattr("zslearn._utils._blocks.BLOCK_BYTES", data.draw(st.integers(1, 2000)))
+        patch.setattr("zslearn._utils._array.BLOCK_BYTES", data.draw(st.integers(1, 2000)))
         indices, values = top_k(X, P, k)
     full = X @ P.T
     order = np.argsort(-full, axis=1, kind="stable")[:, :k]
@@ -112,7 +112,7 @@ def test_distance_to_itself_is_zero():
 
 
 def test_rows_are_embedded_block_by_block(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 2000)
     X, P = _problem("dot")
     sizes = []
 
@@ -126,7 +126,7 @@ def test_rows_are_embedded_block_by_block(monkeypatch):
 
 
 def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch):
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
     monkeypatch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", 512)
     rng = np.random.default_rng(0)
     P = rng.standard_normal((4000, 16)).astype(np.float32)

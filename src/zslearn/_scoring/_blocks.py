@@ -29,10 +29,10 @@ from zslearn._utils._array import (
     move_like,
     moves_kept,
     on_device,
+    row_blocks,
     to_numpy,
     unit_rows,
 )
-from zslearn._utils._blocks import row_blocks
 from zslearn._utils._jit import jit
 from zslearn._utils._processes import blas_threads, in_threads
 

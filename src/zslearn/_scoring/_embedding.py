@@ -23,11 +23,11 @@ from zslearn._utils._array import (
     floating,
     is_symbolic,
     on_device,
+    row_blocks,
     scaled_rows,
     take_rows,
     unit_rows,
 )
-from zslearn._utils._blocks import row_blocks
 from zslearn._utils._messages import InputWarning, warn_user
 
 # Squares of features between the inverse of this limit and the limit neither overflow nor

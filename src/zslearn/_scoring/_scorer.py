@@ -21,10 +21,10 @@ from zslearn._utils._array import (
     block_budget,
     is_foreign,
     on_device,
+    row_blocks,
     take_rows,
     to_numpy,
 )
-from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._table import label_array, label_kind

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from zslearn._scoring._blocks import top_k
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._array import Array, Floats, is_streamed, take_rows, to_numpy
 from zslearn._utils._messages import plain
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._meta import ZeroShotPipeline, fitted_as_zero_shot
-from zslearn.base._training import is_streamed
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._table import SignatureTable
 
