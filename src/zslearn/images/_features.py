@@ -209,6 +209,8 @@ def read_samples(
         The samples, labelled if `described` is given.
     """
     path = Path(source)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file or folder {plain(source)}.")
     is_table = is_feature_table(path)
     has_features = is_table or path.suffix == ".npz"
     for name, value in (("label", label), ("drop", drop or None)):
