@@ -529,7 +529,7 @@ class TestRowsInBlocks:
         data = _problem()
         model = _fit(ESZSL(), data)
         for stream in _streams(data.X_test_unseen):
-            with pytest.raises(TypeError, match="explain needs the rows in memory"):
+            with pytest.raises(TypeError, match="explain needs the rows of X in memory"):
                 explain(model, stream)
 
 
@@ -541,7 +541,7 @@ def test_rejection_inside_another_estimator_is_warned_of(monkeypatch):
     inside = make_pipeline(StandardScaler(), NoneOfThese(ESZSL(), cv=3))
     inside[0].fit(data.X_train)
     _fit(inside[1], data)
-    with pytest.raises(TypeError, match=r"put it outside, as NoneOfThese\("):
+    with pytest.raises(TypeError, match=r"outermost estimator, as NoneOfThese\("):
         fitted_as_zero_shot(inside)
 
 
