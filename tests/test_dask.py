@@ -182,7 +182,7 @@ def test_bad_input_is_said_clearly():
     rows = da.from_array(X, chunks=(41, -1))
     with pytest.raises(TypeError, match=r"ALE needs all rows in memory.*X\.compute\(\)"):
         _fit(ALE(), rows, Y)
-    with pytest.raises(TypeError, match="CalibratedStacking needs the rows in memory"):
+    with pytest.raises(TypeError, match="CalibratedStacking needs all rows in memory"):
         _fit(CalibratedStacking(ESZSL()), rows, Y)
     with pytest.raises(ValueError, match="requires y"):
         _fit(ESZSL(), rows, None)
@@ -220,7 +220,7 @@ def test_partial_fit_goes_on_with_dask_arrays():
 def test_pipelines_score_lazily_and_say_that_they_need_the_rows():
     pipeline = ZeroShotPipeline([("scale", StandardScaler()), ("method", ESZSL())])
     rows = da.from_array(X, chunks=(41, -1))
-    with pytest.raises(TypeError, match="ZeroShotPipeline needs the rows in memory"):
+    with pytest.raises(TypeError, match="ZeroShotPipeline needs all rows in memory"):
         _fit(pipeline, rows, Y)
     model = _fit(pipeline, X, Y)
     test = da.from_array(TEST, chunks=(70, 4))

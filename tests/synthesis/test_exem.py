@@ -108,7 +108,7 @@ def test_is_what_the_paper_says(problem, n_components, distance):
 
 def test_components_beyond_the_rank_are_clipped(problem):
     width = problem.X_train.shape[1]
-    with pytest.warns(InputWarning, match=f"n_components=90 .* {width} are used"):
+    with pytest.warns(InputWarning, match=f"n_components=90 .* {width} components"):
         model = _fit(problem, n_components=90)
     assert model.components_.shape == (width, width)
     with warnings.catch_warnings():

@@ -1,21 +1,21 @@
 """The contract of every method: embed, synthesize, score.
 
-A zero-shot method takes image features into a space (`embed`), makes the parameters of any
-described class there (`synthesize`), and scores pairs by the function that `score_function` names::
+A zero-shot method embeds image features (`embed`), builds the parameters of any described class in
+the same space (`synthesize`), and compares both by the function named by `score_function`::
 
     image features X ──► embed(X) ─────────┐
-                                           ├──► score ──► a number per (image, class)
+                                           ├──► score ──► a score per (image, class)
     class signatures ──► synthesize(S) ────┘
 
-A method derives from :class:`ZeroShotClassifier` and writes `_fit`, `embed` and `synthesize`. What
-a user calls is written once, in :class:`ZeroShotPredictor`, and works on a :class:`ClassScorer`,
-made when classes are described. A wrapper derives from :class:`ZeroShotMetaClassifier` and makes
-its scorer from that of the estimator inside. :mod:`zslearn.base.checks` has checks for authors.
+A method derives from :class:`ZeroShotClassifier` and defines `_fit`, `embed` and `synthesize`. The
+methods that users call are defined once in :class:`ZeroShotPredictor`, in terms of a
+:class:`ClassScorer`. A wrapper derives from :class:`ZeroShotMetaClassifier` and builds its scorer
+from that of the inner estimator. :mod:`zslearn.base.checks` has checks for authors of methods.
 
-Public are the names below; a subclass may also define `_fit`, `_fit_many`, `_remove`, `_learn`,
-`_wrap` and `_parameter_constraints`. The modules are private: what `fit` was given (`_training`),
-sums over training rows (`_class_statistics`), all estimators (`_predictor`), methods
-(`_classifier`), wrappers and pipelines (`_meta`).
+The names below are public; a subclass may also define `_fit`, `_fit_many`, `_remove`, `_learn`,
+`_wrap` and `_parameter_constraints`. The private modules are: the arguments of `fit` (`_training`),
+sums over training rows (`_class_statistics`), samples that are not in memory (`_streams`), the base
+of all estimators (`_predictor`), of methods (`_classifier`), and of wrappers (`_meta`).
 """
 
 from zslearn._scoring._blocks import score_precision

@@ -24,83 +24,81 @@ from zslearn._utils._optional import import_optional
 from zslearn.base._class_statistics import check_weights
 from zslearn.signatures._table import label_array
 
-#: What is computed for a block: (number of its first row, rows, labels, weights, shared) → what
-#: adds up over blocks; None for nothing.
+#: A function of a block, (number of its first row, rows, labels, weights, shared), whose results
+#: can be added up over blocks; None is skipped.
 BlockFunction = Callable[[int, Any, Any, Any, Any], Any]
 
 
 def needs_rows(estimator: object, X: object) -> TypeError:
-    """The error of an estimator that cannot learn from such features."""
+    """The error of an estimator that cannot learn from streamed features."""
     kind = "dask array" if is_dask(X) else type(X).__name__
     return TypeError(
-        f"{type(estimator).__name__} needs the rows in memory: give an array, not a {kind}. What "
-        "it has learned predicts either."
+        f"{type(estimator).__name__} needs all rows in memory to learn: pass an array, not a "
+        f"{kind}. The fitted model can predict on either."
     )
 
 
 def read_blocks(X: Any) -> Iterator[Any]:
     """Read the rows of a FeatureBlocks or a dask array into memory, a block at a time."""
     if is_dask(X):
-        found = (X.blocks[i].compute() for i in range(X.numblocks[0]))
+        blocks = (X.blocks[i].compute() for i in range(X.numblocks[0]))
     else:
-        found = (block.rows for block in X.blocks())
-    yield from (rows for rows in found if len(rows))
+        blocks = (block.rows for block in X.blocks())
+    yield from (rows for rows in blocks if len(rows))
 
 
 class StreamedSamples(ABC):
-    """Rows, labels and weights of which one block at a time is in memory."""
+    """Rows, labels and weights, of which one block at a time is in memory."""
 
     shape: tuple[int, int]
-    weights: Floats | None  # None where all samples count the same
+    weights: Floats | None  # None if all are 1
 
     @abstractmethod
     def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
-        """Compute something for every block and add it up."""
+        """Apply a function to every block and add up the results."""
 
 
 class DiskSamples(StreamedSamples):
-    """Samples in files; with `y` None their labels are those of the files."""
+    """Samples in files; if `y` is None, their labels are read from the files."""
 
     def __init__(self, X: RowsInBlocks, y: Any, sample_weight: Any) -> None:
         if y is None and not X.has_labels:
             raise ValueError(
-                "X has no labels: give y, or labels= where the files are opened. (This estimator "
+                "X has no labels: pass y, or labels= when opening the files. (This estimator "
                 "requires y to be passed, but the target y is None.)"
             )
         self._X, self.shape = X, X.shape
         self.weights = check_weights(sample_weight, X)
-        # A memory map of labels stays one.
+        # A memory map of labels is not read into memory.
         self._y = None if y is None else to_numpy(y)
         if self._y is not None:
             check_consistent_length(X, self._y)
 
     def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
-        """Block after block, in the order of the rows."""
+        """Process the blocks one after another, in the order of the rows."""
         total = None
         for start, rows, labels in self._X.blocks():
             part = slice(start, start + len(rows))
             labels = labels if self._y is None else self._y[part]
             weights = None if self.weights is None else self.weights[part]
-            found = function(start, rows, labels, weights, shared)
-            if found is not None:
-                total = found if total is None else total + found
+            result = function(start, rows, labels, weights, shared)
+            if result is not None:
+                total = result if total is None else total + result
         return total
 
 
 def stream_samples(X: Any, y: Any, sample_weight: Any = None) -> StreamedSamples:
-    """Samples that `fit` was given, to be read a block at a time."""
+    """The samples given to `fit`, to be read a block at a time."""
     kind = DiskSamples if isinstance(X, RowsInBlocks) else DaskSamples
     return kind(X, y, sample_weight)
 
 
-# Dask arrays of features: fitted by a tree of tasks, scored lazily, block by block.
-
-# Results that are added up by one task.
+# Number of results that one task adds up.
 _FAN_IN = 8
 
 
 class DaskSamples(StreamedSamples):
-    """Samples of a dask array; chunks of columns are joined, unknown sizes of chunks are found."""
+    """Samples of a dask array; chunks of columns are joined and unknown chunk sizes computed."""
 
     def __init__(self, X: Any, y: Any, sample_weight: Any) -> None:
         if y is None:
@@ -108,7 +106,7 @@ class DaskSamples(StreamedSamples):
         self._X = with_known_rows(whole_rows(X))
         self.shape = self._X.shape
         if not self.shape[0]:
-            raise ValueError(f"X of shape {self.shape} holds nothing: found 0 samples.")
+            raise ValueError(f"X of shape {self.shape} is empty: found 0 samples.")
         self._y = self._labels(y)
         self.weights = check_weights(sample_weight, self._X)
         self._w = None if self.weights is None else self._like_rows(self.weights, "sample_weight")
@@ -127,7 +125,7 @@ class DaskSamples(StreamedSamples):
         return y.rechunk((self._X.chunks[0],))
 
     def _like_rows(self, values: Any, name: str) -> Any:
-        """An array in memory in the chunks of the rows."""
+        """Chunk an array in memory like the rows."""
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.ndim != 1:
@@ -144,7 +142,7 @@ class DaskSamples(StreamedSamples):
             )
 
     def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
-        """A task per block, then sums of a few sums each, until one is left."""
+        """Run one task per block, then add up the results in a tree of tasks."""
         dask = import_optional("dask", "A dask array")
         shared = dask.delayed(shared, pure=False)
         of_block = dask.delayed(function, pure=False)
@@ -164,33 +162,33 @@ class DaskSamples(StreamedSamples):
 
 
 def _add(parts: list[Any]) -> Any:
-    found = [part for part in parts if part is not None]
-    return sum(found[1:], start=found[0]) if found else None
+    results = [part for part in parts if part is not None]
+    return sum(results[1:], start=results[0]) if results else None
 
 
 def whole_rows(X: Any) -> Any:
-    """A dask array of real numbers with two axes, whose chunks hold whole rows."""
+    """Validate a dask array and rechunk it so that chunks contain whole rows."""
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got an array of {X.ndim} axes instead.")
     if math.isnan(X.shape[1]):
         raise ValueError(
-            "The number of columns of X is not known. Say it: X.compute_chunk_sizes(), or "
-            "to_dask_array(lengths=True) where it comes from a frame."
+            "The number of columns of X is unknown: call X.compute_chunk_sizes(), or "
+            "to_dask_array(lengths=True) if it comes from a DataFrame."
         )
     if X.shape[1] == 0:
-        raise ValueError(f"X of shape {X.shape} holds nothing: found 0 features.")
+        raise ValueError(f"X of shape {X.shape} is empty: found 0 features.")
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must be real.")
     if X.dtype.kind not in "biuf":
-        raise ValueError(f"X must be numbers; got a dask array of {X.dtype}.")
+        raise ValueError(f"X must be numeric; got a dask array of {X.dtype}.")
     return X if len(X.chunks[1]) == 1 else X.rechunk({1: -1})
 
 
 def with_known_rows(X: Any) -> Any:
-    """The same dask array with known sizes of its chunks; they are computed where they are not."""
+    """The same dask array with known chunk sizes, which are computed if necessary."""
     if not any(math.isnan(size) for size in X.chunks[0]):
         return X
-    # Of a copy: that of the user stays as it is.
+    # compute_chunk_sizes works in place, and the user's array must not change.
     return X.copy().compute_chunk_sizes()
 
 
@@ -206,27 +204,27 @@ def map_rows(
     else:
         options["chunks"] = (X.chunks[0], (width,))
     return X.map_blocks(
-        partial(_of_rows, function, shape, dtype),
+        partial(_apply_to_rows, function, shape, dtype),
         shared=dask.delayed(shared, pure=False),
         **options,
     )
 
 
-def _of_rows(
+def _apply_to_rows(
     function: Callable[..., Any], shape: tuple[int, ...], dtype: Any, rows: Any, *, shared: Any
 ) -> Any:
-    """What a function makes of a block; a block without rows gives none."""
+    """Apply a function to a block, which may have no rows."""
     if not rows.shape[0]:
         return np.empty(shape, dtype=dtype)
     return np.asarray(function(rows, shared)).astype(dtype, copy=False)
 
 
 def check_block_labels(labels: Any, n_rows: int) -> NDArray[Any]:
-    """Labels of a block as an array of one kind, as many as there are rows."""
+    """Validate the labels of a block: one per row, all of one type."""
     values = to_numpy(labels)
     if values.ndim != 1 or len(values) != n_rows:
         raise ValueError(
-            f"A block of {n_rows} rows has labels of shape {values.shape}: give one per row."
+            f"A block of {n_rows} rows has labels of shape {values.shape}: pass one label per row."
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError("Input y contains NaN or infinity: every sample needs a label.")
@@ -236,13 +234,13 @@ def check_block_labels(labels: Any, n_rows: int) -> NDArray[Any]:
     return values
 
 
-# Predictions of rows that are read a block at a time: an array for files, lazy for dask arrays.
+# Predictions for streamed rows.
 
 
 def stream_scores(
     scorer: ClassScorer, X: Any, classes: Any, *, probabilities: bool = False
 ) -> Array:
-    """Scores of all rows, as `decision_function` gives them, or as `predict_proba` does."""
+    """Scores of all rows as in `decision_function`, or probabilities as in `predict_proba`."""
     classes = _candidates(classes, scorer)
     n_classes = len(scorer.labels if classes is None else classes)
     as_margin = classes is None and n_classes == 2 and not probabilities
@@ -255,24 +253,24 @@ def stream_scores(
 def stream_top_k(
     scorer: ClassScorer, X: Any, k: int, classes: Any, *, proba: bool = False
 ) -> tuple[NDArray[Any], Array]:
-    """The best classes of all rows, as `predict_top_k` gives them."""
+    """The best classes of all rows as in `predict_top_k`."""
     classes = _candidates(classes, scorer)
     check_k(k, len(scorer.labels if classes is None else classes))
-    # One record per row, so that labels and scores are made by one task.
+    # One record per row, so that one task computes both labels and scores.
     record = np.dtype(
         [("label", scorer.labels.dtype, (k,)), ("score", _score_dtype(scorer, X), (k,))]
     )
-    found = _map_blocks(X, _block_top_k, (scorer, k, classes, proba, record), None, record)
-    return found["label"], found["score"]
+    best = _map_blocks(X, _block_top_k, (scorer, k, classes, proba, record), None, record)
+    return best["label"], best["score"]
 
 
 def _candidates(classes: Any, scorer: ClassScorer) -> NDArray[Any] | None:
-    """Candidates that are described, before anything is read."""
+    """Validate the candidates before any rows are read."""
     return None if classes is None else scorer.labels[find_classes(classes, scorer.labels)]
 
 
 def _score_dtype(scorer: ClassScorer, X: Any) -> np.dtype[Any]:
-    """The dtype of the scores of such rows."""
+    """The dtype of the scores of these rows."""
     row = np.ones((1, X.shape[1]), dtype=X.dtype)
     return np.dtype(to_numpy(scorer.scores(row, scorer.labels[:1])).dtype)
 
