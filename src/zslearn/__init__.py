@@ -1,4 +1,4 @@
-"""Zero-shot learning with scikit-learn's conventions: classes known by a description alone."""
+"""Zero-shot learning with scikit-learn's API: recognise classes from descriptions alone."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "export_onnx", "load", "save"]
 
-# Loaded when asked for, so that `zslearn --version` does not wait for the whole library: names with
-# the module that has them, and the packages.
-_HOMES = dict.fromkeys(("EXEM", "GaussianEXEM", "SynC"), "zslearn.synthesis")
-_HOMES |= dict.fromkeys(("export_onnx", "load", "save"), "zslearn.persistence")
+# Names are imported lazily, so that `zslearn --version` does not import the whole library.
+_MODULE_OF = dict.fromkeys(("EXEM", "GaussianEXEM", "SynC"), "zslearn.synthesis")
+_MODULE_OF |= dict.fromkeys(("export_onnx", "load", "save"), "zslearn.persistence")
 _PACKAGES = (
     "base",
     "baselines",
@@ -37,8 +36,8 @@ _PACKAGES = (
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULE_OF:
+        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
         globals()[name] = value
         return value
     if name in _PACKAGES:

@@ -1,5 +1,5 @@
-"""Tools that no other package of the library is above: arrays, blocks, files, processes, messages.
+"""Utilities without dependencies on the rest of the library: arrays, files, processes, messages.
 
-Private. :mod:`zslearn.base` shows `move_like`, `to_numpy`, `inherit_docs` and `InputWarning`,
-:mod:`zslearn.model_selection` the folds over classes.
+This package is private. :mod:`zslearn.base` exports `move_like`, `to_numpy`, `inherit_docs` and
+`InputWarning`, and :mod:`zslearn.model_selection` the cross-validation splitters.
 """

@@ -1,8 +1,8 @@
 """Arrays of any library: where they lie, how they move, and blocks of their rows.
 
 Feature arrays may be NumPy, torch, CuPy or any other array that follows the array API standard;
-labels and signatures are always NumPy. Work on a GPU is queued and the host waits only where it
-asks for a number: blocks are few and large, within the free memory of the device.
+labels and signatures are always NumPy. Work on a GPU is queued, and the host waits only when it
+reads a number, so blocks on a device are few and large, within its free memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 #: An array of any library that follows the array API standard.
 Array = Any
-#: An array of NumPy in double precision, on the host.
+#: A NumPy array in double precision.
 Floats = NDArray[np.float64]
 
 
@@ -32,12 +32,12 @@ def is_foreign(x: object) -> bool:
 
 
 def is_symbolic(x: object) -> bool:
-    """Whether an array is one of ndonnx: a node of an ONNX graph, without numbers to look at."""
+    """Whether an array is of ndonnx: a node of an ONNX graph, whose values are unknown."""
     return type(x).__module__.partition(".")[0] == "ndonnx"
 
 
 def to_numpy(x: Any) -> NDArray[Any]:
-    """Bring an array of any library to the host as a NumPy array, without a copy where possible."""
+    """Convert an array of any library to NumPy, without a copy if possible."""
     if compat.is_torch_array(x):
         x = x.detach().cpu()
         # NumPy has no bfloat16.
@@ -48,7 +48,7 @@ def to_numpy(x: Any) -> NDArray[Any]:
 
 
 def plain_tensor(x: Array, name: str) -> Array:
-    """A dense, real array outside any graph of gradients; refuse what is not dense or not real."""
+    """A dense real array detached from autograd; sparse and complex arrays are refused."""
     if compat.is_torch_array(x):
         if str(x.layout) != "torch.strided":
             raise TypeError(
@@ -73,7 +73,7 @@ def move_like(x: Array, like: Array, dtype: Any = None) -> Array:
     memory = x.__array_interface__
     key = memory["data"][0], x.shape, x.strides, x.dtype, str(dtype), str(device)
     if key not in moves:
-        # The array of the host is held, so that no other can take its place in memory.
+        # A reference to the host array ensures that its address is not reused.
         moves[key] = x, xp.asarray(x, dtype=dtype, device=device)
     return moves[key][1]
 
@@ -87,7 +87,7 @@ def take_rows(x: Array, rows: NDArray[np.intp]) -> Array:
 
 
 def floating(x: Array) -> Array:
-    """`x` in float32 where that or less is its precision, else in float64; of native byte order."""
+    """`x` in float32 if that is at least its precision, otherwise in float64."""
     xp = compat.array_namespace(x)
     if x.dtype == xp.float32 or x.dtype == xp.float64:
         return x
@@ -96,14 +96,14 @@ def floating(x: Array) -> Array:
 
 
 def unit_rows(x: Array) -> Array:
-    """Rows of `x` divided by their ℓ2 norm; a zero row stays zero."""
+    """Rows of `x` scaled to unit ℓ2 norm; zero rows stay zero."""
     return scaled_rows(x)[0]
 
 
 def scaled_rows(x: Array) -> tuple[Array, Array, Array]:
-    """Rows of unit norm, their largest entries, and their norms in units of these."""
+    """Rows of unit norm, their largest absolute entries, and their norms relative to these."""
     xp = compat.array_namespace(x)
-    # Divided by their largest entries first, neither large squares overflow nor small ones vanish.
+    # Dividing by the largest entry first avoids overflow and underflow of the squares.
     largest = xp.max(xp.abs(x), axis=1, keepdims=True)
     largest = xp.where(largest > 0, largest, xp.ones_like(largest))
     x = x / largest
@@ -112,20 +112,20 @@ def scaled_rows(x: Array) -> tuple[Array, Array, Array]:
     return x / norm, largest, norm
 
 
-#: What the rows of one block and what is computed from them may take, in bytes.
+#: Memory budget in bytes of the rows of one block and the results computed from them.
 BLOCK_BYTES = 1 << 25
 
 
 class Block(NamedTuple):
-    """Some rows, one after another."""
+    """Consecutive rows."""
 
     start: int  # number of the first among all rows
     rows: NDArray[Any]
-    labels: NDArray[Any] | None  # None where they are not known
+    labels: NDArray[Any] | None  # None if they are unknown
 
 
 class RowsInBlocks(ABC):
-    """Rows of features of which one block at a time is in memory; estimators take it for `X`."""
+    """Rows of features, of which one block at a time is in memory; estimators accept it as `X`."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -133,7 +133,7 @@ class RowsInBlocks(ABC):
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """Read the rows from some row on."""
+        """Read the rows from row `start`."""
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -148,7 +148,7 @@ _END: Any = object()
 
 
 def read_ahead(items: Iterable[_Item], depth: int = 1) -> Iterator[_Item]:
-    """Take items from an iterable in a thread of their own, a few ahead of their consumer."""
+    """Prefetch up to `depth` items of an iterable in another thread."""
     if depth < 1:
         yield from items
         return
@@ -158,25 +158,25 @@ def read_ahead(items: Iterable[_Item], depth: int = 1) -> Iterator[_Item]:
         while (item := ahead.popleft().result()) is not _END:
             ahead.append(pool.submit(next, iterator, _END))
             yield item
-            del item  # else it would stay in memory while the next is waited for
+            del item  # frees its memory while waiting for the next
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def block_length(row_bytes: int, budget: int | None = None) -> int:
-    """How many rows fit a budget of memory, at least one."""
+    """Number of rows that fit in a memory budget, at least one."""
     return max(1, (BLOCK_BYTES if budget is None else budget) // max(1, row_bytes))
 
 
 def row_blocks(n_rows: int, row_bytes: int, budget: int | None = None) -> list[slice]:
-    """Slices that cover all rows, each within a budget of memory."""
+    """Slices that cover all rows, each within a memory budget."""
     length = block_length(row_bytes, budget)
     return [slice(start, min(start + length, n_rows)) for start in range(0, n_rows, length)]
 
 
-def evenly_spaced(n_samples: int, most: int) -> NDArray[np.intp]:
-    """Positions of so many samples, or of all where there are fewer, evenly spaced among all."""
-    return np.linspace(0, n_samples - 1, min(n_samples, most)).astype(np.intp)
+def evenly_spaced(n_samples: int, limit: int) -> NDArray[np.intp]:
+    """Evenly spaced positions of at most `limit` samples."""
+    return np.linspace(0, n_samples - 1, min(n_samples, limit)).astype(np.intp)
 
 
 def is_dask(X: object) -> bool:
@@ -194,30 +194,30 @@ def is_empty(X: Any) -> bool:
     return not is_streamed(X) and np.shape(X)[:1] == (0,)
 
 
-# A block on a device takes a share of the free memory, up to the size beyond which larger blocks
-# are no faster.
-_SHARE = 8
-_MOST = 1 << 32
+# A block on a device uses this fraction of the free memory, up to a size beyond which larger blocks
+# are not faster.
+_MEMORY_FRACTION = 8
+_MAX_DEVICE_BLOCK = 1 << 32
 
 _moves: ContextVar[dict[Any, tuple[Any, Any]] | None] = ContextVar("zslearn_moves", default=None)
 
 
 def on_device(x: Any) -> bool:
-    """Whether an array lies on a device that works apart from the host, such as a GPU."""
+    """Whether an array is on a device other than the host, such as a GPU."""
     if compat.is_torch_array(x):
         return str(x.device.type) not in ("cpu", "meta")
     return bool(compat.is_cupy_array(x))
 
 
 def block_budget(like: Any) -> int:
-    """Bytes that one block of rows may take, with all that is computed from it."""
+    """Memory budget in bytes of one block of rows and the results computed from it."""
     if not on_device(like):
         return BLOCK_BYTES
-    return max(BLOCK_BYTES, min(_free_bytes(like) // _SHARE, _MOST))
+    return max(BLOCK_BYTES, min(_free_bytes(like) // _MEMORY_FRACTION, _MAX_DEVICE_BLOCK))
 
 
 def _free_bytes(x: Any) -> int:
-    """Free memory of a device, with what its library keeps in reserve."""
+    """Free memory of a device, including the memory reserved by its library."""
     if compat.is_cupy_array(x):
         import cupy  # type: ignore[import-not-found]
 
@@ -233,7 +233,7 @@ def _free_bytes(x: Any) -> int:
 
 @contextmanager
 def moves_kept() -> Iterator[None]:
-    """Within this context each array of the host moves to a device once; it must not change."""
+    """Within this context each host array, which must not change, is moved to a device once."""
     if _moves.get() is not None:
         yield
         return
@@ -245,22 +245,22 @@ def moves_kept() -> Iterator[None]:
 
 
 class IdentityCache:
-    """The latest thing that was made of an array of the host, from call to call."""
+    """A cache of the latest value computed from a host array, which is compared by identity."""
 
     def __init__(self) -> None:
-        # Replaced as a whole; without a lock, which a process could be forked with.
+        # The entry is replaced as a whole. A lock could be held while the process is forked.
         self._entry: tuple[Any, Any, Any] | None = None
 
-    def get(self, source: Any, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives, or the same object as before where source and key are the same."""
+    def get(self, source: Any, key: Any, compute: Callable[[], Any]) -> Any:
+        """The cached value if source and key are the same, otherwise the result of `compute`."""
         entry = self._entry
         if entry is not None and entry[0]() is source and entry[1] == key:
             return entry[2]
-        made = make()
-        self._entry = weakref.ref(source, self._forget), key, made
-        return made
+        value = compute()
+        self._entry = weakref.ref(source, self._clear), key, value
+        return value
 
-    def _forget(self, source: Any) -> None:
+    def _clear(self, source: Any) -> None:
         entry = self._entry
         if entry is not None and entry[0] is source:
             self._entry = None

