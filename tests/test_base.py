@@ -164,7 +164,7 @@ def test_frames_and_mappings(problem):
 def test_columns_of_text_among_features_are_named(problem):
     X = pd.DataFrame(problem.X_train).add_prefix("x").astype({"x0": object})
     model = Prototypes().fit(X, problem.y_train, signatures=problem.signatures)  # object, numbers
-    message = r"^X: columns 'x1' are not numbers \('x1' has 'wood'\)\. Drop them, or write them"
+    message = r"^X: columns 'x1' are not numeric \('x1' has 'wood'\)\. Drop them, or encode them"
     with pytest.raises(ValueError, match=message):
         Prototypes().fit(X.assign(x1="wood"), problem.y_train, signatures=problem.signatures)
     with pytest.raises(ValueError, match=message):
@@ -178,15 +178,15 @@ DATES = pd.DataFrame(SECONDS, columns=["from", "to"])
 @pytest.mark.parametrize(
     ("dates", "named"),
     [
-        (SECONDS, r"array holds datetime64\[ms\]"),
-        (np.full((4, 2), np.datetime64("NaT")), "array holds datetime64"),
-        (SECONDS - SECONDS[0], r"array holds timedelta64\[ms\]"),
-        ([list(row) for row in SECONDS], "array holds datetime64"),
-        (DATES, "columns 'from', 'to' hold"),
-        (DATES - DATES.iloc[0], "columns 'from', 'to' hold"),
-        (DATES.assign(to=1.0), "columns 'from' hold"),
+        (SECONDS, r"array has dtype datetime64\[ms\]"),
+        (np.full((4, 2), np.datetime64("NaT")), "array has dtype datetime64"),
+        (SECONDS - SECONDS[0], r"array has dtype timedelta64\[ms\]"),
+        ([list(row) for row in SECONDS], "array has dtype datetime64"),
+        (DATES, "columns 'from', 'to' contain"),
+        (DATES - DATES.iloc[0], "columns 'from', 'to' contain"),
+        (DATES.assign(to=1.0), "columns 'from' contain"),
         (DATES.apply(lambda column: column.dt.tz_localize("Asia/Tokyo")), "columns 'from', 'to'"),
-        (pl.DataFrame({"from": SECONDS[:, 0], "to": [1.0, 2.0, 3.0, 4.0]}), "columns 'from' hold"),
+        (pl.DataFrame({"from": SECONDS[:, 0], "to": [1.0, 2.0, 3.0, 4.0]}), "columns 'from' contain"),
     ],
 )
 def test_dates_are_no_features(dates, named):
@@ -331,7 +331,7 @@ def test_labels_of_another_type(problem):
 
 def test_signatures_that_are_not_numbers(problem):
     frame = problem.signatures.assign(habitat="wood")
-    with pytest.raises(ValueError, match=r"'habitat' are not numbers \('habitat' has 'wood'\)"):
+    with pytest.raises(ValueError, match=r"'habitat' are not numeric \('habitat' has 'wood'\)"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     with pytest.raises(ValueError, match="no attributes"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures.iloc[:, :0])
@@ -874,14 +874,14 @@ def test_sample_weights_that_cannot_be(problem):
     n_samples = len(problem.y_train)
     for wrong, message in [
         (np.ones(n_samples - 1), "one number per sample"),
-        (np.full(n_samples, -1.0), "finite and not negative"),
-        (np.full(n_samples, np.nan), "finite and not negative"),
-        (np.zeros(n_samples), "zero for every sample"),
+        (np.full(n_samples, -1.0), "finite and non-negative"),
+        (np.full(n_samples, np.nan), "finite and non-negative"),
+        (np.zeros(n_samples), "zero for all samples"),
         (np.ones((n_samples, 1)), "one number per sample"),
     ]:
         with pytest.raises(ValueError, match=message):
             EXEM().fit(**samples, sample_weight=wrong)
-    with pytest.raises(TypeError, match="must be numbers"):
+    with pytest.raises(TypeError, match="must be numeric"):
         EXEM().fit(**samples, sample_weight=["much"] * n_samples)
     with pytest.raises(TypeError, match="sample_weight"):
         ConSE().fit(**samples, sample_weight=np.ones(n_samples))

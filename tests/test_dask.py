@@ -198,7 +198,7 @@ def test_bad_input_is_said_clearly():
         _fit(ESZSL(), rows + 1j, Y)
     with pytest.raises(ValueError, match="found 0 samples"):
         _fit(ESZSL(), rows[:0], Y[:0])
-    with pytest.raises(ValueError, match="must be numbers"):
+    with pytest.raises(ValueError, match="must be numeric"):
         _fit(ESZSL(), rows.astype(str), Y)
     model = _fit(ESZSL(), X, Y)
     with pytest.raises(ValueError, match="X has 2 features"):

@@ -534,7 +534,7 @@ class TestRowsInBlocks:
 
 
 def test_rejection_inside_another_estimator_is_warned_of(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._messages._SAID", set())
+    monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())
     data = _problem()
     with pytest.warns(InputWarning, match="NoneOfThese cannot reject images inside another"):
         _fit(CalibratedStacking(NoneOfThese(ESZSL(), cv=3), bias=0.0), data)

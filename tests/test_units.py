@@ -158,7 +158,7 @@ def test_one_feature_in_grams(animals):
     with pytest.warns(InputWarning, match="X: column 40 dominates"):
         SynC().fit(heavy[trained], y[trained], signatures=signatures)
     options = {"signature_scaling": "standard", "unseen_classes": unseen}
-    with pytest.warns(InputWarning, match="the column 'grams' has numbers so.*feature_scaling='st"):
+    with pytest.warns(InputWarning, match="the column 'grams' dominates.*feature_scaling='st"):
         assert load_table(frame, y, classes, **options).feature_units is None
     with warnings.catch_warnings():
         warnings.simplefilter("error", InputWarning)

@@ -220,7 +220,7 @@ def test_add_a_class_by_attributes(model, capsys):
         assert message in capsys.readouterr().err
     (model.parent / "unseen.csv").write_text("class,b,g,r\n\u3164,0.5,0.5,0.5\n", "utf-8")
     assert main(["add-class", "m.zsl", "unseen.csv"]) == 1
-    assert "cannot be seen" in capsys.readouterr().err
+    assert "invisible characters" in capsys.readouterr().err
     (model.parent / "bad.csv").write_text("class,b,g\ngrey,0.5,0.5\n")
     assert main(["add-class", "m.zsl", "bad.csv"]) == 1
     assert "2 attributes; those given to fit have 3" in capsys.readouterr().err

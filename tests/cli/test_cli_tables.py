@@ -60,7 +60,7 @@ def test_fit_reports_its_samples_and_conversions(files, capsys):
     assert "10 classes with samples, 2 described only\ndescribed only: 'c10', 'c11'" in printed.out
     lines = [line for line in printed.err.splitlines() if "warning" in line]
     assert len(lines) == 2
-    assert "classes.csv: yes and no count as 1 and 0 in 8 columns" in lines[0]
+    assert "classes.csv: yes and no are read as 1 and 0 in 8 columns" in lines[0]
     assert "signatures: the column 'weight_kg' of the signatures has numbers so" in lines[1]
     assert "--signature-scaling none leaves them" in lines[1]
     table = pd.read_csv("animals.csv")

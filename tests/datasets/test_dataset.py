@@ -225,7 +225,7 @@ def test_refused_splits(changes, message):
             {"signatures": pd.DataFrame(np.eye(4) * np.nan, index=LABELS)},
             r"for 4 of 4 classes in the columns 0, 1",
         ),
-        ({"signatures": pd.DataFrame({"a": list("abcd")}, index=LABELS)}, r"'a' are not numbers"),
+        ({"signatures": pd.DataFrame({"a": list("abcd")}, index=LABELS)}, r"'a' are not numeric"),
         (
             {"splits": {"ns": make_split(), "bad": make_split(train=[])}},
             r"pets, split 'bad', part train: the part is empty",

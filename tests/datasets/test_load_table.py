@@ -130,10 +130,10 @@ def test_class_names_that_look_like_nothing(files):
         ({"y.csv": "label,part\nant,train\n"}, {}, r"X has 12 rows and y has shape \(1,\)"),
         ({"y.csv": "label,part\n" + "ant,tset\n" * 12}, {}, r"part holds 'tset'; it must be"),
         ({"y.csv": "label,part\n" + ",train\n" * 12}, {}, r"12 missing labels"),
-        ({"X.csv": "a,b\n1,x\n"}, {"X": "X.csv"}, r"columns 'b' are not numbers"),
+        ({"X.csv": "a,b\n1,x\n"}, {"X": "X.csv"}, r"columns 'b' are not numeric"),
         ({"X.csv": ""}, {"X": "X.csv"}, r"the table cannot be read"),
         ({"classes.csv": "class\nant\n"}, {}, r"there are 1 columns"),
-        ({"classes.csv": "class,a\nant,x\n"}, {}, r"columns 'a' are not numbers"),
+        ({"classes.csv": "class,a\nant,x\n"}, {}, r"columns 'a' are not numeric"),
         ({"classes.csv": "class,a\n,1\nant,2\n"}, {}, r"has empty cells"),
         ({"classes.csv": "class,a\nant,1\nbee,2\n"}, {}, r"class 'cat' of y has no signature"),
         (
@@ -184,7 +184,7 @@ def test_one_table_with_parts_and_other_columns():
     data = load_one(table, unseen_classes=None, drop=["file"])
     assert data.active_split.test_seen.tolist() == [2, 6]
     assert data.feature_names.tolist() == ["size", "hue"]
-    with pytest.raises(ValueError, match=r"columns 'file' are not numbers.* leave out others with"):
+    with pytest.raises(ValueError, match=r"columns 'file' are not numeric.* leave out others with"):
         load_one(table, unseen_classes=None)
     with pytest.raises(ValueError, match=r"drop names 'fiel'; there is no such column"):
         load_one(table, unseen_classes=None, drop=["fiel"])
@@ -336,7 +336,7 @@ def test_features_from_what_does_not_fit(beasts):
     table, data = beasts
     with pytest.raises(ValueError, match=r"the table has no columns 'a', 'f'; it has 'b', 'c'"):
         data.features_from(table.drop(columns=["a", "f"]))
-    with pytest.raises(ValueError, match=r"columns 'b' are not numbers \('b' has 'x'\)"):
+    with pytest.raises(ValueError, match=r"columns 'b' are not numeric \('b' has 'x'\)"):
         data.features_from(table.assign(b="x"))
     with pytest.raises(ValueError, match=r"the features have no names"):
         make_zero_shot(random_state=0).features_from(table)
@@ -376,7 +376,7 @@ def test_yes_and_no_are_numbers(words, tmp_path):
         assert data.features_from(table).tolist() == data.X.tolist()
         texts = [str(w.message) for w in said]
         expected = 2 * isinstance(words[0], str) - (source is not classes and words[1] == "TRUE")
-        assert len([text for text in texts if "yes and no count as 1 and 0" in text]) == expected
+        assert len([text for text in texts if "yes and no are read as 1 and 0" in text]) == expected
         ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
     # In `fit`, `predict` and `add_classes` too.
     X, y = table.drop(columns="species"), table["species"].to_numpy(dtype=str)
@@ -390,7 +390,7 @@ def test_yes_and_no_are_numbers(words, tmp_path):
 
 def test_the_word_that_is_no_number_is_named():
     for words in (["yes", "maybe", "no"], ["1", "2", "maybe"]):
-        with pytest.raises(ValueError, match=r"'furry' are not numbers \('furry' has 'maybe'\)"):
+        with pytest.raises(ValueError, match=r"'furry' are not numeric \('furry' has 'maybe'\)"):
             load_one(classes=CLASSES.assign(furry=words))
 
 
@@ -399,11 +399,11 @@ def test_numbers_kept_as_objects_are_numbers():
     classes.loc["bee", "wings"] = True
     assert load_one(classes=classes).signatures.loc["bee"].tolist() == [6, 1]
     with pytest.raises(
-        ValueError, match=r"'wings' are not numbers \('wings' has '0.0'\).*astype\(f"
+        ValueError, match=r"'wings' are not numeric \('wings' has '0.0'\).*astype\(f"
     ):
         load_one(classes=CLASSES.astype({"wings": str}))
     with pytest.raises(
-        ValueError, match=r"'size' are not numbers .*convert them with .astype\(float"
+        ValueError, match=r"'size' are not numeric .*convert them with .astype\(float"
     ):
         load_one(TABLE.astype({"size": str}))
 

@@ -228,7 +228,7 @@ def test_parquet_keeps_strings(tmp_path):
     assert np.array_equal(data.X, X)
     pd.testing.assert_frame_equal(data.signatures, CLASSES)
     pd.DataFrame({"label": Y, "a": [[1, 2]] * 6}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"t\.parquet: columns 'a' are not numbers"):
+    with pytest.raises(ValueError, match=r"t\.parquet: columns 'a' are not numeric"):
         load(tmp_path / "t.parquet")
 
 

@@ -71,7 +71,7 @@ def test_missing_values():
         (pd.DataFrame(), {}, "is empty"),
         ({"a": [1]}, {}, "must be a DataFrame"),
         (pd.DataFrame({"x": [1, 2]}, index=["a", "a"]), {}, "'a' more than once"),
-        (pd.DataFrame({"x": ["yes", "maybe"]}), {}, "'x' are not numbers"),
+        (pd.DataFrame({"x": ["yes", "maybe"]}), {}, "'x' are not numeric"),
         (pd.DataFrame({"x": [1, np.inf]}, index=["a", "b"]), {}, "'x' of 'b' is infinite"),
         (pd.DataFrame({"x": [1, 1]}), {"drop_constant": True}, "No attribute is left"),
         (pd.DataFrame({"x": [1, 2]}), {"missing": "zero"}, "missing='zero'"),

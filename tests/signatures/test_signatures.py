@@ -172,7 +172,7 @@ def fitted(names):
 
 
 def test_twins_among_the_signatures_and_new_classes():
-    with pytest.raises(ValueError, match="signatures has names that look the same.*" + SHOWN):
+    with pytest.raises(ValueError, match="signatures has names that look identical.*" + SHOWN):
         fitted(["ant", "bee", COMPOSED, DECOMPOSED])
     model = fitted(["ant", "bee", COMPOSED])
     new = pd.DataFrame([[1.0, 2, 3]], index=[DECOMPOSED])

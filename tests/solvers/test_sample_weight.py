@@ -91,10 +91,10 @@ def test_the_certificate_holds_against_another_minimiser(loss, single, monkeypat
     [
         (np.ones(3), "one number per sample, 70 in all"),
         (np.ones((70, 1)), "one number per sample"),
-        (-np.ones(70), "finite and not negative"),
-        (np.zeros(70), "zero for every sample"),
-        (np.full(70, np.nan), "finite and not negative"),
-        (np.full(70, np.inf), "finite and not negative"),
+        (-np.ones(70), "finite and non-negative"),
+        (np.zeros(70), "zero for all samples"),
+        (np.full(70, np.nan), "finite and non-negative"),
+        (np.full(70, np.inf), "finite and non-negative"),
     ],
 )
 def test_bad_weights(weights, message):

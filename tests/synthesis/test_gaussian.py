@@ -246,7 +246,7 @@ def test_odds_balance_seen_and_unseen_classes():
 @pytest.mark.filterwarnings("ignore:Statistics do not tell")
 def test_statistics_tell_neither_temperature_nor_odds(problem, monkeypatch):
     # Other tests may have had the warning already.
-    monkeypatch.setattr("zslearn._utils._messages._SAID", set())
+    monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())
     statistics = ClassStatistics.from_samples(problem.X_train, problem.y_train)
     with pytest.warns(InputWarning, match="odds of unseen classes: they are 4"):
         GaussianEXEM(temperature=1.0).fit_statistics(statistics, signatures=problem.signatures)

@@ -1,4 +1,4 @@
-"""Texts of errors and warnings: names that were perhaps meant, text that is safe to print."""
+"""Warnings, and the text of messages: lists of names, suggestions, and safe printing."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ import numpy as np
 
 
 def composed(name: str) -> str:
-    """A name in the Unicode form in which it is typed: some systems name folders in another."""
+    """A name in Unicode form NFC; some file systems return names in another form."""
     return unicodedata.normalize("NFC", name)
 
 
 def _more(n_more: int) -> str:
-    """What ends a list of pairs of which only some are written."""
+    """The end of a shortened list."""
     return f"; and {n_more} more" if n_more > 0 else ""
 
 
-#: Characters that are counted as printable and show nothing: fillers, blanks and selectors.
-_UNSEEN = re.compile(
+#: Invisible characters that `str.isprintable` accepts: fillers, blanks and selectors.
+_INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U0001d159\U000e0100-\U000e01ef]"
 )
 
-#: Joiners inside of words, which Persian and Indic scripts write with, and spaces without a break.
+#: Joiners within words, which Persian and Indic scripts need, and no-break spaces.
 _JOINERS = re.compile("(?<=\\w)[\u200c\u200d](?=\\w)|(?<=\\S)[\u00a0\u202f](?=\\S)")
 
 
 def name_problem(name: str) -> str:
-    """Why text cannot be the name of a new class; empty where it can."""
+    """Why a text cannot be the name of a class; empty if it can."""
     if not name.strip():
         return "is blank"
-    if not _JOINERS.sub("", name).isprintable() or _UNSEEN.search(name):
-        return "holds characters that cannot be seen; leave them out"
+    if not _JOINERS.sub("", name).isprintable() or _INVISIBLE.search(name):
+        return "contains invisible characters; remove them"
     return ""
 
 
 def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:
-    r"""Refuse labels that are the same text in two Unicode forms, such as é and e + accent."""
+    """Refuse labels that are the same text in two Unicode forms, such as é and e + accent."""
     names = dict.fromkeys(label for label in labels if isinstance(label, str))
     if all(name.isascii() for name in names):
         return
@@ -58,14 +58,14 @@ def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:
             pairs.append(f"{other!a} and {name!a}")
     if pairs:
         raise ValueError(
-            f"{where} has names that look the same and differ in their code points: "
-            f"{'; '.join(pairs[:3])}{_more(len(pairs) - 3)}. Write each name in one form, such as "
+            f"{where} has names that look identical but have different code points: "
+            f"{'; '.join(pairs[:3])}{_more(len(pairs) - 3)}. Use one form for each name, such as "
             "unicodedata.normalize('NFC', name)."
         )
 
 
 def name_some(labels: Iterable[Any], limit: int = 5) -> str:
-    """Write up to `limit` labels, and how many more there are."""
+    """List up to `limit` labels and the number of further ones."""
     names = [repr(label.item() if isinstance(label, np.generic) else label) for label in labels]
     shown = ", ".join(names[:limit])
     more = len(names) - limit
@@ -73,7 +73,7 @@ def name_some(labels: Iterable[Any], limit: int = 5) -> str:
 
 
 def plain(text: object, length: int | None = None, *, lines: bool = False) -> str:
-    r"""Write text from elsewhere so that it cannot steer the terminal that shows it."""
+    """Escape control characters of untrusted text, so that it can be printed to a terminal."""
     whole = str(text)
     kept = "\n\t" if lines else ""
     shown = "".join(
@@ -85,16 +85,16 @@ def plain(text: object, length: int | None = None, *, lines: bool = False) -> st
     return shown if length is None or len(whole) <= length else f"{shown}…"
 
 
-# Near misses: which known name was meant by one that is not known.
+# Suggestions for unknown names.
 
-#: Names with a smaller ratio of difflib are no near miss; of long ones the beginning counts.
-_ALIKE, _LONGEST = 0.7, 200
+#: Minimum similarity of a suggestion by difflib, and the length to which names are compared.
+_MIN_SIMILARITY, _MAX_LENGTH = 0.7, 200
 
 
 def normal_form(name: Any) -> str:
-    """A form that is equal for names that differ in case, spaces or Unicode form alone."""
+    """A form that is equal for names that differ only in case, spaces or Unicode form."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", str(name)).casefold())
-    # A name of nothing but such characters stays as it is.
+    # A name that consists only of separators is not changed.
     return " ".join(re.sub(r"[_\-\s]+", " ", folded).split()) or folded
 
 
@@ -105,71 +105,71 @@ def suggest(
     limit: int = 3,
     key: Callable[[Any], str] = normal_form,
 ) -> list[Any]:
-    """Known names that were perhaps meant by an unknown one, the likeliest first."""
+    """Known names that are similar to an unknown one, most similar first."""
     forms: dict[str, list[Any]] = {}
     for candidate in known:
         forms.setdefault(key(candidate), []).append(candidate)
-    # The time that a comparison takes grows with its length.
-    form = key(name)[:_LONGEST]
-    close = [form] if form in forms else get_close_matches(form, forms, limit, _ALIKE)
+    # The time of a comparison grows with the length of the names.
+    form = key(name)[:_MAX_LENGTH]
+    close = [form] if form in forms else get_close_matches(form, forms, limit, _MIN_SIMILARITY)
     return [candidate for match in close for candidate in forms[match]][:limit]
 
 
 def did_you_mean(
     name: Any, known: Iterable[Any], *, key: Callable[[Any], str] = normal_form
 ) -> str:
-    """A question that ends an error message, with a space in front; empty without a near miss."""
+    """The question " Did you mean …?" for an error message; empty without a similar name."""
     names = suggest(name, known, key=key)
     if not names:
         return ""
-    return f" Did you mean {' or '.join(_shown(found, name) for found in names)}?"
+    return f" Did you mean {' or '.join(_shown(similar, name) for similar in names)}?"
 
 
 def name_near_misses(
     unknown: Iterable[Any], known: Iterable[Any], *, unknown_in: str, known_in: str
 ) -> str:
-    """Say which unknown labels have a known one that differs in its spelling only."""
-    known, said = list(known), []
+    """Describe unknown labels that differ from a known one only in spelling."""
+    known, pairs = list(known), []
     for label in list(unknown)[:50]:
-        # Labels that differ in their numbers are different: class 7 is no misspelt class 8.
+        # Labels with different numbers are different: class 7 is not a misspelt class 8.
         numbers = re.findall(r"\d+", str(label))
         near = [k for k in suggest(label, known) if re.findall(r"\d+", str(k)) == numbers]
         if near:
-            said.append(
+            pairs.append(
                 f"{known_in} has {_shown(near[0], label)}, {unknown_in} has "
                 f"{_shown(label, near[0])}"
             )
-    if not said:
+    if not pairs:
         return ""
-    text = "; ".join(said[:3])
+    text = "; ".join(pairs[:3])
     if known_in.startswith("the "):
         text = text[0].upper() + text[1:]
-    return f" {text}{_more(len(said) - 3)}."
+    return f" {text}{_more(len(pairs) - 3)}."
 
 
 def look_alikes(labels: Iterable[Any], known: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """Labels that differ from a known one only by spaces, case or Unicode form."""
+    """Pairs of a label and a known one that differ only in spaces, case or Unicode form."""
 
     def form(label: str) -> str:
         return " ".join(composed(label).split())
 
     forms = {label: form(label) for label in known if isinstance(label, str)}
-    # Where known labels differ in their case alone, case counts.
+    # Case matters if known labels differ only in case.
     case_counts = len({name.casefold() for name in forms.values()}) < len(set(forms.values()))
     fold = str if case_counts else str.casefold
     by_form = {fold(name): label for label, name in forms.items()}
-    found = [(label, by_form.get(fold(form(label)))) for label in labels if isinstance(label, str)]
-    return [(label, other) for label, other in found if other is not None]
+    pairs = [(label, by_form.get(fold(form(label)))) for label in labels if isinstance(label, str)]
+    return [(label, other) for label, other in pairs if other is not None]
 
 
 def name_pairs(pairs: Iterable[tuple[Any, Any]], limit: int = 3) -> str:
-    """Write up to `limit` pairs of labels so that one sees where they differ."""
+    """List up to `limit` pairs of labels so that their difference is visible."""
     written = [f"{_shown(first, second)} and {_shown(second, first)}" for first, second in pairs]
     return "; ".join(written[:limit]) + _more(len(written) - limit)
 
 
 def _shown(label: Any, other: Any) -> str:
-    """A label as Python writes it; in ASCII where it looks like the other one otherwise."""
+    """The `repr` of a label, in ASCII if it would look like the other one."""
     if isinstance(label, str) and isinstance(other, str):
         first, second = composed(label), composed(other)
         if first.casefold() == second.casefold() and (first, second) != (label, other):
@@ -179,21 +179,21 @@ def _shown(label: Any, other: Any) -> str:
 
 # Warnings of the library.
 
-#: Messages that were said in this process.
-_SAID: set[str] = set()
+#: Messages of :func:`warn_once` that were shown in this process.
+_SHOWN: set[str] = set()
 
 
 class InputWarning(UserWarning):
-    """What was given can be used, but something about it is odd: the message says what."""
+    """A warning about input that is valid but probably not what was intended."""
 
 
 _is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
-_said_here: ContextVar[set[str] | None] = ContextVar("said_here", default=None)
+_shown_here: ContextVar[set[str] | None] = ContextVar("shown_here", default=None)
 
 
 @contextmanager
 def no_user_warnings() -> Iterator[None]:
-    """Have :func:`warn_user` say nothing, in this thread alone (filters are a whole process's)."""
+    """Silence :func:`warn_user` in this thread; warning filters would affect the whole process."""
     token = _is_quiet.set(True)
     try:
         yield
@@ -203,24 +203,24 @@ def no_user_warnings() -> Iterator[None]:
 
 @contextmanager
 def each_warning_once() -> Iterator[None]:
-    """Have :func:`warn_user` say the same thing once, in this thread, until the outermost ends."""
-    token = _said_here.set(set() if (said := _said_here.get()) is None else said)
+    """Have :func:`warn_user` show each message once in this thread."""
+    token = _shown_here.set(set() if (shown := _shown_here.get()) is None else shown)
     try:
         yield
     finally:
-        _said_here.reset(token)
+        _shown_here.reset(token)
 
 
 def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
-    """Warn at the line of the user's code that called into the library."""
-    said = _said_here.get()
-    if _is_quiet.get() or (said is not None and message in said):
+    """Warn, attributing the warning to the user's code that called the library."""
+    shown = _shown_here.get()
+    if _is_quiet.get() or (shown is not None and message in shown):
         return
-    if said is not None:
-        said.add(message)
+    if shown is not None:
+        shown.add(message)
     frames = walk_stack(sys._getframe(1))
     packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in frames]
-    # The library may call itself through others, such as contextlib.
+    # The library may call itself through other packages, such as contextlib.
     level = max((i for i, name in enumerate(packages) if name == "zslearn"), default=-1) + 1
     while level < len(packages) - 1 and packages[level] in ("sklearn", "joblib"):
         level += 1
@@ -228,13 +228,13 @@ def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
 
 
 def warn_once(message: str) -> None:
-    """Warn as :func:`warn_user` does, of one thing only once in a process."""
-    if message not in _SAID:
-        _SAID.add(message)
+    """Warn as :func:`warn_user` does, but show each message only once per process."""
+    if message not in _SHOWN:
+        _SHOWN.add(message)
         warn_user(message)
 
 
 def squeeze_name(name: str) -> str:
-    """The letters and digits of a method's name, to compare names; CMT* is not CMT."""
+    """The letters and digits of a method's name, for comparisons; CMT* differs from CMT."""
     plain = name.casefold().replace("o-vs-o", "ovo").replace("*", "star")
     return re.sub(r"[^a-z0-9]", "", plain)

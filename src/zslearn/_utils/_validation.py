@@ -16,21 +16,21 @@ from sklearn.utils._param_validation import validate_params
 from zslearn._utils._array import Floats, evenly_spaced, take_rows, to_numpy
 from zslearn._utils._messages import name_some, warn_user
 
-# An area by the trapezoid rule may end this far above 1.
+# An area computed by the trapezoidal rule may exceed 1 by this much.
 _ROUNDING = 1e-9
 
 
 def is_share(value: Any) -> bool:
-    """Whether a value is a number between 0 and 1, up to rounding; a truth value is none."""
+    """Whether a value is a number, not a bool, between 0 and 1 up to rounding."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and -_ROUNDING <= value <= 1 + _ROUNDING
 
 
 def checked_weights(sample_weight: Any, *shapes: tuple[int, ...]) -> Floats:
-    """Weights as float64 of one of some shapes, the first if they are one number for all."""
+    """Validate sample weights of one of the given shapes; a scalar gets the first one."""
     values = np.asarray(to_numpy(sample_weight))
     if values.dtype.kind not in "biuf":
-        raise TypeError(f"sample_weight must be numbers; got an array of {values.dtype}.")
+        raise TypeError(f"sample_weight must be numeric; got an array of {values.dtype}.")
     weights = values.astype(np.float64)
     if weights.ndim == 0:
         weights = np.full(shapes[0], float(weights))
@@ -40,9 +40,9 @@ def checked_weights(sample_weight: Any, *shapes: tuple[int, ...]) -> Floats:
             f"got shape {weights.shape}."
         )
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError("sample_weight must be finite and not negative.")
+        raise ValueError("sample_weight must be finite and non-negative.")
     if not weights.any(axis=0).all():
-        raise ValueError("sample_weight is zero for every sample; none is left to learn from.")
+        raise ValueError("sample_weight is zero for all samples.")
     return weights
 
 
@@ -50,10 +50,10 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def checks_parameters(*, also_of_inner: bool = False) -> Callable[[_Method], _Method]:
-    """Decorate `fit`: hyper-parameters are checked against `_parameter_constraints` first.
+    """Decorate `fit` to validate the hyper-parameters by `_parameter_constraints` first.
 
-    Wrong arguments are an error that names the estimator's own class, where Python would name the
-    base that defines `fit`.
+    Errors about wrong arguments name the class of the estimator instead of the base class that
+    defines `fit`.
     """
     check = _fit_context(prefer_skip_nested_validation=not also_of_inner)
 
@@ -81,42 +81,42 @@ def checks_parameters(*, also_of_inner: bool = False) -> Callable[[_Method], _Me
 
 
 def checks_arguments(constraints: dict[str, Any]) -> Callable[[_Method], _Method]:
-    """Decorate a function: its arguments are checked first."""
+    """Decorate a function to validate its arguments first."""
     return validate_params(constraints, prefer_skip_nested_validation=True)
 
 
 # Units of columns.
 
-#: How columns are scaled; None leaves them.
+#: Ways to scale columns; None does not scale them.
 SCALINGS = ("standard", "range")
-#: Where a table of signatures says how, among `attrs` of a DataFrame.
+#: Key of the scaling in `attrs` of a DataFrame of signatures.
 SCALING = "signature_scaling"
-#: Columns are in larger units than the others if each varies so many times as much as any of them…
-_APART = 3.0
-#: … and together they hold more than this share of the squared distances between rows.
-_DECISIVE = 0.5
-#: So many rows tell the units of a column.
-_ROWS = 1000
+#: Columns dominate if each varies this many times as much as any other column…
+_DOMINANCE = 3.0
+#: … and they account for more than this fraction of the squared distances between rows.
+_DOMINANT_SHARE = 0.5
+#: Number of rows from which the spread of columns is estimated.
+_N_ROWS = 1000
 
 
 def check_scaling(value: Any, name: str, *, auto: bool = False) -> None:
-    """Refuse what is no way to scale columns."""
+    """Refuse unknown ways to scale columns."""
     known = (None, *SCALINGS, *(["auto"] if auto else []))
     if value not in known:
-        raise ValueError(f"{name}={value!r}; there are {', '.join(map(repr, known))}.")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}.")
 
 
 def some_rows(X: Any, rows: NDArray[np.intp] | None = None) -> Floats:
-    """Evenly spaced rows of an array, enough to tell the units of its columns."""
+    """Evenly spaced rows of an array, enough to estimate the spread of its columns."""
     rows = np.arange(X.shape[0]) if rows is None else rows
-    some = rows[evenly_spaced(len(rows), _ROWS)]
-    return np.asarray(to_numpy(take_rows(X, some)), dtype=np.float64)
+    sampled = rows[evenly_spaced(len(rows), _N_ROWS)]
+    return np.asarray(to_numpy(take_rows(X, sampled)), dtype=np.float64)
 
 
 def dominating_columns(rows: Floats) -> list[int]:
-    """Columns in units so large that distances between rows are decided by them alone.
+    """Columns that dominate the distances between rows because of their units.
 
-    A column whose values are all near a large number is none: distances do not depend on that.
+    A large offset that all rows share does not count, since distances do not depend on it.
     """
     rows = rows[np.isfinite(rows).all(axis=1)] if rows.ndim == 2 else rows
     if len(rows) < 2 or rows.shape[-1] < 2:
@@ -131,105 +131,107 @@ def dominating_columns(rows: Floats) -> list[int]:
     for count in range(1, len(order) // 2 + 1):
         large, others = order[:count], order[count:]
         if (
-            shares[count - 1] > _DECISIVE
+            shares[count - 1] > _DOMINANT_SHARE
             and spread[others[0]] > 0
-            and spread[large[-1]] >= _APART * spread[others[0]]
-            and extent[large].min() >= _APART * extent[others].max()
+            and spread[large[-1]] >= _DOMINANCE * spread[others[0]]
+            and extent[large].min() >= _DOMINANCE * extent[others].max()
         ):
             return sorted(large.tolist())
     return []
 
 
 def units_of(rows: Floats, scaling: str) -> Floats:
-    """What is taken from each column and what it is divided by then, as two rows."""
+    """Shift and scale of each column, as two rows."""
     if scaling == "standard":
         shift, size = rows.mean(axis=0), rows.std(axis=0)
     else:
         shift, size = rows.min(axis=0), np.ptp(rows, axis=0)
-    # A column that does not vary is not divided by rounding errors.
+    # Constant columns are not divided by a rounding error.
     is_constant = np.ptp(rows, axis=0) == 0
     return np.stack([shift, np.where(is_constant | (size == 0), 1.0, size)])
 
 
 def in_units(rows: Any, units: Floats | None) -> Any:
-    """Rows whose columns were brought to one unit."""
+    """Scale the columns of rows by `units`."""
     return rows if units is None else (rows - units[0]) / units[1]
 
 
 def chosen_scaling(
     X: Any, names: Any, scaling: str | None, where: str, rows: NDArray[np.intp] | None = None
 ) -> str | None:
-    """The scaling of features, of which "auto" looks at `rows`; warn where units differ."""
+    """Resolve the scaling of features, for "auto" from `rows`; warn if some columns dominate."""
     if scaling not in (None, "auto"):
         return scaling
     large = dominating_columns(some_rows(X, rows))
     if not large:
         return None
-    said = (
-        f"{where}: {columns_named(large, names)} has numbers so much larger than the other "
-        "features that it alone decides which samples are near each other."
+    finding = (
+        f"{where}: {columns_named(large, names)} dominates all distances between samples, since "
+        "its values are much larger than those of the other features."
     )
     if scaling is None:
         warn_user(
-            f"{said} Bring the features to one unit: feature_scaling='standard', or "
+            f"{finding} Standardise the features with feature_scaling='standard', or "
             "make_pipeline(StandardScaler(), method)."
         )
         return None
     warn_user(
-        f"{said} All features are brought to mean 0 and deviation 1 over the training samples; "
-        "feature_scaling=None leaves them."
+        f"{finding} All features are standardised over the training samples; use "
+        "feature_scaling=None to keep them as they are."
     )
     return "standard"
 
 
 def columns_named(positions: Sequence[int], names: Any) -> str:
-    """Columns by name, or by number where they have none: "the column 'a'"."""
+    """Columns by name, or by position if they have none: "the column 'a'"."""
     plural = "s" if len(positions) > 1 else ""
     if names is None:
         return f"column{plural} {', '.join(map(str, positions[:5]))}"
     return f"the column{plural} {name_some(names[position] for position in positions)}"
 
 
-# Words that mean numbers.
+# Columns of text that represent numbers.
 
-#: Words of which each pair means 0 and 1.
+#: Pairs of words that represent 0 and 1.
 _WORDS = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))
 
 
 def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
-    """The table with columns of yes and no, which a warning names, and of objects as numbers."""
-    found: dict[Any, Any] = {}
+    """Convert columns of yes and no, which a warning names, and of objects to numbers."""
+    converted: dict[Any, Any] = {}
     words: list[Any] = []
     for place, (name, dtype) in enumerate(table.dtypes.items()):
         if pd.api.types.is_numeric_dtype(dtype):
             continue
         values = [None if is_missing(v) else v for v in table.iloc[:, place].tolist()]
-        read = as_numbers(value for value in values if value is not None)
-        if read is None:
+        convert = as_numbers(value for value in values if value is not None)
+        if convert is None:
             continue
         if any(isinstance(value, str) for value in values):
             words.append(name)
-        found[place] = np.array([np.nan if value is None else read(value) for value in values])
-    if not found:
+        converted[place] = np.array(
+            [np.nan if value is None else convert(value) for value in values]
+        )
+    if not converted:
         return table
     if words:
         some = f"{len(words)} columns, such as" if len(words) > 1 else "the column"
-        warn_user(f"{where}: yes and no count as 1 and 0 in {some} {name_some(words, 3)}.")
-    columns = {place: found.get(place, table.iloc[:, place]) for place in range(table.shape[1])}
+        warn_user(f"{where}: yes and no are read as 1 and 0 in {some} {name_some(words, 3)}.")
+    columns = {place: converted.get(place, table.iloc[:, place]) for place in range(table.shape[1])}
     numbers = pd.DataFrame(columns, index=table.index).set_axis(table.columns, axis=1)
     numbers.attrs = dict(table.attrs)
     return numbers
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for nothing: None, NaN, NA or NaT."""
+    """Whether a value is missing: None, NaN, NA or NaT."""
     if isinstance(value, float):
         return value != value
     return value is None or value is pd.NA or value is pd.NaT
 
 
 def as_numbers(values: Iterable[Any]) -> Any:
-    """A function from the values of a column to numbers; None where they are others."""
+    """A function that converts the values of a column to numbers; None if there is none."""
     values = list(values)
     if not values:
         return None
@@ -237,60 +239,60 @@ def as_numbers(values: Iterable[Any]) -> Any:
         return float
     if not all(isinstance(value, str) for value in values):
         return None
-    there = {value.strip().casefold() for value in values}
-    pair = next((pair for pair in _WORDS if there <= set(pair)), None)
+    words = {value.strip().casefold() for value in values}
+    pair = next((pair for pair in _WORDS if words <= set(pair)), None)
     return None if pair is None else lambda value: float(pair.index(value.strip().casefold()))
 
 
 def holds_numbers(values: Iterable[Any]) -> bool:
-    """Whether values are numbers, also as text, or yes and no."""
+    """Whether values are numbers, possibly as text, or yes and no."""
     values = list(values)
     return as_numbers(values) is not None or all(map(_reads_as_number, values))
 
 
 def not_numbers(table: pd.DataFrame) -> list[str]:
-    """The columns that do not hold numbers."""
+    """Names of the columns that are not numeric."""
     numeric = pd.api.types.is_numeric_dtype
     return [str(name) for name, dtype in table.dtypes.items() if not numeric(dtype)]
 
 
 def refuse_text(table: pd.DataFrame, where: str, advice: str = "") -> None:
-    """Refuse columns that do not hold numbers, with an example of what they hold."""
+    """Refuse columns that are not numeric; the error quotes an example value."""
     others = not_numbers(table)
     if not others:
         return
     place = next(i for i, name in enumerate(table.columns) if str(name) == others[0])
     values = [value for value in table.iloc[:, place].tolist() if not is_missing(value)]
-    # Among yes and no, or numbers, what is neither.
+    # In a column of mostly numbers, or yes and no, quote a value that is neither.
     odd = [v for v in values if not _reads_as_number(v) and as_numbers([v]) is None]
     example = f" ({others[0]!r} has {name_some((odd or values)[:1])})" if values else ""
     if not advice and values and all(map(_reads_as_number, values)):
-        advice = " They hold numbers written as text: convert them with .astype(float)."
+        advice = " They contain numbers as text: convert them with .astype(float)."
     raise ValueError(
-        f"{where}: columns {name_some(others)} are not numbers{example}."
-        f"{advice or ' Drop them, or write them as numbers and convert them with .astype(float).'}"
+        f"{where}: columns {name_some(others)} are not numeric{example}."
+        f"{advice or ' Drop them, or encode them as numbers.'}"
     )
 
 
 def refuse_dates(X: Any, where: str = "X") -> None:
-    """Refuse features that are dates or durations, which NumPy would count in its own unit."""
+    """Refuse dates and durations, which NumPy would convert to numbers in its own unit."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        # In pandas a Series of dtypes by name, in polars a list.
+        # `dtypes` is a Series in pandas and a list in polars.
         pairs = zip(X.columns, X.dtypes, strict=True)
         names = [str(name) for name, dtype in pairs if _is_date(dtype)]
-        which = f"the columns {name_some(names)} hold" if names else ""
+        which = f"the columns {name_some(names)} contain" if names else ""
     else:
         dtype = getattr(X, "dtype", None)
-        which = f"the array holds {dtype}:" if _is_date(dtype) else ""
+        which = f"the array has dtype {dtype}:" if _is_date(dtype) else ""
     if which:
         raise ValueError(
             f"{where}: {which} dates or durations, not numbers. Drop them, or convert them to "
-            "numbers in a unit of your choice, such as days since the first one."
+            "numbers, such as days since the first date."
         )
 
 
 def _is_date(dtype: Any) -> bool:
-    """Whether a dtype of NumPy, pandas or polars is one of dates, times or durations."""
+    """Whether a dtype of NumPy, pandas or polars is for dates, times or durations."""
     if hasattr(dtype, "is_temporal"):
         return bool(dtype.is_temporal())
     return getattr(dtype, "kind", "") in ("m", "M") or isinstance(dtype, pd.PeriodDtype)
@@ -305,7 +307,7 @@ def _reads_as_number(value: Any) -> bool:
 
 
 def refuse_missing(table: pd.DataFrame, array: Floats, where: str) -> None:
-    """Refuse what is missing or infinite; columns are named, or classes where these are fewer."""
+    """Refuse missing and infinite values; the error names columns or, if fewer, classes."""
     bad = ~np.isfinite(array)
     if not bad.any():
         return
@@ -318,5 +320,5 @@ def refuse_missing(table: pd.DataFrame, array: Floats, where: str) -> None:
         which = f"{classes} in {columns_named(columns.tolist(), list(table.columns))}"
     raise ValueError(
         f"{where} contains NaN or infinity for {which}. Fill in the missing values, drop the "
-        "columns, or leave the classes out."
+        "columns, or drop the classes."
     )
