@@ -1,4 +1,4 @@
-"""Compiled functions: the folder of their cache is the user's own, and Ctrl-C stays Ctrl-C."""
+"""Compiled functions: their private cache folder, and interruption by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_only_a_folder_of_ones_own_is_used(tmp_path):
         ).stdout
 
     first = run()
-    assert "Compiling a test: some seconds, once on this machine." in first
+    assert "Compiling a test, which takes a few seconds once on this machine." in first
     assert "42.0 hits 0" in first
     (folder,) = tmp_path.rglob("numba")
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -50,7 +50,7 @@ def test_only_a_folder_of_ones_own_is_used(tmp_path):
     assert run() == "42.0 hits 1\n"
     folder.chmod(0o770)
     shared = run()
-    assert f"in every process ({folder} must be the user's own, with mode 700" in shared
+    assert f"in every process ({folder} must belong to the user and have mode 700" in shared
     assert "42.0 hits 0" in shared
 
 

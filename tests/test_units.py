@@ -173,7 +173,7 @@ def test_one_feature_in_grams(animals):
     np.testing.assert_allclose(data.features_from(frame), data.X)
     ranged = load_table(frame, y, classes, feature_scaling="range", **options)
     assert (ranged.X_train.min(axis=0) == 0).all()
-    with pytest.warns(InputWarning, match="All features are brought to mean 0"):
+    with pytest.warns(InputWarning, match="All features are standardised"):
         auto = load_table(frame, y, classes, feature_scaling="auto", **options)
     np.testing.assert_array_equal(auto.X, data.X)
 

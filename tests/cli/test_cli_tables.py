@@ -71,7 +71,7 @@ def test_fit_reports_its_samples_and_conversions(files, capsys):
         assert main([*words, *leave]) == 0
         error = capsys.readouterr().err
         assert "the columns to one unit: --signature-scaling standard.\n" in error
-        assert "the features to one unit: --feature-scaling standard.\n" in error
+        assert "Standardise the features with --feature-scaling standard.\n" in error
         assert "attribute_signatures" not in error
         assert "make_pipeline" not in error
 
@@ -259,7 +259,7 @@ def test_outputs_must_not_be_folders(files, model, command, capsys):
     first = ["m.zsl", "classes.csv"] if command == "add-class" else ["m.zsl", "new.csv"]
     words = ["animals.csv", *WORDS, *FIT] if command == "fit" else first
     assert main([command, *words, "--out", "."]) == 1
-    assert ".: Is a directory: give the name of a file" in capsys.readouterr().err
+    assert ".: Is a directory: use a file name" in capsys.readouterr().err
 
 
 def test_only_gaussian_exem_learns_from_examples(model, capsys):

@@ -120,7 +120,7 @@ def test_finished_runs_are_kept_unless_told_otherwise(tiny, tmp_path):
     assert run(n_splits=3)[0] > second  # another run under the same name
     path = next(tmp_path.glob("*.json"))
     path.write_text(path.read_text()[:100])
-    with pytest.warns(InputWarning, match="will be recomputed: not whole, or no JSON"):
+    with pytest.warns(InputWarning, match="will be recomputed: incomplete or not JSON"):
         assert run(n_splits=3)[1] == ["ESZSL, zsl: tuning"]
     json.loads(path.read_text())
 

@@ -404,7 +404,7 @@ def test_records_are_read_from_a_folder(tmp_path):
         (_signed()[:-20], "Expecting|Unterminated|delimiter"),
         ("\xff", "decode"),
         ("[" * 200_000, "recursion"),
-        ("[1, 2]", "not an object"),
+        ("[1, 2]", "not a JSON object"),
         ('{"a": 1}', "without a checksum"),
         (json.dumps(_written()), "without a checksum.*run it again"),
         (_signed().replace("0.5", "9.0"), "checksum does not match"),

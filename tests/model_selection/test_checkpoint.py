@@ -71,7 +71,7 @@ def test_what_is_damaged_is_computed_again(problem, tmp_path, name):
     expected = _fit(search, problem)
     path = sorted(tmp_path.iterdir())[0]
     path.write_bytes(DAMAGES[name](path.read_text()))
-    with pytest.warns(InputWarning, match="Passed over the checkpoint .*computed again") as caught:
+    with pytest.warns(InputWarning, match="checkpoint .* is ignored.*recomputed") as caught:
         again = _fit(search, problem)
     assert len([w for w in caught if "checkpoint" in str(w.message)]) == 1
     np.testing.assert_array_equal(again, expected)

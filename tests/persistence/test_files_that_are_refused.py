@@ -186,11 +186,11 @@ DESCRIPTIONS = [
     (lambda c: c["model"]["state"].update(__class__=1), "attribute '__class__'"),
     (lambda c: c["model"]["state"].update({"a b": 1}), "attribute 'a b'"),
     (lambda c: c["model"]["state"].pop("_described"), "_described is missing"),
-    (lambda c: c["model"]["state"].update(more_=1), "more_ is no attribute of its class"),
+    (lambda c: c["model"]["state"].update(more_=1), "more_ is not an attribute of its class"),
     (lambda c: c["model"]["state"].update(_described=None), "_described is missing"),
     (lambda c: c["model"]["state"].pop("coef_"), "coef_"),
     (lambda c: c["model"]["state"].update(n_features_in_=-1), "n_features_in_ has numbers below 1"),
-    (lambda c: c["model"]["state"].update(n_features_in_=3), "coef_ has the shape .7, 5."),
+    (lambda c: c["model"]["state"].update(n_features_in_=3), "coef_ has shape .7, 5."),
     (lambda c: c["model"]["state"].update(coef_={"same": 0}), "cannot be"),
     (lambda c: c["model"]["state"].update(coef_={"same": 99}), "refers to an object"),
     (lambda c: c["summary"]["classes"].reverse(), "summary is of another model"),
@@ -250,12 +250,12 @@ def test_nodes(path, parts):
         ("_described.parameters", lambda a: a[:-1], "rows of parameters for 9 classes"),
         ("_described.table.arrays.0", lambda a: a[:-1], "8 signatures for 9 classes"),
         ("_described.table.arrays.0", lambda a: a[:, :-1], "another number of attributes"),
-        ("_described.table.labels", lambda a: a[::-1], "not in order"),
-        ("_described.table.labels", lambda a: a[[0, 0, *range(2, 9)]], "some come twice"),
+        ("_described.table.labels", lambda a: a[::-1], "not sorted"),
+        ("_described.table.labels", lambda a: a[[0, 0, *range(2, 9)]], "duplicates"),
         ("_described.table.labels", lambda a: a | np.uint32(0x110000), "characters that there are"),
         ("_described.table.labels", lambda a: a[:-1], "9 signatures for 8|for 8 classes"),
         ("coef_", lambda a: a[:-1], "do not fit|cannot be"),
-        ("seen_classes_", lambda a: a[:, ::-1], "not in order|does not describe"),
+        ("seen_classes_", lambda a: a[:, ::-1], "not sorted|does not describe"),
     ],
 )
 def test_shapes_that_do_not_fit(path, parts, name, change, message):
@@ -446,7 +446,7 @@ def _too_large(path, file):
 @pytest.mark.parametrize("n_features", [2**26, 10**15])
 def test_features_without_end(path, parts, scaled, n_features):
     file = changed(parts, lambda c: c["model"]["state"].update(n_features_in_=n_features))
-    assert f"where {n_features} (n_features) is needed" in refused(path, file)
+    assert f"but {n_features} (n_features) is needed" in refused(path, file)
 
     def wide(content):
         _node(content, "StandardScaler")["state"]["n_features_in_"] = n_features
@@ -503,21 +503,21 @@ def gaussian(folder):
     [
         # Subtracted from rows, a column of n numbers makes n copies of them.
         ({"space.beyond.center": (60_000, 1)}, "Beyond.*: center has 2 axes, not 1"),
-        ({"space.beyond.center": (60_000,)}, "Beyond.*: whitening has the shape"),
-        ({"space.beyond.whitening": (7, 60_000)}, "Beyond.*: whitening has the shape"),
+        ({"space.beyond.center": (60_000,)}, "Beyond.*: whitening has shape"),
+        ({"space.beyond.whitening": (7, 60_000)}, "Beyond.*: whitening has shape"),
         (
             {"space.beyond.center": (60,), "space.beyond.whitening": (7, 60)},
-            "WhitenedSpace.*: beyond.center has the shape",
+            "WhitenedSpace.*: beyond.center has shape",
         ),
         # A kernel with so many classes would have 9,000 × 9,000 numbers.
-        ({"prior.kernel.seen": (9_000, 5)}, "ClassPrior.*: kernel.seen has the shape"),
+        ({"prior.kernel.seen": (9_000, 5)}, "ClassPrior.*: kernel.seen has shape"),
         (
             {f"prior.{name}": (9_000, 5) for name in ("kernel.seen", "points", "coef")},
-            "ClassPrior.*: process.coef has the shape",
+            "ClassPrior.*: process.coef has shape",
         ),
-        ({"beyond.means": (0, 60_000)}, "ClassPosterior.*: space.matrix has the shape"),
-        ({"exemplars": (6, 60_000)}, "ClassPosterior.*: variance_ratio has the shape"),
-        ({"few": (60_000,)}, "few is no array of the type bool"),
+        ({"beyond.means": (0, 60_000)}, "ClassPosterior.*: space.matrix has shape"),
+        ({"exemplars": (6, 60_000)}, "ClassPosterior.*: variance_ratio has shape"),
+        ({"few": (60_000,)}, "few is not an array of type bool"),
     ],
 )
 def test_shapes_that_would_take_memory_later(path, gaussian, arrays, message):
@@ -548,7 +548,7 @@ def test_what_is_no_file(tmp_path):
         persistence.load(tmp_path)
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.zsl")
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             persistence.load(tmp_path / "pipe.zsl")
 
 

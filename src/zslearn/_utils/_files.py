@@ -1,8 +1,8 @@
-"""Files that are there whole or not at all: written beside and renamed, locked, checked when read.
+"""Atomic writes, locks, and files with checksums.
 
-Whole-file writers go through :func:`atomic_write`. What may come from outside is measured by
-:func:`regular_size` before it is opened. JSON carries a SHA-256 of its content, since people edit
-it; archives of arrays rely on the CRC of zip files. Neither is a signature.
+All files are written by :func:`atomic_write`, and untrusted files are measured by
+:func:`regular_size` before they are opened. JSON files carry a SHA-256 of their content, since
+users may edit them; archives of arrays rely on the CRC of zip files. Neither is a signature.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from zslearn._utils._messages import warn_once, warn_user
 
 
 def regular_size(path: str | PathLike[str]) -> int:
-    """Bytes of a regular file; pipes and devices, whose reading may never end, are refused."""
-    found = os.stat(path)
-    if stat.S_ISREG(found.st_mode):
-        return found.st_size
-    if stat.S_ISDIR(found.st_mode):
+    """Size of a regular file; pipes and devices, which may never end, are refused."""
+    status = os.stat(path)
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     raise OSError(
-        errno.EINVAL, "no regular file, but a pipe or a device; copy it into a file", str(path)
+        errno.EINVAL, "not a regular file but a pipe or a device; copy it to a file", str(path)
     )
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Refuse a place where no file can be written, before anything is computed for it."""
+    """Refuse a path that cannot be written, before anything is computed for it."""
     if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "Is a directory: give the name of a file", str(path))
+        raise IsADirectoryError(errno.EISDIR, "Is a directory: use a file name", str(path))
     folder = next(place for place in path.absolute().parents if place.exists())
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -53,17 +53,17 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def cache_folder(data_home: str | PathLike[str] | None = None) -> Path:
-    """Return `data_home`, else the folder named by ``ZSLEARN_CACHE``, else the user's cache."""
+    """Return `data_home`, or the folder in ``ZSLEARN_CACHE``, or the user's cache folder."""
     folder = data_home or os.environ.get("ZSLEARN_CACHE") or platformdirs.user_cache_dir("zslearn")
     return Path(folder).expanduser()
 
 
 @contextlib.contextmanager
 def atomic_write(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """Give a temporary name beside `path` to write to; the file replaces `path` at the end.
+    """Yield a temporary path next to `path`; the file written there replaces `path` at the end.
 
-    After an error the temporary file is removed and `path` is as it was. The temporary name keeps
-    the ending, which tells some writers the format. `durable` files outlast a loss of power.
+    After an error the temporary file is removed and `path` is unchanged. The temporary name keeps
+    the suffix, from which some writers infer the format. `durable` files survive a power loss.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -76,14 +76,14 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[Path]:
         if durable:
             _sync(temporary, os.O_RDWR)
         os.replace(temporary, path)
-        # Some systems open or sync no folders: the name is then as durable as they make it.
+        # Some systems cannot open or sync folders.
         with contextlib.suppress(OSError):
             if durable:
                 _sync(path.parent, os.O_RDONLY)
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        # A full disk is reported without a name.
+        # The error about a full disk has no file name.
         if isinstance(error, OSError) and error.errno and error.filename is None:
             error.filename = str(path)
         raise
@@ -99,26 +99,26 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def remove_stale(path: Path, seconds: float = 24 * 3600) -> None:
-    """Remove temporary files of killed processes; a young one may still be written."""
+    """Remove stale temporary files of killed processes; recent ones may still be in use."""
     oldest = time.time() - seconds
-    for left in path.parent.glob(f".{glob.escape(path.stem)}.*.tmp{glob.escape(path.suffix)}"):
+    for stale in path.parent.glob(f".{glob.escape(path.stem)}.*.tmp{glob.escape(path.suffix)}"):
         with contextlib.suppress(OSError):
-            if left.stat().st_mtime < oldest:
-                left.unlink()
+            if stale.stat().st_mtime < oldest:
+                stale.unlink()
 
 
-# What systems answer whose folders cannot be locked, such as some network drives.
-_UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+# Errors of file systems without locks, such as some network drives.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
 
 @contextlib.contextmanager
 def locked(
     path: Path, *, limit: float = 0.0, waiting: Callable[[], None] = lambda: None
 ) -> Iterator[bool]:
-    """Keep `path` from others that ask; after `limit` seconds of waiting, a RuntimeError.
+    """Lock `path` for other callers of this function; a RuntimeError after `limit` seconds.
 
-    The operating system ends the lock with the process, however that ends; the hidden file beside
-    `path` stays. False where the file system has no locks.
+    The operating system releases the lock when the process ends; the hidden lock file remains.
+    Yields False if the file system does not support locks.
     """
     from filelock import FileLock, Timeout
 
@@ -132,10 +132,10 @@ def locked(
             lock.acquire(timeout=limit, poll_interval=0.1)
     except Timeout:
         raise RuntimeError(
-            f"{path} is in use by another process; try again when it has ended."
+            f"{path} is in use by another process: try again when that has finished."
         ) from None
     except OSError as error:
-        if error.errno not in _UNSUPPORTED:
+        if error.errno not in _NO_LOCKS:
             raise
     try:
         yield lock.is_locked
@@ -144,19 +144,19 @@ def locked(
 
 
 CHECKSUM = "checksum"
-#: What is larger is nothing that the library wrote.
+#: The library writes no larger JSON files.
 MAX_BYTES = 64 * 2**20
 
 
 class DamagedFileError(ValueError):
-    """A file is not what was written: the message gives the reason."""
+    """A file is damaged or was changed; the message gives the reason."""
 
 
 def write_checked_json(
     path: Path, content: Mapping[str, Any], *, indent: int | None = None
 ) -> None:
-    """Write an object as JSON with its checksum, whole or not at all."""
-    # As a reader will see it: tuples are lists, and keys are text.
+    """Write an object as JSON with a checksum, atomically."""
+    # The checksum is that of what a reader will see: lists for tuples, and text for keys.
     plain = json.loads(json.dumps(dict(content)))
     plain[CHECKSUM] = _checksum(plain)
     with atomic_write(path) as temporary:
@@ -169,37 +169,37 @@ def read_checked_json(path: Path) -> dict[str, Any]:
         raise DamagedFileError(f"larger than {MAX_BYTES >> 20} MiB")
     try:
         content = json.loads(path.read_bytes())
-    # Numbers of too many digits, other bytes, and nesting without end.
+    # Numbers with too many digits, invalid bytes, and deep nesting.
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DamagedFileError(f"not whole, or no JSON ({reason})") from None
+        raise DamagedFileError(f"incomplete or not JSON ({reason})") from None
     if not isinstance(content, dict):
-        raise DamagedFileError("not an object of JSON")
+        raise DamagedFileError("not a JSON object")
     if CHECKSUM not in content:
-        raise DamagedFileError("without a checksum, so that nothing tells whether it is as written")
-    found = content.pop(CHECKSUM)
-    # Nesting that can just be read may be too deep to write.
+        raise DamagedFileError("without a checksum, so that changes cannot be detected")
+    checksum = content.pop(CHECKSUM)
+    # Nesting that can just be read may be too deep to be written.
     with contextlib.suppress(ValueError, RecursionError):
-        if found == _checksum(content):
+        if checksum == _checksum(content):
             return content
     raise DamagedFileError("changed after it was written: its checksum does not match")
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    """SHA-256 of the content in one canonical form: spaces and the order of keys do not count."""
+    """SHA-256 of the content in canonical form, regardless of whitespace and the order of keys."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-# Between two writes of a checkpoint.
+# Minimum time between two writes of a checkpoint.
 _CHECKPOINT_SECONDS = 5.0
 
 
 class Checkpoint:
-    """What a long computation has finished, in a file that only the same computation reads.
+    """The intermediate result of a long computation, as a JSON value in a file.
 
-    `key` is a fingerprint of the computation; `path` may be None, which keeps nothing. What was
-    done is any JSON value.
+    `key` is a fingerprint of the computation, and only the same computation reads the file. A
+    `path` of None disables checkpoints.
     """
 
     def __init__(self, path: Path | None, key: str) -> None:
@@ -207,7 +207,7 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def read(self, check: Callable[[Any], Any] = lambda done: done) -> Any:
-        """What `check` makes of what was done; None without a whole file of this computation."""
+        """The result after `check`; None without a valid file of this computation."""
         if self.path is None:
             return None
         try:
@@ -218,35 +218,35 @@ class Checkpoint:
             pass
         except (OSError, DamagedFileError) as error:
             warn_user(
-                f"Passed over the checkpoint {self.path}: {error}. What it held is computed again."
+                f"The checkpoint {self.path} is ignored: {error}. Its results are recomputed."
             )
         return None
 
     def is_due(self) -> bool:
-        """Whether enough time has passed since the last write for another one."""
+        """Whether it is time for another write."""
         return self.path is not None and time.monotonic() - self._written > _CHECKPOINT_SECONDS
 
     def write(self, done: Any) -> None:
-        """Keep what is done; the computation goes on if it cannot be written."""
+        """Write the result so far; a failure only causes a warning."""
         if self.path is None:
             return
         try:
             write_checked_json(self.path, {"key": self.key, "done": done})
         except OSError as error:
             warn_once(
-                f"Could not write checkpoints to {self.path.parent} "
-                f"({error.strerror or type(error).__name__}). The computation goes on; if it is "
-                "stopped, it starts anew."
+                f"Checkpoints cannot be written to {self.path.parent} "
+                f"({error.strerror or type(error).__name__}). The computation continues, but will "
+                "start from the beginning if it is interrupted."
             )
         self._written = time.monotonic()
 
 
 class DamagedCacheError(Exception):
-    """The file is there, but it is not what was written under its name."""
+    """A cached file exists, but is damaged."""
 
 
 def read_arrays(path: Path, *, max_bytes: int = 1 << 30) -> dict[str, NDArray[Any]]:
-    """Read what :func:`write_arrays` wrote, up to a number of bytes in all."""
+    """Read a file of :func:`write_arrays`, up to a total number of bytes."""
     try:
         regular_size(path)
         with zipfile.ZipFile(path) as archive:
@@ -256,18 +256,18 @@ def read_arrays(path: Path, *, max_bytes: int = 1 << 30) -> dict[str, NDArray[An
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-            raise DamagedCacheError("it holds other things than arrays")
+            raise DamagedCacheError("it contains objects other than arrays")
         return arrays
     except DamagedCacheError:
         raise
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(path) from error
-    # A damaged zip archive can raise nearly anything, and the answer is always the same.
+    # Reading a damaged zip archive can raise almost any exception.
     except Exception as error:
         raise DamagedCacheError(f"{type(error).__name__}: {error}") from error
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: bool = True) -> None:
-    """Write arrays so that a reader meets a whole file or none."""
+    """Write arrays to one file atomically."""
     with atomic_write(path, durable=durable) as temporary:
         np.savez(temporary, **arrays)  # type: ignore[arg-type]

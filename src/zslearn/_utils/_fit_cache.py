@@ -1,7 +1,8 @@
-"""Fingerprints that tell whether two computations are the same, and fits kept under them.
+"""Fingerprints of computations, and a cache of fits by fingerprint.
 
-``joblib.hash`` digests estimators with all that was fitted, functions by name alone and frames by
-the layout of their blocks; here what decides a result counts: hyper-parameters, code and content.
+``joblib.hash`` includes fitted attributes of estimators, hashes functions only by name and
+DataFrames by the layout of their blocks. These fingerprints depend only on what determines a
+result: hyper-parameters, code and content.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from zslearn._utils._files import DamagedCacheError, read_arrays, write_arrays
 
 
 def fingerprint(*parts: Any) -> str:
-    """A digest of what is given, by content.
+    """A digest of the content of the arguments.
 
-    Arrays and frames count by what they hold; estimators by class and hyper-parameters; functions
-    by name and code; mappings, sequences and sets item by item; what has a method
-    ``fingerprint_parts()`` by what that gives; anything else by what `repr` says of it.
+    Arrays and DataFrames are hashed by content, estimators by class and hyper-parameters, functions
+    by name and code, containers by their items, objects with a method ``fingerprint_parts()`` by
+    its result, and all others by their `repr`.
     """
     digest = hashlib.sha256()
     _add(digest, parts)
@@ -41,7 +42,7 @@ def fingerprint(*parts: Any) -> str:
 
 @functools.cache
 def source_digest() -> str:
-    """A digest of the package's source files: results kept by another source are not read."""
+    """A digest of the package's source files; results of other versions are not reused."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -57,7 +58,7 @@ def _add(digest: Any, part: Any) -> None:
         flat = np.ascontiguousarray(part).reshape(-1)
         digest.update(flat.view(np.uint8) if flat.dtype.itemsize else b"")
     elif isinstance(part, (set, frozenset)):
-        # In an order that is the same in every process.
+        # The order must be the same in every process.
         digest.update("".join(sorted(fingerprint(item) for item in part)).encode())
     elif (items := _items(part)) is not None:
         for item in items:
@@ -68,11 +69,11 @@ def _add(digest: Any, part: Any) -> None:
 
 
 def _items(part: Any) -> Iterable[Any] | None:
-    """What something is built from, piece by piece; None where `repr` says all of it."""
+    """The parts of an object that determine it; None if its `repr` does."""
     if isinstance(part, np.ndarray):
         return [part.tolist()]
     if isinstance(part, pd.DataFrame):
-        # What `repr` says of a long one leaves out its middle.
+        # The `repr` of a long DataFrame is abbreviated.
         values = [part.index.to_numpy(), part.columns.to_numpy(), part.to_numpy()]
         return [values, *(v for name, v in part.attrs.items() if name == "signature_scaling")]
     if isinstance(part, (pd.Series, pd.Index)):
@@ -98,26 +99,26 @@ def _items(part: Any) -> Iterable[Any] | None:
 
 
 def _code(code: CodeType) -> list[Any]:
-    """What a function does, and what functions do that it defines."""
+    """The code of a function and of the functions that it defines."""
     constants = [_code(c) if inspect.iscode(c) else c for c in code.co_consts]
     return [code.co_code, code.co_names, constants]
 
 
 Arrays = dict[str, NDArray[Any]]
 
-#: A folder holds no more than this, in bytes, and no fit that would push most others out.
+#: Maximum size of a cache folder in bytes, of which one fit may use at most a fraction.
 MAX_FIT_BYTES = 1 << 31
-_MOST_OF_ALL = 4
-# Beside the arrays of a fit: the seconds that it took.
+_MAX_FIT_FRACTION = 4
+# Key of the fitting time among the arrays of a fit.
 _SECONDS_KEY = "seconds to fit"
 
 
 class FitCache:
-    """A folder of fits, in use in this thread `with` it; None keeps nothing."""
+    """A cache of fits in a folder, used by this thread within the context; None disables it."""
 
     def __init__(self, folder: str | PathLike[str] | None) -> None:
         self.folder = None if folder is None else Path(folder)
-        # Fits that were read instead of computed, and the time that computing them had taken.
+        # Number of fits that were read instead of computed, and the time saved.
         self.n_read, self.seconds = 0, 0.0
         self._token: Token[FitCache | None] | None = None
 
@@ -132,15 +133,15 @@ class FitCache:
     def get(
         self, parts: tuple[Any, ...], compute: Callable[[], Arrays], suits: Callable[[Arrays], bool]
     ) -> Arrays:
-        """The arrays of a fit, read or computed; see :func:`cached_fit`."""
+        """Read or compute the arrays of a fit; see :func:`cached_fit`."""
         assert self.folder is not None
         path = self.folder / f"fit-{fingerprint(source_digest(), *parts)[:40]}.npz"
-        # What cannot be read is computed, as if it were not there.
+        # Unreadable files are treated as missing.
         with contextlib.suppress(OSError, DamagedCacheError, KeyError):
             arrays = read_arrays(path, max_bytes=MAX_FIT_BYTES)
             seconds = float(arrays.pop(_SECONDS_KEY))
             if suits(arrays):
-                with contextlib.suppress(OSError):  # it may be gone meanwhile, or not ours to touch
+                with contextlib.suppress(OSError):  # removed in the meantime, or not writable
                     os.utime(path)
                 self.seconds += seconds
                 self.n_read += 1
@@ -149,23 +150,23 @@ class FitCache:
         arrays = compute()
         took = np.asarray(time.perf_counter() - start)
         size = sum(array.nbytes for array in arrays.values())
-        # Nothing but time is lost where the disk is full.
+        # A full disk only costs time.
         with contextlib.suppress(OSError):
-            if size <= MAX_FIT_BYTES // _MOST_OF_ALL:
+            if size <= MAX_FIT_BYTES // _MAX_FIT_FRACTION:
                 self._remove_oldest(size)
                 write_arrays(path, arrays | {_SECONDS_KEY: took}, durable=False)
         return arrays
 
     def _remove_oldest(self, size: int) -> None:
-        """Remove fits that were not used for longest until another one has its place."""
+        """Remove the least recently used fits to make room for another one."""
         assert self.folder is not None
         files = [(path.stat(), path) for path in self.folder.glob("fit-*.npz")]
-        total = size + sum(found.st_size for found, _ in files)
-        for found, path in sorted(files, key=lambda file: file[0].st_mtime_ns):
+        total = size + sum(status.st_size for status, _ in files)
+        for status, path in sorted(files, key=lambda file: file[0].st_mtime_ns):
             if total <= MAX_FIT_BYTES:
                 break
             path.unlink(missing_ok=True)
-            total -= found.st_size
+            total -= status.st_size
 
 
 _active: ContextVar[FitCache | None] = ContextVar("fit_cache", default=None)
@@ -176,7 +177,7 @@ def cached_fit(
     compute: Callable[[], Arrays],
     suits: Callable[[Arrays], bool] = lambda arrays: True,
 ) -> Arrays:
-    """Read a fit where one of the same parts is kept; else compute it, and keep it."""
+    """Read the fit with these parts from the active cache, or compute and cache it."""
     cache = _active.get()
     return compute() if cache is None else cache.get(parts, compute, suits)
 
@@ -187,7 +188,7 @@ def cached_results(
     names: Sequence[str],
     suits: Callable[[Arrays], bool] = lambda arrays: True,
 ) -> list[dict[str, Any]]:
-    """Some attributes of each of several results, which are cached as one array of each."""
+    """Attributes of several results, each of which is cached as one array."""
 
     def compute() -> Arrays:
         results = list(solve())
@@ -202,5 +203,5 @@ def cached_results(
 
 
 def caches_fits(X: Any) -> bool:
-    """Whether fits of these rows are kept now: those of NumPy's arrays."""
+    """Whether a cache is active for fits of these rows, which must be a NumPy array."""
     return _active.get() is not None and isinstance(X, np.ndarray)

@@ -1,6 +1,6 @@
-"""Compiled functions: Numba at the first call, its cache in a folder of the user's own, and Ctrl-C.
+"""Functions compiled by Numba at their first call, with a cache in a folder of the user.
 
-Numba takes a third of a second to import, so it is imported when a function is first called.
+Importing Numba takes a third of a second, so it is imported when a function is first called.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ import platformdirs
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _logger = logging.getLogger("zslearn")
-# What is logged when a function is compiled.
-_lines: dict[Any, str] = {}
-# Sums may be reordered and comparisons need not think of NaN; infinities keep their meaning.
+# Messages that are logged when a function is compiled.
+_messages: dict[Any, str] = {}
+# Allow reordering of sums and ignore NaN in comparisons, but keep the semantics of infinity.
 _FAST = {"nnan", "nsz", "contract", "reassoc", "arcp"}
 
 
 def jit(
     what: str | None = None, *, fast: bool | set[str] = False
 ) -> Callable[[_Function], _Function]:
-    """Decorate a function that Python calls, to be compiled at its first call and cached.
+    """Compile a function at its first call and cache the result.
 
-    Without a folder of the user's own for the cache it is compiled in every process. `what` is
-    logged when it is compiled.
+    Without a private cache folder the function is compiled in every process. `what` describes it
+    in the log message.
     """
     return lambda function: _Compiled(function, what, fast)  # type: ignore[return-value]
 
 
 def jit_inner(*, fast: bool | set[str] = False) -> Callable[[_Function], _Function]:
-    """Decorate a function that only compiled functions call; it becomes part of its caller."""
+    """Compile a function that is only called by other compiled functions."""
     return lambda function: _Inner(function, None, fast)  # type: ignore[return-value]
 
 
 class _Inner:
-    """A function that other compiled functions find compiled, by `_numba_type_`."""
+    """A function that is compiled with its callers, which Numba finds by `_numba_type_`."""
 
     def __init__(self, function: Any, what: str | None, fast: bool | set[str]) -> None:
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
@@ -60,13 +60,13 @@ class _Inner:
         import numba
 
         allowed = _FAST if self._fast is True else self._fast
-        # Divisions by zero give infinity as in NumPy: to raise an error would need code at each.
+        # Division by zero gives infinity as in NumPy, which needs no checks in the compiled code.
         options |= {"nogil": True, "error_model": "numpy", "fastmath": allowed}
         return numba.njit(**options)(self.__wrapped__)  # type: ignore[attr-defined]
 
 
 class _Compiled(_Inner):
-    """A function that Python calls."""
+    """A compiled function that is called from Python."""
 
     @functools.cached_property
     def dispatcher(self) -> Any:
@@ -77,16 +77,17 @@ class _Compiled(_Inner):
                 dispatcher.enable_caching()
             how_often = "once on this machine"
         except (OSError, RuntimeError) as error:
-            how_often = f"in every process ({error}; NUMBA_CACHE_DIR names another folder)"
+            how_often = f"in every process ({error}; set NUMBA_CACHE_DIR to another folder)"
         if self._what is not None:
-            _announce(dispatcher, f"Compiling {self._what}: some seconds, {how_often}.")
+            message = f"Compiling {self._what}, which takes a few seconds {how_often}."
+            _log_compilation(dispatcher, message)
         return dispatcher
 
     def __call__(self, *args: Any) -> Any:
-        """Call it; Ctrl-C meanwhile raises KeyboardInterrupt."""
+        """Call the compiled function; Ctrl-C raises KeyboardInterrupt."""
         try:
             return self.dispatcher(*args)
-        # An interrupt while Numba makes Python objects of results, "with an exception set".
+        # Numba raises SystemError if it is interrupted while converting results.
         except SystemError as error:
             cause: BaseException | None = error
             while cause is not None:
@@ -98,7 +99,7 @@ class _Compiled(_Inner):
 
 @contextmanager
 def _cache_folder() -> Iterator[None]:
-    """Have Numba keep what it compiles where nobody else can write: it unpickles what is there."""
+    """Use a cache folder that only the user can write to, since Numba unpickles its files."""
     import numba
 
     config: Any = numba.config
@@ -110,7 +111,7 @@ def _cache_folder() -> Iterator[None]:
     if os.name == "posix":
         status = folder.lstat()
         if status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise PermissionError(f"{folder} must be the user's own, with mode 700")
+            raise PermissionError(f"{folder} must belong to the user and have mode 700")
     config.CACHE_DIR = str(folder)
     try:
         yield
@@ -118,18 +119,18 @@ def _cache_folder() -> Iterator[None]:
         config.CACHE_DIR = ""
 
 
-def _announce(dispatcher: Any, line: str) -> None:
-    """Have a line logged when Numba compiles, which it does not where it reads its cache."""
+def _log_compilation(dispatcher: Any, message: str) -> None:
+    """Log a message when Numba compiles the function instead of reading its cache."""
     from numba.core import event
 
     class Listener(event.Listener):
         def on_start(self, event: Any) -> None:
-            if event.data["dispatcher"] in _lines:
-                _logger.info(_lines[event.data["dispatcher"]])
+            if event.data["dispatcher"] in _messages:
+                _logger.info(_messages[event.data["dispatcher"]])
 
         def on_end(self, event: Any) -> None:
             pass
 
-    if not _lines:
+    if not _messages:
         event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
-    _lines[dispatcher] = line
+    _messages[dispatcher] = message

@@ -1,4 +1,4 @@
-"""Threads of BLAS, threads of our own, and processes that end with their parent."""
+"""Threads of BLAS, worker threads, and processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -15,45 +15,46 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 _Item = TypeVar("_Item")
 
-# Floating-point operations of one call below which a second thread of BLAS costs more than it
-# gains: the threads wait for each other by spinning, at the expense of whoever shares the cores.
-_WORTH_A_THREAD = 2e8
+# Calls of BLAS with fewer floating-point operations than this do not gain from a second thread:
+# threads wait for each other by spinning, which also slows down other processes.
+_MIN_THREADED_OPERATIONS = 2e8
 
 
 def one_blas_thread(when: bool = True) -> AbstractContextManager[Any]:
-    """Give BLAS one thread on the host, for many small products.
+    """Limit BLAS to one thread, for many small products.
 
-    Where cores are shared, each product would wait for the thread that was sent away.
+    On busy cores each product would otherwise wait for a thread that is not running.
     """
     return _threads().limit(limits=1, user_api="blas") if when else nullcontext()
 
 
 def threads_for(operations: float) -> AbstractContextManager[Any]:
-    """Give BLAS as many threads as its calls are worth."""
-    return one_blas_thread(operations < _WORTH_A_THREAD)
+    """Limit BLAS to one thread if its calls are small."""
+    return one_blas_thread(operations < _MIN_THREADED_OPERATIONS)
 
 
 def shared_threads(n_processes: int) -> AbstractContextManager[Any]:
-    """Give BLAS no more threads than the share of one of several processes that compute."""
-    # Cores that this process may use.
+    """Limit BLAS to the share of cores of one of several processes."""
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    wanted, now = max(1, cores // n_processes), blas_threads()
-    return nullcontext() if wanted >= now else _threads().limit(limits=wanted, user_api="blas")
+    limit = max(1, cores // n_processes)
+    if limit >= blas_threads():
+        return nullcontext()
+    return _threads().limit(limits=limit, user_api="blas")
 
 
 def blas_threads() -> int:
-    """Number of threads that BLAS may use now, at least one; our own threads keep to it, too."""
-    found = [library.num_threads for library in _threads().select(user_api="blas").lib_controllers]
-    return max([1, *(number for number in found if number)])
+    """Number of threads that BLAS may use, at least one; worker threads use the same number."""
+    libraries = _threads().select(user_api="blas").lib_controllers
+    return max([1, *(library.num_threads for library in libraries if library.num_threads)])
 
 
 def in_threads(function: Callable[[_Item], None], items: Sequence[_Item]) -> None:
-    """Call a function on each of some items, side by side, with one thread of BLAS for each."""
+    """Call a function on each item in parallel threads, with one BLAS thread each."""
     if len(items) == 1:
         function(items[0])
         return
-    # The threads end with the call: a process that is forked later would wait for them forever.
+    # The pool ends with the call: a process forked later would wait for its threads forever.
     with one_blas_thread(), ThreadPoolExecutor(len(items) - 1) as pool:
         futures = [pool.submit(function, item) for item in items[1:]]
         function(items[0])
@@ -70,9 +71,9 @@ _POLL_SECONDS = 1.0
 
 
 def end_with_parent(parent: int, *, child: bool = False) -> None:
-    """End this process soon after its parent, so that workers of a killed run do not go on.
+    """End this process soon after its parent, so that workers of a killed run do not continue.
 
-    Only a child of `parent` is watched: a process of a cluster, or the caller itself, is not.
+    This has no effect unless this process is a child of `parent`, unlike a worker on a cluster.
     """
     if child and os.getppid() != parent:
         os._exit(1)

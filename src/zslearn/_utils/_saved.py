@@ -1,6 +1,6 @@
-"""What a class declares of the attributes that a model file holds, and whether an object keeps it.
+"""Declarations of the attributes that model files hold, and checks of objects against them.
 
-A class of the library that can be in a model file lists the attributes that make up its state:
+A class of the library that can be in a model file declares the attributes of its state:
 
     @saves(
         {"_process.coef": Saved("n_seen", "n_dims")},
@@ -9,10 +9,10 @@ A class of the library that can be in a model file lists the attributes that mak
     )
     class Method(ZeroShotClassifier): ...
 
-The name of an axis stands for the same number throughout the declarations of a class and of its
-bases. A name with a dot leads into a part and ties its axes to those of the whole. Reading a file
-checks every object against its declarations before anything is computed from it: arrays whose
-shapes do not fit could otherwise take any amount of memory.
+A named axis has the same length in all declarations of a class and of its bases. A dotted name
+refers to an attribute of a part, whose axes are then checked against those of the whole. When a
+file is read, every object is checked against its declarations before it is used, since arrays of
+inconsistent shapes could make a computation use any amount of memory.
 """
 
 from __future__ import annotations
@@ -26,66 +26,63 @@ import numpy as np
 
 _Class = TypeVar("_Class", bound=type[Any])
 
-# Classes whose instances a model file may hold: name in a file → class. A file names a class and
-# that name is looked up here; nothing is ever imported because a file says so. Public classes of
-# the library need no mark.
+# Private classes that model files may contain, by their name in files. Names in files are only
+# looked up here and never imported. Public classes of the library need not be registered.
 _PARTS: dict[str, type] = {}
 
 
 def saved_part(cls: _Class) -> _Class:
-    """Mark a class that fitted estimators hold, so that model files may hold it, too.
+    """Allow model files to contain a private class.
 
-    Its state is its fields, where it is a dataclass or a named tuple, else its `__dict__`, or what
-    its `__getstate__` returns. Types and shapes are declared with `saves`; a class with further
-    invariants that a file made by hand could break checks them in `__post_init__`, or in
-    `__setstate__`.
+    The state of a dataclass or named tuple consists of its fields, that of other classes is the
+    result of `__getstate__`, by default their `__dict__`. Types and shapes are declared by `saves`;
+    further invariants must be checked in `__post_init__` or `__setstate__`.
     """
     _PARTS[part_name(cls)] = cls
     return cls
 
 
 def part_name(item: Any) -> str:
-    """How a file names a class or a function of the library: by package and name, not by module."""
+    """The name of a class or function in files: its package and name, without the module."""
     return f"{'.'.join(item.__module__.split('.')[:2])}.{item.__qualname__}"
 
 
 def saved_parts() -> dict[str, type]:
-    """Every class that is marked, of the packages that were imported."""
+    """All registered classes of imported packages."""
     return dict(_PARTS)
 
 
-#: Kinds of NumPy's dtypes by the word that a declaration has for them.
+#: Kinds of NumPy dtypes by their name in declarations.
 _DTYPES = {"float": "f", "int": "iu", "bool": "b", "label": "UOiubf"}
 
 
 @dataclass(frozen=True, init=False)
 class Saved:
-    """One attribute: an array with its axes, a number where there are none, or another object.
+    """The declaration of an attribute: an array, a number (without axes), or another object.
 
     Parameters
     ----------
     *axes : str, int, None or ...
-        Name or length of each axis; None is any length, and a final ... stands for further axes.
+        Name or length of each axis; None allows any length, and a final ... any further axes.
     kind : {"float", "int", "bool", "label", "signatures"} or type, default="float"
-        Type of the numbers, or the class of an object. "label" are sorted labels without
-        duplicates; "signatures" are an array of one row per class, or several views of one.
+        Type of the numbers, or the class of an object. "label" denotes sorted labels without
+        duplicates, "signatures" an array with one row per class or several views of that shape.
     least, above : float, optional
-        What numbers must not lie below, and what they must exceed.
+        Inclusive and exclusive lower bound of the numbers.
     optional : bool, default=False
         Whether the attribute may be missing or None.
     none : bool, default=False
-        Whether it may be None, and must not be missing.
+        Whether the attribute may be None, but not missing.
     finite : bool, default=True
-        Whether NaN and infinity are refused: they may stand in records that no prediction uses.
+        Whether to refuse NaN and infinity, which only records unused by predictions may contain.
     each : bool or tuple of Saved, default=False
-        Whether the value is a list or a tuple of what is declared, or the declarations of its
-        items one by one.
+        True for a list or tuple of such values, or the declaration of each item.
     keys, some_keys : tuple of str, optional
-        Keys of a dict of what is declared: all of them, or those that it may have.
+        Required or allowed keys of a dict of such values.
     counts : str, optional
-        The axis whose length the number, or that of the list, is.
+        The axis whose length is this number, or the length of this list.
     into : str, optional
-        The axis that the numbers are positions along; it is declared before.
+        The axis, declared before, along which the numbers are positions.
     """
 
     axes: tuple[str | int | EllipsisType | None, ...]
@@ -107,17 +104,17 @@ class Saved:
             object.__setattr__(self, name, value)
 
     def problem(self, value: Any, sizes: dict[str, int]) -> str | None:
-        """What is wrong with a value, if anything; lengths of axes are added to `sizes`."""
+        """The first problem of a value, or None; lengths of axes are added to `sizes`."""
         if value is None:
             return None if self.optional or self.none else "is missing"
         keys = self.keys or self.some_keys
         if keys is not None:
             if not isinstance(value, dict) or not set(self.keys or ()) <= value.keys() <= set(keys):
-                return f"is no dict with the keys {', '.join(keys)}"
+                return f"is not a dict with the keys {', '.join(keys)}"
             return self._first_problem(value.values(), sizes)
         if self.each:
             if not isinstance(value, (list, tuple)):
-                return "is no list"
+                return "is not a list"
             if self.counts is not None and self._miscounts(len(value), sizes):
                 return f"has {len(value)} items, and {self.counts} is {sizes[self.counts]}"
             if isinstance(self.each, tuple):
@@ -141,23 +138,23 @@ class Saved:
         dtype = getattr(value, "dtype", None)
         kinds = _DTYPES[self.kind]
         if isinstance(value, (int, float)):
-            # A number may be written without its point.
+            # A float may be written without a decimal point.
             dtype, kinds = np.asarray(value).dtype, "iuf" if self.kind == "float" else kinds
-        # Arrays of other libraries, on their device, are compared by shape alone.
+        # Only the shape of arrays of other libraries is checked.
         if dtype is None or (isinstance(dtype, np.dtype) and dtype.kind not in kinds):
-            return f"is no {'array' if self.axes else 'number'} of the type {self.kind}"
+            return f"is not {'an array' if self.axes else 'a number'} of type {self.kind}"
         problem = self._shape_problem(tuple(getattr(value, "shape", ())), sizes)
         if problem is not None or not isinstance(dtype, np.dtype):
             return problem
         if self.kind == "label":
             return labels_problem(value)
-        # Written so that NaN is wrong, too.
+        # These conditions also fail for NaN.
         if self.least is not None and not np.all(value >= self.least):
             return f"has numbers below {self.least:g}"
         if self.above is not None and not np.all(value > self.above):
             return f"has numbers that are not above {self.above:g}"
         if self.into is not None and np.size(value) and not np.max(value) < sizes[self.into]:
-            return f"has positions beyond {self.into}, which is {sizes[self.into]}"
+            return f"has positions beyond {self.into}={sizes[self.into]}"
         if self.counts is not None and self._miscounts(int(value), sizes):
             return f"is {value}, and {self.counts} is {sizes[self.counts]}"
         return None
@@ -172,31 +169,31 @@ class Saved:
         if len(shape) != len(axes):
             return f"has {len(shape)} axes, not {len(axes)}"
         for axis, length in zip(axes, shape, strict=True):
-            wanted = sizes.setdefault(axis, length) if isinstance(axis, str) else axis
-            if wanted is not None and wanted != length:
+            expected = sizes.setdefault(axis, length) if isinstance(axis, str) else axis
+            if expected is not None and expected != length:
                 name = f" ({axis})" if isinstance(axis, str) else ""
-                return f"has the shape {shape}, where {wanted}{name} is needed instead of {length}"
+                return f"has shape {shape}, but {expected}{name} is needed instead of {length}"
         return None
 
 
 def labels_problem(labels: Any) -> str | None:
-    """Why an array is no list of labels: sorted, each once, of texts, numbers or booleans."""
+    """Why an array is not a sorted list of distinct labels (strings, numbers or booleans)."""
     if (
         (labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels))
         or (labels.dtype.kind == "f" and not np.isfinite(labels).all())
         or labels.dtype.kind not in _DTYPES["label"]
         or labels.ndim != 1
     ):
-        return "are no list of labels"
+        return "are not a list of labels"
     if len(labels) > 1 and not (labels[:-1] < labels[1:]).all():
-        return "are not in order, or some come twice"
+        return "are not sorted, or contain duplicates"
     return None
 
 
 def saves(
     of_parts: Mapping[str, Saved] | None = None, /, **attributes: Saved
 ) -> Callable[[_Class], _Class]:
-    """Declare the attributes that model files hold of a class; those of its bases count, too."""
+    """Declare the attributes of a class in model files, in addition to those of its bases."""
 
     def declare(cls: _Class) -> _Class:
         cls._saved_attributes = {**attributes, **(of_parts or {})}
@@ -206,29 +203,29 @@ def saves(
 
 
 def declared(cls: type) -> dict[str, Saved]:
-    """Every declaration of a class, those of its bases first."""
-    found: dict[str, Saved] = {}
+    """All declarations of a class and its bases."""
+    declarations: dict[str, Saved] = {}
     for base in reversed(cls.__mro__):
-        found.update(vars(base).get("_saved_attributes", {}))
-    return found
+        declarations.update(vars(base).get("_saved_attributes", {}))
+    return declarations
 
 
 def state_problem(value: Any, state: dict[str, Any]) -> str | None:
-    """The first way in which an object with a state from a file breaks its declarations."""
+    """The first violation of its declarations by an object with a state from a file, or None."""
     known, sizes = declared(type(value)), dict[str, int]()
-    # A class of an author outside of the library may keep more, and need not keep all of its base.
+    # Classes outside of the library may have other attributes than those of their base.
     is_ours = type(value).__module__.partition(".")[0] == "zslearn"
     if is_ours:
         fields = getattr(value, "__dataclass_fields__", ())
         foreign = next((name for name in state if name not in known and name not in fields), None)
         if foreign is not None:
-            return f"{foreign} is no attribute of its class: delete it"
+            return f"{foreign} is not an attribute of its class: delete it"
     for name, saved in known.items():
         holder, (*parts, attribute) = value, name.split(".")
         for part in parts:
             holder = getattr(holder, part, None)
         if holder is None or not (is_ours or hasattr(holder, attribute)):
-            # Whether a part may be missing is declared by itself.
+            # The part has its own declaration, which may be optional.
             continue
         if saved.none and not hasattr(holder, attribute):
             return f"{name} is missing"

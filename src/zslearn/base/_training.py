@@ -277,7 +277,7 @@ class Training:
             warn_user(
                 f"X: {columns_named(large, self.feature_names)} dominates all distances between "
                 "samples, since its values are much larger than those of the other features. "
-                "Standardise the features, for example by make_pipeline(StandardScaler(), method)."
+                "Standardise the features with make_pipeline(StandardScaler(), method)."
             )
 
     def all_signatures(self) -> Signatures:

@@ -80,8 +80,8 @@ _OPTION_NAMES = {"unseen_classes": "unseen", "labels": "labels-file"}
 _CODE = {
     "signatures = zslearn.signatures.attribute_signatures(signatures, "
     "signature_scaling='standard')": "signature_scaling=standard",
-    "sklearn.pipeline.make_pipeline(StandardScaler(), method)": "feature_scaling=standard",
     "'standard', or make_pipeline(StandardScaler(), method)": "standard",
+    "make_pipeline(StandardScaler(), method)": "feature_scaling=standard",
 }
 _PARAMETER = re.compile(
     r"\b(drop|label|labels|unseen_classes|hold_out|features|class_splits|version|part|"

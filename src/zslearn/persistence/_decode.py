@@ -147,7 +147,7 @@ def _check_table(table: SignatureTable) -> None:
 def check_labels(labels: Any, what: str) -> None:
     """Labels are a sorted array without duplicates, of texts, whole numbers or booleans."""
     is_array = isinstance(labels, np.ndarray)
-    problem = labels_problem(labels) if is_array else "are no list of labels"
+    problem = labels_problem(labels) if is_array else "are not a list of labels"
     if problem is not None:
         raise BadContentError(f"{what} {problem}")
 
