@@ -754,11 +754,11 @@ def test_training_carries_what_a_method_may_ask_for(problem):
     np.testing.assert_array_equal(training.classes, model.seen_classes_)
     np.testing.assert_array_equal(training.counts, np.bincount(training.y))
     assert training.table.labels.tolist() == model.classes_.tolist()
-    every = training.every_signature()
+    every = training.all_signatures()
     np.testing.assert_array_equal(
         every[training.table.positions(training.classes)], training.signatures
     )
-    part = training.only(np.array([1, 4, 5]))
+    part = training.subset(np.array([1, 4, 5]))
     np.testing.assert_array_equal(part.classes, training.classes[[1, 4, 5]])
     np.testing.assert_array_equal(np.unique(part.y), [0, 1, 2])
     kept = np.isin(problem.y_train, part.classes)

@@ -419,8 +419,8 @@ def test_one_class_so_far_is_no_model(problem):
 def test_where_statistics_are_not_enough(problem):
     with pytest.raises(AttributeError) as raised:
         EXEM(estimator=ESZSL()).partial_fit(problem.X_train, problem.y_train)
-    assert "learns from the samples" in str(raised.value.__cause__)
-    with pytest.warns(InputWarning, match="begins anew"):
+    assert "learns from samples" in str(raised.value.__cause__)
+    with pytest.warns(InputWarning, match="starts again from this batch"):
         model = _fit(problem).partial_fit(problem.X_train[:30], problem.y_train[:30])
     assert model.statistics_.n_samples == 30
     plain = ClassStatistics.from_samples(problem.X_train, problem.y_train)

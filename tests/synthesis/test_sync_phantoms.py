@@ -357,7 +357,9 @@ def test_descent_solves_a_lasso():
     X = rng.standard_normal((40, 8)) * np.geomspace(0.3, 3, 8)
     y = X[:, :3] @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(40)
     evaluate = lasso_point(X, y)
-    found = descend(evaluate((np.ones((1, 8)),), None), evaluate, eta=0.05, steps=500, fall=1e-14)
+    found = descend(
+        evaluate((np.ones((1, 8)),), None), evaluate, eta=0.05, steps=500, small_decrease=1e-14
+    )
     expected = Lasso(alpha=0.05, fit_intercept=False, tol=1e-10).fit(X, y).coef_
     np.testing.assert_allclose(found.point.betas[0][0], expected, atol=1e-4)
     assert np.all(np.diff(found.values) < 0)
@@ -484,7 +486,7 @@ def test_no_weights_make_all_classes_one(problem, loss, penalize):
     # Four unseen classes. With a penalty on w, S comes near to singular, and V becomes huge.
     assert accuracy(model, problem) > (0.5 if penalize == "v" else 0.3)
     said = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
-    assert any("falling together" in text and "lower eta" in text for text in said)
+    assert any("become indistinguishable" in text and "decrease eta" in text for text in said)
 
 
 @pytest.mark.parametrize("loss", ["ovo", "cs"])

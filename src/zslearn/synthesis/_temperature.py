@@ -43,7 +43,7 @@ class TrainingSamples:
     """Up to a thousand training samples of the classes with many samples, which `y` counts."""
 
     def __init__(self, training: Training, few_shot: NDArray[np.bool_]) -> None:
-        rows, y, weights = training.some_samples()
+        rows, y, weights = training.subsample()
         used = ~few_shot[y]
         self.y, self.weights = (np.cumsum(~few_shot) - 1)[y[used]], weights[used]
         self.n = len(self.y)
