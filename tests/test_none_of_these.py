@@ -520,7 +520,7 @@ class TestRowsInBlocks:
         X, y = data.X_test_unseen, data.y_test_unseen
         expected = [found.tolist() for found in model.predict_sets(X)]
         report = model.coverage_report(X, y)
-        monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 2**16)  # arrays, too, in blocks
+        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 2**16)  # arrays, too, in blocks
         for rows in (X, *_streams(X)):
             assert [found.tolist() for found in model.predict_sets(rows)] == expected
             pd.testing.assert_frame_equal(model.coverage_report(rows, y), report)

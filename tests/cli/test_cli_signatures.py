@@ -1,4 +1,4 @@
-"""`zslearn signatures`: tables that other commands read."""
+"""`zslearn signatures`: tables for other commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOUNS = (
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder to work in, with a small WordNet, word vectors and an encoder."""
+    """A working folder with a small WordNet, word vectors and a text encoder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path / "cache"))
     (tmp_path / "wordnet").mkdir()
@@ -62,10 +62,10 @@ def test_a_report_of_descriptions(folder, capsys):
     assert "by images" not in capsys.readouterr().out
     words = ["signatures", "report", "d.json", "--features", "f.npz", "-o", "n.csv"]
     assert main(words) == 0
-    told = capsys.readouterr().out
-    assert "without text: 1, 'owl'" in told
-    assert "equal text: 'cat', 'cow'; describe how they differ" in told
-    assert "words used for every class: 'it'" in told
+    report = capsys.readouterr().out
+    assert "without text: 1, 'owl'" in report
+    assert "equal text: 'cat', 'cow'; describe how they differ" in report
+    assert "words used for every class: 'it'" in report
     table = pd.read_csv("n.csv", index_col=0)
     assert table.loc["cat", "by images"] == "dog"
     assert table.loc["cat", "by text"] == "cow"
@@ -160,7 +160,7 @@ def test_combine(folder, capsys):
     found = read_signature_table("s.csv")
     one, two = (read_signature_table(f"{name}.csv") for name in ("one", "two"))
     assert np.allclose(found, combine_signatures([one.loc[["a", "b"]], two], [1, 3]))
-    # Inner products are combined as those of the sources.
+    # Inner products are weighted sums of those of the tables.
     assert np.allclose((found @ found.T).loc["a", "a"], 0.25 * 0.25 + 0.75 * 0.5)
 
 
@@ -180,15 +180,15 @@ def test_other_commands_read_the_table(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["text", "-o", "s.csv"], "Which classes?"),
-        (["text", "wnids.txt", "--wnids", "1k", "-o", "s.csv"], "not both"),
+        (["text", "-o", "s.csv"], "Give either a"),
+        (["text", "wnids.txt", "--wnids", "1k", "-o", "s.csv"], "Give either a file"),
         (["text", "nothing.csv", "-o", "s.csv"], "nothing.csv"),
         (["text", "--wnids", "nothing", "--wordnet", "wordnet", "-o", "s.csv"], "2-hop and 3-hop"),
         (["text", "--wnids", "bad.txt", "--wordnet", "wordnet", "-o", "s.csv"], "bad.txt: 1 of 1"),
         (["text", "wnids.txt", "--encoder", "us", "-o", "s.csv"], "no encoder 'us'"),
         (["text", "--wnids", "1k", "--wordnet", "nowhere", "-o", "s.csv"], "wordnet-base"),
         (["words", "wnids.txt", "--vectors", "none.bin", "-o", "s.csv"], "none.bin"),
-        (["hierarchy", "-o", "s.csv"], "Which classes?"),
+        (["hierarchy", "-o", "s.csv"], "Give either a"),
         (["hierarchy", "wnids.txt", "-o", "s.csv"], "use .csv or .parquet"),
         (["attributes", "text.csv", "-o", "s.csv"], "are not numbers"),
         (["combine", "n.csv", "-o", "s.csv", "--weights", "1", "2"], "1 views need 1 weights"),

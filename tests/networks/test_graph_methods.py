@@ -361,7 +361,7 @@ def test_intercepts_are_the_last_column(problem):
     [
         (lambda rows: rows.iloc[1:], "lacks rows for 1 of the 8 seen classes: 'c02'"),
         (lambda rows: rows.to_numpy()[1:], "one row for each of the 8 seen classes"),
-        (lambda rows: rows.iloc[:, 2:], "has 22 columns: give 24"),
+        (lambda rows: rows.iloc[:, 2:], "has 22 columns; it needs 24"),
         (lambda rows: rows.replace(rows.iloc[0, 0], np.nan), "NaN or infinity in the rows of"),
         (lambda rows: pd.concat([rows, rows.iloc[:1]]), "more than one row for 'c02'"),
     ],

@@ -161,7 +161,10 @@ def test_binary_signatures_stay_as_they_are():
         ({"threshold": [1.0, 2.0, 3.0]}, "2 attributes"),
         ({"threshold": np.nan}, "finite"),
         ({"threshold": pd.Series({"stripes": 1.0, "wings": 1.0})}, "do not match: 'tail'"),
-        ({"threshold": pd.Series({"stripes": 1.0, "tail": 1.0, "wings": 1.0})}, "do not match: 'wings'"),
+        (
+            {"threshold": pd.Series({"stripes": 1.0, "tail": 1.0, "wings": 1.0})},
+            "do not match: 'wings'",
+        ),
         ({"classes": ["dog", "cat"]}, "cat"),
         ({"classes": []}, "classes is empty"),
     ],

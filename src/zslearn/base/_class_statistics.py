@@ -28,14 +28,12 @@ from zslearn._utils._array import (
     is_foreign,
     move_like,
     on_device,
+    row_blocks,
     take_rows,
     to_numpy,
 )
-from zslearn._utils._blocks import row_blocks
-from zslearn._utils._columns import refuse_dates
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import checked_weights
+from zslearn._utils._saved import Saved, saved_part, saves
+from zslearn._utils._validation import checked_weights, refuse_dates
 from zslearn.signatures._table import label_kind, sample_labels
 
 # A distance from the mean that is a smaller share of the mean's length is rounding error.

@@ -21,23 +21,16 @@ from sklearn.utils.validation import has_fit_parameter
 from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._array import Array, Floats, is_streamed, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, warn_once
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import weighted_samples
-from zslearn.base._predictor import ZeroShotPredictor, with_setting
-from zslearn.base._training import (
-    StreamedRows,
-    SummedTraining,
-    Training,
-    is_streamed,
-    stream_samples,
-    summarize,
-)
+from zslearn.base._predictor import ZeroShotPredictor, clone_with
+from zslearn.base._streams import stream_samples
+from zslearn.base._training import StreamedRows, SummedTraining, Training, summarize
 from zslearn.signatures._table import SignatureTable
 
 
@@ -163,7 +156,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
     embedding_attributes: tuple[str, ...] | None = None
     #: Whether `synthesize` makes each class of its own signature alone, whatever others there are:
     #: then `add_classes` synthesizes the new classes only, and a search those that it scores.
-    describes_each_alone: bool = False
+    synthesizes_independently: bool = False
     #: Grids by name, "paper" and "fast": hyper-parameter → values, or a list of such mappings, one
     #: after the other. The first hyper-parameter changes slowest; of equally good settings a search
     #: takes the first.
@@ -173,7 +166,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
 
     #: Whether `synthesize` trains, so that nobody calls it for a trial; `_rows_per_class` then
     #: tells how many rows it draws.
-    _describing_trains: ClassVar[bool] = False
+    _synthesis_trains: ClassVar[bool] = False
 
     feature_norm: str | None
     signature_scale: str | float
@@ -354,7 +347,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
     def _remove(self, labels: NDArray[Any], kept: NDArray[np.intp]) -> None:
         """Remove classes; a method that keeps more of a class overrides it to drop that, too."""
         table = self._described.table.subset(kept)
-        if self.describes_each_alone:
+        if self.synthesizes_independently:
             self._described = self._described.with_rows(table, kept)
         else:
             self._describe(table, self._normalized(table))
@@ -397,7 +390,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         estimator : zero-shot estimator
             Fitted under that setting.
         """
-        variants = [with_setting(self, setting) for setting in settings]
+        variants = [clone_with(self, setting) for setting in settings]
         yield from fit_variants(
             variants, X, y, signatures=signatures, sample_weight=sample_weight, classes=classes
         )
@@ -520,7 +513,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """Describe further classes; only these are synthesized where classes do not interact."""
         before = self._described
         table = before.table.union(new)
-        if not self.describes_each_alone:
+        if not self.synthesizes_independently:
             self._describe(table)
             return
         self._check_views(new)
@@ -547,7 +540,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
     @property
     def class_scorer_(self) -> ClassScorer:
         """What predictions work on, as classes are described at this moment."""
-        state = self._frozen()
+        state = self._snapshot()
         described = state._described
         scorer = state._scorer(described.table.labels, described.parameters)
         return replace(scorer, same_as=described.same_as)
@@ -652,9 +645,9 @@ def fit_variants(
         training = first._make_training(X, y, signatures, sample_weight)
         for variant in group.values():
             variant._take_training(training)
-        table, described = training.table, training.every_signature()
+        table, described = training.table, training.all_signatures()
         table.warn_equal_signatures(described)
-        if classes is not None and all(v.describes_each_alone for v in group.values()):
+        if classes is not None and all(v.synthesizes_independently for v in group.values()):
             rows = np.sort(table.positions(np.asarray(classes)))
             table, described = table.subset(rows), described[rows]
         positions = {id(variant): index for index, variant in group.items()}
@@ -668,7 +661,7 @@ def fit_variants(
                 variant.__dict__.clear()
                 variant.__dict__.update(blank[id(variant)])
                 model._describe(table, described)
-                yield positions.pop(id(variant)), model._settled()
+                yield positions.pop(id(variant)), model._as_fitted()
                 del model
         if positions:
             raise _not_each_once(method)

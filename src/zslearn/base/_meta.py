@@ -25,22 +25,23 @@ from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import (
     Array,
     Floats,
+    is_empty,
     is_foreign,
+    is_streamed,
     is_symbolic,
     move_like,
     to_numpy,
     unit_rows,
 )
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import weighted_samples
 from zslearn.base._classifier import fit_weighted
-from zslearn.base._predictor import Fitted, ZeroShotPredictor, replacing
-from zslearn.base._training import is_empty, is_streamed, needs_rows
+from zslearn.base._predictor import FITTED_LOCK, Fitted, ZeroShotPredictor
+from zslearn.base._streams import needs_rows
 from zslearn.signatures._table import SignatureTable
 
 
@@ -163,7 +164,7 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
             The estimator itself; its hyper-parameters and calibration stay.
         """
         check_is_fitted(self)
-        rows = self._rows_inside(X)
+        rows = self._inner_features(X)
         return self._change_inner(lambda inner: inner.add_examples(rows, y, signatures=signatures))
 
     @inner_has("remove_examples")
@@ -176,7 +177,7 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
             The estimator.
         """
         check_is_fitted(self)
-        rows = self._rows_inside(X)
+        rows = self._inner_features(X)
         return self._change_inner(lambda inner: inner.remove_examples(rows, y))
 
     @inner_has("adapt")
@@ -193,10 +194,10 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         estimator
             A copy around the adapted estimator; this one stays as it is.
         """
-        state = self._frozen()
-        return state._around(state._inner.adapt(state._rows_inside(X), **options))
+        state = self._snapshot()
+        return state._with_inner(state._inner.adapt(state._inner_features(X), **options))
 
-    def _rows_inside(self, X: Any) -> Any:
+    def _inner_features(self, X: Any) -> Any:
         """Features as the inner estimator takes them, after the checks that `predict` makes.
 
         The inner estimator was fitted on an array and does not know the order of columns.
@@ -220,13 +221,13 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
 
         return self._change(changed)
 
-    def _around(self, inner: Any) -> Self:
+    def _with_inner(self, inner: Any) -> Self:
         """A copy with another fitted estimator inside."""
         return self._with(estimator_=inner)
 
-    def _frozen(self) -> Self:
+    def _snapshot(self) -> Self:
         state = self._copy()
-        return state._around(state._inner._frozen())
+        return state._with_inner(state._inner._snapshot())
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         """Make the scorer of this estimator from that of the inner one; here the same."""
@@ -235,7 +236,7 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
     @property
     def class_scorer_(self) -> ClassScorer:
         """What predictions work on, made from the scorer of the inner estimator."""
-        state = self._frozen()
+        state = self._snapshot()
         return state._wrap(state._inner.class_scorer_)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -472,7 +473,7 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
             name, inner = steps[-1]
             inner = inner._copy()
             change(inner)
-            with replacing:
+            with FITTED_LOCK:
                 if self.steps is steps:
                     self.steps = [*steps[:-1], (name, inner)]
                     return self
@@ -483,10 +484,10 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
     def __sklearn_tags__(self) -> Tags:
         return Pipeline.__sklearn_tags__(self)
 
-    def _around(self, inner: Any) -> Self:
+    def _with_inner(self, inner: Any) -> Self:
         return self._after(self.transformers_, inner)
 
-    def _rows_inside(self, X: Any) -> Any:
+    def _inner_features(self, X: Any) -> Any:
         if is_streamed(X):
             raise needs_rows(self, X)
         # The steps were fitted on the same columns, and check names themselves.

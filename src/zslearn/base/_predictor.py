@@ -22,21 +22,19 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
-from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
-from zslearn._utils._columns import numeric_columns, refuse_dates, refuse_text
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Array, is_dask, is_foreign, is_streamed, plain_tensor, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._training import (
+from zslearn._utils._validation import numeric_columns, refuse_dates, refuse_text
+from zslearn.base._streams import (
     check_block_labels,
-    is_dask,
-    is_streamed,
-    map_rows,
     needs_rows,
     stream_samples,
+    stream_scores,
+    stream_top_k,
     whole_rows,
 )
 from zslearn.metrics import HitCounts, per_class_accuracy
@@ -56,10 +54,10 @@ class Fitted:
 
 
 # Held while a reference is compared and replaced, never while anything is computed.
-replacing = threading.Lock()
+FITTED_LOCK = threading.Lock()
 if hasattr(os, "register_at_fork"):
     # In a forked process no thread is left to release it.
-    os.register_at_fork(after_in_child=replacing._at_fork_reinit)  # type: ignore[attr-defined]
+    os.register_at_fork(after_in_child=FITTED_LOCK._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 #: Beginnings of the names of attributes that scikit-learn sets on any estimator.
@@ -74,7 +72,7 @@ def _is_result(name: str) -> bool:
 _Estimator = TypeVar("_Estimator")
 
 
-def with_setting(estimator: _Estimator, setting: Mapping[str, Any]) -> _Estimator:
+def clone_with(estimator: _Estimator, setting: Mapping[str, Any]) -> _Estimator:
     """A clone of an estimator under other hyper-parameters.
 
     Values are cloned, too, as in scikit-learn: estimators in a grid are shared by no two settings,
@@ -310,7 +308,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         float
             Between 0 and 1.
         """
-        state = self._frozen()
+        state = self._snapshot()
         scorer = state._checked_scorer()
         if is_streamed(X):
             counts = self.count_hits(X, y, classes=classes, sample_weight=sample_weight)
@@ -359,7 +357,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         >>> round(hits.flat_hit_at_k(1), 2), round(hits.flat_hit_at_k(2), 2)
         (0.72, 0.88)
         """
-        state = self._frozen()
+        state = self._snapshot()
         if is_streamed(X):
             samples = stream_samples(self._check_stream(X), y, sample_weight)
             counts = samples.reduce(count_block, (state, k, classes))
@@ -405,7 +403,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         """
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         for index, setting in enumerate(settings):
-            model = with_setting(self, setting)
+            model = clone_with(self, setting)
             yield index, model.fit(X, y, signatures=signatures, **weights)
 
     # How it is done.
@@ -423,7 +421,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             delattr(fresh, name)
         return fresh
 
-    def _frozen(self) -> Self:
+    def _snapshot(self) -> Self:
         """The estimator as it is now, whatever another thread does to it meanwhile."""
         return self._copy()
 
@@ -433,7 +431,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         other._fitted = Fitted({**other._fitted.attributes, **attributes})
         return other
 
-    def _settled(self) -> Self:
+    def _as_fitted(self) -> Self:
         """A fitted estimator of this copy, on which attributes were set."""
         settled = self._copy()
         settled._fitted = self._found({})
@@ -473,7 +471,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             before = changed._fitted
             change(changed)
             found = changed._found(vars(self))
-            with replacing:
+            with FITTED_LOCK:
                 if self._fitted is before:
                     self._fitted = found
                     return self
@@ -633,36 +631,6 @@ def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     return check(numbers, *y)
 
 
-# Predictions of rows that are read a block at a time: an array for files, lazy for dask arrays.
-
-
-def stream_scores(
-    scorer: ClassScorer, X: Any, classes: Any, *, probabilities: bool = False
-) -> Array:
-    """Scores of all rows, as `decision_function` gives them, or as `predict_proba` does."""
-    classes = _candidates(classes, scorer)
-    n_classes = len(scorer.labels if classes is None else classes)
-    as_margin = classes is None and n_classes == 2 and not probabilities
-    shared = scorer, classes, as_margin, probabilities
-    return _map_blocks(
-        X, _block_scores, shared, None if as_margin else n_classes, _score_dtype(scorer, X)
-    )
-
-
-def stream_top_k(
-    scorer: ClassScorer, X: Any, k: int, classes: Any, *, proba: bool = False
-) -> tuple[NDArray[Any], Array]:
-    """The best classes of all rows, as `predict_top_k` gives them."""
-    classes = _candidates(classes, scorer)
-    check_k(k, len(scorer.labels if classes is None else classes))
-    # One record per row, so that labels and scores are made by one task.
-    record = np.dtype(
-        [("label", scorer.labels.dtype, (k,)), ("score", _score_dtype(scorer, X), (k,))]
-    )
-    found = _map_blocks(X, _block_top_k, (scorer, k, classes, proba, record), None, record)
-    return found["label"], found["score"]
-
-
 def count_block(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> HitCounts | None:
     """Hits of one block, as :class:`StreamedSamples` adds them up."""
     estimator, k, classes = shared
@@ -681,44 +649,3 @@ def top_labels(estimator: Any, X: Any, k: int, classes: Any = None) -> NDArray[A
         top = top.astype(best.dtype)
         top[rejected] = np.column_stack([best, top[:, :-1]])[rejected]
     return top
-
-
-def _candidates(classes: Any, scorer: ClassScorer) -> NDArray[Any] | None:
-    """Candidates that are described, before anything is read."""
-    return None if classes is None else scorer.labels[find_classes(classes, scorer.labels)]
-
-
-def _score_dtype(scorer: ClassScorer, X: Any) -> np.dtype[Any]:
-    """The dtype of the scores of such rows."""
-    row = np.ones((1, X.shape[1]), dtype=X.dtype)
-    return np.dtype(to_numpy(scorer.scores(row, scorer.labels[:1])).dtype)
-
-
-def _map_blocks(
-    X: Any, function: Callable[[Any, Any], Any], shared: Any, width: int | None, dtype: Any
-) -> Any:
-    """Apply a function to every block of rows."""
-    if is_dask(X):
-        return map_rows(X, function, shared, width=width, dtype=dtype)
-    out = np.empty((X.shape[0],) if width is None else (X.shape[0], width), dtype=dtype)
-    for start, rows, _ in X.blocks():
-        out[start : start + len(rows)] = function(rows, shared)
-    return out
-
-
-def _block_scores(rows: Any, shared: Any) -> Any:
-    """Scores, margins or probabilities of one block."""
-    scorer, classes, as_margin, probabilities = shared
-    if probabilities:
-        return to_numpy(scorer.probabilities(rows, classes))
-    scores = to_numpy(scorer.scores(rows, classes))
-    return scores[:, 1] - scores[:, 0] if as_margin else scores
-
-
-def _block_top_k(rows: Any, shared: Any) -> Any:
-    """Records of the best classes of one block."""
-    scorer, k, classes, proba, record = shared
-    labels, scores = scorer.top_k(rows, k, classes, proba=proba)
-    out = np.empty(len(rows), dtype=record)
-    out["label"], out["score"] = labels, to_numpy(scores)
-    return out

@@ -145,7 +145,7 @@ class AttributeClassifier(ZeroShotClassifier):
         Positions of the attributes in use, those that vary among the seen classes.
     """
 
-    describes_each_alone = True
+    synthesizes_independently = True
     keep_views: ClassVar[bool] = True
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha",)
 
@@ -240,7 +240,7 @@ class AttributeClassifier(ZeroShotClassifier):
         odds = [np.zeros(has.shape, dtype=np.float32) for _ in alphas]
         order = check_random_state(self.random_state).permutation(n_seen)
         for fold in class_folds(order, min(_FOLDS, n_seen)):
-            rest = training.only(np.setdiff1d(order, fold))
+            rest = training.subset(np.setdiff1d(order, fold))
             # Attributes that do not vary among the remaining classes cannot be learned from them.
             columns = _varying(rest.signatures)
             if not len(columns):
@@ -566,7 +566,7 @@ class ConSE(ZeroShotClassifier):
     "Zero-shot learning by convex combination of semantic embeddings", ICLR 2014.
     """
 
-    describes_each_alone = True
+    synthesizes_independently = True
     score_function: ScoreFunction = "cosine"
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "n_top")
 

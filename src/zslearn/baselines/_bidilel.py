@@ -50,8 +50,7 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._blocks import ScoreFunction
-from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Array, Floats, move_like, row_blocks, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saves

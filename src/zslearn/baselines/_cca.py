@@ -89,7 +89,7 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
 
     score_function: ScoreFunction = "cosine"
 
-    describes_each_alone = True
+    synthesizes_independently = True
     learns_from_sums = True
     embedding_attributes = ("mean_", "feature_weights_", "correlations_", "power")
 

@@ -55,8 +55,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._blocks import ScoreFunction, class_scores
 from zslearn._scoring._embedding import for_many_passes
-from zslearn._utils._array import Array, Floats, block_budget, move_like, to_numpy
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Array, Floats, block_budget, move_like, row_blocks, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
@@ -274,7 +273,7 @@ class CMT(ZeroShotClassifier):
     transfer", NIPS 2013.
     """
 
-    describes_each_alone = True
+    synthesizes_independently = True
     score_function: ScoreFunction = "euclidean"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -79,7 +79,7 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     classification", CVPR 2014.
     """
 
-    describes_each_alone = True
+    synthesizes_independently = True
     embedding_attributes = ("mean_",)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

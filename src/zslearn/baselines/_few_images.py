@@ -44,18 +44,18 @@ from zslearn._utils._array import (
     Floats,
     block_budget,
     move_like,
+    row_blocks,
     take_rows,
     to_numpy,
     unit_rows,
 )
-from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, class_means, weighted_samples
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
-from zslearn.base._predictor import with_setting
+from zslearn.base._predictor import clone_with
 from zslearn.baselines._eszsl import ESZSL
 from zslearn.calibration._folds import score_scale
 from zslearn.signatures._table import SignatureTable
@@ -148,7 +148,7 @@ class FewImages(ZeroShotMetaClassifier):
             shared = {n: v for n, v in setting.items() if n.split("__")[0] in _OF_DESCRIPTIONS}
             groups.setdefault(fingerprint(shared), []).append(index)
         for group in groups.values():
-            learned = with_setting(self, settings[group[0]])
+            learned = clone_with(self, settings[group[0]])
             learned._validate_params()
             X_checked, y_checked = learned._check_training(X, y)
             rows, labels, weights = weighted_samples(X_checked, y_checked, sample_weight)
@@ -158,7 +158,7 @@ class FewImages(ZeroShotMetaClassifier):
                 model._validate_params()
                 model.estimator_ = learned.estimator_._copy()
                 model._finish(sums)
-                yield index, model._settled()
+                yield index, model._as_fitted()
                 del model
 
     def _begin(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> Any:

@@ -28,8 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import find_classes, is_among
 from zslearn._solvers._linalg import eigenbasis
-from zslearn._utils._array import Array, Floats, move_like, to_numpy
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Array, Floats, move_like, row_blocks, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means, class_squares
@@ -125,7 +124,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """
 
     embedding_attributes = ("mean_", "components_", "std_")
-    describes_each_alone = True
+    synthesizes_independently = True
     learns_from_sums = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -262,7 +261,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
             An adapted copy; this model is unchanged.
         """
         check_is_fitted(self)
-        X, state = self._check_features(X), self._frozen()
+        X, state = self._check_features(X), self._snapshot()
         scorer = state.class_scorer_
         chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
         table: Any = state.signature_table_.normalized(self.signature_scale_, keep_views=False)
@@ -280,7 +279,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         adapted.adapted_classes_ = scorer.labels[chosen]
         adapted.adapted_means_, adapted.adapted_variances_, _ = moved
         adapted._describe(state.signature_table_)
-        return adapted._settled()
+        return adapted._as_fitted()
 
     def _remove(self, labels: NDArray[Any], kept_rows: NDArray[np.intp]) -> None:
         if hasattr(self, "adapted_classes_"):

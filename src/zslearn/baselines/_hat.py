@@ -39,8 +39,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
@@ -128,7 +127,7 @@ def solve_nodes(
     intercepts: list[list[Array]] = [[] for _ in alphas]
     for members in nodes.members:
         # All rows belong to the root.
-        own = training if len(members) == training.n_seen else training.only(members)
+        own = training if len(members) == training.n_seen else training.subset(members)
         penalties = [alpha * square * len(own.y) for alpha in alphas]
         for number, (coef, intercept) in enumerate(_solve_node(own, penalties)):
             coefs[number].append(coef)

@@ -30,8 +30,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import PreparedRows, for_many_passes
-from zslearn._utils._array import Array, Floats, move_like, to_numpy
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Array, Floats, move_like, row_blocks, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._processes import one_blas_thread
@@ -297,7 +296,7 @@ class RankingClassifier(ZeroShotClassifier):
         Number of epochs.
     """
 
-    describes_each_alone = True
+    synthesizes_independently = True
     embedding_attributes = ("mean_", "feature_weights_")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

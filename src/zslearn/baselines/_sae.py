@@ -94,7 +94,7 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
     score_function: ScoreFunction = "cosine"
 
-    describes_each_alone = True
+    synthesizes_independently = True
     learns_from_sums = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -48,10 +48,10 @@ from zslearn._utils._array import (
     block_budget,
     is_foreign,
     move_like,
+    row_blocks,
     take_rows,
     to_numpy,
 )
-from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._saved import Saved, saves

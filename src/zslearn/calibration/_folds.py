@@ -24,8 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._probabilities import best_temperature, mean_temperature
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy
-from zslearn._utils._blocks import evenly_spaced
+from zslearn._utils._array import Array, Floats, evenly_spaced, take_rows, to_numpy
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn._utils._messages import InputWarning, no_user_warnings, warn_user
 from zslearn.base._classifier import fit_weighted

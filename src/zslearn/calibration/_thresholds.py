@@ -21,13 +21,11 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Floats, block_budget, to_numpy
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Floats, block_budget, is_streamed, row_blocks, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._meta import ZeroShotMetaClassifier
-from zslearn.base._training import is_streamed, read_blocks
+from zslearn.base._streams import read_blocks
 from zslearn.calibration._folds import FoldScores, final_score_scale, rescaled, score_folds
 from zslearn.signatures._table import SignatureTable
 

@@ -25,15 +25,13 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn._scoring._blocks import class_scores
 from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, is_among
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy, unit_rows
+from zslearn._utils._array import Array, Floats, is_empty, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_user
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
 from zslearn.base._predictor import Fitted
-from zslearn.base._training import is_empty
 from zslearn.calibration._folds import (
     USUAL_UNLABELLED_WEIGHT,
     checked_folds,
@@ -381,7 +379,7 @@ class Adapted(ZeroShotMetaClassifier):
             An adapted copy, with `adaptation_` and `adapted_from_`; this model is unchanged.
         """
         check_is_fitted(self)
-        state = self._frozen()
+        state = self._snapshot()
         scorer = state.estimator_.class_scorer_
         places = np.arange(len(scorer.labels))
         if classes is not None:

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from zslearn._utils._columns import (
+from zslearn._utils._messages import name_some, plain, warn_user
+from zslearn._utils._validation import (
     SCALING,
     columns_named,
     dominating_columns,
@@ -18,7 +19,6 @@ from zslearn._utils._columns import (
     numeric_columns,
     refuse_text,
 )
-from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn.signatures._table import as_frame, with_scaling
 from zslearn.signatures._views import MultiSignatures
 

@@ -17,9 +17,9 @@ from scipy.cluster.hierarchy import cut_tree, linkage
 from sklearn.utils.validation import check_array
 
 from zslearn._utils._array import unit_rows
-from zslearn._utils._columns import is_missing
-from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, name_some, warn_user
+from zslearn._utils._saved import saved_part
+from zslearn._utils._validation import is_missing
 from zslearn.signatures._wordnet import WordNet
 
 _ACCEPTED = (

@@ -15,7 +15,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats, is_foreign, to_numpy, unit_rows
-from zslearn._utils._columns import (
+from zslearn._utils._messages import (
+    did_you_mean,
+    look_alikes,
+    name_near_misses,
+    name_pairs,
+    name_problem,
+    name_some,
+    normal_form,
+    refuse_equal_labels,
+    suggest,
+    warn_user,
+)
+from zslearn._utils._saved import Saved, saves
+from zslearn._utils._validation import (
     SCALING,
     as_numbers,
     check_scaling,
@@ -30,19 +43,6 @@ from zslearn._utils._columns import (
     refuse_text,
     units_of,
 )
-from zslearn._utils._messages import (
-    did_you_mean,
-    look_alikes,
-    name_fault,
-    name_near_misses,
-    name_pairs,
-    name_some,
-    normal_form,
-    refuse_equal_labels,
-    suggest,
-    warn_user,
-)
-from zslearn._utils._saved import Saved, saves
 from zslearn.signatures._kernels import median_distance
 from zslearn.signatures._views import MultiSignatures, SignatureViews, view_arrays
 
@@ -114,7 +114,7 @@ def sample_labels(y: Any) -> NDArray[Any]:
 def refuse_unusable_names(labels: Iterable[Any], where: str) -> None:
     """Raise if the name of a new class is empty or invisible."""
     for label in labels:
-        if isinstance(label, str) and (fault := name_fault(label)):
+        if isinstance(label, str) and (fault := name_problem(label)):
             raise ValueError(f"{where} has a class named {label!a}, which {fault}.")
 
 

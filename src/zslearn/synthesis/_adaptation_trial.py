@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from zslearn._utils._array import Floats, to_numpy
-from zslearn._utils._blocks import row_blocks
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._array import Floats, row_blocks, to_numpy
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._training import Training, chosen_samples
 from zslearn.calibration._unlabelled import LeftOut, Scored, WeightChoice, choose_weight
 from zslearn.signatures._table import SignatureTable
@@ -98,7 +96,7 @@ class KeptImages:
             described = np.sort(order[k::N_GROUPS])
             trained = np.setdiff1d(np.arange(len(known.few)), described)
             left = np.isin(y, described)
-            part = training.only(trained, np.flatnonzero(~left & ~is_tested))
+            part = training.subset(trained, np.flatnonzero(~left & ~is_tested))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 (fitted,) = type(model)._learn(part, part.sums, [clone(model)])

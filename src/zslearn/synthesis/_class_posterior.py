@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from zslearn._scoring._scorer import is_among
 from zslearn._utils._array import Array, Floats
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._gaussian_process import ClassGaussians, ClassPrior
 from zslearn.synthesis._unlabelled import UnlabelledSums, unlabelled_sums

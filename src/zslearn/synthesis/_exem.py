@@ -30,8 +30,7 @@ from zslearn._scoring._embedding import FeaturePreparation
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._class_statistics import ClassStatistics, class_means
 from zslearn.base._classifier import ZeroShotClassifier, fit_variants, group_by_params
 from zslearn.base._training import Training
@@ -352,7 +351,7 @@ class EXEM(LearnsFromStatistics):
         return self._needs_samples() is None
 
     @property
-    def describes_each_alone(self) -> bool:  # type: ignore[override]
+    def synthesizes_independently(self) -> bool:  # type: ignore[override]
         """Whether the exemplar of a class is all that is made of it."""
         return self.estimator is None
 
@@ -456,7 +455,7 @@ def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM])
     rows, labels = exemplars.of_seen(), training.classes
     # Exemplars of unseen classes count for a scale over all classes, and for nothing else.
     if any(method.signature_scale == "all" for method in inner):
-        rows = to_numpy(exemplars.predict(training.every_signature()))
+        rows = to_numpy(exemplars.predict(training.all_signatures()))
         seen = training.table.positions(training.classes)
         rows[seen], labels = exemplars.of_seen(), training.table.labels
     norms = {method.feature_norm for method in inner}

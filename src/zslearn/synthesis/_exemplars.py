@@ -23,10 +23,9 @@ from sklearn.base import clone
 
 from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
-from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import cached_results, caches_fits
 from zslearn._utils._messages import InputWarning, warn_user
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._class_statistics import ClassStatistics, class_squares
 from zslearn.base._classifier import group_by_params
 from zslearn.base._training import Training

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
+from zslearn._utils._array import is_streamed
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics, weighted_samples
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier
-from zslearn.base._training import Training, check_block_labels, is_streamed, stream_samples
+from zslearn.base._streams import check_block_labels, stream_samples
+from zslearn.base._training import Training
 from zslearn.signatures._table import SignatureTable, label_array
 
 

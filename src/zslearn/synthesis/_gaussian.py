@@ -23,14 +23,22 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
-from zslearn._utils._array import Array, Floats, block_budget, to_numpy
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    block_budget,
+    is_empty,
+    is_streamed,
+    row_blocks,
+    to_numpy,
+)
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params_except
-from zslearn.base._training import Training, is_empty, is_streamed, needs_rows, read_blocks
+from zslearn.base._streams import needs_rows, read_blocks
+from zslearn.base._training import Training
 from zslearn.calibration._folds import USUAL_UNLABELLED_WEIGHT
 from zslearn.calibration._unlabelled import (
     UNLABELLED_WEIGHTS,
@@ -190,7 +198,7 @@ class GaussianEXEM(LearnsFromStatistics):
     embedding_attributes = ("_space", "_columns")
     keep_views: ClassVar[bool] = True
     learns_from_sums = True
-    describes_each_alone = True
+    synthesizes_independently = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -558,7 +566,7 @@ class GaussianEXEM(LearnsFromStatistics):
         True
         """
         check_is_fitted(self)
-        state = self._frozen()
+        state = self._snapshot()
         table = state._described.table
         candidates = table.labels
         if classes is not None:
@@ -603,7 +611,7 @@ class GaussianEXEM(LearnsFromStatistics):
         """A copy that knows something else of the classes."""
         other = self._with(posterior_=posterior)
         other._describe(table)
-        return other._settled()
+        return other._as_fitted()
 
     def _whitened_blocks(self, X: Any) -> Iterable[Array]:
         """Images in the whitened space, a block at a time."""

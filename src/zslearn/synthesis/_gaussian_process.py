@@ -34,8 +34,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats, unit_rows
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.signatures._kernels import median_distance, rbf_similarity
 from zslearn.signatures._views import Signatures
 

@@ -29,8 +29,7 @@ import scipy.linalg
 from scipy.optimize import minimize
 
 from zslearn._utils._array import Floats
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.signatures._kernels import squared_distances
 from zslearn.signatures._views import Signatures, SignatureViews, view_arrays
 from zslearn.synthesis._gaussian_process import SignatureKernel

@@ -36,11 +36,11 @@ from zslearn._solvers._linalg import pseudo_inverse
 from zslearn._solvers.svm._multiclass import LOSSES, SVMResult, loss_and_slope, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
-from zslearn._utils._columns import some_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import cached_results, caches_fits
 from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saves
+from zslearn._utils._validation import some_rows
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params_except
 from zslearn.base._training import Training
 from zslearn.signatures._views import Signatures, side_by_side, view_arrays, with_arrays
@@ -663,7 +663,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     """
 
     embedding_attributes = ()
-    describes_each_alone = True
+    synthesizes_independently = True
     keep_views: ClassVar[bool] = True
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "gamma", "ridge", "eta", "norm_penalty")
     #: Grids by name; those of alpha depend on the loss and on what is penalised. "phantoms" is for

@@ -47,7 +47,7 @@ class TrainingSamples:
     """Some training samples of the classes with many samples; `y` counts these classes alone."""
 
     def __init__(self, training: Training, few: NDArray[np.bool_]) -> None:
-        rows, y, weights = training.some_samples()
+        rows, y, weights = training.subsample()
         there = ~few[y]
         self.y, self.weights = (np.cumsum(~few) - 1)[y[there]], weights[there]
         self.n = len(self.y)

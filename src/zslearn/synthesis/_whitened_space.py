@@ -28,9 +28,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from zslearn._utils._array import Array, Floats, move_like, scaled_rows, unit_rows
-from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, warn_user
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._training import Training
 from zslearn.synthesis._exemplars import ExemplarSpaces
