@@ -184,7 +184,7 @@ def test_bad_input_is_said_clearly():
         _fit(ESZSL(), _blocks(y=None), None)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         _fit(ESZSL(), _blocks(), DATA.y_train[:-1])
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         _fit(ESZSL(), _blocks(), np.full(len(DATA.y_train), DATA.seen_classes[0]))
     with pytest.raises(ValueError, match="Unknown label type"):
         ESZSL().fit(_blocks(), np.linspace(0, 1, len(DATA.y_train)))
@@ -199,7 +199,7 @@ def test_bad_input_is_said_clearly():
         model.predict_top_k(_rows(TEST), 1000)
     with pytest.raises(ValueError, match="unknown classes"):
         model.predict(_rows(TEST), classes=["no such class"])
-    with pytest.raises(ValueError, match="not among"):
+    with pytest.raises(ValueError, match="not in classes"):
         model.score(_rows(TEST), DATA.y_test_unseen, classes=DATA.unseen_classes[:2])
 
 

@@ -482,7 +482,7 @@ def test_statistics_that_do_not_add_up():
         one + ClassStatistics.from_samples([[1.0, 2.0, 3.0]], ["a"])
     with pytest.raises(ValueError, match="labels of one type"):
         one + ClassStatistics.from_samples([[1.0, 2.0]], [1])
-    with pytest.raises(ValueError, match="take both with factors"):
+    with pytest.raises(ValueError, match="both or none with factors"):
         one + ClassStatistics.from_samples([[1.0, 2.0]], ["a"], factors=True)
     with pytest.raises(TypeError):
         one + 1

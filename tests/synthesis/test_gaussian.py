@@ -638,7 +638,7 @@ def test_classes_that_nobody_described_are_told_apart_by_their_images(many_class
         warnings.simplefilter("error")  # no word of equal signatures
         model.add_examples(X[::2], y[::2])
     assert model.score(X[1::2], y[1::2], classes=data.unseen_classes[:2]) > 0.8
-    with pytest.warns(UserWarning, match="look like those already described"):
+    with pytest.warns(UserWarning, match="look like existing ones"):
         model.add_examples(X[:1], [f"{y[0]} "])
 
 
@@ -684,7 +684,7 @@ def test_examples_that_are_refused_change_nothing(many_classes):
         model.add_examples(data.X_test_unseen[:1, :-1], data.y_test_unseen[:1])
     with pytest.raises(ValueError, match="inconsistent"):
         model.add_examples(data.X_test_unseen[:2], data.y_test_unseen[:1])
-    with pytest.raises(ValueError, match="Already described"):
+    with pytest.raises(ValueError, match="already has the classes"):
         model.add_examples(
             data.X_test_unseen[:1], data.y_test_unseen[:1], signatures=data.signatures.iloc[:1]
         )

@@ -164,7 +164,7 @@ class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
             )
         no_rows = np.empty((0, statistics.n_features)), np.empty(0, dtype=np.intp)
         training = self._describe_training(signatures, statistics.classes, *no_rows, names)
-        self._take_training(training)
+        self._set_training_attributes(training)
         for _ in self._learn(training, statistics, [self]):
             self.statistics_ = statistics
             self._describe(training.table)
