@@ -502,9 +502,9 @@ def gaussian(folder):
     ("arrays", "message"),
     [
         # Subtracted from rows, a column of n numbers makes n copies of them.
-        ({"space.complement.center": (60_000, 1)}, "OrthogonalComplement.*: center has 2 axes, not 1"),
-        ({"space.complement.center": (60_000,)}, "OrthogonalComplement.*: whitening has the shape"),
-        ({"space.complement.whitening": (7, 60_000)}, "OrthogonalComplement.*: whitening has the shape"),
+        ({"space.complement.center": (60_000, 1)}, "Complement.*: center has 2 axes, not 1"),
+        ({"space.complement.center": (60_000,)}, "Complement.*: whitening has the shape"),
+        ({"space.complement.whitening": (7, 60_000)}, "Complement.*: whitening has the shape"),
         (
             {"space.complement.center": (60,), "space.complement.whitening": (7, 60)},
             "WhitenedSpace.*: complement.center has the shape",
