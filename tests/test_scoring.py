@@ -68,8 +68,8 @@ def test_scores_and_best_classes(library, score, biased, blocks):
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_of_equals_the_first_wins(data):
-    """Scores of integers are exact, so ties are exact, across any blocks."""
+def test_first_of_equal_scores_wins(data):
+    """Integer scores are exact, so that ties are exact for any block size."""
     n, classes, dims = (data.draw(st.integers(1, 9)) for _ in range(3))
     k = data.draw(st.integers(1, classes))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -160,7 +160,7 @@ def _sorted(scores, k):
 @pytest.fixture
 def compiled(monkeypatch):
     """Compiled selection for few scores, in three threads and small tiles."""
-    monkeypatch.setattr("zslearn._scoring._blocks.WORTH_COMPILED", 0)
+    monkeypatch.setattr("zslearn._scoring._blocks.MIN_COMPILED_SCORES", 0)
     monkeypatch.setattr("zslearn._scoring._blocks.blas_threads", lambda: 3)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_ROWS", 64)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_CLASSES", 100)
@@ -221,7 +221,7 @@ def test_compiled_selection_of_extreme_orders(order, k):
 @pytest.mark.parametrize("threshold", [0, 1 << 22], ids=["compiled", "compared"])
 @pytest.mark.parametrize("k", [1, 5])
 def test_nan_is_reported(threshold, k, monkeypatch):
-    monkeypatch.setattr("zslearn._scoring._blocks.WORTH_COMPILED", threshold)
+    monkeypatch.setattr("zslearn._scoring._blocks.MIN_COMPILED_SCORES", threshold)
     X = np.ones((5, 3), np.float32)
     X[2] = np.nan
     with pytest.raises(ValueError, match="Scores are NaN"):
