@@ -1,18 +1,18 @@
 # Two commands do everything on a fresh machine with Python 3.11 and make:
 #   make demo   set up, then recognise letters that the model never saw
-#   make test   set up, then run the tests that take four minutes together
-#               (EXTRAS=torch,plot,… adds the optional parts, SEED=1 takes them in a random order);
-#               make test-all runs the slow ones
+#   make test   set up, then run the quick tests, about four minutes
+#               (EXTRAS=torch,plot,… adds the optional parts, SEED=1 runs them in random order);
+#               make test-all runs the slow tests
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 EXTRAS ?=
 BIN := $(VENV)/bin
 comma := ,
-# Bytecode is written even where the environment forbids it: tests start many processes.
+# Tests start many processes, so bytecode is cached even if the environment disables that.
 unexport PYTHONDONTWRITEBYTECODE
 
-# $(call stamp,extras): the file that says that these extras are installed.
+# $(call stamp,extras): the file that marks these extras as installed.
 stamp = $(VENV)/.installed-$(subst $(comma),-,$(1))
 TEST_EXTRAS := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 
@@ -31,8 +31,8 @@ test: $(call stamp,$(TEST_EXTRAS))
 test-all: $(call stamp,$(TEST_EXTRAS))
 	$(PYTEST) -m slow
 
-# The quick tests, or those under PATHS, with OpenBLAS kernels of other processors, which round differently.
-# Kernels that this processor cannot run are left out; "own" is the one that OpenBLAS chooses here.
+# The quick tests, or those under PATHS, with the OpenBLAS kernels of other processors, which round differently.
+# Skips kernels that this processor does not support; "own" is the kernel that OpenBLAS chooses here.
 has = $(shell grep -qsw $(1) /proc/cpuinfo && echo $(2))
 KERNELS ?= $(call has,sse4_2,Nehalem) $(call has,avx2,Haswell) $(call has,avx512f,SkylakeX) own
 PATHS ?=
@@ -41,8 +41,8 @@ test-kernels: $(call stamp,$(TEST_EXTRAS))
 		if [ $$kernel = own ]; then unset OPENBLAS_CORETYPE; else export OPENBLAS_CORETYPE=$$kernel; fi; \
 		$(PYTEST) -m "not slow" $(PATHS); done
 
-# The quick tests under every other Python that is found, on the PATH or among those of pyenv, each in
-# an environment of its own. The constraints' build of torch is for 3.11.
+# The quick tests with every other Python on the PATH or in pyenv, each in its own environment, without
+# torch: the pinned build is for Python 3.11.
 PYTHONS ?= 3.12 3.13 3.14 3.15
 test-pythons:
 	@set -e; for version in $(PYTHONS); do found=; \
@@ -52,7 +52,7 @@ test-pythons:
 			if [ "$(origin PYTHONS)" = "command line" ]; then exit 1; fi; continue; fi; \
 		$(MAKE) test PYTHON="$$found" VENV=.venv-$$version EXTRAS=plot,matlab,dask,serve,words,onnx,zarr; done
 
-# The oldest versions of everything that pyproject.toml allows.
+# The quick tests with the oldest dependencies that pyproject.toml allows.
 test-lowest:
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --quiet uv
@@ -63,8 +63,8 @@ test-lowest:
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -q -n 2 \
 		--dist worksteal -m "not slow"
 
-# Damaged and hostile files: so many minutes of tests, two at a time, so that about half as many pass.
-# First the seeds of `make test`, then new ones; a test whose share ends early tries fewer.
+# Tests with damaged and hostile files for about MINUTES minutes of processor time: first the seeds of
+# `make test`, then new ones.
 MINUTES ?= 5
 fuzz: $(call stamp,$(TEST_EXTRAS))
 	ZSLEARN_FUZZ_MINUTES=$(MINUTES) $(PYTEST) tests/fuzz
@@ -77,21 +77,21 @@ lint: $(call stamp,$(TEST_EXTRAS))
 docs: $(call stamp,docs)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-# Pictures of the pages in Chromium, which is to be installed beforehand (Debian: apt-get install
-# chromium); no extra names playwright, since nothing else needs it.
+# Screenshots of the pages in Chromium, which must be installed (Debian: apt-get install chromium).
+# Playwright is needed for this alone, so no extra contains it.
 docs-shots: docs $(VENV)/.playwright
 	$(BIN)/python docs/shots.py
 
-# The source archive and the wheel that is built from it, and what an index would say of them.
+# The source archive, the wheel built from it, and twine's checks of both.
 dist: $(BIN)/python
 	$(BIN)/python -m pip install --quiet build twine
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 
-# Ratios against peers in one run, written to benchmarks/results and drawn for the documentation:
-# an estimated 50 minutes on two cores that do nothing else. What is finished stays if it is stopped, and
-# ONLY="sync nu_svr" measures some. QUICK=1 takes under three minutes, one thread, and writes to
+# Benchmarks relative to peers, written to benchmarks/results and plotted for the documentation: an
+# estimated 50 minutes on two idle cores. Finished benchmarks survive an interruption;
+# ONLY="sync nu_svr" runs some of them. QUICK=1 takes under three minutes on one thread and writes to
 # benchmarks/results/quick.
 QUICK ?=
 ONLY ?=

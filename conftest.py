@@ -1,4 +1,4 @@
-"""What tests and doctests share: a cache, their ids and order, slow doctests, missing packages."""
+"""Shared set-up of tests and doctests: cache, ids, order, slow doctests, missing packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-# What a doctest mentions → the package it needs.
+# A word in a doctest → the package that the doctest needs.
 _NEEDS = {
     "load_glyphs": "matplotlib",
     "Display": "matplotlib",
@@ -29,14 +29,14 @@ _NEEDS = {
     "read_word_vectors": "gensim",
     "dask": "dask",
 }
-# Modules that are made of an extra's classes, and a program that draws: not looked through for
-# doctests where the extra is not there.
+# Scripts of the documentation contain no doctests; modules of the service cannot be imported
+# without their extra.
 collect_ignore_glob = ["docs/*.py"]
 if importlib.util.find_spec("fastapi") is None:
     collect_ignore_glob.append("src/zslearn/serving/_*.py")
-# WordNet is no package of Python.
+# WordNet is not a Python package.
 _WORDNET = Path("/usr/share/wordnet/data.noun")
-# What a doctest mentions that takes long.
+# Words in doctests that take long.
 _SLOW = (
     "ExemplarMLP",
     "load_glyphs",
@@ -48,20 +48,20 @@ _SLOW = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add an option for a random order, which shows tests that depend on each other."""
+    """Add an option for random order, which reveals tests that depend on each other."""
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run tests in a random order")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Keep bytes out of ids: they may hold the time, and workers must collect the same tests."""
+    """Keep bytes out of ids: they may contain the time, but ids must be equal for all workers."""
     return argname if isinstance(val, bytes) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip doctests that need a package which is not there; mark those that take long; shuffle."""
+    """Skip doctests whose package is missing; mark slow ones; shuffle."""
     if (seed := config.getoption("--shuffle")) is not None:
-        # Files, then tests within a file, so that fixtures of a module are set up once. Numbers are
-        # drawn for sorted ids, so that every worker arrives at the same order.
+        # Shuffle files, then tests within a file, so that module fixtures are set up once. Random
+        # keys are drawn for sorted ids, so that every worker computes the same order.
         rank = random.Random(seed)
         keys = {name: rank.random() for name in sorted({item.nodeid for item in items})}
         files = {name: rank.random() for name in sorted({str(item.path) for item in items})}
@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Render the glyphs once for all workers, and leave the user's cache alone."""
+    """Render the glyphs once for all workers, outside the user's cache."""
     base = tmp_path_factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
         base = base.parent

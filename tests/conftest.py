@@ -13,7 +13,7 @@ from zslearn.datasets import make_zero_shot
 
 # What both workers would compile at the same time, and wait for.
 COMPILED = (
-    "import numpy as np; from zslearn._scoring import _blocks as b; b.WORTH_COMPILED = 0\n"
+    "import numpy as np; from zslearn._scoring import _blocks as b; b.MIN_COMPILED_SCORES = 0\n"
     "for t in ('float32', 'float64'):\n"
     "    b.top_k(np.ones((9, 4), t), np.ones((7, 4), t), 3)",
     "from zslearn import SynC; from zslearn.baselines import SSE, LatEm\n"

@@ -132,7 +132,7 @@ def test_weights_reach_the_estimator_in_every_fold(problem):
     ZeroShotSearchCV(Watching(), grid, cv=3).fit(**samples, sample_weight=weights)
     assert len(seen) == 4
     assert np.array_equal(seen[-1], weights)
-    with pytest.raises(TypeError, match="ConSE cannot weigh samples"):
+    with pytest.raises(TypeError, match="ConSE does not support sample_weight"):
         CalibratedStacking(ConSE()).fit(**samples, sample_weight=weights)
 
 

@@ -105,7 +105,7 @@ def test_no_block_is_waited_for(monkeypatch):
     find()  # the classes travel and are looked at once
     few = _waits(torch, find)
     monkeypatch.setattr("zslearn._utils._array._MOST", 1 << 20)
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 20)
     # Twenty blocks, and as many questions as for one.
     assert _waits(torch, find) == few
 

@@ -180,7 +180,7 @@ def test_accuracies_are_merged_from_counts():
 
 def test_bad_input_is_said_clearly():
     rows = da.from_array(X, chunks=(41, -1))
-    with pytest.raises(TypeError, match=r"ALE learns from the rows themselves.*X\.compute\(\)"):
+    with pytest.raises(TypeError, match=r"ALE needs all rows in memory.*X\.compute\(\)"):
         _fit(ALE(), rows, Y)
     with pytest.raises(TypeError, match="CalibratedStacking needs the rows in memory"):
         _fit(CalibratedStacking(ESZSL()), rows, Y)

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 @pytest.mark.parametrize("score", ["dot", "euclidean", "cosine", "max_dot"])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("k", [1, 5, 40, 600])
-def test_the_same_lists_as_on_the_host(score, biased, k):
+def test_same_results_as_on_the_host(score, biased, k):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((70, 12))
     P = rng.standard_normal((600, 2, 12) if score == "max_dot" else (600, 12))
@@ -34,8 +34,8 @@ def test_the_same_lists_as_on_the_host(score, biased, k):
 
 @given(st.data())
 @settings(max_examples=120, deadline=None)
-def test_of_equals_the_first_wins(data):
-    """Scores of integers are exact: ties occur inside lists and at their end."""
+def test_first_of_equal_scores_wins(data):
+    """Integer scores are exact; ties occur within lists and at their ends."""
     n, dims = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 3))
     classes = data.draw(st.integers(1, 120))
     k = data.draw(st.integers(1, min(classes, 6)))
@@ -45,14 +45,14 @@ def test_of_equals_the_first_wins(data):
     full = X @ P.T
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 130)))
-        patch.setattr("zslearn._utils._blocks.BLOCK_BYTES", data.draw(st.integers(1, 4000)))
+        patch.setattr("zslearn._utils._array.BLOCK_BYTES", data.draw(st.integers(1, 4000)))
         indices, values = top_k(torch.asarray(X), P, k)
     order = np.argsort(-full, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(indices.numpy(), order)
     np.testing.assert_array_equal(values.numpy(), np.take_along_axis(full, order, axis=1))
 
 
-def test_scores_that_only_rounding_makes_equal():
+def test_ties_caused_by_rounding():
     """Many float32 distances are equal after rounding; the first class wins."""
     rng = np.random.default_rng(0)
     P = (1 + 1e-7 * rng.standard_normal((400, 3))).astype(np.float32)
@@ -76,10 +76,10 @@ def test_nan_is_reported():
 
 @pytest.mark.usefixtures("tensors_on_device")
 @pytest.mark.parametrize(
-    ("value", "message"), [(torch.nan, "contains NaN"), (1e120, "its square cannot be computed")]
+    ("value", "message"), [(torch.nan, "contains NaN"), (1e120, "its square overflows")]
 )
-def test_the_reason_is_found_in_the_rows(value, message):
-    """An error about NaN scores names features as the cause if they are."""
+def test_errors_name_invalid_features_as_the_cause(value, message):
+    """If features cause NaN scores, the error says so."""
     X = torch.ones((4, 3), dtype=torch.float64)
     X[1, 1] = value
     scorer = ClassScorer(np.arange(3), np.eye(3), Embedding(lambda rows: rows, (None,)))
@@ -87,7 +87,7 @@ def test_the_reason_is_found_in_the_rows(value, message):
         scorer.top_k(X, 2)
 
 
-def test_precision_is_one_of_three():
+def test_precision_is_validated():
     with pytest.raises(ValueError, match="not one of"), score_precision("half"):
         pass
     X, P = torch.eye(3), np.eye(3)
@@ -97,7 +97,7 @@ def test_precision_is_one_of_three():
 
 @pytest.mark.usefixtures("tensors_on_device")
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_less_exact_products(precision):
+def test_reduced_precision(precision):
     """The TF32 switch has no effect on the host; only bfloat16 rounding shows."""
     rng = np.random.default_rng(0)
     X, P = torch.asarray(rng.random((20, 8)), dtype=torch.float32), rng.random((30, 8))
@@ -116,7 +116,7 @@ def test_prepared_rows(library, norm, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 4)).astype(np.float32)
     rows = PreparedRows(xp.asarray(X), norm)
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 600)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 600)
     rows.check()
     expected = FeaturePreparation(norm)(X)
     # Libraries differ in the order of summation; NumPy results do not depend on blocks.
@@ -125,7 +125,7 @@ def test_prepared_rows(library, norm, monkeypatch):
         np.testing.assert_allclose(np.asarray(part), expected[key], rtol=rtol)
     np.testing.assert_allclose(np.asarray(rows[3:9, 1:3]), expected[3:9, 1:3], rtol=rtol)
     assert (rows.shape, len(rows)) == (X.shape, 50)
-    with pytest.raises(TypeError, match="read in slices"):
+    with pytest.raises(TypeError, match="indexed by slices"):
         rows[np.arange(3)]
 
 
@@ -136,5 +136,5 @@ def test_prepared_rows_refuse_or_replace_nan():
         PreparedRows(X, "l2").check()
     with pytest.raises(ValueError, match="feature_norm=None does not replace"):
         PreparedRows(X, None).check()
-    with pytest.raises(ValueError, match="cannot be computed with"):
+    with pytest.raises(ValueError, match="overflows or underflows"):
         PreparedRows(np.full((2, 2), 1e-200), None).check()

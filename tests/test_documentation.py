@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from zslearn.cli import main
 
 DOCS = Path(__file__).parents[1] / "docs"
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="there is no documentation here")
@@ -108,3 +111,22 @@ def test_the_index_for_language_models_names_every_page():
         if page.parts[-2] not in ("auto_examples", "generated")
     }
     assert set(re.findall(r"\]\(([^)]+)\)", text)) == pages
+
+
+def _help(capsys, words: list[str]) -> str:
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    return capsys.readouterr().out
+
+
+def test_the_command_reference_names_commands_and_options_that_exist(capsys):
+    page = (DOCS / "reference" / "commands.rst").read_text(encoding="utf-8")
+    entries = re.findall(r"(?m)^`zslearn ([^`]+)`\n((?:(?: {4}.*)?\n)+)", page)
+    commands = set(re.findall(r"(?m)^    ([a-z-]+)(?:  |$)", _help(capsys, [])))
+    assert {usage.split()[0] for usage, _ in entries} == commands
+    for usage, text in entries:
+        # Arguments are in capitals, and alternatives have bars between them.
+        words = [word.split("|") for word in usage.split() if word.islower()]
+        helps = [_help(capsys, list(command)) for command in itertools.product(*words)]
+        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
+        assert options <= set(re.findall(r"--[a-z][a-z-]*", "".join(helps))), usage

@@ -83,7 +83,7 @@ def test_a_sound_method_passes():
     assert set(status) == {check.__name__ for check in zero_shot_checks(PredictedMeans())}
     assert {name for name, value in status.items() if value == "xfail"} <= set(NUMPY_ONLY)
     skipped = {name for name, value in status.items() if value == "skipped"}
-    optional = {"check_each_class_alone", "check_n_jobs", "check_grid_with_a_generator"}
+    optional = {"check_classes_are_independent", "check_n_jobs", "check_grid_with_a_generator"}
     assert skipped <= {*optional, *NUMPY_ONLY}
 
 
@@ -155,7 +155,7 @@ class LearnsFromUnseen(PredictedMeans):
     @classmethod
     def _fit_many(cls, training, variants):
         for variant in super()._fit_many(training, variants):
-            variant.coef_ = variant.coef_ + training.every_signature().mean()
+            variant.coef_ = variant.coef_ + training.all_signatures().mean()
             yield variant
 
 
@@ -212,7 +212,7 @@ class IgnoresAlpha(PredictedMeans):
 
 
 class ComparesClasses(PredictedMeans):
-    describes_each_alone = True
+    synthesizes_independently = True
 
     def synthesize(self, signatures, labels=None):
         means = super().synthesize(signatures, labels)
@@ -433,7 +433,7 @@ BROKEN = [
         "saved and loaded: CannotBePickled.function_ is the function",
     ),
     (LosesItsMean(), "check_saving", "decision_function after saving"),
-    (ComparesClasses(), "check_each_class_alone", "once no others are described"),
+    (ComparesClasses(), "check_classes_are_independent", "once no others are described"),
     (IgnoresAlpha(), "check_grid_equals_single_fits", "compared with a single fit"),
     (LeavesOneOut(), "check_grid_equals_single_fits", "yield each variant once"),
     (YieldsTwice(), "check_grid_equals_single_fits", "yield each variant once"),

@@ -89,7 +89,7 @@ METHODS = [
 @pytest.mark.parametrize(("model", "share"), METHODS, ids=lambda value: str(value)[:40])
 def test_peak_of_fit(model, share, many_rows, monkeypatch):
     X, y, signatures = many_rows
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
     monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLE_BYTES", 1 << 21)
     model.fit(X[:200], y[:200], signatures=signatures)  # what is compiled takes memory, too
     peak = _peak(lambda: model.fit(X, y, signatures=signatures))
@@ -106,7 +106,7 @@ def test_peak_of_fit_in_double_precision(model, many_rows, monkeypatch):
     """Rows that are given in float64 are copied neither whole nor in single precision."""
     X, y, signatures = many_rows
     X, y = X[::2].astype(np.float64), y[::2]
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
     model.fit(X[:200], y[:200], signatures=signatures)
     peak = _peak(lambda: model.fit(X, y, signatures=signatures))
     assert peak < 0.5 * X.nbytes + 4 * y.nbytes
@@ -141,7 +141,7 @@ def test_rows_that_are_prepared_as_they_are_read(model, dtype, many_rows, monkey
     X, y = X[:1000].astype(dtype), y[:1000]
     models = []
     for budget in (1 << 30, 1 << 16):
-        monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", budget)
+        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", budget)
         models.append(clone(model).fit(X, y, signatures=signatures))
     held, read = (model.decision_function(X[:200]) for model in models)
     # As near as the two ways to a softmax, or to a machine, end to their optimum.
@@ -153,7 +153,7 @@ def test_rows_that_are_prepared_as_they_are_read(model, dtype, many_rows, monkey
 
 def test_rows_of_some_classes_hold_no_copy(many_rows, monkeypatch):
     X, y, _ = many_rows
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 18)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 18)
     rows = PreparedRows(X, "l2")
     rows.check()
     expected = rows.whole()
@@ -175,7 +175,7 @@ def test_rows_of_some_classes_hold_no_copy(many_rows, monkeypatch):
 
 def test_statistics_hold_no_copy(many_rows, monkeypatch):
     X, y, _ = many_rows
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
     assert _peak(lambda: ClassStatistics.from_samples(X, y)) < 0.5 * X.nbytes
 
 
@@ -184,7 +184,7 @@ def test_blocks_change_no_choice(many_rows, monkeypatch):
     X, y = X[:3000].astype(np.float64), y[:3000]
     models = []
     for budget in (1 << 30, 1 << 16):
-        monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", budget)
+        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", budget)
         models.append(EXEM(n_components=8).fit(X, y, signatures=signatures))
     whole, parts = models
     np.testing.assert_allclose(whole.exemplars_, parts.exemplars_, atol=1e-10)

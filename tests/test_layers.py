@@ -94,7 +94,7 @@ def test_the_test_sees_imports(tmp_path):
         "def f():\n"
         "    from zslearn.cli import main\n"
         "from zslearn import base\n"
-        "from zslearn._utils import _blocks\n"
+        "from zslearn._utils import _array\n"
         "from zslearn.base.checks._grids import x\n"
         "import zslearn.solvers\n"
     )

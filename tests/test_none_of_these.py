@@ -234,7 +234,7 @@ class TestNoneOfThese:
         predicted = model.predict(data.X_test_unseen)
         by_hand = np.mean([(predicted[y == c] == c).mean() for c in np.unique(y)])
         assert model.score(data.X_test_unseen, y) == pytest.approx(by_hand)
-        with pytest.raises(ValueError, match="not among classes_"):
+        with pytest.raises(ValueError, match="not in classes_"):
             model.score(data.X_test_unseen, data.y_test_unseen)
 
     def test_nothing_is_rejected_where_nothing_can_be_left_out(self):
@@ -520,7 +520,7 @@ class TestRowsInBlocks:
         X, y = data.X_test_unseen, data.y_test_unseen
         expected = [found.tolist() for found in model.predict_sets(X)]
         report = model.coverage_report(X, y)
-        monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 2**16)  # arrays, too, in blocks
+        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 2**16)  # arrays, too, in blocks
         for rows in (X, *_streams(X)):
             assert [found.tolist() for found in model.predict_sets(rows)] == expected
             pd.testing.assert_frame_equal(model.coverage_report(rows, y), report)
@@ -529,19 +529,19 @@ class TestRowsInBlocks:
         data = _problem()
         model = _fit(ESZSL(), data)
         for stream in _streams(data.X_test_unseen):
-            with pytest.raises(TypeError, match="explain needs the rows in memory"):
+            with pytest.raises(TypeError, match="explain needs the rows"):
                 explain(model, stream)
 
 
 def test_rejection_inside_another_estimator_is_warned_of(monkeypatch):
     monkeypatch.setattr("zslearn._utils._messages._SAID", set())
     data = _problem()
-    with pytest.warns(InputWarning, match="NoneOfThese rejects nothing inside another"):
+    with pytest.warns(InputWarning, match="NoneOfThese cannot reject images inside another"):
         _fit(CalibratedStacking(NoneOfThese(ESZSL(), cv=3), bias=0.0), data)
     inside = make_pipeline(StandardScaler(), NoneOfThese(ESZSL(), cv=3))
     inside[0].fit(data.X_train)
     _fit(inside[1], data)
-    with pytest.raises(TypeError, match=r"put it outside, as NoneOfThese\("):
+    with pytest.raises(TypeError, match=r"outermost estimator, as NoneOfThese\("):
         fitted_as_zero_shot(inside)
 
 

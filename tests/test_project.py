@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ import pytest
 
 import zslearn
 from zslearn._utils._optional import _EXTRAS, _PACKAGES, import_optional
+from zslearn.cli import main
 from zslearn.images import load_backbone
 
 ROOT = Path(__file__).parents[1]
@@ -119,3 +121,22 @@ def test_the_readme_names_the_pythons_that_were_run():
     versions = sorted((m[1] for m in found if m), key=lambda v: int(v.split(".")[1]))
     said = f"Python {versions[0]} to {versions[-1]}"
     assert said in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def _commands_of_the_readme():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return [block.splitlines() for block in re.findall(r"^```sh\n(.*?)```", text, re.M | re.S)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(2), ids=["table", "pictures"])
+def test_commands_of_the_readme_run_as_written(block, tmp_path, monkeypatch, capsys):
+    if block:
+        pytest.importorskip("torch")
+        pytest.importorskip("PIL")
+    monkeypatch.chdir(tmp_path)
+    for line in _commands_of_the_readme()[block]:
+        program, *arguments = shlex.split(line)
+        assert program == "zslearn"
+        assert main(arguments) == 0, line
+    assert "described only" in capsys.readouterr().out

@@ -39,7 +39,7 @@ def _problem(score, n=23, classes=17, dims=6, seed=0):
 def blocks(request, monkeypatch):
     if request.param:
         monkeypatch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", 5)
-        monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1000)
+        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1000)
     return request.param
 
 
@@ -68,8 +68,8 @@ def test_scores_and_best_classes(library, score, biased, blocks):
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_of_equals_the_first_wins(data):
-    """Scores of integers are exact, so ties are exact, across any blocks."""
+def test_first_of_equal_scores_wins(data):
+    """Integer scores are exact, so that ties are exact for any block size."""
     n, classes, dims = (data.draw(st.integers(1, 9)) for _ in range(3))
     k = data.draw(st.integers(1, classes))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -77,7 +77,7 @@ def test_of_equals_the_first_wins(data):
     P = rng.integers(-1, 2, (classes, dims)).astype(float)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 10)))
-        patch.setattr("zslearn._utils._blocks.BLOCK_BYTES", data.draw(st.integers(1, 2000)))
+        patch.setattr("zslearn._utils._array.BLOCK_BYTES", data.draw(st.integers(1, 2000)))
         indices, values = top_k(X, P, k)
     full = X @ P.T
     order = np.argsort(-full, axis=1, kind="stable")[:, :k]
@@ -112,7 +112,7 @@ def test_distance_to_itself_is_zero():
 
 
 def test_rows_are_embedded_block_by_block(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 2000)
     X, P = _problem("dot")
     sizes = []
 
@@ -126,7 +126,7 @@ def test_rows_are_embedded_block_by_block(monkeypatch):
 
 
 def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch):
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
     monkeypatch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", 512)
     rng = np.random.default_rng(0)
     P = rng.standard_normal((4000, 16)).astype(np.float32)
@@ -160,7 +160,7 @@ def _sorted(scores, k):
 @pytest.fixture
 def compiled(monkeypatch):
     """Compiled selection for few scores, in three threads and small tiles."""
-    monkeypatch.setattr("zslearn._scoring._blocks.WORTH_COMPILED", 0)
+    monkeypatch.setattr("zslearn._scoring._blocks.MIN_COMPILED_SCORES", 0)
     monkeypatch.setattr("zslearn._scoring._blocks.blas_threads", lambda: 3)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_ROWS", 64)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_CLASSES", 100)
@@ -221,7 +221,7 @@ def test_compiled_selection_of_extreme_orders(order, k):
 @pytest.mark.parametrize("threshold", [0, 1 << 22], ids=["compiled", "compared"])
 @pytest.mark.parametrize("k", [1, 5])
 def test_nan_is_reported(threshold, k, monkeypatch):
-    monkeypatch.setattr("zslearn._scoring._blocks.WORTH_COMPILED", threshold)
+    monkeypatch.setattr("zslearn._scoring._blocks.MIN_COMPILED_SCORES", threshold)
     X = np.ones((5, 3), np.float32)
     X[2] = np.nan
     with pytest.raises(ValueError, match="Scores are NaN"):

@@ -49,7 +49,7 @@ def _is_refused_or_finite(method, data, power, dtype, largest_power):
     """Within the powers of ten up to one the scores are finite and differ; beyond, an error."""
     scale = float(f"1e{power}")
     if abs(power) > largest_power:
-        with pytest.raises(ValueError, match="its square cannot be computed with. Rescale X"):
+        with pytest.raises(ValueError, match="its square overflows or underflows. Rescale X"):
             _scores(method, data, scale, dtype, feature_norm=None)
         return
     scores = _scores(method, data, scale, dtype, feature_norm=None)

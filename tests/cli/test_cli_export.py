@@ -22,10 +22,10 @@ def saved(tmp_path):
     return path
 
 
-def test_a_saved_model_becomes_an_onnx_file(saved, tmp_path, capsys):
+def test_export_a_saved_model(saved, tmp_path, capsys):
     file = tmp_path / "out" / "model.onnx"
     assert main(["export", str(saved), str(file)]) == 0
-    assert "12 classes, 64 features in" in capsys.readouterr().out
+    assert "12 classes, 64 features" in capsys.readouterr().out
     assert file.stat().st_size > 1000
     assert main(["export", str(saved), str(file), "--no-check"]) == 0
 
@@ -39,8 +39,8 @@ def test_a_saved_model_becomes_an_onnx_file(saved, tmp_path, capsys):
 )
 def test_errors_are_one_line(saved, tmp_path, capsys, names, reason):
     assert main(["export", *(str(tmp_path / name) for name in names)]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("zslearn: error: ")
-    assert reason in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("zslearn: error: ")
+    assert reason in error
+    assert error.count("\n") == 1
     assert not (tmp_path / names[1]).exists()

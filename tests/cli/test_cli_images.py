@@ -1,4 +1,4 @@
-"""From folders of pictures to answers, on the command line, by a network of colours."""
+"""The commands on images, with a small network that recognises colours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIT = ["--method", "eszsl", "--tune", "none", "--jobs", "1"]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Pictures of five colours to learn from, of all six to recognise, and what colours are."""
+    """Images of five colours for training and of all six for tests, and a table of colours."""
     write_colors(tmp_path / "train", SEEN)
     write_colors(tmp_path / "new", n_images=2, first=50)
     table = pd.DataFrame(COLORS, index=["r", "g", "b"]).T / 255
@@ -63,7 +63,7 @@ def test_predict_images_and_features(model, capsys):
     again = pd.read_csv("q.csv")
     pd.testing.assert_frame_equal(table, again, rtol=1e-4)
     capsys.readouterr()
-    # Without a file the table goes to standard output.
+    # Without --out, the table is printed.
     assert main(["predict", "m.zsl", "new.npz"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("image,class,known_by,probability,runner_up,")
@@ -97,7 +97,7 @@ def test_taxa(model, capsys):
     assert set(pd.read_csv("p.csv")["class"]) == {"cyan"}
     assert main([*words, "seen"]) == 0
     assert set(pd.read_csv("p.csv")["class"]) <= set(SEEN)
-    # A class may have the name of its taxon.
+    # A class and its taxon may share a name.
     (model.parent / "ranks.csv").write_text(ranks.replace("warm", "red"))
     assert main([*words, "red"]) == 0
     assert set(pd.read_csv("p.csv")["class"]) == {"red", "yellow", "magenta"}
@@ -174,9 +174,7 @@ def test_examples_with_and_without_labels(folder, capsys):
     capsys.readouterr()
     assert main(["add-examples", "g.zsl", "few", "--device", "cpu"]) == 0
     printed = capsys.readouterr().out
-    assert (
-        printed == "added 2 images of 'cyan', 'grey'\nwithout a description: 'grey'\nwrote g.zsl\n"
-    )
+    assert printed == "added 2 images of 'cyan', 'grey'\nwithout a signature: 'grey'\nwrote g.zsl\n"
     assert "grey" in read_model("g.zsl").model.classes_
     assert main(["adapt", "g.zsl", "new", "--always", "--out", "a.zsl", "--device", "cpu"]) == 0
     assert "of 12 images fit no class\nwrote a.zsl" in capsys.readouterr().out
@@ -185,7 +183,7 @@ def test_examples_with_and_without_labels(folder, capsys):
     assert (table["class"] == table["image"].str.partition("/")[0]).mean() > 0.5
 
 
-def test_a_wrong_folder_is_refused_before_anything_is_computed(model, monkeypatch, capsys):
+def test_a_wrong_folder_is_refused_before_features_are_computed(model, monkeypatch, capsys):
     write_image(model.parent / "wrong" / "holidays" / "1.png", (9, 9, 9), seed=1)
     monkeypatch.setattr(
         "zslearn.images._features._compute", lambda *_, **__: pytest.fail("computed")
@@ -200,7 +198,7 @@ def test_a_wrong_folder_is_refused_before_anything_is_computed(model, monkeypatc
         assert "is this the right folder or table?" in error
 
 
-def test_add_a_class_by_numbers(model, capsys):
+def test_add_a_class_by_attributes(model, capsys):
     write_image(model.parent / "grey" / "1.png", (128, 128, 128), seed=3)
     (model.parent / "new.csv").write_text("class,b,g,r\ngrey,0.5,0.5,0.5\n")
     assert main(["add-class", "m.zsl", "new.csv", "--out", "more.zsl"]) == 0
@@ -213,9 +211,9 @@ def test_add_a_class_by_numbers(model, capsys):
     before = model.read_bytes()
     for words, message in (
         (["more.zsl", "new.csv"], "grey"),
-        (["m.zsl"], "Give a table of classes, or --name and --text"),
-        (["m.zsl", "--name", "x"], "Give a table of classes, or --name and --text"),
-        (["m.zsl", "new.csv", "--name", "x", "--text", "y"], "Give a table of classes"),
+        (["m.zsl"], "either a table of classes, or --name and --text"),
+        (["m.zsl", "--name", "x"], "either a table of classes, or --name and --text"),
+        (["m.zsl", "new.csv", "--name", "x", "--text", "y"], "either a table of classes"),
         (["m.zsl", "--name", "grey", "--text", "a dull colour"], "described by numbers, not by te"),
     ):
         assert main(["add-class", *words]) == 1
@@ -229,8 +227,8 @@ def test_add_a_class_by_numbers(model, capsys):
     assert model.read_bytes() == before
 
 
-def test_classes_of_two_commands_are_not_lost(model, capsys, monkeypatch):
-    """One that begins before another has written is refused, and says by whom."""
+def test_concurrent_commands_do_not_lose_classes(model, capsys, monkeypatch):
+    """A command that starts before another one has written the file is refused."""
     for name in ("grey", "brown"):
         (model.parent / f"{name}.csv").write_text(f"class,b,g,r\n{name},0.5,0.4,0.3\n")
     save = _model_files.save
@@ -249,7 +247,7 @@ def test_classes_of_two_commands_are_not_lost(model, capsys, monkeypatch):
     assert not (model.parent / "nowhere").exists()
 
 
-def test_one_step_in_words_by_one_model_for_both_sides(folder, open_clip, capsys):  # noqa: F811
+def test_describe_classes_with_the_text_side_of_the_network(folder, open_clip, capsys):  # noqa: F811
     (folder / "names.csv").write_text(
         "class,text\n" + "".join(f"{c},a {c} thing\n" for c in SEEN) + "cyan,\n001.cyan_sky,\n"
     )
@@ -302,11 +300,12 @@ def test_tune_and_leave_out(folder, capsys):
         (["fit", "train", "--describe", "said.csv", "--text-encoder", "usee"], "no encoder 'usee'"),
         (
             ["fit", "train.npz", "--signatures", "classes.csv", "--none", "2"],
-            "share between 0 and 1",
+            "rate between 0 and 1",
         ),
         (["fit", "train.npz", "--signatures", "classes.csv", "--jobs", "0"], "--jobs 0: give"),
         (["features", "extract", "train", "--out", "f.zsl", *NETWORK], "ends in .npz"),
         (["predict", "new", "m.zsl"], "new: Is a directory"),
+        (["predict", "m.zsl", "nowhere", "--boxes", "b.csv"], "There is no file or folder nowhere"),
         (["add-class", "m.zsl", "nowhere.csv"], "There is no file nowhere.csv"),
         (
             ["fit", "train.npz", "--signatures", "classes.csv", "--backbone", "timm:tiny"],
@@ -328,7 +327,7 @@ def test_tune_and_leave_out(folder, capsys):
         (["predict", "own.zsl", "new"], "does not record how its features were made"),
     ],
 )
-def test_what_does_not_fit_is_one_line(model, words, message, capsys):
+def test_errors_are_one_line(model, words, message, capsys):
     folder = model.parent
     (folder / "empty").mkdir()
     write_image(folder / "flat" / "1.png", COLORS["red"])
@@ -341,8 +340,8 @@ def test_what_does_not_fit_is_one_line(model, words, message, capsys):
             main(["fit", "own.npz", "--signatures", "classes.csv", *FIT, "--out", "own.zsl"]) == 0
         )
     if "other.npz" in words:
-        words_before = ["features", "extract", "new", "--backbone", "timm:tiny2"]
-        assert main([*words_before, "--out", "other.npz"]) == 0
+        extract = ["features", "extract", "new", "--backbone", "timm:tiny2"]
+        assert main([*extract, "--out", "other.npz"]) == 0
     capsys.readouterr()
     assert main(words) == 1
     err = capsys.readouterr().err.splitlines()
@@ -352,7 +351,7 @@ def test_what_does_not_fit_is_one_line(model, words, message, capsys):
 
 
 @pytest.mark.slow
-def test_prompts_alone_in_the_benchmark(folder, open_clip, capsys):  # noqa: F811
+def test_prompts_only_in_a_benchmark(folder, open_clip, capsys):  # noqa: F811
     network = ["--backbone", "open_clip:ViT-T/colors", "--device", "cpu"]
     assert main(["features", "extract", "new", *network, "--out", "f.npz"]) == 0
     text = text_features(list(COLORS), backbone="open_clip:ViT-T/colors")
@@ -365,4 +364,4 @@ def test_prompts_alone_in_the_benchmark(folder, open_clip, capsys):  # noqa: F81
     two = pd.read_csv("classes.csv").drop(columns="b")
     two.to_csv("two.csv", index=False)
     assert main([*words, *method, "--signatures-file", "two.csv", "--out", "r3"]) == 1
-    assert "compares the two sides of one model" in capsys.readouterr().err
+    assert "image and text features of the same model" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Commands on a person's own data."""
+"""Commands on the user's own data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zslearn.datasets import make_zero_shot
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of files that a person could have."""
+    """A folder with the files of a user."""
     made = make_zero_shot(
         n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
     )
@@ -68,7 +68,7 @@ def test_bench_and_table(folder, words, capsys):
     assert max(map(len, table.splitlines())) <= 80
 
 
-def test_whole_numbers_as_words(folder, capsys):
+def test_integer_labels(folder, capsys):
     table = pd.read_csv("table.csv")
     table["species"] = table["species"].str.removeprefix("class ").astype(int)
     table.to_csv("numbers.csv", index=False)
@@ -84,13 +84,13 @@ def test_whole_numbers_as_words(folder, capsys):
     [
         (["table.csv", "--label-column", "species", *UNSEEN], "signatures is missing"),
         (["table.csv", *SIGNATURES, *UNSEEN], "there is no column 'label'"),
-        (["beasts", "--split", "ns"], "--split is for a data set with a name, not for beasts"),
+        (["beasts", "--split", "ns"], "--split is for data sets known by name, not for beasts"),
         (["glyphs", "--unseen", "a"], "--unseen is for your own data, not for glyphs"),
-        ([], "Which data?"),
-        (["beasts", "--features-file", "table.csv"], "Features are named twice"),
+        ([], "No data"),
+        (["beasts", "--features-file", "table.csv"], "not both"),
     ],
 )
-def test_what_does_not_fit_is_one_line(folder, words, message, capsys):
+def test_errors_are_one_line(folder, words, message, capsys):
     assert main(["data", "show", *words]) == 1
     err = capsys.readouterr().err
     assert message in err
@@ -98,7 +98,7 @@ def test_what_does_not_fit_is_one_line(folder, words, message, capsys):
 
 
 @pytest.mark.parametrize("command", [["bench"], ["data", "show"], ["data", "fetch"]])
-def test_a_wrong_name_is_one_line_with_the_nearest(command, capsys):
+def test_an_unknown_name_suggests_the_nearest_one(command, capsys):
     with pytest.raises(SystemExit) as exit_:
         main([*command, "CUBS"])
     assert exit_.value.code == 2
@@ -107,7 +107,7 @@ def test_a_wrong_name_is_one_line_with_the_nearest(command, capsys):
     assert err.count("\n") == 1
 
 
-def test_capitals_do_not_matter_unless_there_is_such_a_folder(folder, monkeypatch, capsys):
+def test_names_ignore_case_unless_there_is_such_a_folder(folder, monkeypatch, capsys):
     monkeypatch.setenv("ZSLEARN_DATA", str(folder.parent))
     assert main(["data", "show", "cub"]) == 1
     assert "There is no CUB/att_splits.mat" in capsys.readouterr().err

@@ -181,7 +181,7 @@ def test_an_evaluation_that_was_stopped_goes_on(model, tmp_path):
 
 
 def test_labels_outside_the_candidates(model):
-    with pytest.raises(ValueError, match="not among classes"):
+    with pytest.raises(ValueError, match="not in classes"):
         _measured(model, _blocks(), classes=DATA.unseen_classes)
     with pytest.raises(ValueError, match="X has no labels"):
         _measured(model, X)

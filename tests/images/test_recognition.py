@@ -122,7 +122,7 @@ def test_the_prediction_table_agrees_with_the_model(data, monkeypatch):
     at = np.searchsorted(model.classes_, table["runner_up"].to_numpy(dtype=str))
     np.testing.assert_allclose(table["runner_up_probability"], probabilities[np.arange(len(X)), at])
     # Predicted in small blocks.
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 500)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 500)
     pd.testing.assert_frame_equal(prediction_table(model, X, names, top=4), table)
     one = prediction_table(model, X[:2], names[:2], classes=[data.unseen_classes[0]])
     assert list(one) == ["image", "class", "known_by", "probability"]

@@ -1,4 +1,4 @@
-"""Explanations: what is said of a prediction, and that it is true."""
+"""Explanations agree with what the model computes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _pictures(data):
     return TrainingPictures(data.X_train, data.y_train)
 
 
-def _by_hand(model, data, X, label, attribute, value):
-    """The score of a class after fitting with another attribute."""
+def _score_with(model, data, X, label, attribute, value):
+    """The score of a class after a fit with another value of an attribute."""
     changed = data.signatures.copy()
     changed.loc[label, attribute] = value
     return _fit(model, data, changed).decision_function(X, classes=[label])[0, 0]
@@ -64,8 +64,7 @@ def _by_hand(model, data, X, label, attribute, value):
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_effects_are_what_another_description_does(model, data):
-    """Fitted anew with the changed signature, unseen, the score falls by just that."""
+def test_effect_equals_the_change_of_the_score_after_a_refit(model, data):
     X = data.X_test_unseen[:4]
     model = _fit(as_zero_shot(model), data)
     candidates, n_effects = data.unseen_classes, 0
@@ -80,7 +79,7 @@ def test_effects_are_what_another_description_does(model, data):
             assert effect.value == data.signatures.loc[label, effect.name]
             assert effect.runner_up_value == data.signatures.loc[rival, effect.name]
             assert effect.effect > 0
-            after = _by_hand(
+            after = _score_with(
                 clone(model), data, X[row : row + 1], label, effect.name, effect.runner_up_value
             )
             assert effect.effect == pytest.approx(before - after, rel=1e-3, abs=1e-7)
@@ -102,29 +101,29 @@ def test_linear_effects_by_the_formula(data):
     assert part.effect == pytest.approx(float(expected), rel=1e-9)
 
 
-def test_made_from_similarities_of_sync(data):
+def test_shares_are_the_similarities_of_sync(data):
     model = _fit(SynC(), data)
     why = explain(model, data.X_test_unseen[:1], classes=data.unseen_classes, k=10)[0]
     table = model.signature_table_
     row = table.positions(np.asarray([why.predicted.label]))
     described = table.normalized(model.signature_scale_, keep_views=True)[row]
     expected = dict(zip(model.seen_classes_, model.similarities(described)[0], strict=True))
-    assert {part.label for part in why.made_from} == set(data.seen_classes)
-    for part in why.made_from:
+    assert {part.label for part in why.built_from} == set(data.seen_classes)
+    for part in why.built_from:
         assert part.share == pytest.approx(expected[part.label])
-    assert "weights" in why.made_by
+    assert "weights" in why.share_kind
 
 
 @pytest.mark.parametrize("model", [EXEM(8), EXEM(8, regressor="krr"), COSTA(), ESZSL()], ids=str)
-def test_shares_are_shares(model, data):
+def test_shares_and_effects_are_sorted(model, data):
     why = explain(_fit(model, data), data.X_test_unseen, classes=data.unseen_classes, k=10)
     for e in why:
         effects = [part.effect for part in e.attributes]
         assert effects == sorted(effects, reverse=True)
-        shares = [part.share for part in e.made_from]
+        shares = [part.share for part in e.built_from]
         assert shares == sorted(shares, reverse=True)
         assert sum(shares) == pytest.approx(1.0)
-    assert ("no weights" in why[0].made_by) == isinstance(model, ESZSL)
+    assert ("no weights" in why[0].share_kind) == isinstance(model, ESZSL)
 
 
 def test_nearest_pictures(data):
@@ -141,11 +140,11 @@ def test_nearest_pictures(data):
     assert why[0].pictures[2].label == data.y_train[np.argsort(distances)[2]]
     by_row = explain(model, X, training=_pictures(data))[1].pictures[0].name
     assert by_row == 40
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(ValueError, match="one label and one name per row"):
         explain(model, X, training=TrainingPictures(data.X_train, data.y_train[:-1]))
 
 
-def test_examples_of_another_class_leave_the_nearest_pictures(data):
+def test_added_examples_do_not_change_the_nearest_pictures(data):
     model = _fit(GaussianEXEM(), data)
     before = explain(model, data.X_test_seen, training=_pictures(data))
     model.add_examples(data.X_test_unseen[:1], data.y_test_unseen[:1])
@@ -162,17 +161,17 @@ def test_seen_classes_and_probabilities(data):
     why = explain(model, X)
     kinds = {e.predicted.kind for e in why}
     assert kinds == {"seen", "described only"}
-    chances = np.sort(model.predict_proba(X), axis=1)
-    np.testing.assert_allclose([e.predicted.probability for e in why], chances[:, -1])
-    np.testing.assert_allclose([e.runner_up.probability for e in why], chances[:, -2])
+    probabilities = np.sort(model.predict_proba(X), axis=1)
+    np.testing.assert_allclose([e.predicted.probability for e in why], probabilities[:, -1])
+    np.testing.assert_allclose([e.runner_up.probability for e in why], probabilities[:, -2])
     for e in why:
         assert (e.predicted.kind == "seen") == (e.predicted.label in data.seen_classes)
-        assert bool(e.made_from) == (e.predicted.kind == "described only")
+        assert bool(e.built_from) == (e.predicted.kind == "described only")
         assert e.predicted.kind != "seen" or not e.attributes
     assert explain(_fit(ESZSL(), data), X[:1])[0].predicted.probability is None
 
 
-def test_rejected_images_say_so(data):
+def test_rejected_images(data):
     model = _fit(NoneOfThese(ESZSL(), false_alarm_rate=0.5, cv=3), data)
     why = explain(model, data.X_test_unseen)
     assert [e.rejected for e in why] == model.is_none(data.X_test_unseen).tolist()
@@ -186,28 +185,22 @@ def test_text_and_json(data):
     )
     text = str(why)
     assert text.count("\n") == 4
-    for word in (
-        "described only",
-        "runner-up: ",
-        "made from: ",
-        "distinguished from ",
-        "nearest training",
-    ):
-        assert word in text
+    for words in ("runner-up: ", "built from: ", "distinguished from ", "nearest training"):
+        assert words in text
     content = json.loads(json.dumps(why.to_dict()))
     assert content["predicted"]["label"] == why.predicted.label
     assert content["attributes"][0]["name"] == why.attributes[0].name
     assert len(content["pictures"]) == 3
 
 
-def test_text_cannot_steer_a_terminal(data):
+def test_text_has_no_terminal_control_sequences(data):
     names = dict(zip(data.signatures.columns, ["a\x1b[31m"] * 8, strict=True))
     table = data.signatures.rename(columns={c: f"{n}{c}" for c, n in names.items()})
     for e in explain(_fit(ESZSL(), data, table), data.X_test_unseen[:5]):
         assert "\x1b" not in str(e)
 
 
-def test_labels_that_are_numbers_and_signatures_without_names(data):
+def test_integer_labels_and_unnamed_attributes(data):
     order = {label: i for i, label in enumerate(data.signatures.index)}
     y = np.asarray([order[label] for label in data.y_train])
     table = {i: data.signatures.iloc[i].to_numpy() for i in range(len(order))}
@@ -218,7 +211,7 @@ def test_labels_that_are_numbers_and_signatures_without_names(data):
     assert any(part.name.startswith("attribute ") for e in why for part in e.attributes)
 
 
-def test_several_views_name_their_attributes(data):
+def test_attribute_names_include_the_view(data):
     views = {"a": data.signatures.iloc[:, :4], "b": data.signatures.iloc[:, 4:]}
     model = _fit(SynC(), data, MultiSignatures(views))
     why = explain(model, data.X_test_unseen, classes=data.unseen_classes)
@@ -227,7 +220,7 @@ def test_several_views_name_their_attributes(data):
     assert all(name.startswith(("a: ", "b: ")) for name in names)
 
 
-def test_wrong_calls(data):
+def test_edge_cases_and_errors(data):
     (alone,) = explain(_fit(ESZSL(), data), data.X_test_unseen[:1], classes=data.unseen_classes[:1])
     assert alone.runner_up is None
     assert alone.attributes == ()
@@ -238,4 +231,4 @@ def test_wrong_calls(data):
     with pytest.raises(TypeError, match="zero-shot estimator"):
         explain(StandardScaler(), data.X_test_unseen)
     (why,) = explain(_fit(ESZSL(), data), data.X_test_unseen[:1], k=0)
-    assert why.made_from == why.attributes == why.pictures == ()
+    assert why.built_from == why.attributes == why.pictures == ()

@@ -83,7 +83,7 @@ def test_boolean_and_mixed_labels():
     y_true, y_pred = np.array([True, True, True, False]), np.array([True, False, True, False])
     assert per_class_accuracy(y_true, y_pred) == pytest.approx((2 / 3 + 1) / 2)
     assert per_class_accuracy(y_true, y_pred, classes=[False, True], average=None)[0] == 1.0
-    # In one list numbers and strings stay what they are: 1 is not "1".
+    # NumPy would turn the numbers of such a list into strings.
     assert per_sample_accuracy([1, "a", "1"], [1, "a", 1]) == pytest.approx(2 / 3)
     assert per_class_accuracy([1, "a", "1"], [1, "a", 1]) == pytest.approx(2 / 3)
     assert per_sample_accuracy([1, 2], [1.0, 2.5]) == 0.5
@@ -96,19 +96,15 @@ def test_prediction_outside_classes_is_wrong():
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [
-        (([1, 2], [1]), {}, "y_true and y_pred must have one entry per sample: got 2 and 1."),
+        (([1, 2], [1]), {}, "one entry per sample"),
         (([], []), {}, "y_true is empty"),
-        (
-            ([[1]], [1]),
-            {},
-            "y_true must be an array of labels with 1 dimension(s), got shape (1, 1)",
-        ),
-        (([1.0, np.nan], [1, 1]), {}, "y_true holds a missing label"),
-        ((["a", None], ["a", "a"]), {}, "y_true holds a missing label"),
-        ((["1"], [1]), {}, "y_true and y_pred cannot be compared: only one of them holds strings"),
+        (([[1]], [1]), {}, "with 1 dimension(s)"),
+        (([1.0, np.nan], [1, 1]), {}, "y_true contains a missing label"),
+        ((["a", None], ["a", "a"]), {}, "y_true contains a missing label"),
+        ((["1"], [1]), {}, "y_true and y_pred cannot be compared"),
     ],
 )
-def test_errors_of_both(args, kwargs, message):
+def test_errors_of_both_accuracies(args, kwargs, message):
     for metric in (per_class_accuracy, per_sample_accuracy):
         with pytest.raises(ValueError, match=re.escape(message)):
             metric(*args, **kwargs)
@@ -117,11 +113,11 @@ def test_errors_of_both(args, kwargs, message):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"classes": range(9)}, "have no sample in y_true: 0, 3, 4, 5, 6 and 2 more."),
-        ({"classes": [2, 3]}, "y_true holds labels that are not in classes: 1."),
-        ({"classes": [1, 2, 2]}, "classes holds a label more than once: 2."),
-        ({"missing": "drop"}, "missing must be one of ('error', 'ignore', 'zero'), got 'drop'."),
-        ({"average": "micro"}, "average must be \"macro\" or None, got 'micro'."),
+        ({"classes": range(9)}, "no samples in y_true: 0, 3, 4, 5, 6 and 2 more."),
+        ({"classes": [2, 3]}, "not in classes: 1."),
+        ({"classes": [1, 2, 2]}, "duplicate labels: 2."),
+        ({"missing": "drop"}, "missing must be one of"),
+        ({"average": "micro"}, "average must be"),
     ],
 )
 def test_errors_of_per_class_accuracy(kwargs, message):
@@ -145,22 +141,21 @@ def test_flat_hit_number_or_array():
     assert isinstance(flat_hit_at_k(y_true, y_top, np.int64(3)), float)
     one = flat_hit_at_k(y_true, y_top, [1])
     assert one.shape == (1,)
-    # A true label that nobody predicted is a miss.
     assert flat_hit_at_k([7, 2], y_top, 3) == 0.5
 
 
 @pytest.mark.parametrize(
     ("y_top", "k", "message"),
     [
-        ([[1, 2]], 1, "y_true and y_top must have one entry per sample: got 2 and 1."),
-        ([1, 2], 1, "y_top must be an array of labels with 2 dimension(s), got shape (2,)."),
-        ([[1, 2], [3, 4]], 3, "k=3 needs as many columns in y_top, which has 2."),
-        ([[1, 2], [3, 4]], 0, "k must be at least 1, got 0."),
-        ([[1, 2], [3, 4]], 1.5, "k must be a whole number, got 1.5."),
-        ([[1, 2], [3, 4]], True, "k must be a whole number, got True."),
-        ([[1, 2], [3, 4]], [], "k must be a whole number or a non-empty sequence"),
-        ([[1, 2], [3, 3]], 2, "y_top must hold different labels in a row: row 1"),
-        ([["1", "2"], ["3", "4"]], 1, "The labels of y_true and y_top cannot be compared"),
+        ([[1, 2]], 1, "one entry per sample"),
+        ([1, 2], 1, "with 2 dimension(s)"),
+        ([[1, 2], [3, 4]], 3, "k=3 needs as many columns"),
+        ([[1, 2], [3, 4]], 0, "k must be at least 1"),
+        ([[1, 2], [3, 4]], 1.5, "k must be an integer"),
+        ([[1, 2], [3, 4]], True, "k must be an integer"),
+        ([[1, 2], [3, 4]], [], "a non-empty sequence"),
+        ([[1, 2], [3, 3]], 2, "must be distinct: row 1"),
+        ([["1", "2"], ["3", "4"]], 1, "cannot be compared"),
     ],
 )
 def test_errors_of_flat_hit(y_top, k, message):
@@ -182,19 +177,17 @@ def test_harmonic_mean_of_numbers(seen, unseen):
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, np.nan, np.inf])
 def test_errors_of_harmonic_mean(bad):
-    with pytest.raises(ValueError, match=re.escape(f"acc_seen must be between 0 and 1, got {bad}")):
+    with pytest.raises(ValueError, match="acc_seen must be between 0 and 1"):
         harmonic_mean(bad, 0.5)
-    with pytest.raises(
-        ValueError, match=re.escape(f"acc_unseen must be between 0 and 1, got {bad}")
-    ):
+    with pytest.raises(ValueError, match="acc_unseen must be between 0 and 1"):
         harmonic_mean([0.5, 0.5], [0.5, bad])
 
 
-def test_sample_weights_count_within_a_class():
+def test_sample_weights_apply_within_a_class():
     y_true, y_pred = ["a", "a", "a", "b", "c"], ["a", "b", "b", "b", "a"]
     weight = [2.0, 1.0, 1.0, 5.0, 0.0]
-    found = per_class_accuracy(y_true, y_pred, sample_weight=weight, average=None, missing="ignore")
-    np.testing.assert_allclose(found, [0.5, 1.0, np.nan])
+    each = per_class_accuracy(y_true, y_pred, sample_weight=weight, average=None, missing="ignore")
+    np.testing.assert_allclose(each, [0.5, 1.0, np.nan])
     assert per_class_accuracy(y_true, y_pred, sample_weight=weight, missing="ignore") == 0.75
     with pytest.raises(ValueError, match="no sample"):
         per_class_accuracy(y_true, y_pred, sample_weight=weight)

@@ -1,4 +1,4 @@
-"""Counts of hits add up to the accuracies of all predictions."""
+"""Summed counts give the accuracies of all predictions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def problem(request):
     return y.astype(request.param), top.astype(request.param)
 
 
-def _added(y, top, parts=7, weights=None):
+def _summed(y, top, parts=7, weights=None):
     total = None
     for rows in np.array_split(np.arange(len(y)), parts):
         part = None if weights is None else weights[rows]
@@ -35,19 +35,19 @@ def _added(y, top, parts=7, weights=None):
     return total
 
 
-def test_sums_of_blocks_give_the_accuracies_of_all(problem):
+def test_summed_blocks_give_the_accuracies_of_all_predictions(problem):
     y, top = problem
-    counts = _added(y, top)
+    counts = _summed(y, top)
     assert counts.per_class_accuracy() == pytest.approx(per_class_accuracy(y, top[:, 0]))
     assert counts.per_sample_accuracy() == pytest.approx(per_sample_accuracy(y, top[:, 0]))
     for k in (1, 2, 4):
         assert counts.flat_hit_at_k(k) == pytest.approx(flat_hit_at_k(y, top, k))
     seen = counts.classes[:5]
     of_seen = np.isin(y.astype(str), seen.astype(str))
-    found = counts.measure([1, 2], seen)
+    measured = counts.measure([1, 2], seen)
     accuracies = [per_class_accuracy(y[rows], top[rows, 0]) for rows in (of_seen, ~of_seen)]
-    assert [found["seen"], found["unseen"]] == pytest.approx(accuracies)
-    assert found["harmonic"] == pytest.approx(harmonic_mean(*accuracies))
+    assert [measured["seen"], measured["unseen"]] == pytest.approx(accuracies)
+    assert measured["harmonic"] == pytest.approx(harmonic_mean(*accuracies))
     assert "harmonic" not in counts.measure([1], counts.classes)
 
 
@@ -56,13 +56,13 @@ def test_weights():
     y, top = rng.integers(0, 4, 50), rng.integers(0, 4, (50, 1))
     weights = rng.integers(0, 3, 50)
     repeated = np.repeat(np.arange(50), weights)
-    found, expected = _added(y, top, weights=weights), _added(y[repeated], top[repeated])
-    assert found.per_class_accuracy() == pytest.approx(expected.per_class_accuracy())
-    assert found.per_sample_accuracy() == pytest.approx(expected.per_sample_accuracy())
+    weighted, expected = _summed(y, top, weights=weights), _summed(y[repeated], top[repeated])
+    assert weighted.per_class_accuracy() == pytest.approx(expected.per_class_accuracy())
+    assert weighted.per_sample_accuracy() == pytest.approx(expected.per_sample_accuracy())
 
 
 def test_json_and_back(problem):
-    counts = _added(*problem)
+    counts = _summed(*problem)
     again = HitCounts.from_dict(json.loads(json.dumps(counts.as_dict())))
     assert again.classes.tolist() == counts.classes.tolist()
     assert np.array_equal((again + counts).hits, 2 * counts.hits)
@@ -73,7 +73,7 @@ def test_json_and_back(problem):
 def test_bad_input():
     assert HitCounts.of(["a", "b"], ["a", "a"]).hits.tolist() == [[1.0], [0.0]]
     counts = HitCounts.of([1, 2], [[1, 2], [2, 1]])
-    with pytest.raises(ValueError, match="do not add up"):
+    with pytest.raises(ValueError, match="Cannot add counts"):
         counts + HitCounts.of([1], [[1]])
     with pytest.raises(ValueError, match="cannot be compared"):
         counts + HitCounts.of(["a"], [["a", "b"]])

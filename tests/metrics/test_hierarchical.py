@@ -66,7 +66,7 @@ def test_correct_set_is_algorithm_1(graph, data):
     expected = algorithm_1(k, c, distance, set(valid))
     if expected is None:
         reachable = sum(np.isfinite(distance[c, v]) for v in valid)
-        message = f"k={k} is too large for the class {c}: .* to {reachable} label"
+        message = f"k={k} is too large for the class {c}: .* only {reachable} "
         with pytest.raises(ValueError, match=message):
             hierarchical_correct_set(c, k, hierarchy=pairs, classes=valid)
         return
@@ -145,31 +145,25 @@ def test_any_hashable_labels():
     ("change", "message"),
     [
         ({"hierarchy": []}, "hierarchy is empty"),
-        ({"hierarchy": dict(TREE)}, "not a mapping: pass its items()."),
-        ({"hierarchy": ["ab", "cd"]}, "hierarchy must be (child, parent) pairs, got 'ab'."),
+        ({"hierarchy": dict(TREE)}, "pass the items() of a mapping"),
+        ({"hierarchy": ["ab", "cd"]}, "(child, parent) pairs, got 'ab'."),
         ({"hierarchy": [("a", "b", "c")]}, "(child, parent) pairs, got ('a', 'b', 'c')."),
         ({"hierarchy": [*TREE, ("animal", None)]}, "missing label in the pair ('animal', None)"),
-        (
-            {"classes": [*ANIMALS, "yak"]},
-            "classes holds labels that are not in the hierarchy: 'yak'",
-        ),
-        ({"classes": [*ANIMALS, "cat"]}, "classes holds a label more than once: 'cat'."),
-        ({"y_true": ["cat", "yak"]}, "y_true holds labels that are not in the hierarchy: 'yak'."),
-        ({"y_true": ["cat"]}, "y_true and y_top must have one entry per sample: got 1 and 2."),
-        (
-            {"y_top": [["cat", "bird"], ["emu", "owl"]]},
-            "y_top holds labels that are not in classes: 'bird'.",
-        ),
-        ({"y_top": [["cat", "dog"], ["emu", "emu"]]}, "row 1 holds one of them twice"),
-        ({"k": 3}, "k=3 needs as many columns in y_top, which has 2."),
-        ({"k": 0}, "k must be at least 1, got 0."),
+        ({"classes": [*ANIMALS, "yak"]}, "not in the hierarchy: 'yak'"),
+        ({"classes": [*ANIMALS, "cat"]}, "duplicate labels: 'cat'."),
+        ({"y_true": ["cat", "yak"]}, "y_true contains labels that are not in the hierarchy"),
+        ({"y_true": ["cat"]}, "one entry per sample"),
+        ({"y_top": [["cat", "bird"], ["emu", "owl"]]}, "not in classes: 'bird'."),
+        ({"y_top": [["cat", "dog"], ["emu", "emu"]]}, "row 1 contains one of them twice"),
+        ({"k": 3}, "k=3 needs as many columns"),
+        ({"k": 0}, "k must be at least 1"),
         (
             {
                 "hierarchy": [p for p in TREE if p != ("bird", "animal")],
                 "classes": ["emu", *ANIMALS[:3]],
                 "y_top": [["cat", "dog"], ["emu", "cat"]],
             },
-            "k=2 is too large for the class 'emu': the hierarchy leads from it to 1 label(s)",
+            "k=2 is too large for the class 'emu'",
         ),
     ],
 )
@@ -189,13 +183,9 @@ def test_errors(change, message):
 @pytest.mark.parametrize(
     ("label", "k", "message"),
     [
-        ("yak", 1, "label holds labels that are not in the hierarchy: 'yak'."),
-        ("cat", [1, 2], "k must be a whole number, got [1, 2]."),
-        (
-            "cat",
-            6,
-            "k=6 is too large for the class 'cat': the hierarchy leads from it to 5 label(s)",
-        ),
+        ("yak", 1, "not in the hierarchy: 'yak'."),
+        ("cat", [1, 2], "k must be an integer, got [1, 2]."),
+        ("cat", 6, "k=6 is too large for the class 'cat'"),
     ],
 )
 def test_errors_of_correct_set(label, k, message):
@@ -216,8 +206,8 @@ def test_size_of_imagenet():
     arguments = {"hierarchy": pairs, "classes": classes}
     got = hierarchical_precision_at_k(y_true, y_top[:, :1], 1, **arguments)
     assert got >= 1 / 3
-    # So many classes are treated in blocks, and a few of them alone.
-    some = [0, 700, 1799]
-    alone = [hierarchical_precision_at_k(y_true[[i]], y_top[[i]], 20, **arguments) for i in some]
-    sets = [hierarchical_correct_set(y_true[i], 20, **arguments) for i in some]
-    assert alone == [np.isin(y_top[i], near).mean() for i, near in zip(some, sets, strict=True)]
+    # Many classes are processed in blocks, a few at once.
+    chosen = [0, 700, 1799]
+    alone = [hierarchical_precision_at_k(y_true[[i]], y_top[[i]], 20, **arguments) for i in chosen]
+    sets = [hierarchical_correct_set(y_true[i], 20, **arguments) for i in chosen]
+    assert alone == [np.isin(y_top[i], near).mean() for i, near in zip(chosen, sets, strict=True)]

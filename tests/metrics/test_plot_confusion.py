@@ -29,7 +29,7 @@ def test_shares_and_worst_pairs(plt):
     np.testing.assert_array_equal(display.shares, expected)
     np.testing.assert_array_equal(display.im_.get_array(), expected)
     assert np.diag(display.shares).mean() == per_class_accuracy(TRUE, PRED)
-    # Of the two pairs with the same share the one further left comes first.
+    # The left one of two equal shares comes first.
     assert display.worst_pairs() == [
         ConfusedPair("emu", "owl", 0.75, 3, 4),
         ConfusedPair("cat", "emu", 0.25, 1, 4),
@@ -42,21 +42,12 @@ def test_shares_and_worst_pairs(plt):
         "cat → owl: 25 % (1 of 4)",
     ]
     assert [mark.get_text() for mark in display.marks_] == ["1", "2", "3"]
-    assert display.marks_[0].get_position() == (
-        2.5,
-        0.5,
-    )  # the corner of the cell in row 1, column 2
+    assert display.marks_[0].get_position() == (2.5, 0.5)  # corner of the cell in row 1, column 2
     assert _ticks(display.ax_.yaxis) == _ticks(display.ax_.xaxis) == ["cat", "emu", "owl"]
     assert display.ax_.get_title() == "mine"
     texts = {text.get_position()[::-1]: text.get_text() for text in display.text_}
-    assert texts == {
-        (0, 0): "50",
-        (0, 1): "25",
-        (0, 2): "25",
-        (1, 1): "25",
-        (1, 2): "75",
-        (2, 2): "100",
-    }
+    assert sorted(texts.items())[:3] == [((0, 0), "50"), ((0, 1), "25"), ((0, 2), "25")]
+    assert texts[2, 2] == "100"
 
 
 def test_from_estimator(plt, problem):
@@ -68,7 +59,7 @@ def test_from_estimator(plt, problem):
     assert display.n_other is None
     score = model.score(X, y, classes=problem.unseen_classes)
     assert np.diag(display.shares).mean() == pytest.approx(score)
-    # Among all classes most answers are seen ones, which share a column.
+    # Predictions of seen classes share a column.
     display = UnseenConfusionDisplay.from_predictions(
         y, model.predict(X), classes=problem.unseen_classes
     )
@@ -90,7 +81,7 @@ def test_classes_without_samples_have_an_empty_row(plt):
     assert display.classes.tolist() == ["a", "b", "c"]
     assert display.im_.get_array().mask.all(axis=1).tolist() == [False, False, True]
     assert display.worst_pairs() == [ConfusedPair("a", "c", 1.0, 1, 1)]
-    with pytest.raises(ValueError, match="y_true holds labels that are not in classes: 'b'"):
+    with pytest.raises(ValueError, match="not in classes: 'b'"):
         _plot(["a", "b"], ["a", "b"], classes=["a"])
 
 
@@ -122,13 +113,13 @@ def _drawn(row):
 
 def test_examples(plt):
     display = _plot(images=_images(), n_examples=2, n_pairs=2, image_kwargs={"cmap": "gray_r"})
-    # Spread over samples 5, 6, 7; then a sample that is recognised as the predicted class.
+    # Evenly spaced among samples 5, 6 and 7, then a correctly predicted sample.
     assert [_drawn(row) for row in display.example_axes_] == [[5, 7, 8], [2, None, 4]]
     assert display.example_axes_[0, 0].images[0].get_cmap().name == "gray_r"
     titles = [row[0].texts[0].get_text() for row in display.example_axes_]
     assert titles == ["1  emu → owl: 75 % (3 of 4)", "2  cat → emu: 25 % (1 of 4)"]
     assert display.figure_.legends == []
-    # Drawn into given axes there is no place for them.
+    # Given axes have no room for examples.
     figure, ax = plt.subplots()
     assert display.plot(ax=ax).example_axes_ is None
     assert display.figure_ is figure
@@ -140,14 +131,14 @@ def test_missing_images(plt):
     images[5] = images[8] = images[9] = None
     display = _plot(images=images, n_examples=2, n_pairs=1)
     assert [_drawn(row) for row in display.example_axes_] == [[None, 7, None]]
-    # More pairs than there are images of: they are named all the same.
+    # Pairs without images are listed as well.
     display.plot(n_pairs=3)
     assert len(display.example_axes_) == 3
     assert display.example_axes_[2, 0].texts[0].get_text() == "3  cat → owl: 25 % (1 of 4)"
 
 
 def test_wrong_images(plt):
-    with pytest.raises(ValueError, match="got 3 images for 10 labels"):
+    with pytest.raises(ValueError, match="one entry per sample"):
         _plot(images=_images(3))
     with pytest.raises(ValueError, match=r"shape \(height, width\).*got \(12,\)"):
         _plot(images=np.zeros((len(TRUE), 12)))
@@ -161,7 +152,7 @@ STRANGE = ["<script>alert(1)</script>", "$x_", "ä\n" * 40, "_hidden", "ő" * 60
 def test_strange_names(plt):
     pairs = list(itertools.product(STRANGE, STRANGE))
     display = _plot([t for t, _ in pairs], [p for _, p in pairs], name="$a$ \\frac")
-    display.figure_.canvas.draw()  # unbalanced mathematics would fail here
+    display.figure_.canvas.draw()  # an invalid formula would raise an error here
     names = _ticks(display.ax_.yaxis)
     assert "$x_" in names
     assert "<script>alert(1)</script>"[:23] + "…" in names

@@ -38,7 +38,7 @@ def _chord(degrees):
     return 2 * np.sin(np.radians(degrees) / 2)
 
 
-def test_what_is_drawn(plt):
+def test_points_and_legend(plt):
     display = _plot(name="EXEM")
     np.testing.assert_allclose(display.distance, _chord(np.array([10, 30, 80])))
     np.testing.assert_array_equal(display.accuracy, [1, 0.75, 0.5])
@@ -88,8 +88,8 @@ def test_forms_of_signatures(plt, form):
     np.testing.assert_allclose(display.distance, factor * _chord(np.array([10, 30, 80])))
 
 
-def test_ties_and_rounding_have_no_rank(plt):
-    assert np.isnan(_plot("aabbcc", "aabbcc").correlation)  # all are right
+def test_correlation_is_undefined_for_ties(plt):
+    assert np.isnan(_plot("aabbcc", "aabbcc").correlation)  # all accuracies are 1
     equal = SIGNATURES | {label: [3, 4] for label in "abc"}
     display = _plot(signatures=equal, name="x")
     assert np.isnan(display.correlation)
@@ -128,7 +128,7 @@ def test_names_do_not_overlap(plt, n_classes):
     assert all(frame.containsx(b.x0) and frame.containsx(b.x1) for b in boxes)
 
 
-def test_names_are_those_far_from_the_trend(plt):
+def test_classes_far_from_the_trend_are_labelled(plt):
     distance = np.linspace(0.2, 1, 9)
     accuracy = 1 - 0.8 * distance
     accuracy[3], accuracy[6] = 0.0, 1.0
@@ -154,10 +154,10 @@ def test_two_displays_on_the_same_axes(plt):
     [
         ({"s": [1.0], "t": [1.0]}, "do not describe these classes: 'a', 'b', 'c'"),
         (SIGNATURES | {"b": [np.nan, 1]}, "NaN or infinity for 'b'"),
-        (SIGNATURES | {"b": [1, 2, 3]}, "vectors of numbers of one length"),
-        (np.eye(5), "must say which class each row describes"),
+        (SIGNATURES | {"b": [1, 2, 3]}, "vectors of equal length"),
+        (np.eye(5), "their rows need labels"),
         ({i: [1.0] for i in range(5)}, "cannot be compared"),
-        (pd.DataFrame([[1], [2]], index=["a", "a"]), "signatures holds a label more than once"),
+        (pd.DataFrame([[1], [2]], index=["a", "a"]), "duplicate labels"),
     ],
 )
 def test_wrong_signatures(signatures, message):
@@ -166,5 +166,5 @@ def test_wrong_signatures(signatures, message):
 
 
 def test_constructor():
-    with pytest.raises(ValueError, match="one entry per class: got 1, 2 and 2"):
+    with pytest.raises(ValueError, match="one entry per class"):
         ClassDistanceDisplay(distance=[1.0], accuracy=[1.0, 0.5], classes=["a", "b"])

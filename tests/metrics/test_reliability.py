@@ -19,31 +19,31 @@ CLASSES = np.array(["a", "b", "c"])
 
 
 def _drawn(n, sharpness=1.0):
-    """Labels drawn from probabilities, and the probabilities to a power."""
+    """Labels drawn from calibrated probabilities, and powers of these probabilities."""
     rng = np.random.default_rng(0)
-    honest = rng.dirichlet(np.ones(3), size=n)
-    y = CLASSES[(rng.random(n)[:, None] > honest.cumsum(axis=1)).sum(axis=1)]
-    powered = honest**sharpness
+    calibrated = rng.dirichlet(np.ones(3), size=n)
+    y = CLASSES[(rng.random(n)[:, None] > calibrated.cumsum(axis=1)).sum(axis=1)]
+    powered = calibrated**sharpness
     return y, powered / powered.sum(axis=1, keepdims=True)
 
 
 def test_by_hand():
     y = ["a", "b", "c", "c"]
-    chances = [[0.5, 0.3, 0.2], [0.1, 0.9, 0.0], [0.05, 0.95, 0.0], [0.0, 0.0, 1.0]]
-    confidence, accuracy, counts = reliability_curve(y, chances, classes=CLASSES, n_bins=2)
+    probabilities = [[0.5, 0.3, 0.2], [0.1, 0.9, 0.0], [0.05, 0.95, 0.0], [0.0, 0.0, 1.0]]
+    confidence, accuracy, counts = reliability_curve(y, probabilities, classes=CLASSES, n_bins=2)
     np.testing.assert_allclose(confidence, [0.5, 0.95])
     np.testing.assert_allclose(accuracy, [1.0, 2 / 3])
     assert counts.tolist() == [1, 3]
-    error = expected_calibration_error(y, chances, classes=CLASSES, n_bins=2)
+    error = expected_calibration_error(y, probabilities, classes=CLASSES, n_bins=2)
     assert error == pytest.approx(0.25 * 0.5 + 0.75 * (0.95 - 2 / 3))
 
 
-def test_honest_probabilities_have_a_small_error():
-    y, chances = _drawn(20000)
-    assert expected_calibration_error(y, chances, classes=CLASSES) < 0.02
+def test_calibrated_probabilities_have_a_small_error():
+    y, probabilities = _drawn(20000)
+    assert expected_calibration_error(y, probabilities, classes=CLASSES) < 0.02
     for sharpness in (0.3, 3.0):
-        y, chances = _drawn(20000, sharpness)
-        assert expected_calibration_error(y, chances, classes=CLASSES) > 0.1
+        y, probabilities = _drawn(20000, sharpness)
+        assert expected_calibration_error(y, probabilities, classes=CLASSES) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -54,27 +54,27 @@ def test_honest_probabilities_have_a_small_error():
         ({"probabilities": [[0.5, 0.5]]}, "one column per class, 3"),
         ({"probabilities": [[0.2, 0.5, 0.3]] * 2}, "one entry per sample"),
         ({"y_true": ["d"]}, "not in classes"),
-        ({"n_bins": 0}, "at least 1"),
+        ({"n_bins": 0}, "n_bins must be at least 1"),
     ],
 )
-def test_what_is_refused(options, message):
+def test_errors(options, message):
     given = {"y_true": ["a"], "probabilities": [[0.2, 0.5, 0.3]], "classes": CLASSES}
     with pytest.raises(ValueError, match=message):
         expected_calibration_error(**{**given, **options})
 
 
 def test_display_from_predictions(plt):
-    y, chances = _drawn(300, 2.0)
-    display = ReliabilityDisplay.from_predictions(y, chances, classes=CLASSES, name="mine")
-    confidence, accuracy, counts = reliability_curve(y, chances, classes=CLASSES)
+    y, probabilities = _drawn(300, 2.0)
+    display = ReliabilityDisplay.from_predictions(y, probabilities, classes=CLASSES, name="mine")
+    confidence, accuracy, counts = reliability_curve(y, probabilities, classes=CLASSES)
     np.testing.assert_array_equal(display.line_.get_xdata(), confidence)
     np.testing.assert_array_equal(display.line_.get_ydata(), accuracy)
     sizes = display.markers_.get_sizes()
     np.testing.assert_allclose(sizes / sizes.sum(), counts / counts.sum())
-    error = expected_calibration_error(y, chances, classes=CLASSES)
+    error = expected_calibration_error(y, probabilities, classes=CLASSES)
     assert display.line_.get_label() == f"mine (ECE = {error:.2f})"
     again = ReliabilityDisplay.from_predictions(
-        y, chances, classes=CLASSES, ax=display.ax_, color="red", n_bins=5
+        y, probabilities, classes=CLASSES, ax=display.ax_, color="red", n_bins=5
     )
     assert again.ax_ is display.ax_
     assert again.line_.get_color() == "red"
@@ -95,7 +95,7 @@ def test_display_from_estimator(plt, problem):
     assert whole.counts.sum() == len(y)
 
 
-def test_variances_stated_and_found(plt):
+def test_variances(plt):
     data = make_zero_shot(random_state=0)
     model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
     display = VarianceDisplay.from_estimator(model, color="red")
@@ -106,6 +106,6 @@ def test_variances_stated_and_found(plt):
     low, high = (np.asarray(data) for data in display.diagonal_.get_data())
     np.testing.assert_array_equal(low, high)
     ratio = model.observed_variances_.sum() / model.predicted_variances_.sum()
-    assert display.points_.get_label() == f"GaussianEXEM (found / stated = {ratio:.2f})"
+    assert display.points_.get_label() == f"GaussianEXEM (observed / predicted = {ratio:.2f})"
     with pytest.raises(NotFittedError):
         VarianceDisplay.from_estimator(GaussianEXEM())

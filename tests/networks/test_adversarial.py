@@ -160,7 +160,7 @@ def test_sampling_needs_no_torch_and_follows_the_network(kind, monkeypatch):
     noise = torch.tensor(np.random.RandomState(7).normal(size=(6, 5)), dtype=torch.float32)
     unit = signatures[:1] / np.linalg.norm(signatures[0])
     described = torch.tensor(unit, dtype=torch.float32).repeat(6, 1)
-    scaled = model._squash(generated([torch.tensor(w) for w in model.weights_], noise, described))
+    scaled = model._activate(generated([torch.tensor(w) for w in model.weights_], noise, described))
     expected = model.lowest_ + model.width_ * scaled.numpy()
     monkeypatch.setitem(sys.modules, "torch", None)
     drawn = model.sample(signatures[:1], 6, random_state=7)

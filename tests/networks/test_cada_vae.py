@@ -74,14 +74,14 @@ def test_distance_against_the_closed_form_of_full_covariances():
 
 def test_draws_of_one_number_for_all_dimensions():
     gaussians = vae.Gaussians(np.array([[1.0, -2.0]]), np.log([[4.0, 0.25]]))
-    drawn = vae.draw(gaussians, np.array([[0.0], [1.0], [-2.0]]))
+    drawn = gaussians.draw(np.array([[0.0], [1.0], [-2.0]]))
     np.testing.assert_allclose(drawn, [[1, -2], [5, -1.75], [-7, -2.5]])
 
 
 def _problem(seed=0):
     rng = np.random.default_rng(seed)
-    networks = vae.first_weights(rng, 6, 4, 3, (5, 7), (8, 5))
-    # Intercepts begin at zero; any others are as good here.
+    networks = vae.initial_weights(rng, (6, 4), 3, (5, 7), (8, 5))
+    # Random intercepts instead of zero.
     networks = vae.Autoencoders(
         *([w + 0.1 * rng.normal(size=w.shape) for w in part] for part in networks)
     )

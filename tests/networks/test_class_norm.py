@@ -69,7 +69,7 @@ def test_prototypes_against_numpy():
 def test_a_standardised_unit_has_the_reciprocal_of_its_deviation():
     """The units are divided by their variance, not by its root."""
     hidden = np.random.default_rng(0).normal(size=(2000, 3)) * [0.5, 1.0, 4.0]
-    standard = cn.standardize(hidden, cn.moments(hidden))
+    standard = cn.Moments.of(hidden).standardize(hidden)
     np.testing.assert_allclose(standard.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(standard.std(axis=0, ddof=1), 1 / hidden.std(axis=0, ddof=1), 1e-4)
 
@@ -104,7 +104,7 @@ def test_running_statistics():
     """After n equal steps 0.9ⁿ of the start is left."""
     moments = cn.Moments(torch.zeros(1), torch.ones(1))
     for _ in range(5):
-        moments = cn._moved(moments, cn.Moments(torch.tensor([2.0]), torch.tensor([3.0])))
+        moments = moments.updated(cn.Moments(torch.tensor([2.0]), torch.tensor([3.0])))
     assert float(moments.mean) == pytest.approx(2 * (1 - 0.9**5))
     assert float(moments.variance) == pytest.approx(0.9**5 + 3 * (1 - 0.9**5))
 

@@ -361,7 +361,7 @@ def test_intercepts_are_the_last_column(problem):
     [
         (lambda rows: rows.iloc[1:], "lacks rows for 1 of the 8 seen classes: 'c02'"),
         (lambda rows: rows.to_numpy()[1:], "one row for each of the 8 seen classes"),
-        (lambda rows: rows.iloc[:, 2:], "has 22 columns: give 24"),
+        (lambda rows: rows.iloc[:, 2:], "has 22 columns; it needs 24"),
         (lambda rows: rows.replace(rows.iloc[0, 0], np.nan), "NaN or infinity in the rows of"),
         (lambda rows: pd.concat([rows, rows.iloc[:1]]), "more than one row for 'c02'"),
     ],
@@ -375,7 +375,7 @@ def test_targets_that_do_not_fit(problem, change, message):
 
 def test_seen_class_without_a_place(problem):
     pairs, signatures, X, y = problem
-    with pytest.raises(ValueError, match="does not place 1 of the 8 seen classes: 'c02'"):
+    with pytest.raises(ValueError, match="lacks 1 of the 8 seen classes: 'c02'"):
         _quick(hierarchy=[p for p in pairs if p[0] != "c02"]).fit(X, y, signatures=signatures)
 
 

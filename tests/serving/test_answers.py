@@ -107,7 +107,7 @@ def test_explanations_and_features(client, rows):
     assert found["features"] == rows[0]
     why = found["explanation"]
     assert why["predicted"]["label"] == found["ranked"][0]["class"]
-    assert why["made_from"]
+    assert why["built_from"]
 
 
 def test_answers_of_calibrated_models(problem, tmp_path):

@@ -48,7 +48,7 @@ def test_softmax_without_tables(library, pseudo_counts, weighted, monkeypatch):
     options = {"alphas": [1e-4, 1e-2, 1.0], "tol": 1e-9, "sample_weight": weight}
     options["pseudo_counts"] = pseudo_counts
     whole = softmax_path(X, y, **options)
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 20_000)
     streamed = softmax_path(xp.asarray(X), y, **options)
     for a, b in zip(whole, streamed, strict=True):
         assert b.converged
@@ -76,7 +76,7 @@ def test_memory_of_many_rows_by_classes(monkeypatch):
     X, y = _samples(n_samples, 8, n_classes)
     X = X.astype(np.float32)
     monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLE_BYTES", 1 << 23)
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 22)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 22)
     for train in (
         lambda: softmax_path(X, y, n_classes, alphas=[1.0], tol=1e-1),
         lambda: multiclass_svm(X, y, alpha=1.0, tol=1e-1),

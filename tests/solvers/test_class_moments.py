@@ -39,7 +39,7 @@ def _plain(X, y, components=None):
 def budget(request, monkeypatch):
     """Blocks of all rows, of single rows and of a few."""
     if request.param is not None:
-        monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", request.param)
+        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", request.param)
     return request.param
 
 

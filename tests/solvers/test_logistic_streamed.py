@@ -28,7 +28,7 @@ def _problem(dtype=np.float64, n_samples=300, n_features=20, n_classes=9, seed=0
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 14)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -89,7 +89,7 @@ def test_no_table_of_rows_by_problems(monkeypatch):
     has = rng.random((7, 150)) < 0.5
     has[0], has[1] = True, False
     rows = PreparedRows(X, "l2")
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
     tracemalloc.start()
     try:
         logistic_path(rows, has, codes=y, alphas=[1.0], tol=1e-1)

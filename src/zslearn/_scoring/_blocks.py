@@ -1,12 +1,11 @@
 """Scores of rows against classes, and the best classes of each row, block by block.
 
-`class_scores` and `top_k` embed and score a block of rows at a time. Memory holds one block of
-scores besides the result, and a memory-mapped array is read as needed. Results have the namespace
-and the device of the rows.
+`class_scores` and `top_k` embed and score one block of rows at a time, so that memory-mapped arrays
+are read as needed. Results have the namespace and device of the rows.
 
 The squared Euclidean distance is ‖x − p‖² = ‖x‖² − 2 (xp − ½‖p‖²). The nearest class therefore has
-the largest xp − ½‖p‖², called the raw score below: a product and a sum. Square roots are taken of
-the selected scores only. Raw scores that differ may round to the same final score.
+the largest xp − ½‖p‖², called the raw score below. Square roots are only taken of the selected
+scores. Different raw scores may round to the same final score.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from zslearn._utils._array import (
     move_like,
     moves_kept,
     on_device,
+    row_blocks,
     to_numpy,
     unit_rows,
 )
-from zslearn._utils._blocks import row_blocks
 from zslearn._utils._jit import jit
 from zslearn._utils._processes import blas_threads, in_threads
 
@@ -47,15 +46,15 @@ _tf32_lock = threading.RLock()
 
 @contextmanager
 def score_precision(precision: Precision) -> Iterator[None]:
-    """Trade precision of scores for speed on a GPU, within a `with` block.
+    """Reduce the precision of scores on a GPU within a `with` block, for speed.
 
-    Applies to products of float32 torch tensors on a CUDA device with class parameters. Sums are
+    It applies to products of class parameters and float32 torch tensors on a CUDA device. Sums are
     accumulated in float32.
 
     Parameters
     ----------
     precision : {"full", "tf32", "bf16"}
-        Rounding of both factors: none, to 11 bits or to 8 bits.
+        Rounding of both factors: none, to 11 bits, or to 8 bits.
 
     Yields
     ------
@@ -79,7 +78,7 @@ def product(rows: Array, parameters: Array) -> Array:
         if rows.dtype == torch.float32:
             if precision == "bf16":
                 rows, parameters = rows.bfloat16().float(), parameters.bfloat16().float()
-            # bfloat16 numbers are exact in TF32, and TF32 products accumulate in float32.
+            # TF32 represents bfloat16 numbers exactly and accumulates products in float32.
             with _tf32():
                 return rows @ parameters.T
     xp = compat.array_namespace(rows)
@@ -110,7 +109,7 @@ class PreparedClasses:
 
     def __init__(self, parameters: Any, score: ScoreFunction, bias: Any, like: Array) -> None:
         axes, width = 3 if score == "max_dot" else 2, parameters.shape[-1]
-        # The width is unknown in an ONNX graph during export.
+        # The width is unknown during ONNX export.
         if len(parameters.shape) != axes or like.shape[1] not in (None, width):
             raise ValueError(
                 f"score={score!r} needs parameters with {axes} axes, the last of length "
@@ -120,7 +119,7 @@ class PreparedClasses:
         with np.errstate(over="ignore"):
             self.parameters = move_like(parameters, like)
         self.xp = xp = compat.array_namespace(like)
-        # Squares of parameters, and products with rows of similar size, must be finite.
+        # Squares of parameters, and products with rows of similar magnitude, must be finite.
         largest = max(float(xp.max(self.parameters)), -float(xp.min(self.parameters)))
         if not largest <= float(xp.finfo(self.parameters.dtype).max) ** 0.5:
             raise ValueError(
@@ -131,7 +130,7 @@ class PreparedClasses:
         if score == "cosine":
             self.parameters = unit_rows(self.parameters)
         elif score == "euclidean":
-            # Centring both sides keeps distances and reduces cancellation.
+            # Centring preserves distances and reduces cancellation.
             self.center = xp.mean(self.parameters, axis=0, keepdims=True)
             self.parameters = self.parameters - self.center
             self.half = 0.5 * xp.sum(self.parameters * self.parameters, axis=1)
@@ -142,11 +141,11 @@ class PreparedClasses:
                 f"bias must have one number per class, {self.n_classes}; "
                 f"got shape {tuple(self.bias.shape)}."
             )
-        #: Whether `raw` ranks by raw scores, which `finish` turns into final ones.
+        #: Whether `raw` returns raw scores, which `finish` converts to final scores.
         self.finished_later = score == "euclidean" and bias is None
 
     def rows(self, embedded: Array) -> Array:
-        """Rows in the form that the score function needs."""
+        """Centre or normalise rows as the score function requires."""
         if self.score == "cosine":
             return unit_rows(embedded)
         return embedded - self.center if self.score == "euclidean" else embedded
@@ -160,7 +159,7 @@ class PreparedClasses:
         return self.xp.sum(rows * rows, axis=1)[:, None]
 
     def raw(self, rows: Array, squares: Array, classes: slice) -> Array:
-        """Numbers that rank the classes of a row: raw scores, or final scores with a bias."""
+        """Raw scores, or final scores if there is a bias; both rank the classes of a row."""
         if self.score == "max_dot":
             out = product(rows, self.parameters[classes, 0, :])
             for i in range(1, self.parameters.shape[1]):
@@ -212,14 +211,14 @@ def prepared_classes(
 
 # Columns and values of the best classes of each row.
 Best = tuple[Array, Array]
-NOT_A_NUMBER = "Scores are NaN: look for NaN in the embedded rows or the parameters."
+_NAN_SCORES = "Scores are NaN: check the embedded rows and the class parameters for NaN."
 
 # Number of classes scored at a time on the host.
 _CLASS_BLOCK = 4096
-# A device scores all classes at once if this many rows fit into the budget.
-_FEWEST_ROWS = 1024
-# Number of scores from which compiled selection pays for loading it.
-WORTH_COMPILED = 1 << 22
+# A device scores all classes at once if at least this many rows fit into the budget.
+_MIN_DEVICE_ROWS = 1024
+# Number of scores from which compiled selection is worth its loading time.
+MIN_COMPILED_SCORES = 1 << 22
 
 
 def class_scores(
@@ -263,7 +262,7 @@ def top_k(
 ) -> tuple[Array, Array]:
     """Find the `k` best classes of each row, best first, without the full score matrix.
 
-    Of equal scores the class that comes first in `parameters` wins, for any block size.
+    The first of several classes with equal scores wins, whatever the block size.
     """
     n_classes = parameters.shape[0]
     check_k(k, n_classes)
@@ -271,13 +270,13 @@ def top_k(
     with moves_kept():
         if compat.is_torch_array(X):
             return _torch_top_k(plan, k)
-        if compat.is_numpy_array(X) and X.shape[0] * n_classes >= WORTH_COMPILED:
+        if compat.is_numpy_array(X) and X.shape[0] * n_classes >= MIN_COMPILED_SCORES:
             return _compiled_top_k(plan, k)
         return _compared_top_k(plan, k)
 
 
 def check_k(k: int, n_classes: int) -> None:
-    """Refuse a `k` that is not between 1 and the number of classes."""
+    """Raise an error unless `k` is between 1 and the number of classes."""
     if not 1 <= k <= n_classes:
         raise ValueError(f"k must be between 1 and the number of classes, {n_classes}; got {k}.")
 
@@ -296,22 +295,22 @@ class _Plan:
         if score not in get_args(ScoreFunction):
             raise ValueError(f"score={score!r} is not one of {get_args(ScoreFunction)}.")
         if X.shape[0] == 0:
-            raise ValueError("X has no rows: there is nothing to score.")
+            raise ValueError("X has no rows to score.")
         self.X, self.parameters, self.score = X, parameters, score
         self.bias, self.embed = bias, embed
         self.budget = block_budget(X)
         n_classes, width = parameters.shape[0], parameters.shape[-1]
         # Per row: the features, prepared and embedded, and three arrays of scores.
         if on_device(X):
-            fitting = self.budget // (_FEWEST_ROWS * 4 * 8)
-            self.class_block = min(n_classes, max(_CLASS_BLOCK, fitting))
+            affordable = self.budget // (_MIN_DEVICE_ROWS * 4 * 8)
+            self.class_block = min(n_classes, max(_CLASS_BLOCK, affordable))
             self.row_bytes = 4 * (4 * X.shape[1] + 3 * width + 3 * self.class_block)
         else:
             self.class_block = min(n_classes, _CLASS_BLOCK)
             self.row_bytes = 8 * (X.shape[1] + width + 3 * self.class_block)
 
     def of_rows(self, rows: Any) -> _Plan:
-        """The plan for some of the rows."""
+        """The same plan for a subset of the rows."""
         return _Plan(self.X[rows, :], self.parameters, self.score, self.bias, self.embed)
 
     def embedded(self) -> Iterator[tuple[slice, Array, PreparedClasses]]:
@@ -331,7 +330,7 @@ def _slices(n: int, length: int) -> list[slice]:
 
 def _compared_top_k(plan: _Plan, k: int) -> Best:
     """Select by comparing final scores, with functions of the array API."""
-    found: list[Best] = []
+    blocks: list[Best] = []
     for _, embedded, prepared in plan.embedded():
         vectors, best = prepared.rows(embedded), None
         squares = prepared.squares(vectors)
@@ -341,24 +340,24 @@ def _compared_top_k(plan: _Plan, k: int) -> Best:
             part = indices + classes.start, values
             best = part if best is None else _merged(best, part, k)
         assert best is not None
-        found.append(best)
-    xp = compat.array_namespace(found[0][1])
-    indices, values = (xp.concat(parts, axis=0) for parts in zip(*found, strict=True))
+        blocks.append(best)
+    xp = compat.array_namespace(blocks[0][1])
+    indices, values = (xp.concat(parts, axis=0) for parts in zip(*blocks, strict=True))
     return indices, values
 
 
 def _largest(block: Array, k: int) -> Best:
-    """The `k` largest of each row, descending; of equal values the first comes first."""
+    """The `k` largest values of each row, descending; equal values in the order of columns."""
     xp = compat.array_namespace(block)
     if bool(xp.any(xp.isnan(block))):
-        raise ValueError(NOT_A_NUMBER)
+        raise ValueError(_NAN_SCORES)
     if k == 1:
         return xp.argmax(block, axis=1, keepdims=True), xp.max(block, axis=1, keepdims=True)
     n_rows = block.shape[0]
     threshold = _kth_largest(block, k)
     columns = xp.nonzero(block >= threshold)[1]
     if columns.shape[0] > n_rows * k:
-        # Several classes have the k-th largest score: keep the first of them.
+        # If several classes have the k-th largest score, keep the first of them.
         above, equal = block > threshold, block == threshold
         missing = k - xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
         first = xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1) <= missing
@@ -378,7 +377,7 @@ def _kth_largest(block: Array, k: int) -> Array:
 
 
 def _merged(first: Best, second: Best, k: int) -> Best:
-    """The best `k` of two lists, the first of which holds the earlier classes."""
+    """The best `k` of two lists, of which the first contains the earlier classes."""
     xp = compat.array_namespace(first[1])
     indices, values = (xp.concat(parts, axis=1) for parts in zip(first, second, strict=True))
     indices, values = _sorted(indices, values)
@@ -423,7 +422,7 @@ def _compiled_top_k(plan: _Plan, k: int) -> Best:
                 squares = prepared.squares(vectors)
                 unfinished = squares[:, 0] if prepared.finished_later else best[:0, 0]
                 for classes in _slices(prepared.n_classes, _TILE_CLASSES):
-                    # A name for the block would keep it in memory with the next one.
+                    # Without a name for the block, its memory is freed before the next one.
                     insert_best(
                         prepared.raw(vectors, squares, classes),
                         unfinished,
@@ -442,12 +441,12 @@ def _compiled_top_k(plan: _Plan, k: int) -> Best:
 
 @jit("the selection of the best classes")
 def insert_best(block: Any, squares: Any, first: int, indices: Any, values: Any) -> None:
-    """Insert a block of scores into sorted lists; of equal scores the first class comes first.
+    """Insert a block of scores into sorted lists; equal scores keep the order of the classes.
 
-    Raw scores become distances if `squares`, the squared norms of the rows, are given.
+    If `squares`, the squared norms of the rows, are given, raw scores are converted to distances.
     """
     k = indices.shape[1]
-    # Constants of another dtype would turn float32 scores into float64.
+    # Constants of another dtype would promote float32 scores to float64.
     zero, two = block.dtype.type(0), block.dtype.type(2)
     rounding = block.dtype.type(_ROUNDING * np.finfo(block.dtype).eps)
     for i in range(block.shape[0]):
@@ -468,20 +467,20 @@ def insert_best(block: Any, squares: Any, first: int, indices: Any, values: Any)
                 best[at], places[at] = score, first + c
 
 
-# torch: work is queued on the device, and the host waits for results only once, at the end. torch's
-# selection does not order equal values. One more value than wanted is selected, rows with equal
-# values are marked, and the marked rows are put in order at the end.
+# torch: work is queued on the device, and the host waits for results only once, at the end. As
+# torch.topk does not order equal values, one more value than requested is selected, rows with equal
+# values are marked, and the marked rows are sorted at the end.
 
 _TIED, _OPEN, _NAN = 1, 2, 4
-# From this number of classes per selected one, selection in two steps is faster.
-_GROUPED = 16
+# From this number of classes per selected class, selection in two steps is faster.
+_MIN_GROUPED = 16
 
 
 def _torch_top_k(plan: _Plan, k: int) -> Best:
     """Select from tensors without synchronising in any block."""
     import torch
 
-    wanted = min(k + 1, plan.parameters.shape[0])
+    n_selected = min(k + 1, plan.parameters.shape[0])
     out: Any = None
     for rows, embedded, prepared in plan.embedded():
         vectors = prepared.rows(embedded)
@@ -489,14 +488,15 @@ def _torch_top_k(plan: _Plan, k: int) -> Best:
         best: Best | None = None
         for classes in _slices(prepared.n_classes, plan.class_block):
             block = prepared.raw(vectors, squares, classes)
-            found = _torch_largest(block, min(wanted, block.shape[1]))
+            indices, values = _torch_largest(block, min(n_selected, block.shape[1]))
             del block
-            found = found[0] + classes.start, found[1]
+            indices = indices + classes.start
             if best is not None:
-                found = torch.cat([best[0], found[0]], dim=1), torch.cat([best[1], found[1]], dim=1)
-                values, at = found[1].topk(min(wanted, found[1].shape[1]), dim=1)
-                found = found[0].gather(1, at), values
-            best = found
+                indices = torch.cat([best[0], indices], dim=1)
+                values = torch.cat([best[1], values], dim=1)
+                values, order = values.topk(min(n_selected, values.shape[1]), dim=1)
+                indices = indices.gather(1, order)
+            best = indices, values
         assert best is not None
         indices, values = best
         if prepared.finished_later:
@@ -510,7 +510,7 @@ def _torch_top_k(plan: _Plan, k: int) -> Best:
             )
         equal = values[:, 1:] == values[:, :-1]
         marks = _TIED * equal.any(dim=1) + _NAN * values.isnan().any(dim=1)
-        if wanted > k:
+        if n_selected > k:
             marks = marks + _OPEN * equal[:, -1]
         out[0][rows], out[1][rows], out[2][rows] = indices[:, :k], values[:, :k], marks.byte()
     indices, values, marks = out
@@ -518,8 +518,8 @@ def _torch_top_k(plan: _Plan, k: int) -> Best:
     if marked.shape[0]:
         kinds = marks[marked]
         if bool((kinds >= _NAN).any()):
-            raise ValueError(NOT_A_NUMBER)
-        # Ties within the list only need sorting by class; a tie at its end may hide other classes.
+            raise ValueError(_NAN_SCORES)
+        # Ties within the list only need sorting; a tie at its end may involve other classes.
         inside, beyond = marked[(kinds & _OPEN) == 0], marked[(kinds & _OPEN) > 0]
         by_class = indices[inside].argsort(dim=1)
         ordered = _sorted(indices[inside].gather(1, by_class), values[inside].gather(1, by_class))
@@ -530,15 +530,15 @@ def _torch_top_k(plan: _Plan, k: int) -> Best:
 
 
 def _torch_largest(block: Any, k: int) -> Best:
-    """The `k` largest of each row, descending; equal values in any order.
+    """The `k` largest values of each row, descending; equal values in any order.
 
-    With many classes, columns form groups. The `k` largest values lie in the `k` groups with the
-    largest maxima, or equal values there, so only these groups are searched.
+    With many classes, columns are grouped. The `k` largest values, or values equal to them, lie in
+    the `k` groups with the largest maxima, so that only these groups are searched.
     """
     import torch
 
     n_rows, n_columns = block.shape
-    if n_columns < _GROUPED * k:
+    if n_columns < _MIN_GROUPED * k:
         values, indices = block.topk(k, dim=1)
         return indices, values
     size = max(2, round((n_columns / k) ** 0.5))
@@ -549,7 +549,7 @@ def _torch_largest(block: Any, k: int) -> Best:
     steps = torch.arange(0, whole, n_groups, device=block.device)
     columns = (groups[:, None, :] + steps[None, :, None]).flatten(1)
     if whole < n_columns:
-        rest = torch.arange(whole, n_columns, device=block.device)
-        columns = torch.cat([columns, rest.expand(n_rows, -1)], dim=1)
-    values, at = block.gather(1, columns).topk(k, dim=1)
-    return columns.gather(1, at), values
+        ungrouped = torch.arange(whole, n_columns, device=block.device)
+        columns = torch.cat([columns, ungrouped.expand(n_rows, -1)], dim=1)
+    values, order = block.gather(1, columns).topk(k, dim=1)
+    return columns.gather(1, order), values

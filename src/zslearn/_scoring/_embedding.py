@@ -1,7 +1,7 @@
 """Prepare features and embed them in the space of the class parameters.
 
-Estimators of one grid often share an embedding: `embedding_attributes` of a method names the
-attributes that determine `embed`, and rows are embedded once for all estimators that share them.
+Estimators of a grid often share an embedding. A method lists the attributes that determine `embed`
+in `embedding_attributes`, and rows are embedded once for all estimators that share these objects.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from zslearn._utils._array import (
     floating,
     is_symbolic,
     on_device,
+    row_blocks,
     scaled_rows,
     take_rows,
     unit_rows,
 )
-from zslearn._utils._blocks import row_blocks
 from zslearn._utils._messages import InputWarning, warn_user
 
-# Squares of features between the inverse and this value neither overflow nor underflow, even times
-# a small penalty or a long step.
+# Squares of features between the inverse of this limit and the limit neither overflow nor
+# underflow, even when multiplied by a small penalty or a long step.
 _LARGEST_DOUBLE = 1e100
 _LARGEST_SINGLE = 1e15
 
 
 def refuse_extreme_features(X: Array, *, only_large: bool = False) -> None:
-    """Refuse features, not normalised to unit length, whose squares overflow or underflow."""
+    """Raise an error if squares of features without normalisation overflow or underflow."""
     xp = compat.array_namespace(X)
     largest = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
     limit = _LARGEST_DOUBLE if X.dtype == xp.float64 else _LARGEST_SINGLE
     if largest >= limit or (0 < largest <= 1 / limit and not only_large):
         raise ValueError(
-            f"The largest feature is {largest:.0e}: its square cannot be computed with. "
+            f"The largest feature is {largest:.0e}, and its square overflows or underflows. "
             'Rescale X, or use feature_norm="l2".'
         )
 
 
-_NOT_REPLACED = (
+_NON_FINITE = (
     "Input X contains NaN or infinity, which feature_norm=None does not replace. "
     'Impute them first, or use feature_norm="l2".'
 )
@@ -57,14 +57,14 @@ _NOT_REPLACED = (
 class FeaturePreparation:
     """Replace non-finite features by 0 and normalise each sample to unit ℓ2 length.
 
-    Call it once per block; `warn` then reports how many values were replaced. With `norm=None`
-    features stay as they are, and values that are not finite or too large are an error.
+    It is called for one block at a time; `warn` then reports how many values were replaced. With
+    `norm=None`, features are unchanged, and non-finite or very large values raise an error.
     """
 
     def __init__(self, norm: str | None) -> None:
         self.norm = norm
         self.replaced = 0
-        # Per block on a device: its number of non-finite values, and its largest value.
+        # Number of non-finite values, and largest value, of each block on a device.
         self._pending: list[tuple[Array, Array | None]] = []
 
     def __call__(self, rows: Array) -> Array:
@@ -72,7 +72,7 @@ class FeaturePreparation:
         rows = floating(rows)
         xp = compat.array_namespace(rows)
         if is_symbolic(rows):
-            # Values in a graph can be neither counted nor refused.
+            # Symbolic values cannot be counted.
             return rows if self.norm is None else unit_rows(xp.where(xp.isfinite(rows), rows, 0.0))
         if not on_device(rows):
             rows = self.checked(rows)
@@ -80,8 +80,7 @@ class FeaturePreparation:
                 refuse_extreme_features(rows, only_large=True)
                 return rows
             return unit_rows(rows)
-        # Looking at a value here would synchronise host and device in every block: `check` looks at
-        # all blocks at once.
+        # Reading a value would synchronise host and device, which `check` does once for all blocks.
         finite = xp.isfinite(rows)
         bad = xp.sum(xp.astype(~finite, xp.int64))
         if self.norm is None:
@@ -91,13 +90,13 @@ class FeaturePreparation:
         return unit_rows(xp.where(finite, rows, xp.zeros_like(rows)))
 
     def checked(self, rows: Array) -> Array:
-        """A block of floating-point rows with non-finite values replaced or refused."""
+        """Replace non-finite values of a block, or raise an error without normalisation."""
         rows = floating(rows)
         xp = compat.array_namespace(rows)
         finite = xp.isfinite(rows)
         if not bool(xp.all(finite)):
             if self.norm is None:
-                raise ValueError(_NOT_REPLACED)
+                raise ValueError(_NON_FINITE)
             self.replaced += int(xp.sum(xp.astype(~finite, xp.int64)))
             rows = xp.where(finite, rows, xp.zeros_like(rows))
         return rows
@@ -110,7 +109,7 @@ class FeaturePreparation:
             if self.norm is not None:
                 self.replaced += number
             elif number:
-                raise ValueError(_NOT_REPLACED)
+                raise ValueError(_NON_FINITE)
             elif largest is not None:
                 refuse_extreme_features(largest[None, None], only_large=True)
 
@@ -132,11 +131,11 @@ class Embedding:
     Parameters
     ----------
     embed : callable
-        Maps prepared rows to the space of the class parameters; usually a bound method.
+        Function, usually a bound method, that maps prepared rows to the space of the parameters.
     feature_norms : tuple of ("l2" or None)
-        Feature preparations, applied one after another.
+        Feature preparations, in order of application.
     depends_on : tuple, optional
-        All objects that determine `embed`, apart from its code; None if unknown.
+        All objects that determine `embed` besides its code; None if unknown.
     """
 
     embed: Callable[[Array], Array]
@@ -149,7 +148,7 @@ class Embedding:
         Parameters
         ----------
         feature_norm : {"l2"} or None
-            That preparation.
+            The preparation to apply first.
 
         Returns
         -------
@@ -160,7 +159,7 @@ class Embedding:
 
     @contextmanager
     def over_blocks(self) -> Iterator[Callable[[Array], Array]]:
-        """Yield a function that embeds blocks of rows; warn of replaced values at the end."""
+        """Yield a function that embeds blocks of rows; warn about replaced values at the end."""
         steps = [FeaturePreparation(norm) for norm in self.feature_norms]
 
         def embed(rows: Array) -> Array:
@@ -171,7 +170,7 @@ class Embedding:
         try:
             yield embed
         except ValueError:
-            # If the features are the cause of NaN scores, raise the error that says so.
+            # If invalid features caused NaN scores, raise the more helpful error.
             for prepare in steps:
                 prepare.check()
             raise
@@ -185,26 +184,23 @@ class Embedding:
 
 
 class EmbeddedRows:
-    """Rows for many scorers, which keep the result of the latest embedding."""
+    """Rows that many scorers use, with the result of the latest embedding."""
 
     def __init__(self, X: Array) -> None:
         self.X = X
-        self.n_embeddings = 0
         # The function, its dependencies and its result.
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], Array] | None = None
 
     def embedded_by(self, embedding: Embedding) -> Array:
-        """The embedded rows, recomputed unless the embedding is the latest one."""
+        """The embedded rows, from the cache if the embedding is the latest one."""
         embed, depends_on = embedding.embed, embedding.depends_on
         if depends_on is None:
-            self.n_embeddings += 1
             return embedding(self.X)
         # A reference to the bound method would keep the model in memory.
         owner = type(getattr(embed, "__self__", None))
         function = getattr(embed, "__func__", embed), owner, embedding.feature_norms
         latest = self._latest
         if not (latest and latest[0] == function and all(map(_is_same, latest[1], depends_on))):
-            self.n_embeddings += 1
             latest = self._latest = function, depends_on, embedding(self.X)
         return latest[2]
 
@@ -213,15 +209,15 @@ def _is_same(a: object, b: object) -> bool:
     return a is b or (type(a) is type(b) and isinstance(a, (str, int, float)) and a == b)
 
 
-# Block size of rows that are divided twice while they are in the cache.
-_CACHED_BYTES = 1 << 18
+# Bytes of rows that are divided twice while they are in the cache.
+_CACHE_BYTES = 1 << 18
 
 
 class PreparedRows:
-    """Features that are prepared whenever a slice of rows is read, without a prepared copy.
+    """Features that are prepared when a slice of rows is read, without a prepared copy.
 
-    Code that reads an array in blocks `X[rows, :]` can take it for an array: it has a shape, dtype,
-    namespace and device. `positions` selects rows of the source. `dense` is an array of all rows.
+    Code that reads blocks `X[rows, :]` can use it like an array, as it has a shape, dtype,
+    namespace and device. `positions` selects rows of the source.
     """
 
     def __init__(
@@ -235,7 +231,7 @@ class PreparedRows:
         self.device = compat.device(source)
         # Whether all values are known to be finite.
         self.is_clean = False
-        # Divisors of every row of the source, applied in turn; None until `measure`.
+        # Largest value and norm of each row of the source; None until `measure`.
         self._lengths: tuple[Array, Array] | None = None
 
     @classmethod
@@ -255,12 +251,12 @@ class PreparedRows:
     def __getitem__(self, key: Any) -> Array:
         rows = key[0] if isinstance(key, tuple) else key
         if not isinstance(rows, slice):
-            raise TypeError("Prepared rows are read in slices; use `dense` for other indices.")
+            raise TypeError("PreparedRows can only be indexed by slices; use `dense` instead.")
         block = self._prepared(rows if self.positions is None else self.positions[rows])
         return block[(slice(None), *key[1:])] if isinstance(key, tuple) else block
 
     def _prepared(self, which: slice | NDArray[np.intp]) -> Array:
-        """Prepare some rows of the source."""
+        """Prepare the selected rows of the source."""
         if self._lengths is not None:
             return self._divided(which, *self._lengths)
         if isinstance(which, slice):
@@ -274,18 +270,18 @@ class PreparedRows:
     def _divided(
         self, which: slice | NDArray[np.intp], largest: Array, norm: Array
     ) -> NDArray[Any]:
-        """Prepare some measured rows, in parts that fit into the cache."""
+        """Prepare rows whose lengths are known, in parts that fit into the cache."""
         largest, norm = largest[which], norm[which]
         source = self.source[which] if isinstance(which, slice) else self.source
         out = np.empty((len(largest), *self.shape[1:]), dtype=self.dtype)
-        for part in row_blocks(len(out), self.shape[1] * self.dtype.itemsize, _CACHED_BYTES):
+        for part in row_blocks(len(out), self.shape[1] * self.dtype.itemsize, _CACHE_BYTES):
             rows = source[part] if isinstance(which, slice) else take_rows(source, which[part])
             np.divide(floating(rows), largest[part], out=out[part])
             out[part] /= norm[part]
         return out
 
     def measure(self) -> None:
-        """Compute the lengths of all rows once, for solvers that read the rows many times."""
+        """Compute the lengths of all rows, for solvers that read the rows many times."""
         can_measure = self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray)
         if can_measure and self._lengths is None:
             blocks = (floating(self.source[rows, :]) for rows in self._blocks(self.source.shape[0]))
@@ -309,7 +305,7 @@ class PreparedRows:
         return self._prepared(positions if self.positions is None else self.positions[positions])
 
     def check(self) -> None:
-        """Warn once of values that are replaced; refuse features that cannot be prepared."""
+        """Warn about values that are replaced; raise an error for invalid features."""
         prepare = FeaturePreparation(self.norm)
         for rows in self._blocks(self.source.shape[0]):
             prepare.checked(self.source[rows, :])
@@ -320,11 +316,11 @@ class PreparedRows:
 
     @cached_property
     def dense(self) -> Array:
-        """All rows in one array, which is kept."""
+        """All prepared rows in one array, which is cached."""
         return self.whole()
 
     def whole(self) -> Array:
-        """All rows in one array; the features themselves if there is nothing to prepare."""
+        """All prepared rows in one array, without a copy if features need no preparation."""
         if self.norm is None:
             chosen = self.positions
             return floating(self.source if chosen is None else take_rows(self.source, chosen))
@@ -342,20 +338,17 @@ class PreparedRows:
         return row_blocks(n_rows, row_bytes, block_budget(self.source))
 
 
-#: A dense copy for repeated reading is made up to this number of blocks.
-COPIED_BLOCKS = 2
+# Largest size, in blocks, of a dense copy for repeated reading.
+_MAX_COPIED_BLOCKS = 2
 
 
 def for_many_passes(rows: Any) -> Any:
-    """Rows for a solver that reads them many times: a dense array, or measured lazy rows.
-
-    Rows stay lazy if a dense copy would take too much memory on the host.
-    """
+    """Rows for a solver that reads them many times, as a dense array if it fits into memory."""
     if not isinstance(rows, PreparedRows):
         return rows
     if "dense" not in vars(rows) and rows.norm and isinstance(rows.source, np.ndarray):
         copy = math.prod(rows.shape) * np.dtype(rows.dtype).itemsize
-        if copy > COPIED_BLOCKS * block_budget(rows.source):
+        if copy > _MAX_COPIED_BLOCKS * block_budget(rows.source):
             rows.measure()
             return rows
     return rows.dense

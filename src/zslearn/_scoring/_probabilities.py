@@ -1,9 +1,9 @@
-r"""Turn scores into probabilities: softmax at a temperature, and the temperature that fits best.
+r"""Convert scores to probabilities by a softmax with temperature, and estimate the temperature.
 
 .. math:: p(c \mid x) = \exp(f_c(x) / T) \big/ \textstyle\sum_{c'} \exp(f_{c'}(x) / T)
 
-The temperature T scales scores, whose units depend on the method, to log-likelihoods. The order of
-the classes stays the same.
+The temperature T scales scores, whose units depend on the method, to log-likelihoods. It does not
+change the ranking of the classes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import Array, Floats
 
-# Search range of 1 / temperature, in units of 1 / scale of the scores: from almost uniform to
-# almost certain probabilities.
+# Search range of the inverse temperature, relative to the inverse scale of the scores: from almost
+# uniform to almost certain probabilities.
 _RANGE = (1e-3, 1e3)
 
 
@@ -35,8 +35,8 @@ def best_temperature(scores: Floats, true: NDArray[np.intp]) -> float:
 
     .. math:: \log \sum_c \exp(\beta f_c) - \beta \sum_c q_c f_c,
 
-    where q is 1 − ε at the true class plus ε spread over all classes. As in Platt scaling,
-    ε = 1 / (n + 2) keeps T above 0 if every sample is classified correctly.
+    where q is 1 − ε at the true class plus ε spread evenly over all classes. As in Platt scaling,
+    ε = 1 / (n + 2), so that T stays above 0 even if every sample is classified correctly.
     """
     from scipy.optimize import brentq  # slow to import
 
@@ -46,15 +46,15 @@ def best_temperature(scores: Floats, true: NDArray[np.intp]) -> float:
     if not np.isfinite(scale) or scale <= 0:
         return float("nan")
     scores /= scale
-    share = 1 / (len(scores) + 2)
-    at_true = scores[np.arange(len(scores)), true].mean()
-    wanted = (1 - share) * at_true + share * scores.mean()
+    smoothing = 1 / (len(scores) + 2)
+    true_score = scores[np.arange(len(scores)), true].mean()
+    target = (1 - smoothing) * true_score + smoothing * scores.mean()
 
     def slope(log_beta: float) -> float:
-        # The derivative with respect to β, E_p[f] − E_q[f].
+        # The derivative with respect to β is E_p[f] − E_q[f].
         powers = np.exp(np.exp(log_beta) * scores)
         expected = (powers * scores).sum(axis=1) / powers.sum(axis=1)
-        return float(expected.mean() - wanted)
+        return float(expected.mean() - target)
 
     lowest, highest = np.log(_RANGE)
     if slope(lowest) >= 0:
@@ -65,6 +65,6 @@ def best_temperature(scores: Floats, true: NDArray[np.intp]) -> float:
 
 
 def mean_temperature(temperatures: Sequence[float] | Floats) -> float:
-    """Geometric mean of the temperatures of all folds; 1 if there is none."""
-    known = [temperature for temperature in temperatures if np.isfinite(temperature)]
-    return float(np.exp(np.mean(np.log(known)))) if known else 1.0
+    """Geometric mean of the finite temperatures; 1 if there are none."""
+    finite = [temperature for temperature in temperatures if np.isfinite(temperature)]
+    return float(np.exp(np.mean(np.log(finite)))) if finite else 1.0

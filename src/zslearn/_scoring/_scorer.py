@@ -1,4 +1,4 @@
-"""The scorer of described classes: an immutable object that makes all predictions."""
+"""The immutable scorer of described classes, which makes all predictions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from zslearn._utils._array import (
     block_budget,
     is_foreign,
     on_device,
+    row_blocks,
     take_rows,
     to_numpy,
 )
-from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._table import label_array, label_kind
@@ -33,15 +33,15 @@ from zslearn.signatures._table import label_array, label_kind
 @inherit_docs
 @dataclass(frozen=True, eq=False)
 class ClassScorer:
-    """Classes, their parameters, and how features are scored against them.
+    """Classes, their parameters, and the score function.
 
-    A prediction reads the scorer of its estimator once, so other threads may add classes meanwhile.
-    A wrapper derives its scorer from that of the estimator inside.
+    A prediction reads the scorer of its estimator once, so that other threads can add classes
+    meanwhile. A wrapper derives its scorer from that of the inner estimator.
 
     Parameters
     ----------
     labels : ndarray of shape (n_classes,)
-        Every described class, sorted.
+        All described classes, sorted.
     parameters : array of shape (n_classes, n_dims) or (n_classes, n_maps, n_dims)
         Parameters of the classes, from `synthesize`.
     embedding : Embedding
@@ -51,9 +51,9 @@ class ClassScorer:
     bias : ndarray of shape (n_classes,), optional
         Added to the scores of each class.
     precedence : ndarray of int of shape (n_classes,), optional
-        Breaks ties: the class with the smaller number wins, then the first in `labels`.
+        Order of preference among equal scores, smallest first; then the order of `labels`.
     temperature : float, optional
-        Divisor that turns scores into unnormalised log-probabilities, if known.
+        Divisor that converts scores to unnormalised log-probabilities, if known.
     same_as : ndarray of int of shape (n_classes,), optional
         For each class, the position of the first class with identical parameters. Identical classes
         are scored once, so that they tie on every machine. None if all classes differ.
@@ -87,7 +87,7 @@ class ClassScorer:
         X : array of shape (n_samples, n_features) or EmbeddedRows
             Features, validated but not prepared.
         classes : array-like of labels, optional
-            The candidates; by default all classes.
+            Candidate classes; by default all classes.
 
         Returns
         -------
@@ -97,8 +97,8 @@ class ClassScorer:
         positions = None if classes is None else find_classes(classes, self.labels)
         ties = self._ties(positions)
         if ties is None:
-            return self._score_in_blocks(class_scores, X, positions)
-        scores = self._score_in_blocks(class_scores, X, ties.representatives)
+            return self._call(class_scores, X, positions)
+        scores = self._call(class_scores, X, ties.representatives)
         xp = compat.array_namespace(scores)
         return xp.take(scores, xp.asarray(ties.group, device=compat.device(scores)), axis=1)
 
@@ -110,7 +110,7 @@ class ClassScorer:
         Parameters
         ----------
         k : int
-            Number of classes.
+            Number of best classes.
         proba : bool, default=False
             Whether to return probabilities instead of scores.
 
@@ -123,7 +123,7 @@ class ClassScorer:
         """
         labels, positions = self.labels, None
         if classes is not None:
-            # Sorted, so that ties do not depend on the order of the candidates.
+            # Sorting makes ties independent of the order of the candidates.
             positions = np.sort(find_classes(classes, labels))
         if self.precedence is not None:
             positions = np.arange(len(labels)) if positions is None else positions
@@ -131,10 +131,10 @@ class ClassScorer:
         check_k(k, len(labels if positions is None else positions))
         ties = self._ties(positions)
         if ties is None:
-            indices, scores = self._score_in_blocks(top_k, X, positions, k)
+            indices, scores = self._call(top_k, X, positions, k)
         else:
             n_groups = min(k, len(ties.representatives))
-            groups, scores = self._score_in_blocks(top_k, X, ties.representatives, n_groups)
+            groups, scores = self._call(top_k, X, ties.representatives, n_groups)
             indices, scores = ties.expanded(groups, scores, k)
         labels = labels if positions is None else labels[positions]
         if proba:
@@ -142,7 +142,7 @@ class ClassScorer:
         return labels[to_numpy(indices)], scores
 
     def _ties(self, positions: NDArray[np.intp] | None) -> _Ties | None:
-        """Groups of identical candidates; None if all differ."""
+        """Groups of identical candidates; None if all candidates differ."""
         if self.same_as is None:
             return None
         positions = np.arange(len(self.labels)) if positions is None else positions
@@ -162,14 +162,14 @@ class ClassScorer:
         return _Ties(positions[first[order]], rank[group])
 
     def with_class_bias(self, classes: Any, factor: float) -> ClassScorer:
-        """Lower the scores of some classes (calibrated stacking); on a tie the others win.
+        """Lower the scores of some classes (calibrated stacking); other classes win ties.
 
         Parameters
         ----------
         classes : array-like of labels
-            The classes to lower, usually the seen classes.
+            Classes whose scores are lowered, usually the seen classes.
         factor : float
-            Calibration factor, subtracted from their scores.
+            Calibration factor to subtract from their scores.
 
         Returns
         -------
@@ -193,13 +193,13 @@ class ClassScorer:
         Parameters
         ----------
         prior : mapping of label to float, or None, default=None
-            Positive odds of classes, up to a common factor; 1 for classes that are not named.
+            Positive odds of classes, up to a common factor; 1 for all other classes.
 
         Returns
         -------
         ClassScorer
-            A new scorer, with temperature × log odds added to the scores: probabilities are
-            multiplied by the odds and renormalised.
+            A new scorer that adds temperature × log odds to the scores, which multiplies the
+            probabilities by the odds and renormalises them.
         """
         if prior is None:
             return self
@@ -207,18 +207,18 @@ class ClassScorer:
             raise ValueError(f"prior must map classes to their odds; got {prior!r}.")
         if self.temperature is None:
             raise ValueError(
-                "prior= needs probabilities, and these scores have no temperature. Use "
+                "prior requires probabilities, and these scores have no temperature. Use "
                 "CalibratedStacking(…, temperature='cv'), ZeroShotSearchCV(…, temperature='cv'), "
                 "or GaussianEXEM."
             )
         positions = find_classes(list(prior), self.labels, "prior")
-        odds = np.asarray([_odds_of(label, given) for label, given in prior.items()])
+        odds = np.asarray([_check_odds(label, odds) for label, odds in prior.items()])
         bias = np.zeros(len(self.labels)) if self.bias is None else self.bias.copy()
         bias[positions] += self.temperature * np.log(odds)
         return replace(self, bias=bias)
 
     def at_temperature(self, temperature: float) -> ClassScorer:
-        """Set the temperature, which gives the scorer probabilities.
+        """Set the temperature of probabilities.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class ClassScorer:
         return softmax(self.scores(X, classes), self._temperature())
 
     def _probabilities_of(self, X: Array | EmbeddedRows, best: Array, classes: Any) -> Array:
-        """Probabilities of the best scores, from one block of all scores at a time."""
+        """Probabilities of the best scores, normalised over all candidates block by block."""
         temperature, xp = self._temperature(), compat.array_namespace(best)
         out = xp.empty_like(best)
         blocks = [slice(0, best.shape[0])]
@@ -263,16 +263,16 @@ class ClassScorer:
             raise ValueError("This scorer has no temperature; set one with at_temperature.")
         return self.temperature
 
-    def _score_in_blocks(
+    def _call(
         self, function: Any, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None, *args: Any
     ) -> Any:
-        """Call `class_scores` or `top_k` on rows and the candidates' parameters."""
+        """Call `class_scores` or `top_k` with the parameters of the candidates."""
         parameters, bias = self.parameters, self.bias
         if positions is not None:
             if on_device(X) and isinstance(parameters, np.ndarray):
-                # The same array object as in the last call has its copy on the device.
-                key, known = positions.tobytes(), parameters
-                parameters = _candidates.get(known, key, lambda: known[positions])
+                # Reusing the array of the last call reuses its copy on the device.
+                key, whole = positions.tobytes(), parameters
+                parameters = _candidates.get(whole, key, lambda: whole[positions])
             else:
                 parameters = take_rows(parameters, positions)
             bias = None if bias is None else bias[positions]
@@ -299,14 +299,16 @@ class _Ties(NamedTuple):
         members = np.argsort(self.group, kind="stable")
         sizes = np.bincount(self.group)
         starts = np.cumsum(sizes) - sizes
-        # Members of the groups of all rows, at most k per group, in one flat list.
-        taken = np.minimum(sizes[groups], k)
-        before = np.cumsum(taken, axis=1) - taken
-        source = np.repeat(np.arange(groups.size), taken.ravel())
-        slot = np.arange(len(source)) - np.repeat(np.cumsum(taken) - taken.ravel(), taken.ravel())
-        wanted = before.ravel()[source] + slot < k
-        source, slot = source[wanted], slot[wanted]
-        columns = members[starts[groups.ravel()[source]] + slot]
+        # A flat list of the members of the groups of all rows, at most k per group.
+        counts = np.minimum(sizes[groups], k)
+        before = np.cumsum(counts, axis=1) - counts
+        source = np.repeat(np.arange(groups.size), counts.ravel())
+        member = np.arange(len(source)) - np.repeat(
+            np.cumsum(counts) - counts.ravel(), counts.ravel()
+        )
+        is_best = before.ravel()[source] + member < k
+        source, member = source[is_best], member[is_best]
+        columns = members[starts[groups.ravel()[source]] + member]
         xp = compat.array_namespace(scores)
         flat = xp.reshape(scores, (-1,))
         values = xp.take(flat, xp.asarray(source, device=compat.device(scores)))
@@ -322,7 +324,7 @@ def row_keys(parameters: Array) -> NDArray[np.uint64]:
         block = to_numpy(parameters[part, ...]).reshape(-1, width).astype(np.float64)
         block += 0.0  # −0 becomes 0
         words = block.view(np.uint64)
-        # The lower half of round numbers is zero and would dominate the product.
+        # Round numbers have zeros in the lower half, which determines the low bits of the product.
         words ^= words >> np.uint64(32)
         # Integer sums are exact in any order.
         keys[part] = words @ (2 * factors + 1)
@@ -350,48 +352,48 @@ def identical_rows(
 
 def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
     """Whether each label is among some classes."""
-    wanted = set(to_numpy(classes).tolist())
-    return np.asarray([label in wanted for label in labels.tolist()], dtype=bool)
+    members = set(to_numpy(classes).tolist())
+    return np.asarray([label in members for label in labels.tolist()], dtype=bool)
 
 
-def _odds_of(label: Any, given: Any) -> float:
+def _check_odds(label: Any, value: Any) -> float:
     """Validate the odds of a class."""
     try:
-        odds, shown = float(given), repr(given)
+        odds, shown = float(value), repr(value)
     except OverflowError:
         odds, shown = np.inf, "too large for a float"
     except (TypeError, ValueError):
-        odds, shown = np.nan, repr(given)
+        odds, shown = np.nan, repr(value)
     if not 0 < odds < np.inf:
         raise ValueError(
-            f"prior: the odds of {name_some([label])} are {shown}; odds must be finite and above "
-            "0. To exclude a class, omit it from classes=."
+            f"prior: the odds of {name_some([label])} are {shown}; odds must be finite and "
+            "positive. To exclude a class, omit it from classes=."
         )
     return odds
 
 
 def find_classes(classes: Any, known: NDArray[Any], where: str = "classes") -> NDArray[np.intp]:
-    """Positions of labels, given by the parameter `where`, among known labels."""
+    """Positions of labels, the value of the parameter `where`, among known labels."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
         raise ValueError(f"{where} must be a list of labels; got {classes!r}.")
     labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, where)
     if labels.size == 0:
         raise ValueError(f"{where} is empty: name at least one class, or omit {where}=.")
-    places = {label: i for i, label in enumerate(known.tolist())}
+    position_of = {label: i for i, label in enumerate(known.tolist())}
     kinds = label_kind(labels), label_kind(known)
     if kinds[0] != kinds[1]:
         raise ValueError(
             f"{where} names unknown classes: {name_some(labels.tolist())}. Its labels are "
             f"{kinds[0]}s, but those of classes_ are {kinds[1]}s."
         )
-    unknown = [label for label in labels.tolist() if label not in places]
+    unknown = [label for label in labels.tolist() if label not in position_of]
     if unknown:
-        near = name_near_misses(unknown, places, unknown_in=where, known_in="classes_")
+        near = name_near_misses(unknown, position_of, unknown_in=where, known_in="classes_")
         raise ValueError(
             f"{where} names unknown classes: {name_some(unknown)}."
             f"{near or ' See classes_, or describe them with add_classes.'}"
         )
-    if len(np.unique(labels)) < len(labels):
-        values, counts = np.unique(labels, return_counts=True)
+    values, counts = np.unique(labels, return_counts=True)
+    if len(values) < len(labels):
         raise ValueError(f"{where} repeats {name_some(values[counts > 1].tolist())}.")
-    return np.asarray([places[label] for label in labels.tolist()], dtype=np.intp)
+    return np.asarray([position_of[label] for label in labels.tolist()], dtype=np.intp)

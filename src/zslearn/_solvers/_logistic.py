@@ -37,8 +37,7 @@ from sklearn.exceptions import ConvergenceWarning
 from zslearn._solvers._linalg import nonzero
 from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import TrainingRows
-from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Array, Floats, block_budget, row_blocks, take_rows, to_numpy
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import one_blas_thread
 from zslearn._utils._validation import checked_weights

@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._array import Floats
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Floats, row_blocks
 
 _MAX_ITER = 50
 # What a table of all samples and some columns may take.

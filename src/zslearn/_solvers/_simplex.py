@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from zslearn._utils._array import Floats
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Floats, row_blocks
 
 # Steps of the projected gradient that finds where to start, and what the targets that take them
 # together may take: they go through the same memory at every step, which a cache should hold.

@@ -1,4 +1,4 @@
-"""Arrays of any library: where they are, how they move, how much a device takes at a time.
+"""Arrays of any library: where they lie, how they move, and blocks of their rows.
 
 Feature arrays may be NumPy, torch, CuPy or any other array that follows the array API standard;
 labels and signatures are always NumPy. Work on a GPU is queued and the host waits only where it
@@ -8,16 +8,17 @@ asks for a number: blocks are few and large, within the free memory of the devic
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-
-from zslearn._utils import _blocks
 
 #: An array of any library that follows the array API standard.
 Array = Any
@@ -111,6 +112,88 @@ def scaled_rows(x: Array) -> tuple[Array, Array, Array]:
     return x / norm, largest, norm
 
 
+#: What the rows of one block and what is computed from them may take, in bytes.
+BLOCK_BYTES = 1 << 25
+
+
+class Block(NamedTuple):
+    """Some rows, one after another."""
+
+    start: int  # number of the first among all rows
+    rows: NDArray[Any]
+    labels: NDArray[Any] | None  # None where they are not known
+
+
+class RowsInBlocks(ABC):
+    """Rows of features of which one block at a time is in memory; estimators take it for `X`."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    has_labels: bool
+
+    @abstractmethod
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        """Read the rows from some row on."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
+        for block in self.blocks():
+            yield block.rows, block.labels
+
+
+_Item = TypeVar("_Item")
+_END: Any = object()
+
+
+def read_ahead(items: Iterable[_Item], depth: int = 1) -> Iterator[_Item]:
+    """Take items from an iterable in a thread of their own, a few ahead of their consumer."""
+    if depth < 1:
+        yield from items
+        return
+    iterator, pool = iter(items), ThreadPoolExecutor(1)
+    try:
+        ahead = deque(pool.submit(next, iterator, _END) for _ in range(depth))
+        while (item := ahead.popleft().result()) is not _END:
+            ahead.append(pool.submit(next, iterator, _END))
+            yield item
+            del item  # else it would stay in memory while the next is waited for
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def block_length(row_bytes: int, budget: int | None = None) -> int:
+    """How many rows fit a budget of memory, at least one."""
+    return max(1, (BLOCK_BYTES if budget is None else budget) // max(1, row_bytes))
+
+
+def row_blocks(n_rows: int, row_bytes: int, budget: int | None = None) -> list[slice]:
+    """Slices that cover all rows, each within a budget of memory."""
+    length = block_length(row_bytes, budget)
+    return [slice(start, min(start + length, n_rows)) for start in range(0, n_rows, length)]
+
+
+def evenly_spaced(n_samples: int, most: int) -> NDArray[np.intp]:
+    """Positions of so many samples, or of all where there are fewer, evenly spaced among all."""
+    return np.linspace(0, n_samples - 1, min(n_samples, most)).astype(np.intp)
+
+
+def is_dask(X: object) -> bool:
+    """Whether `X` is a dask array."""
+    return bool(compat.is_dask_array(X))
+
+
+def is_streamed(X: object) -> bool:
+    """Whether `X` is read a block at a time: a FeatureBlocks or a dask array."""
+    return isinstance(X, RowsInBlocks) or is_dask(X)
+
+
+def is_empty(X: Any) -> bool:
+    """Whether features in memory have no rows."""
+    return not is_streamed(X) and np.shape(X)[:1] == (0,)
+
+
 # A block on a device takes a share of the free memory, up to the size beyond which larger blocks
 # are no faster.
 _SHARE = 8
@@ -129,8 +212,8 @@ def on_device(x: Any) -> bool:
 def block_budget(like: Any) -> int:
     """Bytes that one block of rows may take, with all that is computed from it."""
     if not on_device(like):
-        return _blocks.BLOCK_BYTES
-    return max(_blocks.BLOCK_BYTES, min(_free_bytes(like) // _SHARE, _MOST))
+        return BLOCK_BYTES
+    return max(BLOCK_BYTES, min(_free_bytes(like) // _SHARE, _MOST))
 
 
 def _free_bytes(x: Any) -> int:
@@ -143,7 +226,7 @@ def _free_bytes(x: Any) -> int:
     import torch
 
     if x.device.type != "cuda":
-        return 8 * _blocks.BLOCK_BYTES
+        return 8 * BLOCK_BYTES
     reserve = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
     return int(torch.cuda.mem_get_info(x.device)[0] + reserve)
 

@@ -1,6 +1,6 @@
 """Files that are there whole or not at all: written beside and renamed, locked, checked when read.
 
-Whole-file writers go through :func:`replacing`. What may come from outside is measured by
+Whole-file writers go through :func:`atomic_write`. What may come from outside is measured by
 :func:`regular_size` before it is opened. JSON carries a SHA-256 of its content, since people edit
 it; archives of arrays rely on the CRC of zip files. Neither is a signature.
 """
@@ -20,42 +20,13 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
 from zslearn._utils._messages import warn_once, warn_user
-
-_Class = TypeVar("_Class", bound=type[Any])
-
-# Classes whose instances a model file may hold: name in a file → class. A file names a class and
-# that name is looked up here; nothing is ever imported because a file says so. Public classes of
-# the library need no mark.
-_PARTS: dict[str, type] = {}
-
-
-def saved_part(cls: _Class) -> _Class:
-    """Mark a class that fitted estimators hold, so that model files may hold it, too.
-
-    Its state is its fields, where it is a dataclass or a named tuple, else its `__dict__`, or what
-    its `__getstate__` returns. Types and shapes are declared with `saves`; a class with further
-    invariants that a file made by hand could break checks them in `__post_init__`, or in
-    `__setstate__`.
-    """
-    _PARTS[part_name(cls)] = cls
-    return cls
-
-
-def part_name(item: Any) -> str:
-    """How a file names a class or a function of the library: by package and name, not by module."""
-    return f"{'.'.join(item.__module__.split('.')[:2])}.{item.__qualname__}"
-
-
-def saved_parts() -> dict[str, type]:
-    """Every class that is marked, of the packages that were imported."""
-    return dict(_PARTS)
 
 
 def regular_size(path: str | PathLike[str]) -> int:
@@ -88,7 +59,7 @@ def cache_folder(data_home: str | PathLike[str] | None = None) -> Path:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+def atomic_write(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Give a temporary name beside `path` to write to; the file replaces `path` at the end.
 
     After an error the temporary file is removed and `path` is as it was. The temporary name keeps
@@ -188,7 +159,7 @@ def write_checked_json(
     # As a reader will see it: tuples are lists, and keys are text.
     plain = json.loads(json.dumps(dict(content)))
     plain[CHECKSUM] = _checksum(plain)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(plain, indent=indent) + "\n", encoding="utf-8")
 
 
@@ -298,5 +269,5 @@ def read_arrays(path: Path, *, max_bytes: int = 1 << 30) -> dict[str, NDArray[An
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: bool = True) -> None:
     """Write arrays so that a reader meets a whole file or none."""
-    with replacing(path, durable=durable) as temporary:
+    with atomic_write(path, durable=durable) as temporary:
         np.savez(temporary, **arrays)  # type: ignore[arg-type]

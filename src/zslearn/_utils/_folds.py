@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from zslearn._utils._array import to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
+from zslearn._utils._saved import saved_part
 
 
 def class_folds(

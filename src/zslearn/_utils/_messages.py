@@ -36,7 +36,7 @@ _UNSEEN = re.compile(
 _JOINERS = re.compile("(?<=\\w)[\u200c\u200d](?=\\w)|(?<=\\S)[\u00a0\u202f](?=\\S)")
 
 
-def name_fault(name: str) -> str:
+def name_problem(name: str) -> str:
     """Why text cannot be the name of a new class; empty where it can."""
     if not name.strip():
         return "is blank"

@@ -32,8 +32,8 @@ def data_home(folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 #: Without another limit a file may take this multiple of its size, and this much beside.
-MULTIPLE = 64
-BESIDE = 64 * 2**20
+SIZE_MULTIPLE = 64
+SIZE_ALLOWANCE = 64 * 2**20
 #: The environment variable that sets another limit, in bytes.
 VARIABLE = "ZSLEARN_MAX_BYTES"
 
@@ -82,7 +82,9 @@ class Budget:
         if chosen is None and (value := os.environ.get(VARIABLE, "").strip()):
             chosen = _number_of_bytes(value, VARIABLE)
         self._is_chosen = chosen is not None
-        self.limit = chosen if chosen is not None else MULTIPLE * self.file_size + BESIDE
+        self.limit = (
+            chosen if chosen is not None else SIZE_MULTIPLE * self.file_size + SIZE_ALLOWANCE
+        )
 
     @property
     def left(self) -> int:

@@ -26,6 +26,34 @@ import numpy as np
 
 _Class = TypeVar("_Class", bound=type[Any])
 
+# Classes whose instances a model file may hold: name in a file → class. A file names a class and
+# that name is looked up here; nothing is ever imported because a file says so. Public classes of
+# the library need no mark.
+_PARTS: dict[str, type] = {}
+
+
+def saved_part(cls: _Class) -> _Class:
+    """Mark a class that fitted estimators hold, so that model files may hold it, too.
+
+    Its state is its fields, where it is a dataclass or a named tuple, else its `__dict__`, or what
+    its `__getstate__` returns. Types and shapes are declared with `saves`; a class with further
+    invariants that a file made by hand could break checks them in `__post_init__`, or in
+    `__setstate__`.
+    """
+    _PARTS[part_name(cls)] = cls
+    return cls
+
+
+def part_name(item: Any) -> str:
+    """How a file names a class or a function of the library: by package and name, not by module."""
+    return f"{'.'.join(item.__module__.split('.')[:2])}.{item.__qualname__}"
+
+
+def saved_parts() -> dict[str, type]:
+    """Every class that is marked, of the packages that were imported."""
+    return dict(_PARTS)
+
+
 #: Kinds of NumPy's dtypes by the word that a declaration has for them.
 _DTYPES = {"float": "f", "int": "iu", "bool": "b", "label": "UOiubf"}
 

@@ -1,20 +1,20 @@
-"""Checks of arguments that several packages share: parameters, sample weights, fractions.
-
-The decorators are scikit-learn's private ones, typed and in one place.
-"""
+"""Checks of user input: hyper-parameters, sample weights, and the columns of tables."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import validate_params
 
-from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._array import Floats, evenly_spaced, take_rows, to_numpy
+from zslearn._utils._messages import name_some, warn_user
 
 # An area by the trapezoid rule may end this far above 1.
 _ROUNDING = 1e-9
@@ -83,3 +83,240 @@ def checks_parameters(*, also_of_inner: bool = False) -> Callable[[_Method], _Me
 def checks_arguments(constraints: dict[str, Any]) -> Callable[[_Method], _Method]:
     """Decorate a function: its arguments are checked first."""
     return validate_params(constraints, prefer_skip_nested_validation=True)
+
+
+# Units of columns.
+
+#: How columns are scaled; None leaves them.
+SCALINGS = ("standard", "range")
+#: Where a table of signatures says how, among `attrs` of a DataFrame.
+SCALING = "signature_scaling"
+#: Columns are in larger units than the others if each varies so many times as much as any of them…
+_APART = 3.0
+#: … and together they hold more than this share of the squared distances between rows.
+_DECISIVE = 0.5
+#: So many rows tell the units of a column.
+_ROWS = 1000
+
+
+def check_scaling(value: Any, name: str, *, auto: bool = False) -> None:
+    """Refuse what is no way to scale columns."""
+    known = (None, *SCALINGS, *(["auto"] if auto else []))
+    if value not in known:
+        raise ValueError(f"{name}={value!r}; there are {', '.join(map(repr, known))}.")
+
+
+def some_rows(X: Any, rows: NDArray[np.intp] | None = None) -> Floats:
+    """Evenly spaced rows of an array, enough to tell the units of its columns."""
+    rows = np.arange(X.shape[0]) if rows is None else rows
+    some = rows[evenly_spaced(len(rows), _ROWS)]
+    return np.asarray(to_numpy(take_rows(X, some)), dtype=np.float64)
+
+
+def dominating_columns(rows: Floats) -> list[int]:
+    """Columns in units so large that distances between rows are decided by them alone.
+
+    A column whose values are all near a large number is none: distances do not depend on that.
+    """
+    rows = rows[np.isfinite(rows).all(axis=1)] if rows.ndim == 2 else rows
+    if len(rows) < 2 or rows.shape[-1] < 2:
+        return []
+    with np.errstate(all="ignore"):
+        spread, extent = rows.std(axis=0), np.ptp(rows, axis=0)
+    if not (np.isfinite(spread).all() and spread.any()):
+        return []
+    order = np.argsort(-spread, kind="stable")
+    squares = (spread[order] / spread[order[0]]) ** 2
+    shares = np.cumsum(squares) / squares.sum()
+    for count in range(1, len(order) // 2 + 1):
+        large, others = order[:count], order[count:]
+        if (
+            shares[count - 1] > _DECISIVE
+            and spread[others[0]] > 0
+            and spread[large[-1]] >= _APART * spread[others[0]]
+            and extent[large].min() >= _APART * extent[others].max()
+        ):
+            return sorted(large.tolist())
+    return []
+
+
+def units_of(rows: Floats, scaling: str) -> Floats:
+    """What is taken from each column and what it is divided by then, as two rows."""
+    if scaling == "standard":
+        shift, size = rows.mean(axis=0), rows.std(axis=0)
+    else:
+        shift, size = rows.min(axis=0), np.ptp(rows, axis=0)
+    # A column that does not vary is not divided by rounding errors.
+    is_constant = np.ptp(rows, axis=0) == 0
+    return np.stack([shift, np.where(is_constant | (size == 0), 1.0, size)])
+
+
+def in_units(rows: Any, units: Floats | None) -> Any:
+    """Rows whose columns were brought to one unit."""
+    return rows if units is None else (rows - units[0]) / units[1]
+
+
+def chosen_scaling(
+    X: Any, names: Any, scaling: str | None, where: str, rows: NDArray[np.intp] | None = None
+) -> str | None:
+    """The scaling of features, of which "auto" looks at `rows`; warn where units differ."""
+    if scaling not in (None, "auto"):
+        return scaling
+    large = dominating_columns(some_rows(X, rows))
+    if not large:
+        return None
+    said = (
+        f"{where}: {columns_named(large, names)} has numbers so much larger than the other "
+        "features that it alone decides which samples are near each other."
+    )
+    if scaling is None:
+        warn_user(
+            f"{said} Bring the features to one unit: feature_scaling='standard', or "
+            "make_pipeline(StandardScaler(), method)."
+        )
+        return None
+    warn_user(
+        f"{said} All features are brought to mean 0 and deviation 1 over the training samples; "
+        "feature_scaling=None leaves them."
+    )
+    return "standard"
+
+
+def columns_named(positions: Sequence[int], names: Any) -> str:
+    """Columns by name, or by number where they have none: "the column 'a'"."""
+    plural = "s" if len(positions) > 1 else ""
+    if names is None:
+        return f"column{plural} {', '.join(map(str, positions[:5]))}"
+    return f"the column{plural} {name_some(names[position] for position in positions)}"
+
+
+# Words that mean numbers.
+
+#: Words of which each pair means 0 and 1.
+_WORDS = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))
+
+
+def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
+    """The table with columns of yes and no, which a warning names, and of objects as numbers."""
+    found: dict[Any, Any] = {}
+    words: list[Any] = []
+    for place, (name, dtype) in enumerate(table.dtypes.items()):
+        if pd.api.types.is_numeric_dtype(dtype):
+            continue
+        values = [None if is_missing(v) else v for v in table.iloc[:, place].tolist()]
+        read = as_numbers(value for value in values if value is not None)
+        if read is None:
+            continue
+        if any(isinstance(value, str) for value in values):
+            words.append(name)
+        found[place] = np.array([np.nan if value is None else read(value) for value in values])
+    if not found:
+        return table
+    if words:
+        some = f"{len(words)} columns, such as" if len(words) > 1 else "the column"
+        warn_user(f"{where}: yes and no count as 1 and 0 in {some} {name_some(words, 3)}.")
+    columns = {place: found.get(place, table.iloc[:, place]) for place in range(table.shape[1])}
+    numbers = pd.DataFrame(columns, index=table.index).set_axis(table.columns, axis=1)
+    numbers.attrs = dict(table.attrs)
+    return numbers
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for nothing: None, NaN, NA or NaT."""
+    if isinstance(value, float):
+        return value != value
+    return value is None or value is pd.NA or value is pd.NaT
+
+
+def as_numbers(values: Iterable[Any]) -> Any:
+    """A function from the values of a column to numbers; None where they are others."""
+    values = list(values)
+    if not values:
+        return None
+    if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in values):
+        return float
+    if not all(isinstance(value, str) for value in values):
+        return None
+    there = {value.strip().casefold() for value in values}
+    pair = next((pair for pair in _WORDS if there <= set(pair)), None)
+    return None if pair is None else lambda value: float(pair.index(value.strip().casefold()))
+
+
+def holds_numbers(values: Iterable[Any]) -> bool:
+    """Whether values are numbers, also as text, or yes and no."""
+    values = list(values)
+    return as_numbers(values) is not None or all(map(_reads_as_number, values))
+
+
+def not_numbers(table: pd.DataFrame) -> list[str]:
+    """The columns that do not hold numbers."""
+    numeric = pd.api.types.is_numeric_dtype
+    return [str(name) for name, dtype in table.dtypes.items() if not numeric(dtype)]
+
+
+def refuse_text(table: pd.DataFrame, where: str, advice: str = "") -> None:
+    """Refuse columns that do not hold numbers, with an example of what they hold."""
+    others = not_numbers(table)
+    if not others:
+        return
+    place = next(i for i, name in enumerate(table.columns) if str(name) == others[0])
+    values = [value for value in table.iloc[:, place].tolist() if not is_missing(value)]
+    # Among yes and no, or numbers, what is neither.
+    odd = [v for v in values if not _reads_as_number(v) and as_numbers([v]) is None]
+    example = f" ({others[0]!r} has {name_some((odd or values)[:1])})" if values else ""
+    if not advice and values and all(map(_reads_as_number, values)):
+        advice = " They hold numbers written as text: convert them with .astype(float)."
+    raise ValueError(
+        f"{where}: columns {name_some(others)} are not numbers{example}."
+        f"{advice or ' Drop them, or write them as numbers and convert them with .astype(float).'}"
+    )
+
+
+def refuse_dates(X: Any, where: str = "X") -> None:
+    """Refuse features that are dates or durations, which NumPy would count in its own unit."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        # In pandas a Series of dtypes by name, in polars a list.
+        pairs = zip(X.columns, X.dtypes, strict=True)
+        names = [str(name) for name, dtype in pairs if _is_date(dtype)]
+        which = f"the columns {name_some(names)} hold" if names else ""
+    else:
+        dtype = getattr(X, "dtype", None)
+        which = f"the array holds {dtype}:" if _is_date(dtype) else ""
+    if which:
+        raise ValueError(
+            f"{where}: {which} dates or durations, not numbers. Drop them, or convert them to "
+            "numbers in a unit of your choice, such as days since the first one."
+        )
+
+
+def _is_date(dtype: Any) -> bool:
+    """Whether a dtype of NumPy, pandas or polars is one of dates, times or durations."""
+    if hasattr(dtype, "is_temporal"):
+        return bool(dtype.is_temporal())
+    return getattr(dtype, "kind", "") in ("m", "M") or isinstance(dtype, pd.PeriodDtype)
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def refuse_missing(table: pd.DataFrame, array: Floats, where: str) -> None:
+    """Refuse what is missing or infinite; columns are named, or classes where these are fewer."""
+    bad = ~np.isfinite(array)
+    if not bad.any():
+        return
+    columns, rows = np.flatnonzero(bad.any(axis=0)), np.flatnonzero(bad.any(axis=1))
+    labels = name_some(table.index[rows].tolist())
+    if len(columns) > len(rows):
+        which = f"{labels} in {len(columns)} columns"
+    else:
+        classes = labels if len(rows) <= 3 else f"{len(rows)} of {len(array)} classes"
+        which = f"{classes} in {columns_named(columns.tolist(), list(table.columns))}"
+    raise ValueError(
+        f"{where} contains NaN or infinity for {which}. Fill in the missing values, drop the "
+        "columns, or leave the classes out."
+    )

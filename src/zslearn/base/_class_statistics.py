@@ -1,10 +1,9 @@
-"""Counts, means and scatter of the samples of each class, and what follows from them.
+"""Counts, means and scatter of the samples of each class.
 
-Everything is float64 on the device of the samples, whatever their library and dtype, and is
-computed a block of rows at a time: memory depends on the classes and features, not on the samples.
-Deviations are taken around the means of the classes in a second pass. Two sets of samples are
-merged by the update of Chan, Golub and LeVeque, around the means of either, so that nothing
-cancels.
+All sums are float64 on the device of the samples and are computed a block of rows at a time, so
+that memory depends on the number of classes and features, not of samples. Deviations from the class
+means are summed in a second pass. Statistics of two sets of samples are merged by the update of
+Chan, Golub and LeVeque, which avoids cancellation.
 """
 
 from __future__ import annotations
@@ -28,26 +27,24 @@ from zslearn._utils._array import (
     is_foreign,
     move_like,
     on_device,
+    row_blocks,
     take_rows,
     to_numpy,
 )
-from zslearn._utils._blocks import row_blocks
-from zslearn._utils._columns import refuse_dates
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import checked_weights
+from zslearn._utils._saved import Saved, saved_part, saves
+from zslearn._utils._validation import checked_weights, refuse_dates
 from zslearn.signatures._table import label_kind, sample_labels
 
-# A distance from the mean that is a smaller share of the mean's length is rounding error.
+# Deviations smaller than this fraction of the mean's length are rounding errors.
 _ROUNDING = 1e-12
 
 
 class Moments(NamedTuple):
-    """Sums over samples, of centred features if so asked."""
+    """Sums over samples, whose features may be centred."""
 
     gram: Array  # XᵀX
     class_sums: Array  # the sum of the samples of each class
-    mean: Array  # what was taken from each sample; zeros where the features are not centred
+    mean: Array  # subtracted from each sample; zeros if the features are not centred
 
 
 @saved_part
@@ -62,19 +59,19 @@ class Moments(NamedTuple):
     factors=Saved(None, "n_features", each=True, optional=True),
 )
 class ClassStatistics:
-    """Counts, means and scatter of classes; objects add up as their samples do.
+    """Counts, means and scatter of classes; statistics of several batches can be added up.
 
-    Memory depends on the number of classes and features, not of samples. Everything is float64
-    on the host, whatever the samples are.
+    Memory depends on the number of classes and features, not of samples. All arrays are NumPy
+    arrays in float64, regardless of the samples.
 
     Parameters
     ----------
     classes : ndarray of shape (n_classes,)
         Labels, sorted.
     counts : ndarray of shape (n_classes,)
-        Samples of each class.
+        Number of samples of each class.
     sizes : ndarray of shape (n_classes,)
-        Weight of the samples of each class; their number where all count the same.
+        Total weight of the samples of each class; their number if all weights are 1.
     means : ndarray of shape (n_classes, n_features)
         Mean of each class.
     squares : ndarray of shape (n_classes, n_features)
@@ -82,9 +79,9 @@ class ClassStatistics:
     scatter : ndarray of shape (n_features, n_features)
         Products of deviations from the mean of the class, summed over all samples.
     factors : tuple of ndarray of shape (rank, n_features), optional
-        For each class a matrix F with FᵀF the scatter of that class alone. Only these give the
-        deviation of a class along any direction, as the standardised distance after PCA needs;
-        they take up to min(samples, features) rows per class.
+        For each class a matrix F such that FᵀF is the scatter of that class, with up to
+        min(n_samples, n_features) rows. Required for standard deviations along arbitrary
+        directions, such as for the standardised distance after PCA.
 
     Examples
     --------
@@ -120,7 +117,7 @@ class ClassStatistics:
         factors: bool = False,
         sample_weight: Any = None,
     ) -> ClassStatistics:
-        """Take the statistics of samples.
+        """Compute the statistics of samples.
 
         Parameters
         ----------
@@ -129,16 +126,16 @@ class ClassStatistics:
         y : array-like of shape (n_samples,)
             Class labels.
         feature_norm : {"l2"} or None, default="l2"
-            Whether each sample is brought to unit norm first, and NaN and infinity to 0.
+            Whether to scale each sample to unit length first and to replace NaN and infinity by 0.
         factors : bool, default=False
-            Whether the scatter of each class is kept.
+            Whether to keep the scatter of each class.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts; 2 is a sample that is there twice, 0 one that is not.
+            Weight of each sample; 2 is equivalent to repeating it, 0 to dropping it.
 
         Returns
         -------
         ClassStatistics
-            Of the classes in `y`.
+            Statistics of the classes in `y`.
         """
         if not is_foreign(X):
             refuse_dates(X)
@@ -161,7 +158,7 @@ class ClassStatistics:
         factors: bool = False,
         weights: Floats | None = None,
     ) -> ClassStatistics:
-        """Statistics of prepared features, of which `codes` are the positions in `classes`."""
+        """Statistics of prepared features; `codes` are the positions of their classes."""
         if isinstance(X, SummedRows):
             return X.sums
         xp, device = compat.array_namespace(X), compat.device(X)
@@ -192,13 +189,13 @@ class ClassStatistics:
 
     @classmethod
     def of_block(cls, X: Array, labels: NDArray[Any], weights: Floats | None = None) -> Self:
-        """Statistics of samples that lie in memory, in one pass."""
+        """Statistics of one block of samples in memory."""
         classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        # Rows of a class one after another: their sums are those of stretches of rows.
+        # Sorted by class, so that class sums are sums over contiguous rows.
         order = np.argsort(codes, kind="stable")
         rows = np.asarray(to_numpy(X)[order], dtype=np.float64)
         starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        # Around one sample, so that a large common offset does not cost digits.
+        # Sums relative to one sample, so that a large common offset does not cost precision.
         shift = rows[0].copy()
         rows -= shift
         sizes, weighted = counts.astype(np.float64), rows
@@ -247,14 +244,14 @@ class ClassStatistics:
         Returns
         -------
         ndarray of shape (n_classes, n_components or n_features)
-            The deviations.
+            Standard deviations.
         """
         if components is None:
             squares = self.squares
         elif self.factors is None:
             raise ValueError(
-                "These statistics hold no scatter of single classes, which deviations after a "
-                "projection need: take them with factors=True."
+                "These statistics lack the scatter of each class, which standard deviations after "
+                "a projection require: compute them with factors=True."
             )
         else:
             squares = np.stack([((f @ components.T) ** 2).sum(axis=0) for f in self.factors])
@@ -264,16 +261,16 @@ class ClassStatistics:
     def principal_components(
         self, n_components: int, *, like: Array = None, spectrum: Any = None
     ) -> tuple[Floats, Floats]:
-        """Directions of the largest variance around the mean of all samples.
+        """Principal components of all samples.
 
         Parameters
         ----------
         n_components : int
-            How many; fewer are returned where the samples have a lower rank, but at least one.
+            Number of components; at least one and at most the rank of the samples is returned.
         like : array, optional
-            Where it lies on a device, they are computed there.
+            If this array is on a device, the components are computed there.
         spectrum : RowSpectrum, optional
-            That of the centred samples, where it is known.
+            The spectrum of the centred samples, if it is known.
 
         Returns
         -------
@@ -286,10 +283,10 @@ class ClassStatistics:
         if spectrum is not None:
             values, vectors = spectrum.values[last - n :], spectrum.vectors[:, last - n :]
         elif like is not None and on_device(like):
-            # All of them: a device is faster at that than the host is at some.
+            # A device computes all eigenvectors faster than the host computes some.
             xp, scatter = compat.array_namespace(like), self.moments(center=True).gram
-            found = xp.linalg.eigh(xp.asarray(scatter, device=compat.device(like)))
-            values, vectors = (to_numpy(part[..., last - n :]) for part in found)
+            decomposition = xp.linalg.eigh(xp.asarray(scatter, device=compat.device(like)))
+            values, vectors = (to_numpy(part[..., last - n :]) for part in decomposition)
         else:
             values, vectors = scipy.linalg.eigh(
                 self.moments(center=True).gram, subset_by_index=(last - n, last - 1), driver="evr"
@@ -317,23 +314,25 @@ class ClassStatistics:
             return NotImplemented
         if self.n_features != other.n_features:
             raise ValueError(
-                f"Statistics of {self.n_features} and of {other.n_features} features do not add up."
+                f"Statistics of {self.n_features} and of {other.n_features} features cannot be "
+                "added up."
             )
         if label_kind(self.classes) != label_kind(other.classes):
             raise ValueError(
-                f"Labels of one side are {label_kind(self.classes)}s, of the other "
-                f"{label_kind(other.classes)}s: use labels of one type."
+                f"The labels are {label_kind(self.classes)}s in one and "
+                f"{label_kind(other.classes)}s in the other: use labels of one type."
             )
         if (self.factors is None) != (other.factors is None):
             raise ValueError(
-                "Only one side holds the scatter of each class: take both with factors or none."
+                "Only one of the statistics has the scatter of each class: compute either both "
+                "or none with factors=True."
             )
         classes = np.union1d(self.classes, other.classes)
         a, b = self._with_classes(classes), other._with_classes(classes)
         sizes = a.sizes + b.sizes
         share = b.sizes / sizes
         delta = b.means - a.means
-        # What the distance of the two means adds to the scatter of a class that is on both sides.
+        # The distance between the two means of a class adds to its scatter.
         between = np.sqrt(a.sizes * share)[:, None] * delta
         factors = None
         if a.factors is not None and b.factors is not None:
@@ -352,40 +351,40 @@ class ClassStatistics:
         )
 
     def __radd__(self, other: object) -> ClassStatistics:
-        # So that sum() works, which begins with 0.
+        # Supports sum(), which starts with 0.
         if isinstance(other, int) and other == 0:
             return self
         return NotImplemented
 
     def _with_classes(self, classes: NDArray[Any]) -> ClassStatistics:
-        """The same statistics with a row for each of more classes, empty for the new ones."""
+        """The same statistics with empty rows for further classes."""
         if len(classes) == len(self.classes):
             return self
         rows = np.searchsorted(classes, self.classes)
 
-        def wide(values: NDArray[Any]) -> NDArray[Any]:
+        def expanded(values: NDArray[Any]) -> NDArray[Any]:
             out = np.zeros((len(classes), *values.shape[1:]), dtype=values.dtype)
             out[rows] = values
             return out
 
         factors = None
         if self.factors is not None:
-            known = dict(zip(rows.tolist(), self.factors, strict=True))
+            by_row = dict(zip(rows.tolist(), self.factors, strict=True))
             empty = np.zeros((0, self.n_features))
-            factors = tuple(known.get(row, empty) for row in range(len(classes)))
+            factors = tuple(by_row.get(row, empty) for row in range(len(classes)))
         return replace(
             self,
             classes=classes,
-            counts=wide(self.counts),
-            sizes=wide(self.sizes),
-            means=wide(self.means),
-            squares=wide(self.squares),
+            counts=expanded(self.counts),
+            sizes=expanded(self.sizes),
+            means=expanded(self.means),
+            squares=expanded(self.squares),
             factors=factors,
         )
 
 
 def _compact(parts: list[Floats]) -> Floats:
-    """A factor of the same scatter with no more rows than columns, and no sample among them."""
+    """A factor of the same scatter with at most as many rows as columns and no raw samples."""
     rows = np.concatenate(parts)
     if len(rows) < 2:
         return rows
@@ -394,9 +393,9 @@ def _compact(parts: list[Floats]) -> Floats:
 
 
 class SummedRows(ABC):
-    """Samples that lie elsewhere, in the place of `X`: only their sums are in memory.
+    """A stand-in for `X` when only sums of the samples are in memory.
 
-    :func:`class_moments`, :func:`class_means` and :func:`class_squares` take it for `X`.
+    :func:`class_moments`, :func:`class_means` and :func:`class_squares` accept it as `X`.
     """
 
     def __init__(self, sums: ClassStatistics) -> None:
@@ -409,7 +408,7 @@ class SummedRows(ABC):
 
     @abstractmethod
     def squares_along(self, components: Floats) -> Floats:
-        """Sums of squared deviations along directions, by one more pass over the samples."""
+        """Sums of squared deviations along directions, from another pass over the samples."""
 
 
 def class_moments(
@@ -433,7 +432,7 @@ def class_moments(
         mean = _mean(X, weight)
     gram = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
     sums = xp.zeros((n_classes, n_features), dtype=xp.float64, device=device)
-    # A row as it comes, wide, and centred.
+    # Each row is in memory as given, in float64, and centred.
     width = 3 * n_features + (0 if weight is None else n_features)
     for rows, members in _member_blocks(X, y, n_classes, width=width):
         block = xp.astype(X[rows, :], xp.float64) - mean[None, :]
@@ -452,7 +451,7 @@ def class_means(
     xp, device = compat.array_namespace(X), compat.device(X)
     sizes = np.bincount(y, weights=sample_weight, minlength=n_classes)
     share = xp.asarray(1.0 / np.where(sizes > 0, sizes, np.nan), device=device)
-    # Sums around one sample, so that a large common offset does not cost digits.
+    # Sums relative to one sample, so that a large common offset does not cost precision.
     shift = xp.astype(X[0:1, :], xp.float64)
     sums = xp.zeros((n_classes, X.shape[1]), dtype=xp.float64, device=device)
     blocks = _member_blocks(X, y, n_classes, width=2 * X.shape[1], sample_weight=sample_weight)
@@ -469,7 +468,7 @@ def deviation_blocks(
     *,
     sample_weight: Floats | None = None,
 ) -> Iterator[tuple[slice, Array, Array]]:
-    """Deviations of the samples from the mean of their class, a block of rows at a time."""
+    """Deviations of the samples from their class means, a block of rows at a time."""
     xp, device = compat.array_namespace(X), compat.device(X)
     means = move_like(means, X, xp.float64)
     width = 3 * X.shape[1]
@@ -527,7 +526,7 @@ def _member_blocks(
     width: int,
     sample_weight: Floats | None = None,
 ) -> Iterator[tuple[slice, Array]]:
-    """Blocks of rows, `width` numbers per row in use, and the weight of each row in its class."""
+    """Blocks of rows, each needing memory for `width` numbers, with their class indicators."""
     xp, device = compat.array_namespace(X), compat.device(X)
     labels = xp.asarray(y, device=device)
     classes = xp.arange(n_classes, device=device)
@@ -553,19 +552,25 @@ def _mean(X: Array, weight: Array | None) -> Array:
 
 
 def check_weights(sample_weight: Any, X: Any) -> Floats | None:
-    """Weights of rows, of which one number stands for all; None where all are 1."""
+    """Validate sample weights; None if all are 1."""
     if sample_weight is None:
         return None
     weights = checked_weights(sample_weight, X.shape[:1])
     return None if (weights == 1).all() else weights
 
 
+def drop_zero_weights(
+    X: Any, y: NDArray[Any], weights: Floats | None
+) -> tuple[Any, NDArray[Any], Floats | None]:
+    """Drop the samples whose weight is zero."""
+    if weights is None or weights.all():
+        return X, y, weights
+    rows = np.flatnonzero(weights)
+    return take_rows(X, rows), y[rows], weights[rows]
+
+
 def weighted_samples(
     X: Any, y: NDArray[Any], sample_weight: Any
 ) -> tuple[Any, NDArray[Any], Floats | None]:
-    """Check the weights of samples, and leave out those that weigh nothing."""
-    weights = check_weights(sample_weight, X)
-    if weights is not None and not weights.all():
-        there = np.flatnonzero(weights)
-        X, y, weights = take_rows(X, there), y[there], weights[there]
-    return X, y, weights
+    """Validate sample weights, and drop the samples whose weight is zero."""
+    return drop_zero_weights(X, y, check_weights(sample_weight, X))

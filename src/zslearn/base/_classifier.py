@@ -1,4 +1,4 @@
-"""Base of all methods: what an author writes, and how `fit` calls it."""
+"""The base of all methods: what authors implement, and how `fit` calls it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import array_api_compat as compat
 import numpy as np
@@ -21,23 +21,16 @@ from sklearn.utils.validation import has_fit_parameter
 from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._array import Array, Floats, is_streamed, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, warn_once
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import weighted_samples
-from zslearn.base._predictor import ZeroShotPredictor, with_setting
-from zslearn.base._training import (
-    StreamedRows,
-    SummedTraining,
-    Training,
-    is_streamed,
-    stream_samples,
-    summarize,
-)
+from zslearn.base._predictor import ZeroShotPredictor, clone_with
+from zslearn.base._streams import stream_samples
+from zslearn.base._training import StreamedRows, SummedTraining, Training, summarize
 from zslearn.signatures._table import SignatureTable
 
 
@@ -48,25 +41,25 @@ from zslearn.signatures._table import SignatureTable
 )
 @dataclass(frozen=True, eq=False)
 class _Described:
-    """Classes and their parameters, replaced together."""
+    """The described classes and their parameters, which are replaced together."""
 
     table: SignatureTable
     parameters: Array
 
     @cached_property
     def keys(self) -> NDArray[np.uint64]:
-        """By which identical parameters are found; kept when classes are added or removed."""
+        """Hash of each row of parameters; existing hashes are kept when classes change."""
         return row_keys(self.parameters)
 
     @cached_property
     def same_as(self) -> NDArray[np.intp] | None:
-        """Which classes have identical parameters."""
+        """For each class the first class with identical parameters; None if all differ."""
         return identical_rows(self.parameters, self.keys)
 
     def with_rows(
         self, table: SignatureTable, order: NDArray[np.intp], added: Array | None = None
     ) -> Self:
-        """Another table, whose rows are some of these, and of those that are added, in order."""
+        """Select, in `order`, from the current rows of parameters followed by the added ones."""
         parameters, keys = self.parameters, self.keys
         if added is not None:
             xp = compat.array_namespace(parameters)
@@ -80,29 +73,29 @@ class _Described:
         return {"table": self.table, "parameters": self.parameters}
 
 
-# Values up to this fit in float32, and their squares in float64.
+# Values up to this limit fit in float32, and their squares fit in float64.
 _LARGEST = 1e30
 
 
 def refuse_extreme_parameters(estimator: Any) -> None:
-    """Refuse hyper-parameters too large to compute with; a tiny penalty is no penalty."""
+    """Refuse finite hyper-parameters that would overflow."""
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, Real) and _LARGEST < abs(float(value)) < math.inf:
             raise ValueError(
-                f"{name}={value:.0e} of {type(estimator).__name__} is too large to be computed "
-                f"with. Take a number that is not beyond {_LARGEST:.0e}."
+                f"{name}={value:.0e} of {type(estimator).__name__} is too large: use a number of "
+                f"at most {_LARGEST:.0e}."
             )
 
 
 @contextmanager
 def numerical_failures_named(method: type) -> Iterator[None]:
-    """Say which method could not learn where its arithmetic fails."""
+    """Turn errors of arithmetic into a ValueError that names the method."""
     try:
         yield
     except (LinAlgError, ArithmeticError) as error:
         raise ValueError(
-            f"{method.__name__} cannot learn from this: {str(error).rstrip('.')}. Regularise more, "
-            "or look at the scale of X and of the signatures."
+            f"{method.__name__} failed numerically: {str(error).rstrip('.')}. Increase the "
+            "regularisation, or check the scale of X and of the signatures."
         ) from error
 
 
@@ -116,64 +109,66 @@ class ZeroShotClassifier(ZeroShotPredictor):
     """Base of all methods.
 
     A method defines `__init__` with its hyper-parameters, among them `feature_norm` and
-    `signature_scale`, and writes
+    `signature_scale`, and implements
 
-    1. `_fit(training)`: learn from a :class:`Training`; or, where settings of the hyper-parameters
-       share work, the class method `_fit_many(training, variants)`;
-    2. `embed(X)`: prepared features → rows in the space of the parameters (by default `X` itself);
-    3. `synthesize(signatures, labels=None)`: normalised signatures of any classes → their
-       parameters, one row per class;
+    1. `_fit(training)`, which learns from a :class:`Training`; or, if settings of the
+       hyper-parameters can share work, the class method `_fit_many(training, variants)`;
+    2. `embed(X)`, which maps prepared features into the space of the class parameters (by default
+       the identity);
+    3. `synthesize(signatures, labels=None)`, which maps normalised signatures of any classes to
+       their parameters, one row per class;
     4. `score_function`: "dot", "euclidean" (the negative distance), "cosine" or "max_dot";
-    5. `keep_views = True`, to receive :class:`~zslearn.signatures.SignatureViews` where a user gave
-       several views; any other method receives one vector per class;
-    6. `grids`: hyper-parameters with their values, by name.
+    5. `keep_views = True`, if it accepts :class:`~zslearn.signatures.SignatureViews` when there are
+       several views; all other methods receive one vector per class;
+    6. `grids`, the values of hyper-parameters to search, by name.
 
-    Prepared features have unit rows (with `feature_norm="l2"`) and may be arrays of any library of
-    the array API standard. Signatures are NumPy arrays.
+    Prepared features have rows of unit length (with `feature_norm="l2"`) and may be arrays of any
+    library of the array API standard. Signatures are NumPy arrays.
 
     Parameters
     ----------
     feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
+        Normalisation of each sample. "l2" scales it to unit length and replaces NaN and infinity by
+        0.
     signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+        The classes whose median distance is the unit in which signatures are measured, or the unit
+        itself.
 
     Attributes
     ----------
     signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+        The number by which the signatures of each view are divided.
     signature_table_ : SignatureTable
-        Signatures of every described class, as given.
+        Signatures of all described classes, as given.
 
     See Also
     --------
-    zslearn.base.checks.parametrize_with_checks : Checks of an author's own class.
+    zslearn.base.checks.parametrize_with_checks : Checks for authors of methods.
     """
 
     score_function: ScoreFunction = "dot"
     keep_views: ClassVar[bool] = False
-    #: Whether `_fit` asks no more of the samples than `sums`, `moments` and `spectrum` of
-    #: :class:`Training` give: then `fit` also takes features on disk, and dask arrays.
+    #: Whether `_fit` needs only `sums`, `moments` and `spectrum` of :class:`Training`; then `fit`
+    #: also accepts features on disk and dask arrays.
     learns_from_sums: bool = False
-    #: Hyper-parameters along which solutions start from each other. A search that goes on after an
-    #: interruption fits settings that differ in these alone together again.
+    #: Hyper-parameters along which solutions are warm-started. A search that resumes after an
+    #: interruption fits settings that differ only in these together again.
     path_parameters: ClassVar[tuple[str, ...]] = ()
-    #: Attributes that decide what `embed` does: estimators of a search in which these are the very
-    #: same objects share rows that are embedded once. None: nothing is shared.
+    #: Attributes that determine `embed`. Estimators of a search for which these are the very same
+    #: objects share embedded rows. None disables sharing.
     embedding_attributes: tuple[str, ...] | None = None
-    #: Whether `synthesize` makes each class of its own signature alone, whatever others there are:
-    #: then `add_classes` synthesizes the new classes only, and a search those that it scores.
-    describes_each_alone: bool = False
-    #: Grids by name, "paper" and "fast": hyper-parameter → values, or a list of such mappings, one
-    #: after the other. The first hyper-parameter changes slowest; of equally good settings a search
-    #: takes the first.
+    #: Whether `synthesize` builds each class from its own signature alone; then `add_classes`
+    #: synthesizes only the new classes, and a search only those that it scores.
+    synthesizes_independently: bool = False
+    #: Grids by name ("paper" and "fast"): values of hyper-parameters, or a list of such mappings.
+    #: The first hyper-parameter varies slowest; a search prefers the first of equal settings.
     grids: ClassVar[
         Mapping[str, Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]]
     ] = {}
 
-    #: Whether `synthesize` trains, so that nobody calls it for a trial; `_rows_per_class` then
-    #: tells how many rows it draws.
-    _describing_trains: ClassVar[bool] = False
+    #: Whether `synthesize` trains, so that it is too slow for a trial; `_rows_per_class` is then
+    #: the number of rows that it generates per class.
+    _synthesis_trains: ClassVar[bool] = False
 
     feature_norm: str | None
     signature_scale: str | float
@@ -184,44 +179,44 @@ class ZeroShotClassifier(ZeroShotPredictor):
         "feature_norm": [StrOptions({"l2"}), None],
         "signature_scale": [
             StrOptions({"seen", "all"}),
-            # Squares of what is divided by it are to be numbers of float32, too.
+            # The squares of scaled signatures must fit in float32.
             Interval(Real, 1e-12, 1e12, closed="both"),
         ],
     }
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse a `_fit` that nothing would call."""
+        """Refuse a `_fit` that would never be called."""
         super().__init_subclass__(**options)
         owner = next(base for base in cls.__mro__ if "_fit_many" in vars(base))
         if "_fit" in vars(cls) and owner not in (cls, ZeroShotClassifier):
             raise TypeError(
-                f"{cls.__name__} defines _fit, but {owner.__name__} trains by _fit_many, which "
-                "does not call it. Define _fit_many(training, variants) instead."
+                f"{cls.__name__} defines _fit, which {owner.__name__}._fit_many never calls. "
+                "Define _fit_many(training, variants) instead."
             )
 
-    # What a method writes.
+    # What a method implements.
 
     def _fit(self, training: Training) -> None:
-        """Learn; a method whose settings share nothing defines this."""
+        """Learn from the training data; for methods whose settings share no work."""
         raise TypeError(
             f"{type(self).__name__} must define _fit(training), or _fit_many(training, variants)."
         )
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Fit estimators that differ in hyper-parameters on the same training data.
+        """Fit estimators with different hyper-parameters on the same training data.
 
-        A method whose settings share work defines this in place of `_fit`; fitting one is fitting
-        many with one variant.
+        A method whose settings share work defines this instead of `_fit`; `fit` then calls it with
+        a single variant.
         """
         for variant in variants:
             variant._fit(training)
             yield variant
 
     def embed(self, X: Array) -> Array:
-        """Take prepared features into the space of the class parameters; by default as they are.
+        """Map prepared features into the space of the class parameters; by default the identity.
 
-        It depends on nothing but `X` and the estimator's attributes, and changes neither.
+        This must be a pure function of `X` and the estimator's attributes.
 
         Parameters
         ----------
@@ -236,14 +231,14 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return X
 
     def synthesize(self, signatures: Any, labels: NDArray[Any] | None = None) -> Array:
-        """Make the parameters of described classes.
+        """Build the parameters of classes from their signatures.
 
         Parameters
         ----------
         signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
             Normalised signatures.
         labels : ndarray of shape (n_classes,), optional
-            Names of the classes, for a method to which a name says more than a signature.
+            Labels of the classes, for methods that also use the names.
 
         Returns
         -------
@@ -252,7 +247,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """
         raise TypeError(f"{type(self).__name__} must define synthesize(signatures, labels=None).")
 
-    # What a user calls.
+    # What users call.
 
     @checks_parameters()
     def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
@@ -262,31 +257,31 @@ class ZeroShotClassifier(ZeroShotPredictor):
         ----------
         X : array-like of shape (n_samples, n_features)
             Image features: NumPy, pandas, polars, or an array of torch, CuPy or another library of
-            the array API standard, which is then computed with on its own device. Methods whose
-            `learns_from_sums` is true also take a :class:`~zslearn.datasets.FeatureBlocks` or a
-            dask array, of which one block at a time is in memory.
+            the array API standard, which is processed on its own device. Methods with
+            `learns_from_sums` also accept a :class:`~zslearn.datasets.FeatureBlocks` or a dask
+            array, which they read one block at a time.
         y : array-like of shape (n_samples,)
-            Class labels: strings, integers or booleans; None for those of a FeatureBlocks.
+            Class labels: strings, integers or booleans; None for the labels of a FeatureBlocks.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class. A DataFrame (index: class labels; for polars, which has no
-            index, the column "class"), a mapping label → vector, or an array whose rows follow
-            `np.unique(y)`. Rows for classes that are not in `y` describe unseen ones. By default
-            each class is described by its own indicator, and no unseen class can be predicted; the
-            first such fit of a process says so.
+            Descriptions of the classes: a DataFrame indexed by class label (polars: with a column
+            "class"), a mapping from label to vector, or an array whose rows follow `np.unique(y)`.
+            Rows for classes that are not in `y` describe unseen classes. By default each class is
+            described by its own indicator, so that no unseen class can be predicted; a warning
+            reports this once per process.
 
         Returns
         -------
         self
-            The fitted method. After an error it is as it was.
+            The fitted estimator, unchanged if an error is raised.
         """
         return self._fit_validated(X, y, signatures)
 
     def _fit_validated(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Self:
-        """What `fit` does, once the hyper-parameters are checked."""
+        """Fit after the hyper-parameters have been validated."""
         if signatures is None:
             warn_once(
-                "fit without signatures= describes each class by its own indicator: a class "
-                "without samples cannot be predicted. Give signatures= to predict unseen classes."
+                "fit without signatures= describes each class by its own indicator, so that only "
+                "classes with samples can be predicted. Pass signatures= to predict unseen classes."
             )
         fresh = self._fresh_copy()
         training = fresh._make_training(X, y, signatures, sample_weight)
@@ -300,25 +295,25 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return self._set_fitted(fresh)
 
     def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
-        """Describe further classes; nothing is learned again.
+        """Describe further classes without retraining.
 
-        Several threads may add classes and predict at the same time: a prediction sees all of the
-        classes that one call adds, or none of them.
+        This is thread-safe: a concurrent prediction sees either all or none of the classes that a
+        call adds.
 
         Parameters
         ----------
         signatures : DataFrame, mapping or MultiSignatures
             Signatures of classes that are not in `classes_`, with the attributes given to `fit`.
-            Named columns may come in another order. A mapping may also hold, for each label, a
-            mapping from attribute to value; of several views an attribute is "view: attribute".
+            Named columns may come in any order. A mapping may also map each label to a mapping from
+            attribute to value; with several views the attributes are named "view: attribute".
         like : label, optional
-            The class whose values attributes have that are not named.
+            A described class that provides the values of attributes that are not named.
 
         Returns
         -------
         self
-            The method, not a copy, which now also predicts these classes. After an error it is as
-            it was.
+            The same estimator, which now also predicts these classes; unchanged if an error is
+            raised.
         """
 
         def add(changed: Self) -> None:
@@ -328,19 +323,19 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return self._change(add)
 
     def remove_classes(self, labels: Any) -> Self:
-        """Forget classes that are known by their signature alone; nothing is learned again.
+        """Remove unseen classes without retraining.
 
         Parameters
         ----------
         labels : array-like of labels
-            Classes in `unseen_classes_`. One with training images is refused, since what was
-            learned holds it; `classes=` leaves it out of the candidates.
+            Classes in `unseen_classes_`. Classes with training images cannot be removed, since the
+            fitted model depends on them; exclude them with `classes=` when predicting.
 
         Returns
         -------
         self
-            The method, not a copy, which no longer predicts these classes. After an error it is
-            as it was.
+            The same estimator, which no longer predicts these classes; unchanged if an error is
+            raised.
         """
 
         def remove(changed: Self) -> None:
@@ -352,23 +347,22 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return self._change(remove)
 
     def _remove(self, labels: NDArray[Any], kept: NDArray[np.intp]) -> None:
-        """Remove classes; a method that keeps more of a class overrides it to drop that, too."""
+        """Remove classes; methods that store more per class extend this."""
         table = self._described.table.subset(kept)
-        if self.describes_each_alone:
+        if self.synthesizes_independently:
             self._described = self._described.with_rows(table, kept)
         else:
             self._describe(table, self._normalized(table))
 
     @property
     def signature_table_(self) -> SignatureTable:
-        """Signatures of every described class, as given."""
+        """Signatures of all described classes, as given."""
         return self._described.table
 
     def seen_shares(self, signatures: Any) -> Floats | None:
-        """How much each seen class counts where the parameters of classes are made of theirs.
+        """Weights of the seen classes in the parameters of each class, or None.
 
-        A method that makes a class from seen ones by weights overrides it, for
-        :func:`zslearn.inspection.explain`.
+        A method that combines seen classes overrides this for :func:`zslearn.inspection.explain`.
         """
         return None
 
@@ -382,22 +376,22 @@ class ZeroShotClassifier(ZeroShotPredictor):
         sample_weight: Any = None,
         classes: Any = None,
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting of the hyper-parameters, sharing what they have in common.
+        """Fit one estimator per setting of the hyper-parameters, sharing common work.
 
         Parameters
         ----------
         classes : array-like of labels, optional
-            Classes that need be described, by default all with a signature; a method that does not
-            make each class alone describes all.
+            Classes to describe, by default all with a signature. Ignored by methods that do not set
+            `synthesizes_independently`.
 
         Yields
         ------
         index : int
-            Position in `settings`. The order is the method's, every setting comes once.
+            Position in `settings`; the method chooses the order.
         estimator : zero-shot estimator
-            Fitted under that setting.
+            The estimator fitted with that setting.
         """
-        variants = [with_setting(self, setting) for setting in settings]
+        variants = [clone_with(self, setting) for setting in settings]
         yield from fit_variants(
             variants, X, y, signatures=signatures, sample_weight=sample_weight, classes=classes
         )
@@ -406,22 +400,22 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return hasattr(self, "_described")
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that non-finite features are replaced unless `feature_norm=None`."""
+        """Declare that non-finite features are replaced unless `feature_norm=None`."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = getattr(self, "feature_norm", None) is not None
         return tags
 
-    # How it is done.
+    # Training data, descriptions and the scorer.
 
     def _validate_params(self) -> None:
-        """Check the hyper-parameters: each by itself, and whether it can be computed with."""
+        """Check the type, range and magnitude of the hyper-parameters."""
         super()._validate_params()
         refuse_extreme_parameters(self)
 
     def _make_training(
         self, X: Any, y: Any, signatures: Any, sample_weight: Any = None
     ) -> Training:
-        """Check what `fit` was given, and prepare the samples as they are read."""
+        """Validate the arguments of `fit`; features are prepared lazily."""
         if is_streamed(X):
             return self._make_streamed_training(X, y, signatures, sample_weight)
         X, y = self._check_training(X, y)
@@ -432,19 +426,18 @@ class ZeroShotClassifier(ZeroShotPredictor):
         names = getattr(self, "feature_names_in_", None)
         training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
         training = replace(training, weights=weights)
-        self._take_training(training)
+        self._set_training_attributes(training)
         return training
 
     def _make_streamed_training(
         self, X: Any, y: Any, signatures: Any, sample_weight: Any
     ) -> Training:
-        """Read samples that do not lie in memory once, and keep their sums."""
+        """Read streamed samples once and keep their sums."""
         if not self.learns_from_sums:
             raise TypeError(
-                f"{type(self).__name__} learns from the rows themselves, which must lie in memory: "
-                "give an array (of a dask array, X.compute()). Methods that learn from class "
-                "statistics or Gram matrices (EXEM, GaussianEXEM, ESZSL, SAE, GFZSL, CCA) read "
-                "files and dask arrays block by block."
+                f"{type(self).__name__} needs all rows in memory: pass an array (for a dask array, "
+                "X.compute()). Methods that learn from class statistics or Gram matrices (EXEM, "
+                "GaussianEXEM, ESZSL, SAE, GFZSL, CCA) also read files and dask arrays in blocks."
             )
         samples = stream_samples(X, y, sample_weight)
         if samples.weights is not None:
@@ -452,9 +445,9 @@ class ZeroShotClassifier(ZeroShotPredictor):
         summary = summarize(samples, self.feature_norm)
         rows = StreamedRows(samples, summary.sums, self.feature_norm)
         no_codes = np.empty(0, dtype=np.intp)
-        known = self._describe_training(signatures, summary.sums.classes, rows, no_codes, None)
-        training = SummedTraining(**vars(known), kept=summary.kept)
-        self._take_training(training)
+        described = self._describe_training(signatures, summary.sums.classes, rows, no_codes, None)
+        training = SummedTraining(**vars(described), kept=summary.kept)
+        self._set_training_attributes(training)
         return training
 
     def _describe_training(
@@ -465,16 +458,16 @@ class ZeroShotClassifier(ZeroShotPredictor):
         y: NDArray[np.intp],
         feature_names: NDArray[Any] | None,
     ) -> Training:
-        """Read the signatures beside prepared samples."""
+        """Combine prepared samples with the signatures of their classes."""
         if len(seen) < 2:
             raise ValueError(
-                f"y holds one class only, {seen.tolist()[0]!r}: "
-                "learning needs samples of at least two seen classes."
+                f"y has only one class, {seen.tolist()[0]!r}: training requires samples of at "
+                "least two classes."
             )
         table = SignatureTable.from_user(signatures, seen)
         self._check_views(table)
         rows = table.positions(seen)
-        table = table.measured(rows)
+        table = table.with_units(rows)
         if isinstance(self.signature_scale, str):
             scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
         else:
@@ -483,11 +476,11 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return Training(X, y, described, seen, table, scales, self.keep_views, feature_names)
 
     def _check_views(self, table: SignatureTable) -> None:
-        """Refuse classes that lack a view, unless the method can do without."""
+        """Refuse classes that lack a view, unless the method accepts them."""
         table.refuse_lacking(type(self).__name__)
 
-    def _take_training(self, training: Training) -> None:
-        """Take over what every method keeps of its training data."""
+    def _set_training_attributes(self, training: Training) -> None:
+        """Set the fitted attributes that every method has."""
         self.n_features_in_ = training.rows.shape[1]
         if training.feature_names is not None:
             self.feature_names_in_ = training.feature_names
@@ -495,16 +488,15 @@ class ZeroShotClassifier(ZeroShotPredictor):
         self.signature_scale_ = training.signature_scale
 
     def _prepare(self, X: Any) -> PreparedRows:
-        """Features to be prepared as they are read, with one warning for all that is replaced."""
+        """Features that are prepared when they are read; one warning reports replaced values."""
         prepared = PreparedRows(X, self.feature_norm)
         prepared.check()
         return prepared
 
     def _describe(self, table: SignatureTable, described: Any = None) -> None:
-        """Synthesize every class of the table, then take it over as what is described.
+        """Synthesize all classes of the table and set them as the described classes.
 
-        `described` are their normalised signatures, where the caller has them and has warned of
-        equal ones.
+        `described` are their normalised signatures, if the caller has already checked them.
         """
         if described is None:
             self._check_views(table)
@@ -513,14 +505,14 @@ class ZeroShotClassifier(ZeroShotPredictor):
         self._described = _Described(table, self._synthesize_finite(described, table.labels))
 
     def _normalized(self, table: SignatureTable) -> Any:
-        """Signatures as `synthesize` takes them."""
+        """Normalised signatures, the input of `synthesize`."""
         return table.normalized(self.signature_scale_, keep_views=self.keep_views)
 
     def _describe_more(self, new: SignatureTable) -> None:
-        """Describe further classes; only these are synthesized where classes do not interact."""
+        """Describe further classes; independent ones are synthesized alone."""
         before = self._described
         table = before.table.union(new)
-        if not self.describes_each_alone:
+        if not self.synthesizes_independently:
             self._describe(table)
             return
         self._check_views(new)
@@ -530,7 +522,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         self._described = before.with_rows(table, order, added)
 
     def _synthesize_finite(self, described: Any, labels: NDArray[Any]) -> Array:
-        """Parameters of classes; refuse those that cannot be computed with."""
+        """Parameters of classes; NaN and infinity are refused."""
         with numerical_failures_named(type(self)):
             parameters = self.synthesize(described, labels)
         xp = compat.array_namespace(parameters)
@@ -538,16 +530,16 @@ class ZeroShotClassifier(ZeroShotPredictor):
         bad = ~to_numpy(xp.all(xp.isfinite(flat), axis=1))
         if bad.any():
             raise ValueError(
-                f"{type(self).__name__} made NaN or infinite parameters for "
-                f"{name_some(labels[bad].tolist())}. Regularise more, or look at the scale "
-                "of X and of the signatures."
+                f"{type(self).__name__} computed NaN or infinite parameters for "
+                f"{name_some(labels[bad].tolist())}. Increase the regularisation, or check the "
+                "scale of X and of the signatures."
             )
         return parameters
 
     @property
     def class_scorer_(self) -> ClassScorer:
-        """What predictions work on, as classes are described at this moment."""
-        state = self._frozen()
+        """The scorer of the classes that are described at this moment."""
+        state = self._snapshot()
         described = state._described
         scorer = state._scorer(described.table.labels, described.parameters)
         return replace(scorer, same_as=described.same_as)
@@ -557,27 +549,21 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return ClassScorer(labels, parameters, self._embedding(), self.score_function)
 
     def _embedding(self) -> Embedding:
-        """Preparation of the features, then `embed`."""
+        """Feature preparation followed by `embed`."""
         names = self.embedding_attributes
         read = None if names is None else tuple(getattr(self, name, None) for name in names)
         return Embedding(self.embed, (self.feature_norm,), read)
 
     def _image_space(self) -> Embedding:
-        """The embedding in which images are compared with each other; by default that of scores."""
+        """The embedding in which images are compared; by default that of the scores."""
         return self.class_scorer_.embedding
 
 
-if TYPE_CHECKING:
-    _Method = ZeroShotClassifier
-else:
-    _Method = object
+@inherit_docs
+class AcceptsSampleWeight(ZeroShotClassifier):
+    """Base of methods whose `fit` accepts `sample_weight`.
 
-
-class AcceptsSampleWeight(_Method):
-    """Mixin of methods whose `fit` takes `sample_weight`.
-
-    Such a method reads `training.weights` and `training.sizes`. It stands before
-    :class:`ZeroShotClassifier` among the bases.
+    Such a method uses `training.weights` and `training.sizes`. This class comes before other bases.
     """
 
     @checks_parameters()
@@ -586,20 +572,9 @@ class AcceptsSampleWeight(_Method):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features; see :meth:`ZeroShotClassifier.fit`.
-        y : array-like of shape (n_samples,)
-            Class labels: strings, integers or booleans.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts. A weight of 2 is a sample that is there twice, and a sample
-            of weight 0 is not there: a class left without samples is not seen.
-
-        Returns
-        -------
-        self
-            The fitted method. After an error it is as it was.
+            Weight of each sample. A weight of 2 is equivalent to repeating the sample, and 0 to
+            dropping it; a class whose samples all have weight 0 is not seen.
         """
         return self._fit_validated(X, y, signatures, sample_weight)
 
@@ -607,7 +582,7 @@ class AcceptsSampleWeight(_Method):
 def fit_weighted(
     estimator: Any, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
 ) -> Any:
-    """Fit an estimator, with weights where there are any."""
+    """Fit an estimator, with sample weights if there are any."""
     if weights is None:
         return estimator.fit(X, y, signatures=signatures)
     if not has_fit_parameter(estimator, "sample_weight"):
@@ -616,19 +591,19 @@ def fit_weighted(
 
 
 def refuse_weights(estimator: ZeroShotClassifier) -> None:
-    """Refuse weights where the method's objective has none."""
+    """Refuse sample weights unless the method accepts them."""
     if not isinstance(estimator, AcceptsSampleWeight):
         raise _no_weights(estimator)
 
 
 def _no_weights(estimator: Any) -> TypeError:
     return TypeError(
-        f"{type(estimator).__name__} cannot weigh samples; leave sample_weight out. Methods whose "
-        "fit has the parameter can."
+        f"{type(estimator).__name__} does not support sample_weight: omit it, or use a method "
+        "whose fit has the parameter."
     )
 
 
-# Many settings of a method at once, in groups that share work.
+# Fitting many settings of a method at once.
 
 
 def fit_variants(
@@ -640,8 +615,8 @@ def fit_variants(
     sample_weight: Any = None,
     classes: Any = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Fit estimators on the same data; those of one class share what their method can share."""
-    # Samples and signatures are prepared once for all that agree in these.
+    """Fit estimators on the same data; estimators of one class share common work."""
+    # Samples and signatures are prepared once per group.
     groups: dict[tuple[Any, ...], dict[int, ZeroShotClassifier]] = {}
     for index, variant in enumerate(variants):
         variant._validate_params()
@@ -651,31 +626,31 @@ def fit_variants(
         first = next(iter(group.values()))
         training = first._make_training(X, y, signatures, sample_weight)
         for variant in group.values():
-            variant._take_training(training)
-        table, described = training.table, training.every_signature()
+            variant._set_training_attributes(training)
+        table, described = training.table, training.all_signatures()
         table.warn_equal_signatures(described)
-        if classes is not None and all(v.describes_each_alone for v in group.values()):
+        if classes is not None and all(v.synthesizes_independently for v in group.values()):
             rows = np.sort(table.positions(np.asarray(classes)))
             table, described = table.subset(rows), described[rows]
         positions = {id(variant): index for index, variant in group.items()}
-        blank = {id(variant): dict(vars(variant)) for variant in group.values()}
+        unfitted = {id(variant): dict(vars(variant)) for variant in group.values()}
         with numerical_failures_named(method):
             for variant in method._fit_many(training, list(group.values())):
                 if id(variant) not in positions:
                     raise _not_each_once(method)
                 model = variant._copy()
-                # What was learned goes with the copy: the variant would keep it in memory.
-                variant.__dict__.clear()
-                variant.__dict__.update(blank[id(variant)])
+                # The group outlives this model, so only the copy keeps what was learned.
+                vars(variant).clear()
+                vars(variant).update(unfitted[id(variant)])
                 model._describe(table, described)
-                yield positions.pop(id(variant)), model._settled()
+                yield positions.pop(id(variant)), model._as_fitted()
                 del model
         if positions:
             raise _not_each_once(method)
 
 
 def _not_each_once(method: type) -> TypeError:
-    """The error of a method that breaks the rule of `_fit_many`."""
+    """The error of a method whose `_fit_many` skips or repeats a variant."""
     return TypeError(f"{method.__name__}._fit_many must yield each variant once.")
 
 
@@ -692,7 +667,7 @@ def group_by_params(variants: Sequence[_Variant], *names: str) -> list[list[_Var
 
 
 def group_by_params_except(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
-    """Group estimators that agree on all hyper-parameters except some."""
+    """Group estimators that agree on all hyper-parameters except the given ones."""
     if not variants:
         return []
     every = variants[0].get_params(deep=False)  # type: ignore[attr-defined]
@@ -700,7 +675,7 @@ def group_by_params_except(variants: Sequence[_Variant], *names: str) -> list[li
 
 
 def group_by_path(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
-    """Group estimators that differ in these names alone; each alone without an integer seed."""
+    """Group estimators that differ only in these names; those without integer seed stay alone."""
     groups = []
     for group in group_by_params_except(variants, *names):
         seeded = isinstance(group[0].random_state, Integral)  # type: ignore[attr-defined]
@@ -709,7 +684,7 @@ def group_by_path(variants: Sequence[_Variant], *names: str) -> list[list[_Varia
 
 
 def _comparable(value: Any) -> Any:
-    """A key that is equal for equal values: arrays and estimators count by what they hold."""
+    """A key that is equal for equal values; arrays and estimators are compared by content."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return type(value), value
     return fingerprint(value)

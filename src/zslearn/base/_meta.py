@@ -1,7 +1,7 @@
-"""Estimators that predict through another one: the base of wrappers, and pipelines.
+"""Meta-estimators: the base of wrappers, and pipelines.
 
-A pipeline of scikit-learn that ends in a zero-shot estimator becomes one itself; its transformers
-are also written for arrays of any library.
+A scikit-learn pipeline that ends with a zero-shot estimator is converted to a
+:class:`ZeroShotPipeline`. Common transformers are reimplemented for symbolic arrays (ONNX export).
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import (
     Array,
     Floats,
+    is_empty,
     is_foreign,
+    is_streamed,
     is_symbolic,
     move_like,
     to_numpy,
     unit_rows,
 )
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import weighted_samples
 from zslearn.base._classifier import fit_weighted
-from zslearn.base._predictor import Fitted, ZeroShotPredictor, replacing
-from zslearn.base._training import is_empty, is_streamed, needs_rows
+from zslearn.base._predictor import FITTED_LOCK, Fitted, ZeroShotPredictor
+from zslearn.base._streams import needs_rows
 from zslearn.signatures._table import SignatureTable
 
 
 def inner_has(name: str) -> Any:
-    """Decorate a method that a wrapper has where the estimator inside has it."""
+    """Make a method of a wrapper available only if the inner estimator has it."""
     return available_if(lambda wrapper: hasattr(wrapper._inner, name))
 
 
@@ -54,12 +55,12 @@ def inner_has(name: str) -> Any:
     estimator_=Saved(kind=ZeroShotPredictor),
 )
 class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
-    """Base of estimators that fit another zero-shot estimator and predict through it.
+    """Base of estimators that fit another zero-shot estimator and predict with it.
 
-    A subclass defines `_learn(X, y, signatures, weights)`, which leaves the fitted estimator in
-    `estimator_` beside what else it finds, and `_wrap`, which makes the scorer from that of the
-    inner estimator. `fit` checks its input and calls `_learn` of a copy, whose attributes it takes
-    over unless an error ends it.
+    A subclass defines `_learn(X, y, signatures, weights)`, which sets `estimator_` and further
+    fitted attributes, and `_wrap(scorer)`, which transforms the scorer of the inner estimator.
+    `fit` validates its input and calls `_learn` on a working copy, so that an error changes
+    nothing.
 
     Attributes
     ----------
@@ -79,7 +80,7 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the inner estimator, and find what this one adds.
+        """Fit the inner estimator and the parameters that this one adds.
 
         Parameters
         ----------
@@ -88,14 +89,14 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         y : array-like of shape (n_samples,)
             Class labels.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+            Descriptions of the classes; see :meth:`ZeroShotClassifier.fit`.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts in training, for an estimator whose `fit` takes it.
+            Sample weights for training, if `fit` of the inner estimator accepts them.
 
         Returns
         -------
         self
-            The fitted estimator. After an error it is as it was.
+            The fitted estimator, unchanged if an error is raised.
         """
         fresh = self._fresh_copy()
         X, y = fresh._check_training(X, y)
@@ -104,7 +105,7 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         return self._set_fitted(fresh)
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
-        """Fit the inner estimator on checked samples; by default nothing is added."""
+        """Fit the inner estimator on validated samples; subclasses add to this."""
         self.estimator_ = fit_weighted(as_zero_shot(self.estimator), X, y, signatures, weights)
 
     @property
@@ -113,44 +114,44 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         return self._inner.seen_classes_
 
     def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
-        """Describe further classes to the inner estimator.
+        """Describe further classes; see :meth:`ZeroShotClassifier.add_classes`.
 
         Parameters
         ----------
         signatures : DataFrame, mapping or MultiSignatures
-            See :meth:`ZeroShotClassifier.add_classes`.
+            Signatures of classes that are not in `classes_`.
         like : label, optional
-            The class that provides attributes which are not named.
+            A described class that provides the values of attributes that are not named.
 
         Returns
         -------
         self
-            The estimator itself, which now also predicts these classes.
+            The same estimator, which now also predicts these classes.
         """
         return self._change_inner(lambda inner: inner.add_classes(signatures, like=like))
 
     def remove_classes(self, labels: Any) -> Self:
-        """Remove classes that are known by their signature alone.
+        """Remove unseen classes; see :meth:`ZeroShotClassifier.remove_classes`.
 
         Parameters
         ----------
         labels : array-like of labels
-            See :meth:`ZeroShotClassifier.remove_classes`.
+            Classes in `unseen_classes_`.
 
         Returns
         -------
         self
-            The estimator itself, which no longer predicts these classes.
+            The same estimator, which no longer predicts these classes.
         """
         check_is_fitted(self)
         removed = self.classes_[find_classes(labels, self.classes_, "labels")]
-        # The inner estimator may hold a class with few images for an unseen one.
+        # For the inner estimator, a class with a few labelled images may be an unseen one.
         self._refuse_seen(removed)
         return self._change_inner(lambda inner: inner.remove_classes(removed))
 
     @inner_has("add_examples")
     def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
-        """Give labelled samples to the inner estimator without another fit.
+        """Add labelled samples without refitting; the calibration does not change.
 
         Parameters
         ----------
@@ -160,23 +161,23 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         Returns
         -------
         self
-            The estimator itself; its hyper-parameters and calibration stay.
+            The same estimator.
         """
         check_is_fitted(self)
-        rows = self._rows_inside(X)
+        rows = self._inner_features(X)
         return self._change_inner(lambda inner: inner.add_examples(rows, y, signatures=signatures))
 
     @inner_has("remove_examples")
     def remove_examples(self, X: Any, y: Any) -> Self:
-        """Take back labelled samples; see :meth:`zslearn.synthesis.GaussianEXEM.remove_examples`.
+        """Remove labelled samples; see :meth:`zslearn.synthesis.GaussianEXEM.remove_examples`.
 
         Returns
         -------
         self
-            The estimator.
+            The same estimator.
         """
         check_is_fitted(self)
-        rows = self._rows_inside(X)
+        rows = self._inner_features(X)
         return self._change_inner(lambda inner: inner.remove_examples(rows, y))
 
     @inner_has("adapt")
@@ -191,65 +192,61 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         Returns
         -------
         estimator
-            A copy around the adapted estimator; this one stays as it is.
+            A copy with the adapted inner estimator; this one does not change.
         """
-        state = self._frozen()
-        return state._around(state._inner.adapt(state._rows_inside(X), **options))
+        state = self._snapshot()
+        return state._with_inner(state._inner.adapt(state._inner_features(X), **options))
 
-    def _rows_inside(self, X: Any) -> Any:
-        """Features as the inner estimator takes them, after the checks that `predict` makes.
-
-        The inner estimator was fitted on an array and does not know the order of columns.
-        """
+    def _inner_features(self, X: Any) -> Any:
+        """Validated features for the inner estimator, which was fitted without column names."""
         if is_streamed(X):
             return self._check_stream(X)
         return X if is_empty(X) else self._check_features(X)
 
     @property
     def signature_table_(self) -> SignatureTable:
-        """Signatures of every described class, as the inner method has them."""
+        """Signatures of all described classes, as given."""
         return self._inner.signature_table_
 
     def _change_inner(self, change: Callable[[Any], Any]) -> Self:
         """Replace the inner estimator by a changed copy of it."""
 
-        def changed(wrapper: Self) -> None:
-            inner = wrapper.estimator_._copy()
-            change(inner)
-            wrapper.estimator_ = inner
+        def change_wrapper(wrapper: Self) -> None:
+            wrapper.estimator_ = wrapper.estimator_._copy()
+            change(wrapper.estimator_)
 
-        return self._change(changed)
+        return self._change(change_wrapper)
 
-    def _around(self, inner: Any) -> Self:
-        """A copy with another fitted estimator inside."""
+    def _with_inner(self, inner: Any) -> Self:
+        """A copy with another fitted inner estimator."""
         return self._with(estimator_=inner)
 
-    def _frozen(self) -> Self:
+    def _snapshot(self) -> Self:
         state = self._copy()
-        return state._around(state._inner._frozen())
+        return state._with_inner(state._inner._snapshot())
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
-        """Make the scorer of this estimator from that of the inner one; here the same."""
+        """Transform the scorer of the inner estimator; by default the identity."""
         return scorer
 
     @property
     def class_scorer_(self) -> ClassScorer:
-        """What predictions work on, made from the scorer of the inner estimator."""
-        state = self._frozen()
+        """The scorer behind all predictions, built from that of the inner estimator."""
+        state = self._snapshot()
         return state._wrap(state._inner.class_scorer_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
 
     def __sklearn_tags__(self) -> Tags:
-        """Take over what the inner estimator says of its input."""
+        """Use the input tags of the inner estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
 
 
 def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[Any]]]]:
-    """Grids of a method under the name that it has in a wrapper."""
+    """Grids of a method, with the prefix that its hyper-parameters have in a wrapper."""
     grids: dict[str, list[dict[str, Sequence[Any]]]] = {}
     for grid, content in getattr(method, "grids", {}).items():
         parts = [content] if isinstance(content, Mapping) else content
@@ -262,19 +259,15 @@ def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[
 
 @dataclass(frozen=True)
 class SettingGroup:
-    """Settings that differ in the hyper-parameters of the last estimator alone.
-
-    `indices` are their positions, `shared` the hyper-parameters that all have in common, `of_last`
-    those of the last estimator, without its prefix.
-    """
+    """Settings that differ only in hyper-parameters of the last estimator."""
 
     indices: list[int]
     shared: dict[str, Any]
-    of_last: list[dict[str, Any]]
+    of_last: list[dict[str, Any]]  # without the prefix
 
 
 def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list[SettingGroup]:
-    """Put settings together that differ in the hyper-parameters of the last estimator alone."""
+    """Group settings that differ only in hyper-parameters of the last estimator."""
     groups: dict[str, SettingGroup] = {}
     for index, setting in enumerate(settings):
         shared = {name: value for name, value in setting.items() if not name.startswith(prefix)}
@@ -290,29 +283,31 @@ def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list
     return list(groups.values())
 
 
+# Transformers of scikit-learn for symbolic arrays, which they cannot process themselves.
+
+
 def transform_array(transformer: Any, rows: Array) -> Array:
-    """Transform rows of any library as a fitted transformer of scikit-learn would."""
+    """Apply a fitted scikit-learn transformer to rows of any library."""
     if transformer is None or transformer == "passthrough":
         return rows
     if hasattr(transformer, "steps"):
         for _, step in transformer.steps:
             rows = transform_array(step, rows)
         return rows
-    # Subclasses may do something else.
-    name = type(transformer).__name__
-    written = _WRITTEN.get(f"{type(transformer).__module__.split('.')[0]}.{name}")
-    if written is None:
-        known = ", ".join(sorted(key.partition(".")[2] for key in _WRITTEN))
+    # Subclasses may override `transform`, so only the classes themselves are supported.
+    name = f"{type(transformer).__module__.split('.')[0]}.{type(transformer).__name__}"
+    if name not in _ARRAY_TRANSFORMS:
+        known = ", ".join(sorted(key.partition(".")[2] for key in _ARRAY_TRANSFORMS))
         raise TypeError(
-            f"the step {name} of the pipeline is not written for arrays of any library; these are: "
-            f"{known}"
+            f"the pipeline step {type(transformer).__name__} is not supported for symbolic arrays; "
+            f"supported are {known}"
         )
-    return written(transformer, rows)
+    return _ARRAY_TRANSFORMS[name](transformer, rows)
 
 
 def _standard(step: Any, rows: Array) -> Array:
-    shift = step.mean_ if step.with_mean else None
-    return _affine(rows, shift, None if step.scale_ is None else 1 / step.scale_)
+    scale = None if step.scale_ is None else 1 / step.scale_
+    return _affine(rows, step.mean_ if step.with_mean else None, scale)
 
 
 def _robust(step: Any, rows: Array) -> Array:
@@ -330,7 +325,7 @@ def _min_max(step: Any, rows: Array) -> Array:
 
 def _normalizer(step: Any, rows: Array) -> Array:
     if step.norm != "l2":
-        raise TypeError(f'the step Normalizer of the pipeline has norm={step.norm!r}, not "l2"')
+        raise TypeError(f'the pipeline step Normalizer has norm={step.norm!r}, not "l2"')
     return unit_rows(rows)
 
 
@@ -347,7 +342,7 @@ def _truncated_svd(step: Any, rows: Array) -> Array:
 
 
 def _affine(rows: Array, shift: Any, factor: Any) -> Array:
-    """(x − shift) · factor; None for neither."""
+    """(x − shift) · factor; either may be None."""
     if shift is not None:
         rows = rows - move_like(np.asarray(shift), rows)[None, :]
     return rows if factor is None else rows * move_like(np.asarray(factor), rows)[None, :]
@@ -356,11 +351,10 @@ def _affine(rows: Array, shift: Any, factor: Any) -> Array:
 def _clipped(step: Any, rows: Array, bounds: tuple[float, float]) -> Array:
     if not getattr(step, "clip", False):
         return rows
-    xp = compat.array_namespace(rows)
-    return xp.clip(rows, min=bounds[0], max=bounds[1])
+    return compat.array_namespace(rows).clip(rows, min=bounds[0], max=bounds[1])
 
 
-_WRITTEN: dict[str, Callable[[Any, Array], Array]] = {
+_ARRAY_TRANSFORMS: dict[str, Callable[[Any, Array], Array]] = {
     "sklearn.StandardScaler": _standard,
     "sklearn.RobustScaler": _robust,
     "sklearn.MaxAbsScaler": _max_abs,
@@ -380,10 +374,9 @@ _WRITTEN: dict[str, Callable[[Any, Array], Array]] = {
 class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
     """A pipeline whose last step is a zero-shot estimator, and which is one itself.
 
-    :class:`~zslearn.calibration.CalibratedStacking` and
-    :class:`~zslearn.model_selection.ZeroShotSearchCV` make one of the pipeline that they are given;
-    it is their `estimator_`. Unlike scikit-learn's it takes `signatures` and `classes` without
-    metadata routing, and describes further classes.
+    Unlike a scikit-learn pipeline it accepts `signatures` and `classes` without metadata routing
+    and can describe further classes. :class:`~zslearn.calibration.CalibratedStacking` and
+    :class:`~zslearn.model_selection.ZeroShotSearchCV` convert pipelines to this class.
 
     Parameters
     ----------
@@ -392,16 +385,16 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
     transform_input : list of str, optional
         See :class:`sklearn.pipeline.Pipeline`.
     memory : str or object, optional
-        Where fitted transformers are kept; see :class:`sklearn.pipeline.Pipeline`.
+        Cache for fitted transformers; see :class:`sklearn.pipeline.Pipeline`.
     verbose : bool, default=False
-        Whether times of the steps are printed.
+        Whether to print the time taken by each step.
 
     Attributes
     ----------
     transformers_ : Pipeline or None
-        The fitted steps before the last; None where there are none.
+        The fitted steps before the last; None if there are none.
     named_steps : Bunch
-        Steps by name.
+        The steps by name.
 
     Examples
     --------
@@ -421,13 +414,13 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
     transformers_: Pipeline | None
 
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the transformers, then the last step on what they make of the images.
+        """Fit the transformers, then the last step on the transformed features.
 
         Parameters
         ----------
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts for the last step, where its `fit` takes it. Transformers
-            do not see weights.
+            Sample weights for the last step, if its `fit` accepts them. Transformers do not use
+            them.
         """
         grid = self.fit_grid(
             X, y, signatures=signatures, settings=[{}], sample_weight=sample_weight
@@ -445,7 +438,7 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
         settings: Sequence[Mapping[str, Any]],
         sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; those that differ in the last step share the transformers."""
+        """Fit one pipeline per setting; settings of the last step share the transformers."""
         prefix = f"{self.steps[-1][0]}__"
         for group in grouped_settings(settings, prefix):
             variant = clone(self).set_params(**group.shared)
@@ -472,7 +465,7 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
             name, inner = steps[-1]
             inner = inner._copy()
             change(inner)
-            with replacing:
+            with FITTED_LOCK:
                 if self.steps is steps:
                     self.steps = [*steps[:-1], (name, inner)]
                     return self
@@ -483,17 +476,17 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
     def __sklearn_tags__(self) -> Tags:
         return Pipeline.__sklearn_tags__(self)
 
-    def _around(self, inner: Any) -> Self:
+    def _with_inner(self, inner: Any) -> Self:
         return self._after(self.transformers_, inner)
 
-    def _rows_inside(self, X: Any) -> Any:
+    def _inner_features(self, X: Any) -> Any:
         if is_streamed(X):
             raise needs_rows(self, X)
-        # The steps were fitted on the same columns, and check names themselves.
+        # The steps were fitted with the column names and check them themselves.
         return X if is_empty(X) else self.transform_rows(X)
 
     def transform_rows(self, X: Any) -> Array:
-        """What the transformers make of features.
+        """Apply the transformers.
 
         Parameters
         ----------
@@ -503,13 +496,13 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
         Returns
         -------
         array of shape (n_samples, n_transformed)
-            What the last step gets.
+            The input of the last step.
         """
         return X if self.transformers_ is None else _transformed(self.transformers_, X)
 
     @property
     def class_scorer_(self) -> ClassScorer:
-        """What predictions work on: the scorer of the last step, after the transformers."""
+        """The scorer of the last step, applied after the transformers."""
         scorer = self.steps[-1][1].class_scorer_
         if self.transformers_ is None:
             return scorer
@@ -519,7 +512,7 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
 
     @property
     def grids(self) -> dict[str, list[dict[str, Sequence[Any]]]]:
-        """Grids of the last step by name, with its name before the hyper-parameters."""
+        """Grids of the last step, whose hyper-parameters have its name as a prefix."""
         name, method = self.steps[-1]
         return prefixed_grids(method, name)
 
@@ -532,12 +525,12 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
             raise TypeError(
                 f"The last step of the pipeline must be a zero-shot estimator; got {method!r}."
             )
-        if said := _rejection_message(method):
-            warn_once(said)
+        if message := _rejection_message(method):
+            warn_once(message)
         return method
 
     def _fit_transformers(self, X: Any, y: Any) -> tuple[Pipeline | None, Any]:
-        """The steps before the last, fitted anew, and what they make of the samples."""
+        """Clone and fit the steps before the last; return them and the transformed samples."""
         before = self.steps[:-1]
         if not before:
             return None, X
@@ -547,7 +540,7 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
         return transformers, _as_array(transformers.fit_transform(X, y))
 
     def _after(self, transformers: Pipeline | None, method: Any) -> Self:
-        """A fitted pipeline of fitted parts."""
+        """A fitted pipeline of fitted steps."""
         before = [] if transformers is None else list(transformers.steps)
         name = self.steps[-1][0]
         pipeline = type(self)([*before, (name, method)], **_options(self))
@@ -556,15 +549,15 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
 
 
 def _options(pipeline: Pipeline) -> dict[str, Any]:
-    """The hyper-parameters of a pipeline itself, whatever its steps are."""
+    """The hyper-parameters of a pipeline except its steps."""
     names = ("transform_input", "memory", "verbose")
     return {name: getattr(pipeline, name) for name in names}
 
 
 def as_zero_shot(estimator: Any) -> Any:
-    """A clone of an estimator that wrappers can use: a pipeline becomes a ZeroShotPipeline."""
-    if said := _rejection_message(estimator):
-        warn_once(said)
+    """Clone an estimator for use in a wrapper; a pipeline becomes a ZeroShotPipeline."""
+    if message := _rejection_message(estimator):
+        warn_once(message)
     if not isinstance(estimator, Pipeline) or isinstance(estimator, ZeroShotPipeline):
         return clone(estimator)
     pipeline = ZeroShotPipeline(clone(estimator).steps, **_options(estimator))
@@ -573,23 +566,23 @@ def as_zero_shot(estimator: Any) -> Any:
 
 
 def _rejection_message(estimator: Any) -> str:
-    """What is to be said of an estimator that would reject images, were it not inside another."""
+    """The warning for an estimator whose rejection has no effect inside another; may be empty."""
     if not hasattr(estimator, "is_none"):
         return ""
     name = type(estimator).__name__
     return (
-        f"{name} rejects nothing inside another estimator, which sees its scores alone: put it "
-        f"outside, as {name}(the pipeline or wrapper)."
+        f"{name} cannot reject images inside another estimator, which uses only its scores: make "
+        f"it the outermost estimator, as {name}(the pipeline or wrapper)."
     )
 
 
 def fitted_as_zero_shot(model: Any) -> Any:
-    """A fitted model as a zero-shot estimator: a fitted pipeline becomes a ZeroShotPipeline.
+    """Convert a fitted scikit-learn pipeline to a ZeroShotPipeline; return other models as is.
 
     Parameters
     ----------
     model : estimator
-        A fitted zero-shot estimator, or a fitted pipeline of scikit-learn that ends with one.
+        A fitted zero-shot estimator, or a fitted scikit-learn pipeline that ends with one.
 
     Returns
     -------
@@ -599,14 +592,14 @@ def fitted_as_zero_shot(model: Any) -> Any:
     Raises
     ------
     TypeError
-        It is no zero-shot estimator.
+        If the model is not a zero-shot estimator.
     sklearn.exceptions.NotFittedError
-        It is not fitted.
+        If the model is not fitted.
     """
     if isinstance(model, Pipeline) and not isinstance(model, ZeroShotPipeline):
-        # Unlike ours, a pipeline of scikit-learn predicts what its last step does.
-        if said := _rejection_message(model.steps[-1][1]):
-            raise TypeError(said)
+        # A scikit-learn pipeline calls `predict` of its last step, which would reject images.
+        if message := _rejection_message(model.steps[-1][1]):
+            raise TypeError(message)
         pipeline = ZeroShotPipeline(model.steps, **_options(model))
         pipeline._last_step()
         transformers = model[:-1] if len(model.steps) > 1 else None
@@ -620,7 +613,7 @@ def fitted_as_zero_shot(model: Any) -> Any:
 
 @dataclass(frozen=True)
 class _TransformedEmbedding:
-    """Transformers, then the embedding of the last step."""
+    """Transformers followed by the embedding of the last step."""
 
     transformers: Pipeline
     embedding: Embedding
@@ -632,14 +625,14 @@ class _TransformedEmbedding:
 
 
 def _transformed(transformers: Pipeline, rows: Array) -> Array:
-    """What transformers make of rows, in the library and on the device of these."""
+    """Apply transformers; the result is of the library and on the device of the rows."""
     if not is_foreign(rows) or get_config()["array_api_dispatch"]:
         return _as_array(transformers.transform(rows))
-    # Without that setting transformers of scikit-learn compute with NumPy.
+    # Without array API dispatch, scikit-learn's transformers compute with NumPy.
     out = _as_array(transformers.transform(to_numpy(rows)))
     return compat.array_namespace(rows).asarray(out, device=compat.device(rows))
 
 
 def _as_array(rows: Any) -> Any:
-    """What transformers gave, which may be a frame (`set_output`), as an array."""
+    """The output of transformers as an array; with `set_output` it is a DataFrame."""
     return rows.to_numpy() if hasattr(rows, "to_numpy") else rows

@@ -1,4 +1,4 @@
-"""Bases of all estimators and of wrappers: predictions from a scorer, in memory or streamed."""
+"""The base of all estimators: its fitted state, and predictions from a scorer."""
 
 from __future__ import annotations
 
@@ -22,21 +22,19 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
-from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
-from zslearn._utils._columns import numeric_columns, refuse_dates, refuse_text
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Array, is_dask, is_foreign, is_streamed, plain_tensor, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._training import (
+from zslearn._utils._validation import numeric_columns, refuse_dates, refuse_text
+from zslearn.base._streams import (
     check_block_labels,
-    is_dask,
-    is_streamed,
-    map_rows,
     needs_rows,
     stream_samples,
+    stream_scores,
+    stream_top_k,
     whole_rows,
 )
 from zslearn.metrics import HitCounts, per_class_accuracy
@@ -45,28 +43,28 @@ from zslearn.signatures._table import label_array, sample_labels
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What an estimator has learned, its described classes included; never changed.
+    """The immutable state of a fitted estimator, including its described classes.
 
-    An estimator holds one beside its hyper-parameters and shows the attributes as its own. Whatever
-    changes an estimator makes another value and replaces this one as a whole, so that a reader in
-    another thread sees the state before or the state after.
+    An estimator keeps one next to its hyper-parameters and exposes the attributes as its own. Every
+    change builds a new value and replaces the old one as a whole, so that another thread sees
+    either the state before the change or the state after it.
     """
 
     attributes: Mapping[str, Any]
 
 
-# Held while a reference is compared and replaced, never while anything is computed.
-replacing = threading.Lock()
+# Locks the comparison and replacement of a reference, never a computation.
+FITTED_LOCK = threading.Lock()
 if hasattr(os, "register_at_fork"):
-    # In a forked process no thread is left to release it.
-    os.register_at_fork(after_in_child=replacing._at_fork_reinit)  # type: ignore[attr-defined]
+    # A forked process has no thread that could release the lock.
+    os.register_at_fork(after_in_child=FITTED_LOCK._at_fork_reinit)  # type: ignore[attr-defined]
 
 
-#: Beginnings of the names of attributes that scikit-learn sets on any estimator.
-_OF_SKLEARN = ("_sklearn_", "_skl_", "_metadata_request", "_parent_callback", "_callback")
+#: Prefixes of the attributes that scikit-learn sets on any estimator.
+_SKLEARN_PREFIXES = ("_sklearn_", "_skl_", "_metadata_request", "_parent_callback", "_callback")
 
 
-def _is_result(name: str) -> bool:
+def _is_fitted_attribute(name: str) -> bool:
     """Whether a name is that of a public fitted attribute."""
     return name.endswith("_") and name[0] != "_"
 
@@ -74,11 +72,11 @@ def _is_result(name: str) -> bool:
 _Estimator = TypeVar("_Estimator")
 
 
-def with_setting(estimator: _Estimator, setting: Mapping[str, Any]) -> _Estimator:
-    """A clone of an estimator under other hyper-parameters.
+def clone_with(estimator: _Estimator, setting: Mapping[str, Any]) -> _Estimator:
+    """Clone an estimator and set hyper-parameters.
 
-    Values are cloned, too, as in scikit-learn: estimators in a grid are shared by no two settings,
-    and the grid stays as it was.
+    Values are cloned as well, as in scikit-learn, so that no two settings share an estimator of the
+    grid and the grid itself is not changed.
     """
     values = {name: clone(value, safe=False) for name, value in setting.items()}
     variant: _Estimator = clone(estimator).set_params(**values)
@@ -86,9 +84,9 @@ def with_setting(estimator: _Estimator, setting: Mapping[str, Any]) -> _Estimato
 
 
 class _NeedsTemperature:
-    """A method that is there where an estimator has a temperature.
+    """Make a method available only to estimators that have a temperature.
 
-    As scikit-learn's `available_if`, but the error itself says what is missing, not its cause.
+    Unlike scikit-learn's `available_if`, the error itself gives the reason, not just its cause.
     """
 
     def __init__(self, fn: Callable[..., Any]) -> None:
@@ -109,25 +107,25 @@ class _NeedsTemperature:
     seen_classes_=Saved("n_seen", kind="label"),
 )
 class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
-    """Base of all estimators: predictions by their scorer.
+    """Base of all estimators, which predict with their scorer.
 
-    A fitted estimator has `class_scorer_` and `seen_classes_`. Everything below reads the scorer
-    once.
+    A fitted estimator has `class_scorer_` and `seen_classes_`. Each prediction reads the scorer
+    once, so that changes made by another thread do not affect it.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
+        All described classes, sorted.
     seen_classes_ : ndarray of shape (n_seen,)
         The classes of the training data, sorted.
     unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
+        The classes that are described only by a signature, sorted.
     n_features_in_ : int
-        Width of `X`.
+        Number of features of `X`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
+        Names of the features, if `X` had string names.
     class_scorer_ : ClassScorer
-        What predictions work on; replaced as a whole when classes are described.
+        The scorer behind all predictions; replaced as a whole when classes are described.
     """
 
     seen_classes_: NDArray[Any]
@@ -142,7 +140,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             if fitted is not None and name in fitted.attributes:
                 return fitted.attributes[name]
             if hasattr(type(self), name):
-                # A property has failed: its own error says why.
+                # A property raised AttributeError: repeat its own message.
                 return object.__getattribute__(self, name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -153,25 +151,25 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
-        found = self._found({})
-        if found.attributes:
-            self._fitted = found
-            for name in found.attributes:
+        fitted = self._collect_fitted()
+        if fitted.attributes:
+            self._fitted = fitted
+            for name in fitted.attributes:
                 del self.__dict__[name]
 
     @property
     def class_scorer_(self) -> ClassScorer:
-        """What predictions work on; a subclass makes it."""
+        """The scorer behind all predictions; subclasses define it."""
         raise AttributeError(f"{type(self).__name__} has no scorer: it is not fitted.")
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """Every described class, sorted."""
+        """All described classes, sorted."""
         return self.class_scorer_.labels
 
     @property
     def unseen_classes_(self) -> NDArray[Any]:
-        """The classes known by their signature alone, sorted."""
+        """The classes that are described only by a signature, sorted."""
         seen = set(self.seen_classes_.tolist())
         classes = self.classes_
         return classes[[label not in seen for label in classes.tolist()]]
@@ -184,14 +182,15 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Image features.
         classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`.
+            The candidate classes; by default all of `classes_`.
 
         Returns
         -------
         array of shape (n_samples, n_classes)
-            The higher, the better; columns follow `classes`. In the namespace and on the device of
-            `X`. Without `classes`, and with two classes described in all, scikit-learn's convention
-            for two classes holds: one number per sample, positive for `classes_[1]`.
+            Scores; higher is better, and columns follow `classes`. The array is of the library and
+            on the device of `X`. With exactly two described classes and without `classes`,
+            scikit-learn's binary convention holds: one score per sample, positive for
+            `classes_[1]`.
         """
         scorer = self._checked_scorer()
         if is_streamed(X):
@@ -202,26 +201,25 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return scores
 
     def predict(self, X: Any, *, classes: Any = None, prior: Any = None) -> NDArray[Any]:
-        """Name the best class of each sample.
+        """Predict the class of each sample.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Image features.
         classes : array-like of labels, optional
-            The candidates, for instance `unseen_classes_` in the conventional setting; by default
-            every class in `classes_`, the generalized setting.
+            The candidate classes, for instance `unseen_classes_` for the conventional setting; by
+            default all of `classes_`, which is the generalized setting.
         prior : mapping of label to float, optional
-            Odds of classes before the image is seen, such as how common each is at a place;
-            positive, up to a common factor, 1 for those that are not named. Only for an estimator
-            that has :meth:`predict_proba`.
+            Prior odds of classes, such as how common each one is at a location: positive, up to a
+            common factor, and 1 for classes that are not listed. Requires :meth:`predict_proba`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Class labels. Of classes with identical parameters the first in `classes_` is named.
-            Other classes whose scores differ by less than rounding are ties, too: which of them is
-            named may depend on the processor and on the other samples.
+            Class labels. Among classes with identical parameters the first in `classes_` is
+            predicted. Which of several classes is predicted whose scores differ only by rounding
+            may depend on the processor and on the other samples.
         """
         return self.predict_top_k(X, 1, classes=classes, prior=prior)[0][:, 0]
 
@@ -234,24 +232,24 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         proba: bool = False,
         prior: Any = None,
     ) -> tuple[NDArray[Any], Array]:
-        """Name the `k` best classes of each sample, best first.
+        """Predict the `k` best classes of each sample, best first.
 
-        No matrix of all samples and classes is made.
+        The full matrix of samples by classes is never built.
 
         Parameters
         ----------
         k : int, default=5
-            How many classes.
+            Number of classes per sample.
         proba : bool, default=False
-            Whether to give probabilities in place of scores: those of `predict_proba`, which the
-            estimator must have.
+            Whether to return the probabilities of `predict_proba`, which the estimator must have,
+            instead of scores.
 
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
             Class labels.
         scores : array of shape (n_samples, k)
-            Their scores, or their probabilities among all candidates, descending.
+            Scores of these classes, or their probabilities among all candidates, descending.
         """
         scorer = self._checked_scorer().with_prior(prior)
         if proba and not self._has_temperature():
@@ -264,53 +262,54 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def predict_proba(
         self, X: Any, *, classes: Any = None, prior: Any = None, independent: bool = False
     ) -> Array:
-        r"""Probabilities of the candidates: softmax of the scores at the estimator's temperature.
+        r"""Predict class probabilities: the softmax of the scores at the estimator's temperature.
 
-        Wrappers that find a temperature have it,
-        :class:`~zslearn.calibration.CalibratedStacking` and
-        :class:`~zslearn.model_selection.ZeroShotSearchCV` with `temperature="cv"`, and methods
-        whose scores are log probabilities: :class:`~zslearn.synthesis.GaussianEXEM`.
+        Available with `temperature="cv"` in :class:`~zslearn.calibration.CalibratedStacking` and
+        :class:`~zslearn.model_selection.ZeroShotSearchCV`, and in methods whose scores are log
+        probabilities, such as :class:`~zslearn.synthesis.GaussianEXEM`.
 
         Parameters
         ----------
         independent : bool, default=False
-            For images that may show several classes: the probability of each class against an
-            average rival, :math:`(n - 1) p_c / ((n - 1) p_c + 1 - p_c)` with n candidates, so that
-            one class does not make another less likely than not. The order stays.
+            For images that may show several classes: return the probability of each class against
+            an average rival, :math:`(n - 1) p_c / ((n - 1) p_c + 1 - p_c)` with n candidates, so
+            that classes do not compete. The order of classes is unchanged.
 
         Returns
         -------
         array of shape (n_samples, n_classes)
-            Columns follow `classes`; rows sum to 1 unless `independent`. In the namespace and on
-            the device of `X`. The largest of a row is that of the predicted class, unless scores
-            are tied.
+            Columns follow `classes`; rows sum to 1 unless `independent`. The array is of the
+            library and on the device of `X`. The predicted class has the largest probability,
+            unless scores are tied.
         """
         scorer = self._checked_scorer().with_prior(prior)
         if is_streamed(X):
-            chances = stream_scores(scorer, self._check_stream(X), classes, probabilities=True)
+            probabilities = stream_scores(
+                scorer, self._check_stream(X), classes, probabilities=True
+            )
         else:
-            chances = scorer.probabilities(self._check_features(X), classes)
+            probabilities = scorer.probabilities(self._check_features(X), classes)
         if not independent:
-            return chances
-        odds = max(chances.shape[1] - 1, 1) * chances
-        return odds / (odds + (1 - chances))
+            return probabilities
+        odds = max(probabilities.shape[1] - 1, 1) * probabilities
+        return odds / (odds + (1 - probabilities))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
-        """Per-class accuracy: the mean over the classes in `y` of the accuracy within each.
+        """Return the per-class accuracy: the mean over the classes in `y` of their accuracies.
 
         Parameters
         ----------
         y : array-like of shape (n_samples,)
             True labels.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts within its class.
+            Weight of each sample within its class.
 
         Returns
         -------
         float
-            Between 0 and 1.
+            Accuracy between 0 and 1.
         """
-        state = self._frozen()
+        state = self._snapshot()
         scorer = state._checked_scorer()
         if is_streamed(X):
             counts = self.count_hits(X, y, classes=classes, sample_weight=sample_weight)
@@ -320,7 +319,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         self._check_true_labels(to_numpy(y), scorer, classes)
         if sample_weight is not None and to_numpy(sample_weight).dtype.kind in "OSU":
             raise TypeError(
-                "sample_weight must be numbers. classes= is a keyword: score(X, y, classes=…)."
+                "sample_weight must be numeric. Pass classes by keyword: score(X, y, classes=…)."
             )
         if classes is None:
             self._warn_of_generalized(to_numpy(y))
@@ -330,24 +329,24 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def count_hits(
         self, X: Any, y: Any, *, k: int = 1, classes: Any = None, sample_weight: Any = None
     ) -> HitCounts:
-        """Count at which rank the label of each sample is predicted.
+        """Count the samples whose true label is predicted at each rank.
 
-        Counts of several parts of the samples add up. A model that rejects samples, such as
-        :class:`~zslearn.calibration.NoneOfThese`, has that as its first guess.
+        Counts of several batches can be added up. For a model that rejects samples, such as
+        :class:`~zslearn.calibration.NoneOfThese`, a rejection is the first prediction.
 
         Parameters
         ----------
         y : array-like of shape (n_samples,) or None
-            True labels; None takes those of a FeatureBlocks.
+            True labels; None uses the labels of a FeatureBlocks.
         k : int, default=1
-            How many ranks.
+            Number of ranks.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts.
+            Weight of each sample.
 
         Returns
         -------
         HitCounts
-            By class and rank.
+            Counts by class and rank.
 
         Examples
         --------
@@ -359,7 +358,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         >>> round(hits.flat_hit_at_k(1), 2), round(hits.flat_hit_at_k(2), 2)
         (0.72, 0.88)
         """
-        state = self._frozen()
+        state = self._snapshot()
         if is_streamed(X):
             samples = stream_samples(self._check_stream(X), y, sample_weight)
             counts = samples.reduce(count_block, (state, k, classes))
@@ -367,7 +366,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             weights = None if sample_weight is None else to_numpy(sample_weight)
             counts = count_block(0, X, to_numpy(y), weights, (state, k, classes))
         if counts is None:
-            raise ValueError("There are no samples to count: X has no rows.")
+            raise ValueError("X has no rows, so there are no predictions to count.")
         self._check_true_labels(counts.classes, state._checked_scorer(), classes)
         return counts
 
@@ -380,52 +379,53 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         settings: Sequence[Mapping[str, Any]],
         sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting of the hyper-parameters.
+        """Fit one estimator per setting of the hyper-parameters; searches use this.
 
-        A search calls this. Each estimator is fitted when it is asked for; a method may share work
-        between settings and then chooses their order.
+        Estimators are fitted lazily, one at a time. A method that shares work between settings
+        chooses their order.
 
         Parameters
         ----------
         y : array-like of shape (n_samples,)
             Class labels.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see `fit`.
+            Descriptions of the classes; see `fit`.
         settings : sequence of mappings
-            Hyper-parameters by name; those not named are as they are here.
+            Hyper-parameters by name; all others are those of this estimator.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts, for a method whose `fit` takes it.
+            Sample weights, for a method whose `fit` accepts them.
 
         Yields
         ------
         index : int
             Position in `settings`.
         estimator : zero-shot estimator
-            Fitted under that setting.
+            The estimator fitted with that setting.
         """
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         for index, setting in enumerate(settings):
-            model = with_setting(self, setting)
+            model = clone_with(self, setting)
             yield index, model.fit(X, y, signatures=signatures, **weights)
 
-    # How it is done.
+    # The fitted state. A working copy has its attributes in `__dict__` until they are collected.
 
     def _copy(self) -> Self:
-        """Another estimator with the same hyper-parameters and the same fitted value."""
+        """An estimator with the same hyper-parameters and the same fitted value."""
         other = object.__new__(type(self))
-        other.__dict__.update(vars(self))
+        vars(other).update(vars(self))
         return other
 
-    def _fresh_copy(self) -> Self:
-        """A copy that has learned nothing, to learn with."""
-        fresh = self._copy()
-        for name in [name for name in vars(fresh) if name == "_fitted" or _is_result(name)]:
-            delattr(fresh, name)
-        return fresh
-
-    def _frozen(self) -> Self:
-        """The estimator as it is now, whatever another thread does to it meanwhile."""
+    def _snapshot(self) -> Self:
+        """A copy that changes made by other threads do not affect."""
         return self._copy()
+
+    def _fresh_copy(self) -> Self:
+        """An unfitted working copy."""
+        fresh = self._copy()
+        for name in vars(self):
+            if name == "_fitted" or _is_fitted_attribute(name):
+                delattr(fresh, name)
+        return fresh
 
     def _with(self, **attributes: Any) -> Self:
         """A fitted copy with other attributes."""
@@ -433,85 +433,88 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         other._fitted = Fitted({**other._fitted.attributes, **attributes})
         return other
 
-    def _settled(self) -> Self:
-        """A fitted estimator of this copy, on which attributes were set."""
-        settled = self._copy()
-        settled._fitted = self._found({})
-        for name in settled._fitted.attributes:
-            settled.__dict__.pop(name, None)
-        return settled
+    def _as_fitted(self) -> Self:
+        """A fitted estimator with the attributes of this working copy."""
+        fitted = self._copy()
+        fitted._fitted = self._collect_fitted()
+        for name in fitted._fitted.attributes.keys() & vars(fitted).keys():
+            delattr(fitted, name)
+        return fitted
 
-    def _set_fitted(self, learner: Self) -> Self:
-        """Take over what a copy has learned: the attributes that were set on it."""
-        self._fitted = learner._found(vars(self))
-        for name in [*self._fitted.attributes, *filter(_is_result, vars(self))]:
-            self.__dict__.pop(name, None)
+    def _set_fitted(self, working: Self) -> Self:
+        """Replace the fitted value by the attributes of a working copy."""
+        self._fitted = working._collect_fitted(vars(self))
+        for name in list(vars(self)):
+            if name in self._fitted.attributes or _is_fitted_attribute(name):
+                delattr(self, name)
         return self
 
-    def _found(self, known: Mapping[str, Any]) -> Fitted:
-        """What a copy has learned, or what it was changed to, beside what was known."""
-        own = dict(vars(self))
-        before = own.pop("_fitted", None)
-        names = self._get_param_names()
-        found = {
+    def _collect_fitted(self, before: Mapping[str, Any] | None = None) -> Fitted:
+        """The fitted value with the attributes set on this working copy, except those of before."""
+        before, own = before or {}, dict(vars(self))
+        fitted = own.pop("_fitted", None)
+        parameters = self._get_param_names()
+        attributes = {
             name: value
             for name, value in own.items()
-            if name not in names
-            and not name.startswith(_OF_SKLEARN)
-            and not (name in known and known[name] is value)
+            if name not in parameters
+            and not name.startswith(_SKLEARN_PREFIXES)
+            and not (name in before and before[name] is value)
         }
-        return Fitted(found if before is None else {**before.attributes, **found})
+        return Fitted(attributes if fitted is None else {**fitted.attributes, **attributes})
 
     def _change(self, change: Callable[[Self], Any]) -> Self:
-        """Replace what is fitted by what `change` makes of a copy.
+        """Replace the fitted value by that of a changed working copy.
 
-        It is called again where another thread has replaced the fitted value meanwhile.
+        `change` is called again if another thread has replaced the fitted value in the meantime.
         """
         check_is_fitted(self)
         while True:
-            changed = self._copy()
-            before = changed._fitted
-            change(changed)
-            found = changed._found(vars(self))
-            with replacing:
+            working = self._copy()
+            before = working._fitted
+            change(working)
+            fitted = working._collect_fitted(vars(self))
+            with FITTED_LOCK:
                 if self._fitted is before:
-                    self._fitted = found
+                    self._fitted = fitted
                     return self
 
+    # Probabilities, labels and features.
+
     def _has_temperature(self) -> bool:
-        """Whether there are probabilities; a wrapper says so."""
+        """Whether the estimator has probabilities."""
         return False
 
     def _no_probabilities(self) -> str:
-        """Why there are none, and what gives them."""
+        """Why the estimator has no probabilities, and how to get them."""
         name = type(self).__name__
-        how = f"fit {name}(…, temperature='cv')"
+        calibrated = f"{name}(…, temperature='cv')"
         if "temperature" not in self._get_param_names():
-            how = f"fit CalibratedStacking({name}(…), temperature='cv')"
+            calibrated = f"CalibratedStacking({name}(…), temperature='cv')"
         return (
-            f"{name} has scores, not probabilities: a temperature must be found first, on classes "
-            f"left out of training. To have it, {how}."
+            f"{name} has scores, not probabilities, which need a temperature estimated on held-out "
+            f"classes. Fit {calibrated} to estimate it."
         )
 
     def _refuse_seen(self, labels: Any) -> None:
-        """Refuse to forget classes with training images: what was learned holds them."""
+        """Refuse to remove classes with training images, on which the fitted model depends."""
         seen = set(self.seen_classes_.tolist())
-        learned = [label for label in to_numpy(labels).tolist() if label in seen]
-        if learned:
+        trained = [label for label in to_numpy(labels).tolist() if label in seen]
+        if trained:
             raise ValueError(
-                f"{type(self).__name__} learned from images of {name_some(learned)}, and keeps "
-                "what it learned: only classes without training images can be removed. To leave "
-                "others out of the candidates give classes= when predicting, or fit without them."
+                f"{type(self).__name__} was trained on images of {name_some(trained)}: only "
+                "classes without training images can be removed. To exclude other classes, pass "
+                "classes= when predicting, or fit without them."
             )
 
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
-        # A grid asks several times for each of its settings, and each time a signature is read.
+        # Grids call this several times per setting, and each call inspects a signature.
         return list(super()._get_param_names())
 
     def _check_true_labels(self, y: NDArray[Any], scorer: ClassScorer, classes: Any) -> None:
-        """Refuse true labels that no prediction can name."""
+        """Refuse true labels that cannot be predicted."""
         candidates = scorer.labels if classes is None else to_numpy(classes)
         among = "classes_" if classes is None else "classes"
         known = set(candidates.tolist())
@@ -522,31 +525,31 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         if near:
             advice = ""
         elif classes is not None:
-            advice = " Such samples cannot be right; leave them out, or name their classes."
+            advice = " These samples can never be correct: drop them, or add their classes."
         elif not len(self.unseen_classes_):
             advice = (
-                " No class without samples was described; give fit signatures= with a row for "
-                "each of them."
+                " The model describes no unseen classes: pass signatures= with a row for each of "
+                "them to fit."
             )
         else:
-            advice = " Such samples cannot be right; leave them out, or describe their classes."
+            advice = " These samples can never be correct: drop them, or describe their classes."
         raise ValueError(
-            f"y holds labels that are not among {among}: {name_some(outside)}.{near}{advice}"
+            f"y has labels that are not in {among}: {name_some(outside)}.{near}{advice}"
         )
 
     def _is_generalized(self) -> bool:
-        """Whether the generalized setting was asked for."""
+        """Whether the user chose the generalized setting."""
         return False
 
     def _warn_of_generalized(self, y: NDArray[Any]) -> None:
-        """Say once that unseen images are scored against seen classes too."""
+        """Warn once if images of unseen classes are scored against seen classes as well."""
         seen = set(self.seen_classes_.tolist())
         if not self._is_generalized() and y.size and seen.isdisjoint(y.ravel().tolist()):
-            # Right in the generalized setting; whoever leaves out classes rarely means it.
+            # Correct in the generalized setting, but rarely intended.
             warn_once(
-                "score: every label is of an unseen class, and seen classes are among the "
-                "candidates, which is the generalized setting. For the conventional one give "
-                "classes=, or scoring=unseen_accuracy_scorer to cross_val_score."
+                "score: y has only unseen classes, but the candidates include seen classes (the "
+                "generalized setting). For the conventional setting, pass classes=, or "
+                "scoring=unseen_accuracy_scorer to cross_val_score."
             )
 
     def _checked_scorer(self) -> ClassScorer:
@@ -554,7 +557,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return self.class_scorer_
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Check features and labels; features keep their library, labels come to the host."""
+        """Check features, which keep their library, and labels, which become a NumPy array."""
         if is_streamed(X):
             raise needs_rows(self, X)
         if is_foreign(y):
@@ -571,7 +574,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             raise ValueError("Input y contains NaN or infinity: every sample needs a label.")
         if y.dtype.kind == "O":
             labels = label_array(y, "y")
-            # Strings stay objects; numbers and booleans get their dtype.
+            # Strings remain objects; numbers and booleans get a proper dtype.
             y = y if labels.dtype.kind == "U" else labels
         check_classification_targets(y)
         return X, y
@@ -590,7 +593,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             )
 
     def _check_features(self, X: Any, *, reset: bool = False) -> Any:
-        """Check the shape of features; what they hold is checked block by block."""
+        """Check the shape of features; their values are checked block by block."""
         if isinstance(X, EmbeddedRows):
             X.X = self._check_features(X.X, reset=reset)
             return X
@@ -602,7 +605,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         n_samples, n_features = X.shape
         if n_samples == 0 or n_features == 0:
             raise ValueError(
-                f"X of shape {tuple(X.shape)} holds nothing: found 0 samples or features."
+                f"X of shape {tuple(X.shape)} is empty: found 0 samples or 0 features."
             )
         if reset:
             self.n_features_in_ = n_features
@@ -614,10 +617,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
 
 def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """What scikit-learn makes of features; a DataFrame may say yes and no, and text is named."""
+    """Validate features as scikit-learn does; DataFrames may have yes/no columns."""
     if isinstance(X, (list, tuple)):
         # scikit-learn would turn dates into numbers.
-        with suppress(ValueError):  # rows of several lengths, of which it says more
+        with suppress(ValueError):  # scikit-learn's error about rows of unequal length is clearer
             X = np.asarray(X)
     refuse_dates(X)
     check = partial(validate_data, estimator, ensure_all_finite=False, **options)
@@ -633,38 +636,8 @@ def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     return check(numbers, *y)
 
 
-# Predictions of rows that are read a block at a time: an array for files, lazy for dask arrays.
-
-
-def stream_scores(
-    scorer: ClassScorer, X: Any, classes: Any, *, probabilities: bool = False
-) -> Array:
-    """Scores of all rows, as `decision_function` gives them, or as `predict_proba` does."""
-    classes = _candidates(classes, scorer)
-    n_classes = len(scorer.labels if classes is None else classes)
-    as_margin = classes is None and n_classes == 2 and not probabilities
-    shared = scorer, classes, as_margin, probabilities
-    return _map_blocks(
-        X, _block_scores, shared, None if as_margin else n_classes, _score_dtype(scorer, X)
-    )
-
-
-def stream_top_k(
-    scorer: ClassScorer, X: Any, k: int, classes: Any, *, proba: bool = False
-) -> tuple[NDArray[Any], Array]:
-    """The best classes of all rows, as `predict_top_k` gives them."""
-    classes = _candidates(classes, scorer)
-    check_k(k, len(scorer.labels if classes is None else classes))
-    # One record per row, so that labels and scores are made by one task.
-    record = np.dtype(
-        [("label", scorer.labels.dtype, (k,)), ("score", _score_dtype(scorer, X), (k,))]
-    )
-    found = _map_blocks(X, _block_top_k, (scorer, k, classes, proba, record), None, record)
-    return found["label"], found["score"]
-
-
 def count_block(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> HitCounts | None:
-    """Hits of one block, as :class:`StreamedSamples` adds them up."""
+    """Count the hits of one block of samples; None for an empty block."""
     estimator, k, classes = shared
     if not len(rows):
         return None
@@ -673,7 +646,7 @@ def count_block(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -
 
 
 def top_labels(estimator: Any, X: Any, k: int, classes: Any = None) -> NDArray[Any]:
-    """The best classes of each row; where it is rejected, the label of that comes before them."""
+    """The best classes of each row; the label of rejection comes first where a row is rejected."""
     top = to_numpy(estimator.predict_top_k(X, k, classes=classes)[0])
     if hasattr(estimator, "is_none"):
         best = estimator.predict(X, classes=classes)
@@ -681,44 +654,3 @@ def top_labels(estimator: Any, X: Any, k: int, classes: Any = None) -> NDArray[A
         top = top.astype(best.dtype)
         top[rejected] = np.column_stack([best, top[:, :-1]])[rejected]
     return top
-
-
-def _candidates(classes: Any, scorer: ClassScorer) -> NDArray[Any] | None:
-    """Candidates that are described, before anything is read."""
-    return None if classes is None else scorer.labels[find_classes(classes, scorer.labels)]
-
-
-def _score_dtype(scorer: ClassScorer, X: Any) -> np.dtype[Any]:
-    """The dtype of the scores of such rows."""
-    row = np.ones((1, X.shape[1]), dtype=X.dtype)
-    return np.dtype(to_numpy(scorer.scores(row, scorer.labels[:1])).dtype)
-
-
-def _map_blocks(
-    X: Any, function: Callable[[Any, Any], Any], shared: Any, width: int | None, dtype: Any
-) -> Any:
-    """Apply a function to every block of rows."""
-    if is_dask(X):
-        return map_rows(X, function, shared, width=width, dtype=dtype)
-    out = np.empty((X.shape[0],) if width is None else (X.shape[0], width), dtype=dtype)
-    for start, rows, _ in X.blocks():
-        out[start : start + len(rows)] = function(rows, shared)
-    return out
-
-
-def _block_scores(rows: Any, shared: Any) -> Any:
-    """Scores, margins or probabilities of one block."""
-    scorer, classes, as_margin, probabilities = shared
-    if probabilities:
-        return to_numpy(scorer.probabilities(rows, classes))
-    scores = to_numpy(scorer.scores(rows, classes))
-    return scores[:, 1] - scores[:, 0] if as_margin else scores
-
-
-def _block_top_k(rows: Any, shared: Any) -> Any:
-    """Records of the best classes of one block."""
-    scorer, k, classes, proba, record = shared
-    labels, scores = scorer.top_k(rows, k, classes, proba=proba)
-    out = np.empty(len(rows), dtype=record)
-    out["label"], out["score"] = labels, to_numpy(scores)
-    return out

@@ -1,87 +1,86 @@
-"""The training data of a method: prepared samples, signatures, and sums that methods share.
+"""The training data of a method: prepared samples, signatures, and sums shared between methods.
 
-Inside of a `FitCache` sums over the rows and eigenvectors of their scatter are kept: searches of
-several methods on the same folds go through the rows of a fold once. XᵀX around the mean of the
-samples, and around zero, both follow from the scatter within classes.
+Within a `FitCache`, sums over the rows and the eigenvectors of their scatter are cached, so that
+searches of several methods on the same folds read the rows of each fold once. XᵀX, both around the
+mean of the samples and around zero, follows from the scatter within classes.
 """
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length
 
 from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
 from zslearn._solvers._linalg import eigenbasis
-from zslearn._utils._array import Array, Floats, is_foreign, is_symbolic, to_numpy
-from zslearn._utils._blocks import RowsInBlocks, row_blocks
-from zslearn._utils._columns import columns_named, dominating_columns, some_rows
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    is_symbolic,
+    row_blocks,
+    to_numpy,
+)
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import cached_fit, caches_fits, fingerprint
 from zslearn._utils._messages import warn_user
-from zslearn._utils._optional import import_optional
+from zslearn._utils._validation import columns_named, dominating_columns, some_rows
 from zslearn.base._class_statistics import (
     ClassStatistics,
     Moments,
     SummedRows,
-    check_weights,
     class_moments,
     class_squares,
+    drop_zero_weights,
 )
-from zslearn.signatures._table import SignatureTable, label_array
+from zslearn.base._streams import StreamedSamples, check_block_labels
+from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._views import Signatures
 
-# Sums that take fewer multiplications are not kept: computing them takes no longer than telling
-# the rows from others does.
-_WORTH_KEEPING = 1e9
-# A larger table of features by features is not kept, in bytes: those of all folds would push each
-# other out.
-_LARGEST_TABLE = 1 << 26
+# Sums that take fewer multiplications are not cached, since hashing the rows takes just as long.
+_MIN_CACHED_OPERATIONS = 1e9
+# Larger matrices of features by features, in bytes, would evict each other from the cache.
+_MAX_CACHED_MATRIX = 1 << 26
 
 
 class RowSpectrum(NamedTuple):
-    """XᵀX of the training rows in its eigenvectors, and the sum of each class."""
+    """The eigendecomposition of XᵀX of the training rows, and the sum of each class."""
 
-    values: Array  # ascending; those that are zero but for rounding are exactly 0
+    values: Array  # ascending; eigenvalues within rounding of zero are exactly 0
     vectors: Array  # as columns
     class_sums: Array  # centred if the rows are
-    mean: Array  # what was taken from each sample; zeros where the rows are not centred
+    mean: Array  # subtracted from each sample; zeros if the rows are not centred
 
     @classmethod
     def of(cls, moments: Moments) -> RowSpectrum:
-        """Decompose sums over samples."""
+        """Decompose XᵀX."""
         values, vectors, _ = eigenbasis(moments.gram)
         return cls(values, vectors, moments.class_sums, moments.mean)
 
     @property
     def unit(self) -> float:
-        """Mean of the eigenvalues that are not zero; 1.0 where all are."""
+        """Mean of the nonzero eigenvalues; 1.0 if there are none."""
         xp = compat.array_namespace(self.values)
         rank = int(xp.sum(xp.astype(self.values > 0, xp.int64)))
         return float(xp.sum(self.values)) / rank if rank else 1.0
 
 
-#: About so many samples are looked at where a method needs no more than some.
-MOST_CHOSEN_SAMPLES = 1000
-# Features that tell one sample from another.
-_KEY_FEATURES = 64
+#: Approximate size of a subsample.
+SUBSAMPLE_SIZE = 1000
+# Number of features that are hashed.
+_HASHED_FEATURES = 64
 
 
 def content_keys(X: Array) -> NDArray[np.uint64]:
-    """A number made of the content of each row, whatever its place, library and precision."""
-    step = -(-X.shape[1] // _KEY_FEATURES)
+    """Hash the content of each row, regardless of its position, library and precision."""
+    step = -(-X.shape[1] // _HASHED_FEATURES)
     keys = np.empty(X.shape[0], dtype=np.uint64)
     for rows in row_blocks(X.shape[0], 8 * X.shape[1]):
-        # Adding 0 makes -0 and 0 the same. Numbers that float32 cannot hold are all one.
+        # Adding 0 turns -0 into 0; values beyond float32 all become infinity.
         with np.errstate(over="ignore"):
             values = np.ascontiguousarray(to_numpy(X[rows, ::step]), dtype=np.float32) + 0.0
         words = values.view(np.uint32).astype(np.uint64)
@@ -92,33 +91,33 @@ def content_keys(X: Array) -> NDArray[np.uint64]:
 
 
 def chosen_samples(
-    keys: NDArray[np.uint64], labels: NDArray[Any], most: int = MOST_CHOSEN_SAMPLES
+    keys: NDArray[np.uint64], labels: NDArray[Any], size: int = SUBSAMPLE_SIZE
 ) -> NDArray[np.intp]:
-    """Positions of about so many samples, as many of each class, by class and key.
+    """Positions of about `size` samples, the same number of each class, by class and key.
 
-    They do not depend on the order of the samples. What is chosen among parts of the samples holds
-    what is chosen among all, since all have no fewer classes.
+    The choice does not depend on the order of the samples. The choices from parts of the samples
+    together contain the choice from all samples, because a part has no more classes.
     """
     classes, codes = np.unique(labels, return_inverse=True)
     order = np.lexsort((keys, codes))
     starts = np.searchsorted(codes[order], np.arange(len(classes)))
     ranks = np.arange(len(order)) - starts[codes[order]]
-    order = order[ranks < -(-most // len(classes))]
-    if len(classes) > most:
-        order = order[np.sort(np.argsort(keys[order], kind="stable")[:most])]
+    order = order[ranks < -(-size // len(classes))]
+    if len(classes) > size:
+        order = order[np.sort(np.argsort(keys[order], kind="stable")[:size])]
     return order
 
 
 @inherit_docs
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What `fit` was given, made ready for a method.
+    """The prepared arguments of `fit`.
 
     Parameters
     ----------
     rows : PreparedRows or array of shape (n_samples, n_features)
-        The lazy form of the features: prepared as they are read, in slices of rows. Code that goes
-        through them once reads these, and holds no copy.
+        The features in lazy form: slices of rows are prepared when they are read. Code that reads
+        them only once uses this form and stores no copy.
     y : ndarray of shape (n_samples,)
         Position of each sample's class in `classes`: 0 … n_seen − 1.
     signatures : ndarray of shape (n_seen, n_attributes) or SignatureViews
@@ -126,24 +125,24 @@ class Training:
     classes : ndarray of shape (n_seen,)
         Labels of the seen classes, sorted.
     table : SignatureTable
-        Every described class, with its signature as given.
+        All described classes, with their signatures as given.
     signature_scale : tuple of float
-        What the signatures of each view are divided by.
+        The number by which the signatures of each view are divided.
     keep_views : bool
-        Whether several views stay apart.
+        Whether several views remain separate.
     feature_names : ndarray of shape (n_features,) or None
-        Names of the features, where there are any.
+        Names of the features, if there are any.
     weights : ndarray of shape (n_samples,) or None
-        How much each sample counts, positive; 2.0 is a sample that is there twice. None: all count
-        the same. Only a method that is an :class:`AcceptsSampleWeight` ever meets weights.
+        Positive weight of each sample; None if all weights are 1. Only methods that derive from
+        :class:`AcceptsSampleWeight` receive weights.
     is_whole : bool, default=True
-        Whether these are all rows that a fit was given; see :attr:`keeps_sums`.
+        Whether these are all rows given to `fit`; see :attr:`keeps_sums`.
 
     Attributes
     ----------
     X : array of shape (n_samples, n_features)
-        The dense form: prepared once, in the namespace and on the device of those given, and held
-        from then on.
+        The features in dense form: prepared once, of the library and on the device of the given
+        array, and cached.
     """
 
     rows: Any
@@ -167,10 +166,9 @@ class Training:
         return self.rows.dense
 
     def X_for(self, norms: Collection[str | None]) -> Array:
-        """Features for a method with one of these `feature_norm`.
+        """Features for methods with these values of `feature_norm`.
 
-        Those that were given where preparing them again gives the same, which needs no copy; else
-        the prepared ones.
+        These are the given features, without a copy, if preparing them again gives the same result.
         """
         rows = self.rows
         same = rows.is_clean and rows.positions is None and set(norms) == {rows.norm}
@@ -193,25 +191,24 @@ class Training:
 
     @property
     def sizes(self) -> Floats:
-        """Weight of the samples of each seen class; their number where all count the same."""
+        """Total weight of the samples of each seen class."""
         return np.bincount(self.y, weights=self.weights, minlength=self.n_seen).astype(np.float64)
 
     @property
     def keeps_sums(self) -> bool:
-        """Whether sums and spectra of the rows are kept, for other methods that need the same.
+        """Whether sums and spectra of the rows are cached for other methods.
 
-        They are where these are all rows of a fit, many and not too wide. A method that solves by
-        elimination, as that is faster for a few penalties, then has the eigenvectors for less.
+        This holds for all rows of a fit, if they are many and not too wide.
         """
         if not (self.is_whole and len(self.y) > 0 and caches_fits(self.rows.source)):
             return False
         n_samples, n_features = self.rows.shape
-        is_large = n_features**2 * (n_samples + n_features) >= _WORTH_KEEPING
-        return bool(is_large and 8 * n_features**2 <= _LARGEST_TABLE)
+        is_large = n_features**2 * (n_samples + n_features) >= _MIN_CACHED_OPERATIONS
+        return bool(is_large and 8 * n_features**2 <= _MAX_CACHED_MATRIX)
 
     @cached_property
     def rows_key(self) -> str:
-        """A digest of the rows, their classes and weights, for fits that depend on nothing else."""
+        """A digest of the rows, their classes and weights, as the key of cached results."""
         rows = self.rows.source, self.rows.norm, self.rows.positions
         return fingerprint(rows, self.y, self.n_seen, self.weights)
 
@@ -222,14 +219,14 @@ class Training:
             return ClassStatistics.of_rows(self.rows, self.y, self.classes, weights=self.weights)
 
         def compute() -> dict[str, Any]:
-            found = ClassStatistics.of_rows(self.rows, self.y, self.classes, weights=self.weights)
-            return {name: getattr(found, name) for name in ("means", "squares", "scatter")}
+            sums = ClassStatistics.of_rows(self.rows, self.y, self.classes, weights=self.weights)
+            return {name: getattr(sums, name) for name in ("means", "squares", "scatter")}
 
         arrays: dict[str, Any] = cached_fit(("class sums", self.rows_key), compute)
         return ClassStatistics(self.classes, self.counts.astype(np.int64), self.sizes, **arrays)
 
     def release_sums(self) -> None:
-        """Hold a table of features by features no longer, unless searches share it."""
+        """Free the matrix of features by features, unless searches share it."""
         if not self.keeps_sums:
             self.__dict__.pop("sums", None)
 
@@ -239,12 +236,12 @@ class Training:
         Parameters
         ----------
         center : bool
-            Whether the mean of the samples is taken from them first.
+            Whether the mean of the samples is subtracted first.
 
         Returns
         -------
         Moments
-            In float64 on the device of the rows.
+            Sums in float64 on the device of the rows.
         """
         if self.keeps_sums:
             return self.sums.moments(center=center)
@@ -253,12 +250,12 @@ class Training:
         )
 
     def spectrum(self, *, center: bool) -> RowSpectrum:
-        """XᵀX in its eigenvectors, and the sum of each class.
+        """The eigendecomposition of XᵀX, and the sum of each class.
 
         Returns
         -------
         RowSpectrum
-            In float64 on the device of the rows.
+            The decomposition in float64 on the device of the rows.
         """
         if not self.keeps_sums:
             return RowSpectrum.of(self.moments(center=center))
@@ -270,7 +267,7 @@ class Training:
         )
 
     def warn_of_units(self) -> None:
-        """Warn of columns in units that are much larger than those of the others."""
+        """Warn of columns whose values are much larger than those of all others."""
         self.table.warn_of_units(self.table.positions(self.classes))
         source = getattr(self.rows, "source", None)
         if source is None or is_symbolic(source):
@@ -278,29 +275,28 @@ class Training:
         large = dominating_columns(some_rows(source))
         if large:
             warn_user(
-                f"X: {columns_named(large, self.feature_names)} alone decides which samples are "
-                "near each other, since its numbers are so much larger than those of the other "
-                "features. Bring the features to one unit: "
-                "sklearn.pipeline.make_pipeline(StandardScaler(), method)."
+                f"X: {columns_named(large, self.feature_names)} dominates all distances between "
+                "samples, since its values are much larger than those of the other features. "
+                "Standardise the features, for example by make_pipeline(StandardScaler(), method)."
             )
 
-    def every_signature(self) -> Signatures:
-        """Normalised signatures of every described class, in the order of `table.labels`."""
+    def all_signatures(self) -> Signatures:
+        """Normalised signatures of all described classes, in the order of `table.labels`."""
         return self.table.normalized(self.signature_scale, keep_views=self.keep_views)
 
-    def some_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
-        """About a thousand samples at most, of all classes: their features, classes and weights.
+    def subsample(self) -> tuple[Array, NDArray[np.intp], Floats]:
+        """Features, classes and weights of at most about a thousand samples of all classes.
 
-        They are chosen by their content: another order of the samples leads to the same ones.
+        The choice depends on the content of the samples, not on their order.
         """
         rows = np.arange(len(self.y))
-        if len(rows) > MOST_CHOSEN_SAMPLES:
+        if len(rows) > SUBSAMPLE_SIZE:
             rows = chosen_samples(self.keys(), self.y)
         weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
         return self.take(rows), self.y[rows], weights
 
     def keys(self) -> NDArray[np.uint64]:
-        """A number for each sample by which some are chosen, whatever their order."""
+        """A hash of each sample, by which subsamples are chosen regardless of the order."""
         keys = content_keys(self.rows.source)
         return keys if self.rows.positions is None else keys[self.rows.positions]
 
@@ -310,7 +306,7 @@ class Training:
         Parameters
         ----------
         positions : ndarray of int
-            Which samples.
+            Positions of the samples.
 
         Returns
         -------
@@ -319,20 +315,23 @@ class Training:
         """
         return self.rows.take(positions)
 
-    def only(self, positions: NDArray[np.intp], among: NDArray[np.intp] | None = None) -> Training:
-        """The samples of some seen classes, as if there were no others.
+    def subset(
+        self, positions: NDArray[np.intp], among: NDArray[np.intp] | None = None
+    ) -> Training:
+        """The training data restricted to some seen classes.
 
         Parameters
         ----------
         positions : ndarray of int
             Ascending positions in `classes`.
         among : ndarray of int, optional
-            Samples that are taken, as far as they are of these classes; by default all.
+            The samples to choose from; by default all.
 
         Returns
         -------
         Training
-            Its `y` counts these classes from 0; the scale of the signatures stays.
+            Training data in which `y` numbers these classes from 0. The scale of the signatures
+            does not change.
         """
         rows = np.arange(len(self.y)) if among is None else among
         rows = rows[np.isin(self.y[rows], positions)]
@@ -347,227 +346,11 @@ class Training:
         )
 
 
-# Samples that do not lie in memory, features on disk or dask arrays, are read a block at a time.
-# What is wanted of all is computed for each block and added up: in the order of the rows for files,
-# by a tree of tasks for dask.
-
-#: What is computed for a block: (number of its first row, rows, labels, weights, shared) → what
-#: adds up over blocks; None for nothing.
-BlockFunction = Callable[[int, Any, Any, Any, Any], Any]
-
-
-def is_dask(X: object) -> bool:
-    """Whether `X` is a dask array."""
-    return bool(compat.is_dask_array(X))
-
-
-def is_streamed(X: object) -> bool:
-    """Whether `X` is read a block at a time: a FeatureBlocks or a dask array."""
-    return isinstance(X, RowsInBlocks) or is_dask(X)
-
-
-def is_empty(X: Any) -> bool:
-    """Whether features in memory have no row at all."""
-    return not is_streamed(X) and np.shape(X)[:1] == (0,)
-
-
-def needs_rows(estimator: object, X: object) -> TypeError:
-    """The error of an estimator that cannot learn from such features."""
-    kind = "dask array" if is_dask(X) else type(X).__name__
-    return TypeError(
-        f"{type(estimator).__name__} needs the rows in memory: give an array, not a {kind}. What "
-        "it has learned predicts either."
-    )
-
-
-def read_blocks(X: Any) -> Iterator[Any]:
-    """Read the rows of a FeatureBlocks or a dask array into memory, a block at a time."""
-    if is_dask(X):
-        found = (X.blocks[i].compute() for i in range(X.numblocks[0]))
-    else:
-        found = (block.rows for block in X.blocks())
-    yield from (rows for rows in found if len(rows))
-
-
-class StreamedSamples(ABC):
-    """Rows, labels and weights of which one block at a time is in memory."""
-
-    shape: tuple[int, int]
-    weights: Floats | None  # None where all samples count the same
-
-    @abstractmethod
-    def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
-        """Compute something for every block and add it up."""
-
-
-class DiskSamples(StreamedSamples):
-    """Samples in files; with `y` None their labels are those of the files."""
-
-    def __init__(self, X: RowsInBlocks, y: Any, sample_weight: Any) -> None:
-        if y is None and not X.has_labels:
-            raise ValueError(
-                "X has no labels: give y, or labels= where the files are opened. (This estimator "
-                "requires y to be passed, but the target y is None.)"
-            )
-        self._X, self.shape = X, X.shape
-        self.weights = check_weights(sample_weight, X)
-        # A memory map of labels stays one.
-        self._y = None if y is None else to_numpy(y)
-        if self._y is not None:
-            check_consistent_length(X, self._y)
-
-    def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
-        """Block after block, in the order of the rows."""
-        total = None
-        for start, rows, labels in self._X.blocks():
-            part = slice(start, start + len(rows))
-            labels = labels if self._y is None else self._y[part]
-            weights = None if self.weights is None else self.weights[part]
-            found = function(start, rows, labels, weights, shared)
-            if found is not None:
-                total = found if total is None else total + found
-        return total
-
-
-def stream_samples(X: Any, y: Any, sample_weight: Any = None) -> StreamedSamples:
-    """Samples that `fit` was given, to be read a block at a time."""
-    kind = DiskSamples if isinstance(X, RowsInBlocks) else DaskSamples
-    return kind(X, y, sample_weight)
-
-
-# Dask arrays of features: fitted by a tree of tasks, scored lazily, block by block.
-
-# Results that are added up by one task.
-_FAN_IN = 8
-
-
-class DaskSamples(StreamedSamples):
-    """Samples of a dask array; chunks of columns are joined, unknown sizes of chunks are found."""
-
-    def __init__(self, X: Any, y: Any, sample_weight: Any) -> None:
-        if y is None:
-            raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        self._X = with_known_rows(whole_rows(X))
-        self.shape = self._X.shape
-        if not self.shape[0]:
-            raise ValueError(f"X of shape {self.shape} holds nothing: found 0 samples.")
-        self._y = self._labels(y)
-        self.weights = check_weights(sample_weight, self._X)
-        self._w = None if self.weights is None else self._like_rows(self.weights, "sample_weight")
-
-    def _labels(self, y: Any) -> Any:
-        if not hasattr(y, "dask"):
-            return self._like_rows(to_numpy(y) if is_foreign(y) else np.asarray(y), "y")
-        if hasattr(y, "to_dask_array"):  # a series of a dask frame
-            y = y.to_dask_array()
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
-        if y.ndim != 1:
-            raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
-        y = with_known_rows(y)
-        self._check_length(y.shape[0], "y")
-        return y.rechunk((self._X.chunks[0],))
-
-    def _like_rows(self, values: Any, name: str) -> Any:
-        """An array in memory in the chunks of the rows."""
-        if values.ndim == 2 and values.shape[1] == 1:
-            values = values[:, 0]
-        if values.ndim != 1:
-            raise ValueError(f"{name} should be a 1d array, got shape {values.shape} instead.")
-        self._check_length(len(values), name)
-        array = import_optional("dask.array", "A dask array")
-        return array.from_array(values, chunks=(self._X.chunks[0],), inline_array=False)
-
-    def _check_length(self, n_labels: int, name: str) -> None:
-        if n_labels != self.shape[0]:
-            raise ValueError(
-                "Found input variables with inconsistent numbers of samples: X has "
-                f"{self.shape[0]}, {name} has {n_labels}."
-            )
-
-    def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
-        """A task per block, then sums of a few sums each, until one is left."""
-        dask = import_optional("dask", "A dask array")
-        shared = dask.delayed(shared, pure=False)
-        of_block = dask.delayed(function, pure=False)
-        n_blocks = self._X.numblocks[0]
-        rows, labels = self._X.to_delayed().ravel(), self._y.to_delayed().ravel()
-        weights = [None] * n_blocks if self._w is None else self._w.to_delayed().ravel()
-        starts = np.cumsum([0, *self._X.chunks[0]]).tolist()
-        parts = [
-            of_block(starts[i], rows[i], labels[i], weights[i], shared)
-            for i in range(n_blocks)
-            if self._X.chunks[0][i]
-        ]
-        add = dask.delayed(_add, pure=False)
-        while len(parts) > 1:
-            parts = [add(parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
-        return parts[0].compute()
-
-
-def _add(parts: list[Any]) -> Any:
-    found = [part for part in parts if part is not None]
-    return sum(found[1:], start=found[0]) if found else None
-
-
-def whole_rows(X: Any) -> Any:
-    """A dask array of real numbers with two axes, whose chunks hold whole rows."""
-    if X.ndim != 2:
-        raise ValueError(f"Expected 2D array, got an array of {X.ndim} axes instead.")
-    if math.isnan(X.shape[1]):
-        raise ValueError(
-            "The number of columns of X is not known. Say it: X.compute_chunk_sizes(), or "
-            "to_dask_array(lengths=True) where it comes from a frame."
-        )
-    if X.shape[1] == 0:
-        raise ValueError(f"X of shape {X.shape} holds nothing: found 0 features.")
-    if X.dtype.kind == "c":
-        raise ValueError("Complex data not supported: X must be real.")
-    if X.dtype.kind not in "biuf":
-        raise ValueError(f"X must be numbers; got a dask array of {X.dtype}.")
-    return X if len(X.chunks[1]) == 1 else X.rechunk({1: -1})
-
-
-def with_known_rows(X: Any) -> Any:
-    """The same dask array with known sizes of its chunks; they are computed where they are not."""
-    if not any(math.isnan(size) for size in X.chunks[0]):
-        return X
-    # Of a copy: that of the user stays as it is.
-    return X.copy().compute_chunk_sizes()
-
-
-def map_rows(
-    X: Any, function: Callable[..., Any], shared: Any, *, width: int | None, dtype: Any
-) -> Any:
-    """Apply a function to blocks of rows, lazily."""
-    dask = import_optional("dask", "A dask array")
-    shape = (0,) if width is None else (0, width)
-    options: dict[str, Any] = {"dtype": dtype, "meta": np.empty(shape, dtype=dtype)}
-    if width is None:
-        options["drop_axis"] = 1
-    else:
-        options["chunks"] = (X.chunks[0], (width,))
-    return X.map_blocks(
-        partial(_of_rows, function, shape, dtype),
-        shared=dask.delayed(shared, pure=False),
-        **options,
-    )
-
-
-def _of_rows(
-    function: Callable[..., Any], shape: tuple[int, ...], dtype: Any, rows: Any, *, shared: Any
-) -> Any:
-    """What a function makes of a block; a block without rows gives none."""
-    if not rows.shape[0]:
-        return np.empty(shape, dtype=dtype)
-    return np.asarray(function(rows, shared)).astype(dtype, copy=False)
-
-
-# Training data of which only sums are in memory.
+# Training data of which only sums are in memory: streamed samples.
 
 
 class KeptSamples(NamedTuple):
-    """Some of the samples."""
+    """A subsample of streamed samples."""
 
     keys: NDArray[np.uint64]
     rows: Floats
@@ -575,22 +358,22 @@ class KeptSamples(NamedTuple):
     weights: Floats
 
     def chosen(self, keep_all: bool) -> KeptSamples:
-        """Those of these that are kept."""
+        """The subsample of these samples, or all of them."""
         if keep_all:
             return self
-        chosen = chosen_samples(self.keys, self.labels)
-        return KeptSamples._make(part[chosen] for part in self)
+        positions = chosen_samples(self.keys, self.labels)
+        return KeptSamples._make(part[positions] for part in self)
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What is known of blocks of samples; two objects add up."""
+    """Sums over blocks of samples, which can be added up."""
 
     sums: ClassStatistics
-    n_replaced: int  # numbers that were not finite and count as 0
+    n_replaced: int  # non-finite values that were replaced by 0
     largest: float
     kept: KeptSamples
-    keep_all: bool  # where they are few
+    keep_all: bool  # if there are few samples
 
     def __add__(self, other: Summary) -> Summary:
         kept = KeptSamples._make(map(np.concatenate, zip(self.kept, other.kept, strict=True)))
@@ -604,7 +387,7 @@ class Summary:
 
 
 class StreamedRows(SummedRows):
-    """Rows of a stream whose sums are known; they are read again for what sums do not tell."""
+    """Streamed rows whose sums are known; other quantities need another pass."""
 
     def __init__(
         self, samples: StreamedSamples, sums: ClassStatistics, feature_norm: str | None
@@ -614,11 +397,11 @@ class StreamedRows(SummedRows):
 
     @property
     def dense(self) -> StreamedRows:
-        """These rows: no array of them is in memory."""
+        """These rows, which are never all in memory."""
         return self
 
     def squares_along(self, components: Floats) -> Floats:
-        """Sums of squared deviations of each class along directions, by one more pass."""
+        """Sums of squared deviations of each class along directions."""
         shared = self._feature_norm, self.sums.classes, self.sums.means, components
         return np.asarray(self._samples.reduce(_squares, shared))
 
@@ -636,8 +419,8 @@ class SummedTraining(Training):
 
     @property
     def labels(self) -> NDArray[Any]:
-        """Not known: the samples are not in memory."""
-        raise TypeError("The samples are not in memory, nor are their labels.")
+        """Unavailable, since the samples are not in memory."""
+        raise TypeError("The labels of streamed samples are not in memory.")
 
     @property
     def counts(self) -> NDArray[np.intp]:
@@ -646,26 +429,27 @@ class SummedTraining(Training):
 
     @property
     def sizes(self) -> Floats:
-        """Weight of the samples of each seen class."""
+        """Total weight of the samples of each seen class."""
         return self.sums.sizes
 
-    def only(self, positions: NDArray[np.intp], among: NDArray[np.intp] | None = None) -> Training:
-        """Not possible: the samples are not in memory."""
-        raise TypeError("The samples are not in memory: some of the classes cannot be taken out.")
+    def subset(
+        self, positions: NDArray[np.intp], among: NDArray[np.intp] | None = None
+    ) -> Training:
+        """Unavailable, since the samples are not in memory."""
+        raise TypeError("Streamed samples are not in memory, so classes cannot be selected.")
 
-    def some_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
-        """Samples of all classes, which were kept when they were read."""
+    def subsample(self) -> tuple[Array, NDArray[np.intp], Floats]:
+        """Features, classes and weights of the samples that were kept during the first pass."""
         assert self.kept is not None
         kept = self.kept
         return kept.rows, np.searchsorted(self.classes, kept.labels), kept.weights
 
 
 def summarize(samples: StreamedSamples, feature_norm: str | None) -> Summary:
-    """Read all samples once."""
+    """Sum up all samples in one pass."""
     weights = samples.weights
     n_samples = samples.shape[0] if weights is None else int((weights > 0).sum())
-    keep_all = n_samples <= MOST_CHOSEN_SAMPLES
-    summary: Summary = samples.reduce(_summarize, (feature_norm, keep_all))
+    summary: Summary = samples.reduce(_summarize, (feature_norm, n_samples <= SUBSAMPLE_SIZE))
     prepare = FeaturePreparation(feature_norm)
     prepare.replaced = summary.n_replaced
     prepare.warn()
@@ -675,47 +459,28 @@ def summarize(samples: StreamedSamples, feature_norm: str | None) -> Summary:
 
 
 def _summarize(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> Summary | None:
-    """What is kept of one block."""
+    """Sum up one block of samples."""
     feature_norm, keep_all = shared
     labels = check_block_labels(labels, len(rows))
-    if weights is not None and not weights.all():
-        there = np.flatnonzero(weights)
-        rows, labels, weights = rows[there], labels[there], weights[there]
+    rows, labels, weights = drop_zero_weights(rows, labels, weights)
     if not len(rows):
         return None
     prepare = FeaturePreparation(feature_norm)
     prepared = prepare(rows)
     sums = ClassStatistics.of_block(prepared, labels, weights)
     largest = 1.0 if feature_norm else float(np.abs(prepared).max())
-    each = np.ones(len(rows)) if weights is None else weights
     host = np.asarray(to_numpy(prepared), dtype=np.float64)
+    each = np.ones(len(rows)) if weights is None else weights
     kept = KeptSamples(content_keys(rows), host, labels, each).chosen(keep_all)
     return Summary(sums, prepare.replaced, largest, kept, keep_all)
 
 
 def _squares(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> Floats:
-    """Squared deviations of one block along directions."""
+    """Sums of squared deviations of one block along directions."""
     feature_norm, classes, means, components = shared
     codes = np.searchsorted(classes, check_block_labels(labels, len(rows)))
-    if weights is not None and not weights.all():
-        there = np.flatnonzero(weights)
-        rows, codes, weights = rows[there], codes[there], weights[there]
+    rows, codes, weights = drop_zero_weights(rows, codes, weights)
     if not len(rows):
         return np.zeros((len(classes), components.shape[1]))
     prepared = FeaturePreparation(feature_norm)(rows)
     return to_numpy(class_squares(prepared, codes, means, components, sample_weight=weights))
-
-
-def check_block_labels(labels: Any, n_rows: int) -> NDArray[Any]:
-    """Labels of a block as an array of one kind, as many as there are rows."""
-    values = to_numpy(labels)
-    if values.ndim != 1 or len(values) != n_rows:
-        raise ValueError(
-            f"A block of {n_rows} rows has labels of shape {values.shape}: give one per row."
-        )
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError("Input y contains NaN or infinity: every sample needs a label.")
-    if values.dtype.kind in "OS":
-        values = label_array(values.astype(str) if values.dtype.kind == "S" else values, "y")
-    check_classification_targets(values)
-    return values

@@ -80,7 +80,7 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """
 
     embedding_attributes = ("mean_",)
-    describes_each_alone = True
+    synthesizes_independently = True
     learns_from_sums = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

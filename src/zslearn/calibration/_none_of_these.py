@@ -179,7 +179,7 @@ class NoneOfThese(HeldOutCalibration):
         ndarray of shape (n_samples,)
             Class labels, and `none_label_` for rejected samples.
         """
-        state = self._frozen()
+        state = self._snapshot()
         labels, rejected = state._decide(X, classes)
         if prior is not None:
             labels = super(NoneOfThese, state).predict(X, classes=classes, prior=prior)

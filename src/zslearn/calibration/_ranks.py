@@ -249,7 +249,7 @@ class RankPredictor(BaseSetPredictor):
             Nodes, their depths and probabilities. A class that was described after `fit`, and that
             the hierarchy lacks, is a child of the root.
         """
-        state = self._frozen()
+        state = self._snapshot()
         labels = state._candidates(classes)
         parts = [part[2:] for part in state._predicted_nodes(X, labels, confidence)]
         return RankPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))

@@ -59,7 +59,7 @@ class BaseSetPredictor(HeldOutCalibration):
         list of ndarray
             The labels of each sample's set, the most probable first.
         """
-        state, sets = self._frozen(), []
+        state, sets = self._snapshot(), []
         labels = state._candidates(classes)
         for values, inside in state._set_members(X, labels, coverage):
             for row, chosen in zip(values, inside, strict=True):
@@ -83,7 +83,7 @@ class BaseSetPredictor(HeldOutCalibration):
             A row per class in `y`: "coverage", the share of its samples whose set holds it, and
             "size", the mean size of their sets. Coverage is guaranteed for the mean of the rows.
         """
-        state, true = self._frozen(), to_numpy(y)
+        state, true = self._snapshot(), to_numpy(y)
         labels = state._candidates(classes)
         check_consistent_length(X, true)
         state._check_true_labels(true, state.class_scorer_, classes)

@@ -1,4 +1,4 @@
-"""`zslearn demo`, `bench`, `table`, `report` and `analyze`: experiments and their records."""
+"""`zslearn demo`, `bench`, `table`, `report` and `analyze`: run experiments and show records."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _DEMO_COLUMNS = {
     "calibrated_unseen": "unseen cal.",
     "calibrated_harmonic": "H cal.",
     "ausuc": "AUSUC",
-    "seconds": "fitted in s",
+    "seconds": "fit time (s)",
 }
-#: What the columns of a benchmark's results are.
+#: Explanations of the columns of benchmark results.
 _MEANINGS = {
-    "accuracy": "per class, unseen among unseen",
+    "accuracy": "per-class accuracy among the unseen classes",
     "H": "harmonic mean without calibration, tuned for accuracy",
-    "S cal.": "seen",
-    "U cal.": "unseen",
-    "H cal.": "their harmonic mean, calibrated",
+    "S cal.": "calibrated accuracy on seen classes",
+    "U cal.": "calibrated accuracy on unseen classes",
+    "H cal.": "their harmonic mean",
 }
-#: Options that only some analyses have.
+#: Options of only some analyses.
 _ONLY_FOR = {
     "runs": tuple(name for name, found in analyses.ANALYSES.items() if found.read),
     "retune": ("seen-classes", "phantoms"),
@@ -63,10 +63,10 @@ _ONLY_FOR = {
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:
-    """Fit three methods on the embedded glyphs and recognise letters that they never saw.
+    """Fit three methods on the embedded glyphs and recognise letters without training images.
 
-    Takes about half a minute. Prints a table; writes it, pictures and a report for a browser to a
-    folder. `zslearn demo imagenet` predicts the last layer of a network: see its --help.
+    The demo takes about half a minute. It prints a table and writes it, a figure and a report to a
+    folder. For a demo on the last layer of an image network, see `zslearn demo imagenet --help`.
     """
     demo = experiments.run_demo(arguments.out, say=say, progress=True)
     table = demo.table[list(_DEMO_COLUMNS)].map("{:.3f}".format).rename(columns=_DEMO_COLUMNS)
@@ -76,7 +76,7 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     for path in demo.files:
         print(f"wrote {path}")
     next_step = (
-        f"Next: open {demo.files[-1]}. For images or tables of your own: zslearn fit YOURS "
+        f"Next: open {demo.files[-1]}. For your own images or tables: zslearn fit DATA "
         "--signatures CLASSES.csv, then zslearn serve model.zsl."
     )
     print(f"\n{_filled(next_step)}")
@@ -84,18 +84,17 @@ def _run_demo(arguments: argparse.Namespace) -> int:
 
 
 def _filled(text: str) -> str:
-    """Paragraphs as wide as the terminal, with a free line between them."""
+    """Wrap paragraphs at the width of the terminal, with blank lines between them."""
     width = max(shutil.get_terminal_size().columns, 20)
     return "\n\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
 def _run_bench(arguments: argparse.Namespace) -> int:
-    """Tune methods on held-out seen classes, and measure them on the test images.
+    """Tune methods on held-out seen classes, and evaluate them on the test images.
 
-    Writes one record for each run, and prints a table of the results. What is finished is not
-    computed again; what was stopped continues where it was. A method that fails is named at the
-    end, and tried again the next time. `zslearn bench imagenet` makes the paper's tables on
-    ImageNet: see its --help.
+    Each run writes one record, and a table of the results is printed. Finished runs are kept, and
+    interrupted runs resume. Failed runs are listed at the end, and repeated by the next call. For
+    the paper's experiments on ImageNet, see `zslearn bench imagenet --help`.
     """
     methods = default_methods() if arguments.methods is None else arguments.methods
     import_from_working_folder(methods)
@@ -107,7 +106,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
         on_cluster(arguments.cluster) if on_workers else nullcontext(),
         warnings.catch_warnings(),
     ):
-        # Said below, with the reasons.
+        # Failures are reported below, with their reasons.
         warnings.filterwarnings("ignore", "Runs failed", FitFailedWarning)
         paths = experiments.run_benchmark(
             data,
@@ -135,12 +134,12 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             print(plain(run["traceback"], lines=True), file=sys.stderr)
         _print_line(f"failed: {_name_run(run, failed)}: {run['type']}: {run['reason']}")
     if len(failed):
-        _print_line(f"{len(failed)} of {len(paths)} runs failed; the same command tries them again")
+        _print_line(f"{len(failed)} of {len(paths)} runs failed; run the same command to retry")
     return 0 if failed.empty else 1
 
 
 def _ranks(path: Path, data: ZeroShotDataset) -> pd.DataFrame:
-    """Ranks by the labels of a data set, which need not be text."""
+    """Read taxonomic ranks, indexed by the labels of a data set, which may be numbers."""
     ranks = read_ranks(path)
     label_of = {str(label): label for label in data.signatures.index}
     return ranks.set_axis([label_of.get(name, name) for name in ranks.index], axis=0)
@@ -151,12 +150,12 @@ def _command(arguments: argparse.Namespace) -> str:
 
 
 def _print_line(text: str) -> None:
-    """Print a line on standard error, where it mixes with no results."""
+    """Print a line on standard error, so that results can be piped."""
     print(f"zslearn: {plain(text)}", file=sys.stderr)
 
 
 def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
-    """Print a row per method; on standard output, for a person or a pipe."""
+    """Print the results on standard output, a row per method."""
     summary = experiments.summarize_runs(records)
     version = records["split_version"].iloc[0] if records["split"].nunique() == 1 else None
     protocol = [f"protocol {name}" for name in records["protocol"].unique() if name != "default"]
@@ -202,11 +201,10 @@ def _run_table(arguments: argparse.Namespace) -> int:
 
 
 def _run_report(arguments: argparse.Namespace) -> int:
-    """Write records as one page for a browser, which needs no network.
+    """Write records as one HTML page, which works offline.
 
-    The main numbers beside the published ones, curves, ranks, a page for each method and each
-    class, what the searches found, times, versions and the command that makes it again. Only reads
-    records.
+    The page shows the main numbers next to the published ones, seen–unseen curves, ranks, results
+    of each method and class, search scores, times, versions and the command that reproduces them.
     """
     path = experiments.write_report(arguments.runs, arguments.out, title=arguments.title)
     print(f"wrote {path}")
@@ -214,11 +212,10 @@ def _run_report(arguments: argparse.Namespace) -> int:
 
 
 def _run_analyze(arguments: argparse.Namespace) -> int:
-    """Compute one of the paper's analyses on a data set.
+    """Run one of the paper's analyses on a data set.
 
-    Prints its table, and writes the table (.csv), a record of each part and the pictures (.svg,
-    .png). What is finished is not computed again. Hyper-parameters are chosen on held-out seen
-    classes.
+    The table is printed, and written (.csv) with a record of each job and the plots (.svg, .png).
+    Finished jobs are kept. Hyper-parameters are tuned on held-out seen classes.
     """
     analysis = analyses.ANALYSES[arguments.analysis]
     import_from_working_folder(arguments.methods or ())
@@ -234,7 +231,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
         arguments.analysis,
         data,
         arguments.out,
-        # Those that were asked for; the records of another folder are of any split.
+        # By default, records of all splits are read.
         splits=None if data is None or arguments.split is None else list(data.splits),
         **values_of(arguments, "resume", "grid"),
         progress=True,
@@ -255,36 +252,39 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
 
 
 _METHODS = (
-    f"which methods (default: {', '.join(default_methods())}); there are also: "
-    f"{', '.join(name for name, method in METHODS.items() if not method.in_default)}; or classes "
-    "of your own, as module:Class"
+    f"methods (default: {', '.join(default_methods())}); others: "
+    f"{', '.join(name for name, method in METHODS.items() if not method.in_default)}; your own "
+    "classes: module:Class"
 )
 _GRID = (
-    "the values to search; paper is for ResNet's features, paper-googlenet for GoogLeNet's, quick "
-    "is a part of fast (default: fast; with --protocol authors, paper)"
+    "grid of hyper-parameters; paper is for ResNet features, paper-googlenet for GoogLeNet "
+    "features, quick is a subset of fast (default: fast; with --protocol authors, paper)"
 )
 _UNLABELLED = (
-    "give the unlabelled test images of the unseen classes (zsl) or of all (gzsl) to the method's "
-    "adapt: the transductive protocol"
+    "adapt methods to the unlabelled test images of the unseen classes (zsl) or of all classes "
+    "(gzsl): the transductive protocol"
 )
 _SHOTS = (
-    "add so many labelled test images of each unseen class to training, one run for each number, "
-    "and test on the others; the seed draws them"
+    "numbers of labelled test images of each unseen class to add to training, one run per number; "
+    "the other images are tested. The seed determines the draw"
 )
-_CLUSTER = "compute folds on a dask cluster, by the address of its scheduler; --jobs is ignored"
-_PROTOCOL = "how methods are tuned: ours, or as in the authors' program, with their class orders"
+_CLUSTER = "address of a dask scheduler, to compute folds on its cluster; --jobs is ignored"
+_PROTOCOL = "tuning protocol: the default, or that of the authors' program with its class orders"
 _ANALYSES = "; ".join(f"{name}: {found.title}" for name, found in analyses.ANALYSES.items())
-_RECORDS = f"records of zslearn bench to read, for {', '.join(_ONLY_FOR['runs'])}; without DATA"
-_SOME = (
-    "which methods, or classes of your own, as module:Class; for regressors: svr, krr, gp, mlp "
-    "(default: a few that are quick)"
+_RECORDS = (
+    f"folder of records of zslearn bench to analyse instead of DATA, for "
+    f"{', '.join(_ONLY_FOR['runs'])}"
 )
-_SHARES = "shares of the seen classes, or phantoms as shares of them, such as 0.2 0.6 1"
+_ANALYSED = (
+    "methods, or your own classes as module:Class; for regressors: svr, krr, gp, mlp (default: a "
+    "few fast ones)"
+)
+_SHARES = "numbers of seen classes or phantoms as shares of the seen classes, such as 0.2 0.6 1"
 _SETTINGS = experiments.SETTINGS
-_RESUME = ("--resume", bool, True, "keep what is finished (default), or begin anew")
-_RUNS = ("runs", "RUNS", ..., "the folder of the records")
+_RESUME = ("--resume", bool, True, "keep finished runs (default), or start over")
+_RUNS = ("runs", "RUNS", ..., "folder of the records")
 OPTIONS = {
-    "demo": (_run_demo, ("--out", "FOLDER", Path("zslearn-demo"), "where to write")),
+    "demo": (_run_demo, ("--out", "FOLDER", Path("zslearn-demo"), "output folder")),
     "bench": (
         _run_bench,
         *DATA_OPTIONS,
@@ -295,43 +295,43 @@ OPTIONS = {
         ("--authors", "FOLDER", None, "the authors' files (default: authors in ZSLEARN_DATA)"),
         ("--grid", GRIDS, None, _GRID),
         ("--unlabelled", _SETTINGS, None, _UNLABELLED),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}: also measure how often each rank is right"),
-        ("--subset", "TAXON…", None, "test only the unseen classes below these taxa"),
-        ("--out", "FOLDER", Path("runs"), "where records are written"),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}; also measure the accuracy at each rank"),
+        ("--subset", "TAXON…", None, "restrict the unseen classes to those below these taxa"),
+        ("--out", "FOLDER", Path("runs"), "folder for the records"),
         ("--cluster", "ADDRESS", None, _CLUSTER),
         _RESUME,
         ("--shots", "K…", None, _SHOTS),
         ("--seeds --seed", "SEED…", [0], SEEDS),
-        jobs("methods, or folds of one,"),
+        jobs("runs, or folds of one run,"),
     ),
     "table": (
         _run_table,
         _RUNS,
-        ("--like", experiments.LAYOUTS, "main", "the layout"),
-        ("--format", experiments.FORMATS, "terminal", "how it is written"),
-        ("--features", "NAME", None, "only these features"),
-        ("--split-version", "VERSION", None, "only this version of a split"),
-        ("--protocol", "NAME", None, "only this protocol"),
-        ("--grid", "NAME", None, "only what was tuned on this"),
-        ("--all", bool, False, "also rows and columns that we lack"),
-        ("--picture", "FILE", None, "also draw mean ranks with the critical difference"),
+        ("--like", experiments.LAYOUTS, "main", "layout of the table"),
+        ("--format", experiments.FORMATS, "terminal", "output format"),
+        ("--features", "NAME", None, "use only records with these features"),
+        ("--split-version", "VERSION", None, "use only records with this version of the split"),
+        ("--protocol", "NAME", None, "use only records with this protocol"),
+        ("--grid", "NAME", None, "use only records with this grid"),
+        ("--all", bool, False, "include rows and columns that only the paper has"),
+        ("--picture", "FILE", None, "also plot mean ranks with the critical difference"),
     ),
     "report": (
         _run_report,
         _RUNS,
-        ("--out", "FILE", Path("report.html"), "the page"),
-        ("--title", "TITLE", None, "what stands above (default: the data sets are named)"),
+        ("--out", "FILE", Path("report.html"), "file to write"),
+        ("--title", "TITLE", None, "title of the page (default: the names of the data sets)"),
     ),
     "analyze": (
         _run_analyze,
         ("analysis", list(analyses.ANALYSES), ..., _ANALYSES),
         *DATA_OPTIONS,
         "analysis",
-        ("--out", "FOLDER", Path("analysis"), "where table, pictures and records are written"),
+        ("--out", "FOLDER", Path("analysis"), "folder for the table, the plots and the records"),
         ("--runs", "FOLDER", None, _RECORDS),
-        ("--methods", "METHOD…", None, _SOME),
-        ("--grid", GRIDS, "quick", "the values to search; quick is fast, three of each at most"),
-        ("--folds", int, None, "folds over the seen classes"),
+        ("--methods", "METHOD…", None, _ANALYSED),
+        ("--grid", GRIDS, "quick", "grid of hyper-parameters; quick is a subset of fast"),
+        ("--folds", int, None, "number of folds over the seen classes"),
         ("--retune", bool, False, f"tune for each setting ({', '.join(_ONLY_FOR['retune'])})"),
         _RESUME,
         ("--forms", [*analyses.SYNC_FORMS, ...], None, "forms of SynC to compare (penalties)"),

@@ -1,4 +1,4 @@
-"""`zslearn data`: what data sets there are; and the words that other commands name one by."""
+"""`zslearn data`, and the options with which commands select a data set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from zslearn._utils._messages import did_you_mean, plain
-from zslearn.cli._output import SCALINGS, print_table, say, scaling
+from zslearn.cli._output import SCALINGS, counted, print_table, say, scaling
 from zslearn.datasets import (
     ARCHIVES,
     XLSA17,
@@ -25,95 +25,91 @@ from zslearn.datasets import (
     write_example,
 )
 
-_GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
+_GLYPHS = "225 Latin letters in 16 typefaces, rendered locally; no download"
 _NAMES = ("glyphs", *XLSA17)
 
 
-def _known(word: str, names: Sequence[str], more: str = "") -> str:
-    """One of the names, in capitals or not."""
+def _known_name(word: str, names: Sequence[str], more: str = "") -> str:
+    """Look up a name, ignoring case."""
     for name in names:
         if word.casefold() == name.casefold():
             return name
     raise argparse.ArgumentTypeError(
-        f"There is no data set {word!r}.{did_you_mean(word, names)} There are: "
+        f"There is no data set {word!r}.{did_you_mean(word, names)} Choose from "
         f"{', '.join(names)}{more}"
     )
 
 
 def _data_set(word: str) -> str:
-    """A data set by its name, or the path of one's own data."""
-    more = "; or name a folder or a table of your own"
-    return word if Path(word).exists() else _known(word, _NAMES, more)
+    """Validate the name of a data set; paths of the user's own data are kept."""
+    more = ", or give the path of your own folder or table"
+    return word if Path(word).exists() else _known_name(word, _NAMES, more)
 
 
 def _hold_out(word: str) -> float | str:
-    """A share where it is a number, else the name of a file."""
+    """Convert a share to a number; other words are names of files."""
     try:
         return float(word)
     except ValueError:
         return word
 
 
-#: Arguments that say which data set: for named ones, for a user's own, and for both.
+#: Options for data sets known by name, for the user's own data, and for both.
 _NAMED = (
-    ("--split", "SPLIT…", None, "splits of a named data set; ss: all of ss-1, … (default: ns)"),
-    ("--features", "FILE", None, "its features, .mat, .npy, .npz, .parquet (default: res101.mat)"),
-    ("--signatures", "NAME…", None, "its variables of signatures, or FILE:VARIABLE, combined"),
-    ("--version", ["PS1", "PS2"], None, "which publication of the split ns the file holds"),
+    ("--split", "SPLIT…", None, "class splits; ss stands for all of ss-1, … (default: ns)"),
+    ("--features", "FILE", None, "features: .mat, .npy, .npz or .parquet (default: res101.mat)"),
+    ("--signatures", "NAME…", None, "variables, or FILE:VARIABLE; several are combined"),
+    ("--version", ["PS1", "PS2"], None, "published version of the split ns in the file"),
     ("--class-splits", "FILE|random", None, "unseen classes of ss-1, …: a JSON file, or random"),
 )
 _OWN = (
-    ("--features-file", "FILE", None, "a table or array of features"),
-    ("--labels-file", "FILE", None, "a table or array of labels, if not with the features"),
-    ("--signatures-file", "FILE", None, "a table of signatures, one row per class"),
-    ("--label --label-column", "COLUMN", None, "the column of labels (default: label)"),
-    ("--unseen", "CLASS…", None, "the unseen classes, or a text file with one per line"),
-    ("--drop", "COLUMN…", None, "columns that are no features"),
-    ("--feature-scaling", SCALINGS, None, "standardise features (default: auto)"),
+    ("--features-file", "FILE", None, "table or array of features"),
+    ("--labels-file", "FILE", None, "table or array of labels, if they are in another file"),
+    ("--signatures-file", "FILE", None, "table of signatures, one row per class"),
+    ("--label --label-column", "COLUMN", None, "label column (default: label)"),
+    ("--unseen", "CLASS…", None, "unseen classes, or a text file with one per line"),
+    ("--drop", "COLUMN…", None, "columns that are not features"),
+    ("--feature-scaling", SCALINGS, None, "scaling of the features (default: auto)"),
 )
 _DATA = (
-    f"the data set: {', '.join(_NAMES)}; or your own: a folder with files features, labels, "
-    "signatures and unseen.txt, one table (.csv, .parquet) of features and labels, or a folder "
-    "of files <wnid>.npy or <wnid>.h5 with --signatures-file"
+    f"a data set: {', '.join(_NAMES)}; or your own: a folder with the files features, labels, "
+    "signatures and unseen.txt, a table (.csv, .parquet) of features and labels, or a folder of "
+    "files <wnid>.npy or <wnid>.h5 with --signatures-file"
 )
 _HELD_OUT = (
-    "test images of seen classes, where a split has none: the share of each class, the authors' "
-    "file, or 'authors' (default: none; for your own data 0.2)"
+    "test images of seen classes, if the split has none: a share of each class, the authors' file, "
+    "or 'authors' (default: none; for your own data 0.2)"
 )
-_UNITS = "standardise signatures (default: auto for your own data)"
+_SCALING = "scaling of the signatures (default: none; for your own data auto)"
 DATA_OPTIONS = (
     ("name", ("DATA", _data_set), None, _DATA),
     ("--hold-out", ("SHARE|FILE", _hold_out), None, _HELD_OUT),
-    ("--signature-scaling", SCALINGS, None, _UNITS),
+    ("--signature-scaling", SCALINGS, None, _SCALING),
     *_NAMED,
     "your own data",
     *_OWN,
 )
 
 
-def _destination(words: str) -> str:
-    """The attribute that argparse makes of an option."""
-    return words.split()[0].removeprefix("--").replace("-", "_")
+def _destination(flags: str) -> str:
+    """The attribute in which argparse stores an option."""
+    return flags.split()[0].removeprefix("--").replace("-", "_")
 
 
 def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
-    """Load the data set that the words of `DATA_OPTIONS` name, with the splits that they name.
-
-    The first of them is active. A split without test images of seen classes has none in the
-    result, either, unless --hold-out makes some.
-    """
+    """Load the data set and the splits selected by `DATA_OPTIONS`; the first split is active."""
     if arguments.name is None and arguments.split and arguments.split[-1] in _NAMES:
         name = arguments.split[-1]
-        raise ValueError(f"{name} was read as a split; write it before --split.")
+        raise ValueError(f"{name} was read as a split; put it before --split.")
     is_named = arguments.name in _NAMES
     if not is_named and arguments.signatures_file is None and arguments.signatures is not None:
-        # The word of the commands on images.
+        # Commands on images call this option --signatures.
         file, *others = arguments.signatures
         if not others and Path(file).is_file():
             arguments.signatures_file, arguments.signatures = Path(file), None
     for option, *_ in _OWN if is_named else _NAMED:
         if getattr(arguments, _destination(option)) is not None:
-            which = "your own data" if is_named else "a data set with a name"
+            which = "your own data" if is_named else "data sets known by name"
             whose = arguments.name or "your own data"
             raise ValueError(f"{option.split()[0]} is for {which}, not for {whose}.")
     if not is_named:
@@ -124,7 +120,7 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
         arguments.name,
         features=arguments.features or "res101.mat",
         split=arguments.split or "ns",
-        signatures=_one_or_several(arguments.signatures) or "original_att",
+        signatures=_unwrapped(arguments.signatures) or "original_att",
         signature_scaling=scaling(arguments.signature_scaling or "none"),
         version=arguments.version,
         class_splits=arguments.class_splits,
@@ -132,15 +128,15 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
     )
 
 
-def _one_or_several(words: list[str] | None) -> str | list[str] | None:
+def _unwrapped(words: list[str] | None) -> str | list[str] | None:
     return words[0] if words and len(words) == 1 else words
 
 
 def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
-    """Load the glyphs with the splits that are asked for."""
+    """Load the glyphs with the chosen splits."""
     for option, *_ in (*_NAMED[1:], *DATA_OPTIONS[1:3]):
         if getattr(arguments, _destination(option)) is not None:
-            raise ValueError(f"{option} is not for glyphs, whose files and splits are fixed.")
+            raise ValueError(f"{option} cannot be used with glyphs, whose files are fixed.")
     data = load_glyphs(progress=True)
     class_splits = [name for name in data.splits if name.startswith("ss-")]
     chosen: list[str] = []
@@ -150,29 +146,29 @@ def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
 
 
 def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
-    """Load a person's own data from a folder, a table or the files named."""
+    """Load the user's own data from a folder, a table or several files."""
     source = arguments.name if arguments.features_file is None else arguments.features_file
     if source is None:
         raise ValueError(
-            "Which data? Name a data set, a folder or a table, or give --features-file, "
-            "--labels-file and --signatures-file."
+            "No data: name a data set, a folder or a table, or give --features-file, --labels-file "
+            "and --signatures-file."
         )
     if arguments.name is not None and arguments.features_file is not None:
-        raise ValueError(f"Features are named twice: {arguments.name}, {arguments.features_file}.")
+        raise ValueError(f"Give {arguments.name} or --features-file, not both.")
     if Path(source).is_dir() and any(Path(source).glob(f"n{8 * '[0-9]'}.*")):
         return _load_shards(arguments, source)
     hold_out = 0.2 if arguments.hold_out is None else arguments.hold_out
     if isinstance(hold_out, str):
         raise ValueError(
-            f"--hold-out {hold_out}: for your own data this is a share between 0 and 1, as 0.2."
+            f"--hold-out {hold_out}: for your own data, give a share between 0 and 1, such as 0.2."
         )
     return load_table(
         source,
         arguments.labels_file,
         arguments.signatures_file,
         label=arguments.label,
-        # One word may be a file.
-        unseen_classes=_one_or_several(arguments.unseen),
+        # A single value may be a file.
+        unseen_classes=_unwrapped(arguments.unseen),
         hold_out=hold_out,
         drop=arguments.drop or (),
         signature_scaling=scaling(arguments.signature_scaling or "auto"),
@@ -181,26 +177,26 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
 
 
 def _load_shards(arguments: argparse.Namespace, folder: str | Path) -> ZeroShotDataset:
-    """Load ImageNet's features by class, of the classes that the table of signatures names."""
+    """Load features with one file per class, for the classes in the table of signatures."""
     others = (arguments.labels_file, arguments.label, arguments.unseen, arguments.drop)
     if arguments.signatures_file is None or any(word is not None for word in others):
-        raise ValueError(f"{folder} has a file for each class: it takes --signatures-file alone.")
+        raise ValueError(f"{folder} has one file per class; give only --signatures-file with it.")
     table = read_signature_table(arguments.signatures_file)
     return load_imagenet(folder, table, test_seen=float(arguments.hold_out or 0))
 
 
 def _run_list(arguments: argparse.Namespace) -> int:
-    """Print the names of the data sets, and whether they are here."""
+    """Print the names of the data sets, and whether they are available."""
     rows = {"glyphs": (_GLYPHS, "yes")}
     rows |= {name: (found.about, found.status()) for name, found in XLSA17.items()}
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=["what it is", "here"])
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["description", "available"])
     table.index.name = "name"
     print_table(table, title="Data sets")
     return 0
 
 
 def _run_show(arguments: argparse.Namespace) -> int:
-    """Print the summary of a data set and its classes."""
+    """Print a summary of a data set with its classes."""
     data = load_named(arguments)
     for split in data.splits:
         shown = data.with_split(split)
@@ -211,8 +207,8 @@ def _run_show(arguments: argparse.Namespace) -> int:
 
 
 def _run_table(arguments: argparse.Namespace) -> int:
-    """Print Table 1 of the paper, and below it a data set."""
-    # Loads every method, which the other commands on data do without.
+    """Print Table 1 of the paper, followed by a data set."""
+    # Imported late, since it loads every method.
     from zslearn.experiments import dataset_table
 
     is_named = arguments.name is not None or arguments.features_file is not None
@@ -222,58 +218,58 @@ def _run_table(arguments: argparse.Namespace) -> int:
 
 
 def _run_fetch(arguments: argparse.Namespace) -> int:
-    """Download an archive, and say where it is."""
+    """Download an archive, and print its folder."""
     folder = fetch_archive(arguments.name, arguments.to, progress=True, say=say)
     print(folder)
     return 0
 
 
 def _run_example(arguments: argparse.Namespace) -> int:
-    """Write example data, and print the files and folders."""
+    """Write example data, and print the paths."""
     for path in write_example(arguments.kind, arguments.folder):
         print(path)
     return 0
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
-    """Print what a folder holds; fail if something is wrong with it."""
+    """Print the data sets of a folder and their problems; fail if there are any."""
     report = check_data(arguments.folder)
     print_table(report.table, title="Data sets")
     for note in report.notes:
         print(f"note: {plain(note)}")
     for problem in report.problems:
         print(f"problem: {plain(' '.join(problem.split()))}")
-    print("something is wrong" if report.problems else "nothing is wrong")
+    print(f"{counted(len(report.problems), 'problem')} found")
     return 1 if report.problems else 0
 
 
 _ARCHIVES = [*ARCHIVES, *XLSA17]
-_HOME = "the folder (default: that named by ZSLEARN_DATA)"
-#: Subcommand → its function, what it does, and its arguments.
+_HOME = "folder of the data sets (default: ZSLEARN_DATA)"
+#: Subcommand → its function, description and arguments.
 OPTIONS = {
     "data": {
-        "list": (_run_list, "name the data sets"),
-        "show": (_run_show, "describe one data set", *DATA_OPTIONS),
+        "list": (_run_list, "list the data sets"),
+        "show": (_run_show, "show the summary, splits and classes of a data set", *DATA_OPTIONS),
         "table": (
             _run_table,
-            "count images and classes of data sets (Table 1 of the paper); those of DATA below it",
+            "show the numbers of images and classes in Table 1 of the paper, and of DATA",
             *DATA_OPTIONS,
         ),
         "fetch": (
             _run_fetch,
-            "download an archive of data sets; an interrupted download is continued",
-            ("name", ("NAME", partial(_known, names=_ARCHIVES)), ..., ", ".join(_ARCHIVES)),
-            ("--to", "FOLDER", None, f"where to put it: {_HOME}"),
+            "download an archive of data sets; interrupted downloads resume",
+            ("name", ("NAME", partial(_known_name, names=_ARCHIVES)), ..., ", ".join(_ARCHIVES)),
+            ("--to", "FOLDER", None, _HOME),
         ),
         "example": (
             _run_example,
             "write example data: coloured shapes, as a table of measurements or as pictures",
             ("kind", ["table", "pictures"], ..., "a table of measurements, or pictures"),
-            ("folder", "FOLDER", ..., "where to write"),
+            ("folder", "FOLDER", ..., "output folder"),
         ),
         "check": (
             _run_check,
-            "say what a folder holds, and what is wrong with it; exits with 1 if something is",
+            "list the data sets in a folder and their problems; exits with 1 if there are any",
             ("folder", "FOLDER", None, _HOME),
         ),
     }

@@ -1,4 +1,4 @@
-"""`zslearn features`, and commands on model files: `fit`, `tune`, `predict`, `adapt` and others."""
+"""`zslearn features` and the commands on model files, such as `fit`, `predict` and `adapt`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from zslearn import images
-from zslearn._utils._files import refuse_unwritable, replacing
+from zslearn._utils._files import atomic_write, refuse_unwritable
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain, warn_user
 from zslearn._utils._reading import read_lines
 from zslearn.cli._output import (
@@ -33,14 +33,14 @@ from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
 from zslearn.persistence import ModelFile, describe, read_model
 from zslearn.signatures import classes_by_node, encoder_name, taxonomy_hierarchy
 
-#: Unreadable images that are named, and settings of a search that are printed, at most.
-_NAMED = 10
-#: Rows of a table that a terminal shows; files have all.
-_ROWS = 40
+#: Maximum number of printed images, settings and classes.
+_MAX_LISTED = 10
+#: Maximum number of predictions printed on a terminal; files contain all.
+_MAX_ROWS = 40
 
 
 def _network(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the words of `_NETWORK` say, and how to show progress, as arguments."""
+    """Convert the options of `_NETWORK` to arguments, with progress messages."""
     names = ("weights", "boxes", "device", "batch_size", "backbone", "crop")
     options = {name: getattr(arguments, name, None) for name in names}
     given = {name: value for name, value in options.items() if value is not None}
@@ -48,31 +48,31 @@ def _network(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_extract(arguments: argparse.Namespace) -> int:
-    """Compute features and say what was done."""
+    """Compute features of images and print a summary."""
     options = {"out": arguments.out, "resume": arguments.resume, **_network(arguments)}
     samples = images.extract_features(arguments.images, **options)
-    _name_left_out(samples)
+    _print_skipped(samples)
     print(_summary(samples))
     print(f"wrote {plain(arguments.out)}")
     return 0
 
 
-def _name_left_out(samples: images.Samples) -> None:
-    """Name images that could not be read, on standard error."""
-    for name, reason in samples.skipped[:_NAMED]:
-        print(f"zslearn: left out: {plain(name)}: {plain(reason)}", file=sys.stderr)
-    if (more := len(samples.skipped) - _NAMED) > 0:
-        print(f"zslearn: left out: {more} more", file=sys.stderr)
+def _print_skipped(samples: images.Samples) -> None:
+    """Print the images that could not be read, on standard error."""
+    for name, reason in samples.skipped[:_MAX_LISTED]:
+        print(f"zslearn: skipped: {plain(name)}: {plain(reason)}", file=sys.stderr)
+    if (more := len(samples.skipped) - _MAX_LISTED) > 0:
+        print(f"zslearn: skipped: {more} more", file=sys.stderr)
 
 
 def _summary(samples: images.Samples) -> str:
-    """What samples there are, in one line."""
+    """Summarise samples in one line."""
     source = "a table" if "columns" in samples.about else "an unknown network"
     backbone = plain(samples.about.get("backbone", source))
     classes = "no labels"
     if samples.y is not None:
         classes = counted(len(set(samples.y.tolist())), "class", "es")
-    skipped = f", {len(samples.skipped)} left out" if samples.skipped else ""
+    skipped = f", {len(samples.skipped)} skipped" if samples.skipped else ""
     return (
         f"{counted(len(samples), samples.row_noun)}{skipped}, {classes}, "
         f"{samples.X.shape[1]} features ({backbone})"
@@ -80,22 +80,22 @@ def _summary(samples: images.Samples) -> str:
 
 
 def _run_show(arguments: argparse.Namespace) -> int:
-    """Print what a file of features holds and how they were made."""
+    """Print a summary of a file of features, and how they were computed."""
     samples = images.load_features(arguments.file)
     print(_summary(samples))
     about = {key: value for key, value in samples.about.items() if key != "skipped"}
     print(plain(json.dumps(about, indent=2), lines=True))
-    _name_left_out(samples)
+    _print_skipped(samples)
     return 0
 
 
 def _run_fit(arguments: argparse.Namespace) -> int:
-    """Fit a method on images or a table of some classes, for all classes that are described.
+    """Fit a method on images or a table of features, and save a model file.
 
-    Writes one model file. Hyper-parameters, calibration and probabilities are found on held-out
-    classes.
+    The model also predicts classes that are only described. Hyper-parameters and the calibration of
+    scores and probabilities are chosen on held-out classes.
     """
-    samples, description, model = _fitted(arguments)
+    samples, description, model = _fit(arguments)
     noun, method = samples.row_noun, images.fitted_method(model, arguments.method)
     trained = samples.take(~np.isin(np.asarray(samples.y), arguments.leave_out))
     images.save_fitted(model, arguments.out, trained, description, method=method)
@@ -106,67 +106,67 @@ def _run_fit(arguments: argparse.Namespace) -> int:
         print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
     if arguments.method == "auto" and method != LEADING_METHODS[0]:
         print(
-            "to learn from examples later (add-examples, adapt, corrections in serve): --method "
+            "to add examples, adapt the model or correct it in serve later, fit it with --method "
             f"{LEADING_METHODS[0]!r}"
         )
     if arguments.none is not None:
         print(
-            f"none of these: {model.false_alarm_rate_:.3f} of {noun}s of known classes are taken "
-            f"for none, {model.detection_rate_:.3f} of others are found (held-out classes)"
+            f"none of these: {model.false_alarm_rate_:.3f} of {noun}s of known classes and "
+            f"{model.detection_rate_:.3f} of others are rejected (held-out classes)"
         )
     if arguments.taxonomy is not None:
         print(
-            f"ranks: {model.accuracy_:.3f} of {noun}s are of the taxon that is named as sure "
-            "(held-out classes)"
+            f"ranks: on held-out classes, {model.accuracy_:.3f} of the {noun}s belong to the "
+            "confidently predicted taxon"
         )
     print(f"wrote {plain(arguments.out)}")
     return 0
 
 
 def _run_tune(arguments: argparse.Namespace) -> int:
-    """Search a method's hyper-parameters on held-out classes.
+    """Tune the hyper-parameters of a method on held-out classes.
 
-    Prints the best settings, and writes no model.
+    Prints the best settings. No model file is written.
     """
     for name in ("keep_features", "out", "none", "taxonomy"):
         setattr(arguments, name, None)
-    _, _, model = _fitted(arguments)
-    # Behind a scaler where features have several units.
+    _, _, model = _fit(arguments)
+    # With scaled features, the search is the last step of a pipeline.
     search = model.steps[-1][1] if hasattr(model, "steps") else model
     results = getattr(search, "cv_results_", {})
-    # The first is what settings were chosen by.
+    # Settings are chosen by the first score.
     score = next((name for name in results if name.startswith("mean_test_")), None)
     if score is None:
-        raise ValueError("Fewer than four classes are seen: none can be held out to tune on.")
+        raise ValueError("Tuning holds out classes and needs at least four seen classes.")
     table = pd.DataFrame(results).sort_values(score, ascending=False, kind="stable")
     shown = pd.DataFrame(list(table["params"])).astype(str)
     shown[score.removeprefix("mean_test_")] = [f"{value:.3f}" for value in table[score]]
     shown.index = pd.Index(range(1, len(shown) + 1), name="rank")
     method = images.fitted_method(model, arguments.method)
-    print_table(shown.head(_NAMED), title=f"Best of {len(shown)} settings of {method}")
+    print_table(shown.head(_MAX_LISTED), title=f"Best of {len(shown)} settings of {method}")
     return 0
 
 
-def _fitted(arguments: argparse.Namespace) -> tuple[images.Samples, images.Description, Any]:
-    """Samples, what describes the classes, and the fitted method."""
-    # Checked before long work, so that mistakes are found at once.
+def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Description, Any]:
+    """Read samples and signatures, and fit the method."""
+    # Options are checked before the long computation.
     if (arguments.signatures is None) == (arguments.describe is None):
-        raise ValueError("Describe the classes: give --signatures or --describe.")
+        raise ValueError("Describe the classes: give either --signatures or --describe.")
     if arguments.none is not None and arguments.taxonomy is not None:
-        raise ValueError("A model answers none of these or at a rank: give --none or --taxonomy.")
+        raise ValueError("--none and --taxonomy cannot be combined; give one of them.")
     if arguments.signatures is not None:
         for word in ("text_encoder", "prompts"):
             if getattr(arguments, word) is not None:
-                raise ValueError(f"--{word.replace('_', '-')} is for --describe.")
+                raise ValueError(f"--{word.replace('_', '-')} can only be used with --describe.")
     if arguments.method != "auto":
         import_from_working_folder([arguments.method])
         find_method(arguments.method)
     if arguments.text_encoder not in (None, "backbone"):
         encoder_name(arguments.text_encoder)
     if arguments.none is not None and not 0 < arguments.none < 1:
-        raise ValueError(f"--none {arguments.none:g}: give a share between 0 and 1, such as 0.05.")
+        raise ValueError(f"--none {arguments.none:g}: give a rate between 0 and 1, such as 0.05.")
     if arguments.jobs == 0:
-        raise ValueError("--jobs 0: give the number of folds at the same time, such as 1.")
+        raise ValueError("--jobs 0: give the number of folds to compute in parallel, such as 1.")
     for path in (arguments.out, arguments.keep_features):
         if path is not None:
             refuse_unwritable(path)
@@ -186,14 +186,14 @@ def _fitted(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descr
         out=kept,
         **_network(arguments),
     )
-    _name_left_out(samples)
+    _print_skipped(samples)
     if table is None:
-        say("Reading the descriptions")
+        say("encoding the descriptions")
         options = {"prompts": arguments.prompts, "about_features": samples.about}
         table = images.describe_in_text(texts, arguments.text_encoder, progress=True, **options)
     is_tuned = arguments.tune != "none"
     names = LEADING_METHODS[: None if is_tuned else 1]
-    say(f"Fitting {', '.join(names) if arguments.method == 'auto' else arguments.method}")
+    say(f"fitting {', '.join(names) if arguments.method == 'auto' else arguments.method}")
     is_table = "columns" in samples.about
     model = images.fit_samples(
         samples,
@@ -213,16 +213,16 @@ def _fitted(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descr
 
 
 def _run_predict(arguments: argparse.Namespace) -> int:
-    """Name the best classes of images, or of samples of a table, by a model file.
+    """Predict the classes of images or table rows with a model file.
 
-    Features of images are made as those of the training images were.
+    Features of images are computed like those of the training images.
     """
     if arguments.top < 1:
         raise ValueError(f"--top {arguments.top}: give a positive number.")
     if arguments.out is not None:
         refuse_unwritable(arguments.out)
     file = read_model(arguments.model)
-    # Before images are looked at, which takes long.
+    # Checked before features are computed.
     classes = _candidates(arguments, file.model)
     prior = None
     if arguments.prior is not None:
@@ -241,26 +241,26 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     if reasons and (arguments.out is not None or not sys.stdout.isatty()):
         table["explanation"] = ["; ".join(str(why).split("\n  ")[1:]) for why in reasons]
     if arguments.out is not None:
-        with replacing(arguments.out) as temporary:
+        with atomic_write(arguments.out) as temporary:
             table.to_csv(temporary, index=False, float_format="%.6g")
         print(f"wrote {plain(arguments.out)}: {counted(len(table), noun)}")
     elif not sys.stdout.isatty():
         table.to_csv(sys.stdout, index=False, float_format="%.6g")
     else:
-        shown = table.head(_ROWS).set_index(column)
+        shown = table.head(_MAX_ROWS).set_index(column)
         print_table(
             shown.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) else cell),
             title="Predictions",
         )
-        if len(table) > _ROWS:
-            print(f"and {len(table) - _ROWS} more; --out FILE writes all")
-        for name, why in zip(samples.names[:_ROWS], reasons, strict=False):
+        if len(table) > _MAX_ROWS:
+            print(f"and {len(table) - _MAX_ROWS} more; --out FILE writes all of them")
+        for name, why in zip(samples.names[:_MAX_ROWS], reasons, strict=False):
             print(f"{plain(name)}: {plain(why, lines=True)}")
     return 0
 
 
 def _candidates(arguments: argparse.Namespace, model: Any) -> list[Any] | None:
-    """The candidates that `--classes` names: classes, taxa, a kind of class, or a file of names."""
+    """Resolve `--classes`: classes, taxa, "seen" or "described", or a file of names."""
     words, taxonomy = arguments.classes, getattr(arguments, "taxonomy", None)
     if words is None:
         return None
@@ -289,7 +289,7 @@ def _candidates(arguments: argparse.Namespace, model: Any) -> list[Any] | None:
 def _samples_for(
     arguments: argparse.Namespace, file: ModelFile, *, described: Sequence[str] | None = None
 ) -> images.Samples:
-    """Features of the source, made as those of the model's training samples were."""
+    """Read samples, with features computed like those of the training samples."""
     samples = images.features_for_model(
         arguments.source,
         file.about,
@@ -298,17 +298,17 @@ def _samples_for(
         described=described,
         **_network(arguments),
     )
-    _name_left_out(samples)
+    _print_skipped(samples)
     return samples
 
 
 def _run_evaluate(arguments: argparse.Namespace) -> int:
-    """Measure a model file on labelled images, or samples of a table.
+    """Evaluate a model file on labelled images or table rows.
 
-    Prints per-class accuracies of classes with training images and of those that are described
-    only; with a taxonomy, also how often the right taxon is named at each rank.
+    Prints per-class accuracies on classes with training images and on classes that are only
+    described; with --taxonomy, also the accuracy at each rank.
     """
-    # Loads what runs and tables need, which the other commands do without.
+    # Imported late, since it loads the packages of experiments.
     from zslearn.experiments import evaluate
 
     ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
@@ -316,7 +316,7 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
     model = file.model
     samples = _samples_for(arguments, file, described=model.classes_.astype(str).tolist())
     noun, labels = samples.row_noun, np.asarray(samples.y)
-    _warn_of_trained(file, samples)
+    _warn_about_training_samples(file, samples)
     is_seen = np.isin(labels, model.seen_classes_)
     rows: dict[str, dict[str, Any]] = {}
     accuracies = []
@@ -351,25 +351,25 @@ def _cells(accuracy: float, hits: float | None, noun: str, n_rows: int) -> dict[
     }
 
 
-def _warn_of_trained(file: ModelFile, samples: images.Samples) -> None:
-    """Warn of samples that a model was trained on."""
+def _warn_about_training_samples(file: ModelFile, samples: images.Samples) -> None:
+    """Warn about samples that the model was trained on."""
     trained = set(file.extras.get("training_digests", np.empty(0, dtype=str)).ravel().tolist())
     pairs = zip(samples.names, samples.digests, strict=False)
-    again = [name for name, digest in pairs if digest in trained]
-    if again:
+    repeated = [name for name, digest in pairs if digest in trained]
+    if repeated:
         warn_user(
-            f"{len(again)} of {len(samples)} {samples.row_noun}s were trained on, such as "
-            f"{name_some(again, 2)}: accuracies on these say nothing of new {samples.row_noun}s."
+            f"{len(repeated)} of {len(samples)} {samples.row_noun}s were trained on, such as "
+            f"{name_some(repeated, 2)}: the accuracy on new {samples.row_noun}s may be lower."
         )
 
 
 def _run_add_class(arguments: argparse.Namespace) -> int:
-    """Describe further classes to a model file; nothing is learned again."""
+    """Add described classes to a model file, without refitting it."""
     by_text = arguments.text is not None or arguments.name is not None
     if (arguments.table is None) != by_text or (
         by_text and (arguments.text is None or arguments.name is None)
     ):
-        raise ValueError("Give a table of classes, or --name and --text.")
+        raise ValueError("Give either a table of classes, or --name and --text.")
     description, encoder = _description(arguments), arguments.text_encoder
     labels = images.add_classes_to_file(
         arguments.model, description, arguments.out, encoder=encoder
@@ -380,7 +380,7 @@ def _run_add_class(arguments: argparse.Namespace) -> int:
 
 
 def _description(arguments: argparse.Namespace) -> Any:
-    """Texts or numbers, whichever the model's classes are described by."""
+    """Read texts or attributes, like those that describe the classes of the model."""
     if arguments.table is None:
         return {arguments.name: [arguments.text]}
     about = describe(arguments.model).get("about")
@@ -391,12 +391,12 @@ def _description(arguments: argparse.Namespace) -> Any:
 
 
 def _run_add_examples(arguments: argparse.Namespace) -> int:
-    """Give labelled images, or samples of a table, to a model file; nothing else is learned again.
+    """Add labelled images or table rows to a model file, without refitting it.
 
-    A few of a class that was only described sharpen what is known of it. Classes that are new come
-    with their signatures, or are known by these examples alone.
+    A few examples of a described class improve its predictions. New classes are described by
+    --signatures, or are known from these examples only.
     """
-    file = _read_learning(arguments, "add_examples")
+    file = _read_updatable(arguments, "add_examples")
     table = None
     if arguments.signatures is not None:
         table = images.read_class_table(arguments.signatures).signatures
@@ -405,13 +405,13 @@ def _run_add_examples(arguments: argparse.Namespace) -> int:
     classes = list(dict.fromkeys(np.asarray(samples.y).tolist()))
     print(f"added {counted(len(samples), samples.row_noun)} of {plain(name_some(classes, 10))}")
     if alone:
-        print(f"without a description: {plain(name_some(alone, 10))}")
+        print(f"without a signature: {plain(name_some(alone, 10))}")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0
 
 
-def _read_learning(arguments: argparse.Namespace, verb: str) -> ModelFile:
-    """A model file that can learn later; all is checked before images are looked at."""
+def _read_updatable(arguments: argparse.Namespace, verb: str) -> ModelFile:
+    """Read a model file, and check that it can be updated before features are computed."""
     refuse_unwritable(arguments.out or arguments.model)
     file = read_model(arguments.model)
     images.check_can_learn(file.model, verb, plain(arguments.model))
@@ -419,30 +419,31 @@ def _read_learning(arguments: argparse.Namespace, verb: str) -> ModelFile:
 
 
 def _run_adapt(arguments: argparse.Namespace) -> int:
-    """Adapt a model file to unlabelled images, or samples of a table.
+    """Adapt a model file to unlabelled images or table rows.
 
-    Class means move to what looks like theirs, if held-out classes gained by their unlabelled
-    images; else the model stays as it is. Both accuracies are printed. Calibration is kept.
+    Class means move towards the unlabelled images that resemble them, if this improves the score on
+    held-out classes; otherwise the model is not changed. Both scores are printed. The calibration
+    is kept.
     """
-    file = _read_learning(arguments, "adapt")
+    file = _read_updatable(arguments, "adapt")
     classes = _candidates(arguments, file.model)
     samples = _samples_for(arguments, file)
     accept: Any = True if arguments.always else "cv"
     options = {"classes": classes, "accept": accept, "out": arguments.out}
     done = images.adapt_file(arguments.model, samples, **options)
     if done.score_before is None or done.score_after is None:
-        print("held-out classes: none, as too few are seen")
+        print("held-out classes: none, since there are too few seen classes")
     else:
-        scores = f"{done.score_before:.3f} as it was, {done.score_after:.3f} adapted"
+        scores = f"{done.score_before:.3f} before, {done.score_after:.3f} after adapting"
         print(f"held-out classes: {scores}")
     if not done.accepted:
-        print(f"{plain(arguments.model)} stays as it was; --always adapts it all the same")
+        print(f"{plain(arguments.model)} is unchanged; --always adapts it anyway")
         return 0
     columns = {
         f"share of the {samples.row_noun}s": done.proportions.map("{:.3f}".format),
         "moved by": done.moved.map("{:.2f}".format),
     }
-    most = done.moved.sort_values(ascending=False, kind="stable").index[:_NAMED]
+    most = done.moved.sort_values(ascending=False, kind="stable").index[:_MAX_LISTED]
     table = pd.DataFrame(columns).loc[most].rename_axis("class")
     print_table(table, title=f"Classes that moved most, of {len(done.moved)}")
     if done.background_share is not None:
@@ -452,136 +453,142 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
     return 0
 
 
-#: Arguments that say how images become features; those of a model file name no network.
+#: Options for computing features. With a model file, it determines the network.
 _READING = (
-    "how images become features",
-    ("--weights", "FILE", None, "weights, .pth or .safetensors; resnet and googlenet need them"),
-    ("--boxes", "FILE", None, "a table .csv with path, x, y, width, height: the part to look at"),
-    ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
-    ("--batch-size", int, None, "images at once (default: 8 on a CPU, 64 elsewhere)"),
+    "computing features of images",
+    ("--weights", "FILE", None, ".pth or .safetensors; required for resnet and googlenet"),
+    ("--boxes", "FILE", None, "CSV table of bounding boxes: path, x, y, width, height"),
+    ("--device", "DEVICE", "auto", "cpu, cuda, …; auto uses a GPU if there is one"),
+    ("--batch-size", int, None, "images per batch (default: 8 on a CPU, 64 elsewhere)"),
 )
-_NETWORKS = f"the network: {', '.join(images.BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS"
-_CROP = "take the middle of each image, or all of it (default: as the network was trained)"
+_NETWORKS = f"network: {', '.join(images.BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS"
+_CROP = "use the central square or the whole image (default: as in training of the network)"
 _NETWORK = (
     *_READING,
     ("--backbone", "NAME", None, f"{_NETWORKS} (default: efficientnet-lite0)"),
     ("--crop", ["center", "squash"], None, _CROP),
 )
 _SOURCE = (
-    "a folder with one folder of images per class, a table .csv of paths and labels, a table .csv "
-    "or .parquet of features and labels, or a file .npz of features"
+    "folder with one folder of images per class, CSV table of paths and labels, table (.csv, "
+    ".parquet) of features and labels, or .npz file of features"
 )
 _ENCODER = (
-    "what reads the texts: use, minilm, glove, st:FOLDER, or backbone for the text side of an "
-    "open_clip model (default: backbone where it has one, else use)"
+    "text encoder: use, minilm, glove, st:FOLDER, or backbone for the text side of an open_clip "
+    "model (default: backbone if it has a text side, otherwise use)"
 )
 _METHOD = (
-    "the method, as zslearn bench names them; auto takes what held-out classes choose among "
-    f"{', '.join(LEADING_METHODS)}, and with --tune none the first"
+    f"method (see zslearn bench --help); auto tunes {', '.join(LEADING_METHODS)} and keeps the "
+    "best on held-out classes, or the first with --tune none"
 )
 _TRAINING = (
     ("source", "IMAGES|TABLE", ..., _SOURCE),
-    ("--signatures", "FILE", None, "a table .csv or .parquet with a row of numbers per class"),
-    ("--describe", "FILE", None, "texts of classes: a .csv with columns class, text, or a .json"),
-    ("--leave-out", "CLASS…", (), "classes whose images are not trained on"),
+    ("--signatures", "FILE", None, "table of attributes (.csv, .parquet), one row per class"),
+    ("--describe", "FILE", None, "texts of classes: CSV table (class, text) or JSON file"),
+    ("--leave-out", "CLASS…", (), "classes to exclude from training"),
     ("--text-encoder", "NAME", None, _ENCODER),
-    ("--prompts", "PROMPT…", None, 'what each text is put into at "{}"; several are averaged'),
+    ("--prompts", "PROMPT…", None, 'templates with "{}" for the text, averaged'),
     ("--method", "METHOD", "auto", _METHOD),
-    ("--seed", int, 0, "seed"),
-    ("--signature-scaling", SCALINGS, "auto", "standardise signatures; auto: in large columns"),
+    ("--seed", int, 0, "random seed"),
+    ("--signature-scaling", SCALINGS, "auto", "scaling of the signatures"),
     jobs(),
-    "a table of features",
-    ("--label", "COLUMN", None, "the column of labels (default: label)"),
-    ("--drop", "COLUMN…", (), "columns that are no features"),
-    ("--feature-scaling", SCALINGS, "auto", "the same for the columns of features"),
+    "tables of features",
+    ("--label", "COLUMN", None, "label column (default: label)"),
+    ("--drop", "COLUMN…", (), "columns that are not features"),
+    ("--feature-scaling", SCALINGS, "auto", "scaling of the features"),
     *_NETWORK,
 )
-_MODEL = ("model", "MODEL", ..., "a model file .zsl")
+_MODEL = ("model", "MODEL", ..., "model file (.zsl)")
 _SAMPLES = (
-    "a folder of images, a table .csv of their paths, an image, a file .npz of features, or a "
-    "table with the columns that the model was fitted on"
+    "folder of images, CSV table of their paths, image, .npz file of features, or table with the "
+    "columns that the model was fitted on"
 )
-_GIVEN = (_MODEL, ("source", "IMAGES|TABLE", ..., _SAMPLES))
-_LABEL = ("--label", "COLUMN", None, "a table's column of labels (default: as in fit)")
-_OUT = ("--out", "FILE", None, "where to write the model (default: in the place of MODEL)")
+_SAMPLE_ARGUMENTS = (_MODEL, ("source", "IMAGES|TABLE", ..., _SAMPLES))
+_LABEL = ("--label", "COLUMN", None, "label column of a table (default: as in fit)")
+_OUT = ("--out", "FILE", None, "file to write (default: replace MODEL)")
 _CLASSES = (
-    "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
-    "without training images (default: all); with --taxonomy also taxa"
+    "candidates: classes, a text file with one class per line, 'seen', or 'described' for classes "
+    "without training images (default: all); with --taxonomy, also taxa"
 )
 _EXPLAIN = (
-    "also say why: which seen classes a described one was made from, which attributes decided "
-    "against the runner-up, and the nearest training pictures"
+    "explain predictions: the seen classes a described class is built from, the attributes in "
+    "which it differs from the runner-up, and the nearest training images"
 )
 _TEXTS = (
-    "a table .csv with the columns of the model's signatures, or with the columns class and text, "
-    "or a .json of texts by class, for a model whose classes are described in text"
+    "table with the attributes of the model; or, if classes are described by text, a CSV table "
+    "(class, text) or a JSON file of texts"
 )
 OPTIONS = {
     "features": {
         "extract": (
             _run_extract,
-            "compute the features of images; by a trained network, and write them, with labels and "
-            "the record of how they were made, to one file. After an interruption the same command "
-            "continues. Images that cannot be read are left out and named",
-            ("images", "IMAGES", ..., "a folder of folders by class, or a .csv of path and label"),
-            ("--out", "FILE", Path("features.npz"), "where to write"),
-            ("--resume", bool, True, "keep what is finished (default), or begin anew"),
+            "compute features of images; with a pretrained network, and write one file with "
+            "features, labels and a record of how they were computed. After an interruption, the "
+            "same command resumes. Unreadable images are skipped and listed",
+            ("images", "IMAGES", ..., "folder with class folders, or CSV table (path, label)"),
+            ("--out", "FILE", Path("features.npz"), "file to write"),
+            ("--resume", bool, True, "keep finished parts (default), or start over"),
             *_NETWORK,
         ),
         "show": (
             _run_show,
-            "say how features were made",
-            ("file", "FILE", ..., "a file .npz of features"),
+            "show how features were computed",
+            ("file", "FILE", ..., ".npz file of features"),
         ),
     },
     "fit": (
         _run_fit,
-        ("--out", "FILE", Path("model.zsl"), "the model file"),
-        ("--keep-features", "FILE", None, "a file for features (default: NAME.features.npz)"),
-        ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
-        ("--none", float, None, "recognise images of no class, at this rate of false alarms"),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}: also answer at the deepest rank that is sure"),
+        ("--out", "FILE", Path("model.zsl"), "model file to write"),
+        ("--keep-features", "FILE", None, "file for the features (default: NAME.features.npz)"),
+        ("--tune", [*GRIDS, "none"], "fast", "grid of hyper-parameters to search"),
+        ("--none", float, None, "reject images that fit no class, at this false-alarm rate"),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}; also predict the deepest confident rank"),
         *_TRAINING,
     ),
     "tune": (
         _run_tune,
-        ("--tune", GRIDS, "fast", "which hyper-parameters are searched"),
+        ("--tune", GRIDS, "fast", "grid of hyper-parameters to search"),
         *_TRAINING,
     ),
     "predict": (
         _run_predict,
-        *_GIVEN,
+        *_SAMPLE_ARGUMENTS,
         ("--classes", "CLASS…", None, _CLASSES),
         ("--taxonomy", "FILE", None, TAXONOMY),
         ("--prior", "FILE", None, PRIOR),
-        ("--top", int, 2, "classes per image"),
-        ("--out", "FILE", None, "write a table .csv (default: print)"),
+        ("--top", int, 2, "number of classes per image"),
+        ("--out", "FILE", None, "CSV table to write (default: print)"),
         ("--explain", bool, False, _EXPLAIN),
         *_READING,
     ),
-    "evaluate": (_run_evaluate, *_GIVEN, _LABEL, ("--taxonomy", "FILE", None, TAXONOMY), *_READING),
+    "evaluate": (
+        _run_evaluate,
+        *_SAMPLE_ARGUMENTS,
+        _LABEL,
+        ("--taxonomy", "FILE", None, TAXONOMY),
+        *_READING,
+    ),
     "add-class": (
         _run_add_class,
         _MODEL,
         ("table", "FILE", None, _TEXTS),
-        ("--name", "CLASS", None, "the class, with --text"),
-        ("--text", "WORDS", None, "what is said of the class, with --name"),
-        ("--text-encoder", "NAME", None, "for a model that names an encoder in a folder"),
+        ("--name", "CLASS", None, "name of the class, with --text"),
+        ("--text", "WORDS", None, "description of the class, with --name"),
+        ("--text-encoder", "NAME", None, "text encoder, if the model file names one in a folder"),
         _OUT,
     ),
     "add-examples": (
         _run_add_examples,
-        *_GIVEN,
+        *_SAMPLE_ARGUMENTS,
         _LABEL,
-        ("--signatures", "FILE", None, "a table of signatures of classes that are new"),
+        ("--signatures", "FILE", None, "table of signatures of new classes"),
         _OUT,
         *_READING,
     ),
     "adapt": (
         _run_adapt,
-        *_GIVEN,
+        *_SAMPLE_ARGUMENTS,
         ("--classes", "CLASS…", None, _CLASSES.partition(";")[0]),
-        ("--always", bool, False, "adapt whether held-out classes gained or not"),
+        ("--always", bool, False, "adapt even if the score on held-out classes does not improve"),
         _OUT,
         *_READING,
     ),

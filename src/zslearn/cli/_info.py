@@ -1,4 +1,4 @@
-"""`zslearn info`: what a bug report should say of the installation and the machine."""
+"""`zslearn info`: the installation and the machine, for bug reports."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 
 
 def _run_info(arguments: argparse.Namespace) -> int:
-    """Print what a bug report needs: versions, threads, device, data.
+    """Print versions, threads, device and data sets for a bug report.
 
-    What fails is reported in its line, and the others are printed.
+    If one of them cannot be determined, its line shows the error.
     """
     found, missing = _packages()
     lines = {
@@ -27,10 +27,10 @@ def _run_info(arguments: argparse.Namespace) -> int:
         "packages": ", ".join(found),
         "missing": ", ".join(missing) or "nothing",
     }
-    for name, ask in {"threads": _threads, "device": _device, "data": _data}.items():
+    for name, query in {"threads": _threads, "device": _device, "data": _data}.items():
         try:
-            lines[name] = ask()
-        except Exception as error:  # a broken installation is what is reported
+            lines[name] = query()
+        except Exception as error:  # the installation may be broken
             lines[name] = f"{type(error).__name__}: {error}"
     home = str(Path.home())
     for name, text in lines.items():
@@ -39,16 +39,16 @@ def _run_info(arguments: argparse.Namespace) -> int:
 
 
 def _packages() -> tuple[list[str], list[str]]:
-    """What zslearn needs or can use, with versions; and what of it is not installed."""
+    """Installed dependencies with their versions, and missing ones with their extra."""
     found: dict[str, str] = {}
     missing: dict[str, str] = {}
     try:
-        needs = metadata.requires("zslearn") or []
+        requirements = metadata.requires("zslearn") or []
     except metadata.PackageNotFoundError:
-        return ["zslearn itself is not installed, only found on the path"], []
-    for need in needs:
-        extra = re.search(r"extra\s*==\s*['\"](\w+)", need)
-        name = re.split(r"[^\w.-]", need, maxsplit=1)[0]
+        return ["zslearn is on the path but not installed"], []
+    for requirement in requirements:
+        extra = re.search(r"extra\s*==\s*['\"](\w+)", requirement)
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         if extra and extra[1] in _TOOLS:
             continue
         try:
@@ -59,8 +59,8 @@ def _packages() -> tuple[list[str], list[str]]:
 
 
 def _threads() -> str:
-    """Cores that may be used, libraries that use threads, and what the environment says."""
-    import numpy  # noqa: F401 - loads its linear algebra
+    """Available cores, thread pools of libraries, and environment variables."""
+    import numpy  # noqa: F401 - loads its BLAS library
     from joblib import cpu_count
     from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
@@ -68,12 +68,12 @@ def _threads() -> str:
         f"{pool['internal_api']} {pool['version'] or ''} with {pool['num_threads']}"
         for pool in threadpool_info()
     ]
-    said = [f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ]
-    return "; ".join([f"{cpu_count()} of {os.cpu_count()} cores", *pools, *said])
+    variables = [f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ]
+    return "; ".join([f"{cpu_count()} of {os.cpu_count()} cores", *pools, *variables])
 
 
 def _device() -> str:
-    """What networks and tensors compute on."""
+    """The device for networks and tensors."""
     try:
         import torch
     except ImportError:
@@ -85,15 +85,15 @@ def _device() -> str:
 
 
 def _data() -> str:
-    """Where data sets and caches lie, and which data sets are there."""
+    """Available data sets, and the folders of data and caches."""
     from zslearn._utils._files import cache_folder
     from zslearn.datasets import XLSA17
 
-    here = {name: benchmark.status() for name, benchmark in XLSA17.items()}
+    statuses = {name: benchmark.status() for name, benchmark in XLSA17.items()}
     names = [
-        name if found == "yes" else f"{name} ({found})"
-        for name, found in here.items()
-        if found != "no"
+        name if status == "yes" else f"{name} ({status})"
+        for name, status in statuses.items()
+        if status != "no"
     ]
     return (
         f"{', '.join(names) or 'no data set'} in ZSLEARN_DATA="

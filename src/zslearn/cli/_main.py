@@ -1,4 +1,4 @@
-"""`main`: the parser of every command; an error becomes one line and an exit status."""
+"""`main` parses the command line, runs a command and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from typing import Any, NoReturn
 
 from zslearn._version import __version__
 
-#: Command → its module, and its line of help. The module's `OPTIONS` has the command's function,
-#: whose docstring describes it, and its arguments; or for each subcommand its function, description
-#: and arguments.
+#: Command → its module and its one-line help. `OPTIONS` of the module maps the command to its
+#: function, whose docstring is the description, and its arguments; or maps each subcommand to its
+#: function, description and arguments.
 _COMMANDS = {
-    "demo": ("_bench", "recognise letters that the model never saw"),
-    "data": ("_data", "what data sets there are, and what is in them"),
-    "features": ("_fit", "turn images into features"),
-    "fit": ("_fit", "fit a method on your images or table, for all classes that you describe"),
-    "tune": ("_fit", "search a method's hyper-parameters on your images or table"),
-    "predict": ("_fit", "name the classes of images, or of rows of a table, by a model file"),
-    "evaluate": ("_fit", "measure a model file on images, or a table, with labels"),
-    "add-class": ("_fit", "describe further classes to a model file"),
-    "add-examples": ("_fit", "give labelled examples to a model file"),
-    "adapt": ("_fit", "adapt a model file to unlabelled examples"),
-    "bench": ("_bench", "tune and measure methods on a data set"),
-    "table": ("_bench", "records as a table beside the published numbers"),
-    "signatures": ("_signatures", "make signatures of classes from text, words, … or attributes"),
-    "export": ("_serve", "write a saved model as an ONNX file"),
-    "report": ("_bench", "records as one page to look at"),
-    "serve": ("_serve", "serve a model file over HTTP, with a page for people"),
-    "analyze": ("_bench", "the paper's analyses on a data set"),
-    "info": ("_info", "versions, threads, device and data, for a bug report"),
-    # Two words each; the list of commands has bench and demo.
+    "demo": ("_bench", "recognise letters without training images"),
+    "data": ("_data", "list, show, download and check data sets"),
+    "features": ("_fit", "compute features of images"),
+    "fit": ("_fit", "fit a method on your images or table, and save a model file"),
+    "tune": ("_fit", "tune the hyper-parameters of a method on your images or table"),
+    "predict": ("_fit", "predict the classes of images or table rows with a model file"),
+    "evaluate": ("_fit", "evaluate a model file on labelled images or table rows"),
+    "add-class": ("_fit", "add described classes to a model file"),
+    "add-examples": ("_fit", "add labelled examples to a model file"),
+    "adapt": ("_fit", "adapt a model file to unlabelled images or table rows"),
+    "bench": ("_bench", "tune and evaluate methods on a data set"),
+    "table": ("_bench", "tabulate records next to the published numbers"),
+    "signatures": ("_signatures", "make class signatures from text, words, a hierarchy, …"),
+    "export": ("_serve", "export a model file to ONNX"),
+    "report": ("_bench", "write records as a web page"),
+    "serve": ("_serve", "serve a model file over HTTP, with a web page"),
+    "analyze": ("_bench", "run an analysis of the paper on a data set"),
+    "info": ("_info", "print versions, threads, device and data for a bug report"),
+    # "bench imagenet" and "demo imagenet"; not listed in the help.
     "bench-imagenet": ("_imagenet", None),
     "demo-imagenet": ("_imagenet", None),
 }
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that answers wrong words with one line, which says what was perhaps meant.
+    """A parser that reports an error in one line, with suggestions for misspelt words.
 
-    Parsers of commands are of the same class, so that the line names the command's own help.
+    Commands use the same class, so that the line refers to the help of the command.
     """
 
     def error(self, message: str) -> NoReturn:
@@ -54,19 +54,19 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {line} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse unknown words here, where the command that got them is known."""
+        """Report unknown arguments here, where the command is known."""
         arguments, unknown = super().parse_known_args(args, namespace)
         if unknown:
             options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
             near = _did_you_mean(options[0], self._option_string_actions) if options else ""
-            self.error(f"unknown words: {' '.join(unknown)}.{near}")
+            self.error(f"unknown arguments: {' '.join(unknown)}.{near}")
         return arguments, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a word that is none of an argument's choices, with the nearest of them."""
+        """Reject a value that is not among the choices, and suggest the nearest one."""
         choices = action.choices
         if choices is not None and value not in choices:
-            # Of commands those with a line of help; others are reached by other words.
+            # Commands without help are not listed.
             shown = [choice.dest for choice in getattr(action, "_choices_actions", ())]
             choices = shown or choices
             if action.option_strings:
@@ -74,25 +74,25 @@ class _Parser(argparse.ArgumentParser):
             else:
                 what = "command" if action.dest in ("command", "subcommand") else action.dest
                 reason = f"there is no {what} {value!r}."
-            near, there_are = _did_you_mean(value, choices), ", ".join(map(str, choices))
-            raise argparse.ArgumentError(None, f"{reason}{near} There are: {there_are}.")
+            near, listed = _did_you_mean(value, choices), ", ".join(map(str, choices))
+            raise argparse.ArgumentError(None, f"{reason}{near} Choose from {listed}.")
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    # Imported here so that `zslearn --version` does not wait for the whole library.
+    # Imported late so that `zslearn --version` does not load the whole library.
     from zslearn._utils._messages import did_you_mean
 
     return did_you_mean(word, known)
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser; of the commands only those among the words are imported, which takes long."""
+    """Build the parser; only modules of the commands in `words` are imported, to save time."""
     parser = _Parser(
         prog="zslearn",
-        description="Recognise classes that have no training examples, from a description of them.",
+        description="Zero-shot learning: recognise classes without training images by description.",
     )
     parser.add_argument("--version", action="version", version=f"zslearn {__version__}")
-    # For the help alone: it may stand anywhere, and `main` takes it out.
+    # Only for the help: `main` removes it, wherever it stands.
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, line) in _COMMANDS.items():
@@ -125,7 +125,7 @@ def _add_command(parser: argparse.ArgumentParser, module: Any, name: str) -> Non
 
 
 def _reason(error: Exception) -> str:
-    """What an error says; those of the system as a person would say it."""
+    """The message of an error, with errors of the operating system as sentences."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return str(error)
     if isinstance(error, FileNotFoundError):
@@ -135,7 +135,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _log_to_stderr() -> Iterator[None]:
-    """Show what the library logs, such as that it compiles, while a command runs."""
+    """Show log messages of the library, such as about compilation, while a command runs."""
     logger = logging.getLogger("zslearn")
     handler, level = logging.StreamHandler(), logger.level
     handler.setFormatter(logging.Formatter("zslearn: %(message)s"))
@@ -154,16 +154,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        The words after the program's name; by default those of the process.
+        Arguments after the name of the program; by default those of the process.
 
     Returns
     -------
     int
-        0 when all went well, 1 after an error, 130 after Ctrl-C. Wrong words exit with 2.
+        0 on success, 1 after an error, 130 after Ctrl-C. Invalid arguments exit with status 2.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # A letter that the output cannot show is no reason to fail.
+            # Characters that the output cannot encode must not raise an error.
             stream.reconfigure(errors="replace")
     given = sys.argv[1:] if argv is None else list(argv)
     words = [word for word in given if word != "--debug"]
@@ -172,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"zslearn {__version__}")
         return 0
     if words[:2] in (["bench", "imagenet"], ["demo", "imagenet"]):
-        # Their words differ from those of the other data sets.
+        # Their options differ from those of the other data sets.
         words = ["-".join(words[:2]), *words[2:]]
     arguments = _parser(words).parse_args(words)
     arguments.words, arguments.debug = words, debug
@@ -186,14 +186,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("zslearn: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing more can be said there.
+        # The reader of our output, such as `head`, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
         from zslearn._utils._messages import plain
 
         if arguments.debug:
-            # What an error quotes from a file cannot steer the terminal here either.
+            # An error may quote a file; `plain` removes control characters.
             print(plain(traceback.format_exc(), lines=True), end="", file=sys.stderr)
             return 1
         from zslearn.cli._output import in_options

@@ -1,6 +1,6 @@
-"""`zslearn serve`: a saved model behind HTTP; `zslearn export`: a saved model as an ONNX file.
+"""`zslearn serve` and `zslearn export`: serve a saved model over HTTP, or export it to ONNX.
 
-The library is imported when a command runs, so that its help does not wait.
+The library is imported when a command runs, so that the help is shown without delay.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from pathlib import Path
 from zslearn._utils._messages import plain
 from zslearn.cli._output import PRIOR, TAXONOMY
 
-#: Field of `Limits` → option, its type and its help.
+#: Field of `Limits` → its option, type and help.
 _LIMITS = {
-    "body_bytes": ("--max-body", float, "MiB of a request's body (default: 32)"),
-    "pixels": ("--max-pixels", int, "pixels of an image (default: 50000000)"),
-    "batch": ("--max-batch", int, "images or vectors of one request (default: 64)"),
-    "added_classes": ("--max-added", int, "classes that may be added (default: 1000)"),
-    "examples": ("--max-examples", int, "corrections that are kept (default: 1000)"),
-    "unlabelled": ("--max-unlabelled", int, "pictures to adapt to (default: 1000)"),
-    "in_flight": ("--max-in-flight", int, "requests at the same time (default: 64)"),
-    "seconds": ("--timeout", float, "seconds for a request (default: 30)"),
+    "body_bytes": ("--max-body", float, "size of a request body in MiB (default: 32)"),
+    "pixels": ("--max-pixels", int, "pixels per image (default: 50000000)"),
+    "batch": ("--max-batch", int, "images or feature vectors per request (default: 64)"),
+    "added_classes": ("--max-added", int, "number of added classes (default: 1000)"),
+    "examples": ("--max-examples", int, "number of stored corrections (default: 1000)"),
+    "unlabelled": ("--max-unlabelled", int, "unlabelled images to adapt to (default: 1000)"),
+    "in_flight": ("--max-in-flight", int, "concurrent requests (default: 64)"),
+    "seconds": ("--timeout", float, "seconds per request (default: 30)"),
 }
 
 
 def _run_export(arguments: argparse.Namespace) -> int:
-    """Write a saved model as an ONNX file: features in, scores and labels out.
+    """Export a model file to ONNX, as a graph that maps features to scores and labels.
 
-    The file is run by onnxruntime and compared with the model before it is kept.
+    Before the file is written, onnxruntime checks that it gives the same results as the model.
     """
     if arguments.file.suffix.lower() != ".onnx":
-        raise ValueError(f"{arguments.file} must end in .onnx: no other format can be written.")
+        raise ValueError(f"{arguments.file}: the name of the file must end in .onnx.")
     from zslearn._utils._files import refuse_unwritable
     from zslearn.persistence import export_onnx, load
 
@@ -40,25 +40,25 @@ def _run_export(arguments: argparse.Namespace) -> int:
     file = export_onnx(model, arguments.file, check=not arguments.no_check)
     size = file.stat().st_size / 2**20
     print(
-        f"{plain(file)}: {len(model.classes_)} classes, {model.n_features_in_} features in, "
+        f"{plain(file)}: {len(model.classes_)} classes, {model.n_features_in_} features, "
         f"{size:.1f} MiB"
     )
     return 0
 
 
 def _run_serve(arguments: argparse.Namespace) -> int:
-    """Serve a model file over HTTP, with a page for people.
+    """Serve a model file over HTTP, with a web page.
 
-    Answers predictions of images or features, adds classes by describing them, and learns from
-    corrections, which are written into the model file. Only this machine is answered unless there
-    is a token.
+    The service predicts images or feature vectors, adds classes from their descriptions, and learns
+    from corrections, which are saved in the model file. Without a token, it only answers requests
+    from this machine.
     """
     from zslearn.datasets import read_odds, read_ranks
     from zslearn.images import read_class_texts
     from zslearn.serving import Limits, serve
 
-    words = {name: word[2:].replace("-", "_") for name, (word, _, _) in _LIMITS.items()}
-    limits = {name: getattr(arguments, word) for name, word in words.items()}
+    flags = {name: flag[2:].replace("-", "_") for name, (flag, _, _) in _LIMITS.items()}
+    limits = {name: getattr(arguments, flag) for name, flag in flags.items()}
     if limits["body_bytes"] is not None:
         limits["body_bytes"] = int(limits["body_bytes"] * 2**20)
     serve(
@@ -78,28 +78,31 @@ def _run_serve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_TOKEN = "needed in requests where other machines reach the service; or set ZSLEARN_TOKEN"
+_TOKEN = (
+    "secret that requests must send, required if other machines can reach the service (default: "
+    "ZSLEARN_TOKEN)"
+)
 OPTIONS = {
     "export": (
         _run_export,
-        ("model", ("MODEL.zsl", Path), ..., "a model that fit has saved"),
-        ("file", ("MODEL.onnx", Path), ..., "where the ONNX file goes"),
-        ("--no-check", bool, False, "do not run the file (onnxruntime is then not needed)"),
+        ("model", ("MODEL.zsl", Path), ..., "model file to export"),
+        ("file", ("MODEL.onnx", Path), ..., "file to write"),
+        ("--no-check", bool, False, "skip the check, which needs onnxruntime"),
     ),
     "serve": (
         _run_serve,
-        ("model", "MODEL", ..., "a model file .zsl"),
-        ("--host", "HOST", "127.0.0.1", "address to listen at"),
+        ("model", "MODEL", ..., "model file (.zsl)"),
+        ("--host", "HOST", "127.0.0.1", "address to listen on"),
         ("--port", int, 8000, "port"),
         ("--token", "TOKEN", None, _TOKEN),
-        ("--pictures", "FOLDER", None, "the training pictures, of which small copies are shown"),
-        ("--weights", "FILE", None, "weights, for a network that needs them"),
-        ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
-        ("--text-encoder", "NAME", None, "for a model that names an encoder in a folder"),
+        ("--pictures", "FOLDER", None, "folder of the training images, shown as thumbnails"),
+        ("--weights", "FILE", None, "weights file, for networks that need one"),
+        ("--device", "DEVICE", "auto", "cpu, cuda, …; auto uses a GPU if there is one"),
+        ("--text-encoder", "NAME", None, "text encoder, if the model file names one in a folder"),
         ("--prior", "FILE", None, PRIOR),
-        ("--describe", "FILE", None, "add the classes of a .csv (class, text) or .json of texts"),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}: requests may name a taxon to choose within"),
+        ("--describe", "FILE", None, "classes to add: CSV table (class, text) or JSON file"),
+        ("--taxonomy", "FILE", None, f"{TAXONOMY}; requests can then name a taxon"),
         "limits",
-        *((word, kind, None, text) for word, kind, text in _LIMITS.values()),
+        *((flag, kind, None, text) for flag, kind, text in _LIMITS.values()),
     ),
 }

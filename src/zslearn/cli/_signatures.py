@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from zslearn._utils._array import unit_rows
-from zslearn._utils._files import replacing
+from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import plain
 from zslearn.cli._output import TAXONOMY
 from zslearn.datasets import (
@@ -36,25 +36,23 @@ from zslearn.signatures import (
 
 
 def _write(table: pd.DataFrame, arguments: argparse.Namespace) -> int:
-    """Write a table, and say how large it is."""
+    """Write a table, and print its size."""
     path = save_signature_table(table, arguments.out)
     print(f"{plain(path)}: {len(table)} classes, {table.shape[1]} columns")
     return 0
 
 
 def _nouns(arguments: argparse.Namespace) -> tuple[WordNet, list[str]]:
-    """WordNet, and the nouns that --wnids names."""
+    """WordNet, and the nouns selected by --wnids."""
     wordnet = WordNet(arguments.wordnet)
     wnids = imagenet_classes(arguments.wnids, arguments.lists, wordnet=wordnet)
     return wordnet, wordnet.check(wnids, str(arguments.wnids))
 
 
 def _descriptions(arguments: argparse.Namespace, what: str) -> Any:
-    """Texts of classes: from a file, or what WordNet has of nouns."""
+    """Read texts of classes from a file, or from WordNet for nouns."""
     if (arguments.descriptions is None) == (arguments.wnids is None):
-        both = "Give a file of descriptions or --wnids, not both."
-        neither = "Which classes? Give a file of names or descriptions, or --wnids."
-        raise ValueError(neither if arguments.wnids is None else both)
+        raise ValueError("Give either a file of names or descriptions, or --wnids.")
     if arguments.wnids is None:
         return read_descriptions(arguments.descriptions)
     wordnet, wnids = _nouns(arguments)
@@ -70,43 +68,41 @@ def _run_text(arguments: argparse.Namespace) -> int:
 
 
 def _run_report(arguments: argparse.Namespace) -> int:
-    """Report on descriptions, and on images where there are some."""
+    """Print a report on descriptions, compared with images if given."""
     texts = read_descriptions(arguments.descriptions, keep_empty=True)
     means = None
     if arguments.features is not None:
         from zslearn.images import load_features
 
-        found = load_features(arguments.features)
-        if found.y is None:
+        samples = load_features(arguments.features)
+        if samples.y is None:
             raise ValueError(f"{plain(arguments.features)}: the images have no labels.")
-        means = pd.DataFrame(unit_rows(found.X)).groupby(found.y.astype(str)).mean()
+        means = pd.DataFrame(unit_rows(samples.X)).groupby(samples.y.astype(str)).mean()
     report = description_report(texts, arguments.encoder, means=means, progress=True)
     print(report)
     return 0 if arguments.out is None else _write(report.neighbours, arguments)
 
 
 def _run_words(arguments: argparse.Namespace) -> int:
-    """Average word vectors, and name classes without one."""
+    """Average word vectors, and print the classes without one."""
     names = _descriptions(arguments, "names")
     options = {"phrases": arguments.phrases, "trusted": arguments.trusted}
-    found = word_signatures(names, arguments.vectors, **options)
-    _write(found, arguments)
+    table = word_signatures(names, arguments.vectors, **options)
+    _write(table, arguments)
     for label in names:
-        if label not in found.index:
+        if label not in table.index:
             print(f"without a vector: {plain(label)}")
     return 0
 
 
 def _run_hierarchy(arguments: argparse.Namespace) -> int:
-    """Place the classes of a table of pairs, or nouns of WordNet."""
+    """Embed the classes of a hierarchy, from a table of pairs or WordNet."""
     hierarchy: Any
     if (arguments.pairs is None) == (arguments.wnids is None):
-        both = "Give a table of pairs or --wnids, not both."
-        neither = "Which classes? Give a table of child–parent pairs, or --wnids."
-        raise ValueError(neither if arguments.wnids is None else both)
+        raise ValueError("Give either a table of child–parent pairs, or --wnids.")
     if arguments.pairs is None:
         if arguments.classes is not None:
-            raise ValueError("--classes is for a table of pairs; name nouns of WordNet by --wnids.")
+            raise ValueError("--classes is for a table of pairs; select nouns with --wnids.")
         hierarchy, labels = _nouns(arguments)
     else:
         hierarchy = ClassGraph.from_tree(read_child_parent_pairs(arguments.pairs))
@@ -116,15 +112,15 @@ def _run_hierarchy(arguments: argparse.Namespace) -> int:
             labels = imagenet_classes(arguments.classes)
         if not labels:
             raise ValueError(
-                f"{plain(arguments.pairs)}: every node is the parent of another, so that the "
-                "hierarchy goes in a circle; mend it, or name the classes by --classes."
+                f"{plain(arguments.pairs)}: every node has children, so the hierarchy "
+                "contains a cycle; correct it, or name the classes with --classes."
             )
     options = {"n_components": arguments.components, "n_landmarks": arguments.landmarks}
     return _write(hierarchy_signatures(hierarchy, labels, progress=True, **options), arguments)
 
 
 def _run_taxonomy(arguments: argparse.Namespace) -> int:
-    """Write a column per taxon."""
+    """Write a table with one column per taxon."""
     views = taxonomy_signatures(read_ranks(arguments.table)).views
     columns = [view.add_prefix(f"{rank}: ") for rank, view in views.items()]
     return _write(pd.concat(columns, axis=1), arguments)
@@ -150,117 +146,125 @@ def _run_train_words(arguments: argparse.Namespace) -> int:
         n_jobs=arguments.jobs,
         progress=True,
     )
-    with replacing(arguments.out) as temporary:
+    with atomic_write(arguments.out) as temporary:
         vectors.save_word2vec_format(str(temporary), binary=arguments.out.suffix == ".bin")
     print(f"{plain(arguments.out)}: {len(vectors)} words, {vectors.vector_size} dimensions")
     return 0
 
 
 def _run_combine(arguments: argparse.Namespace) -> int:
-    """Put tables side by side."""
+    """Concatenate tables."""
     tables = [read_signature_table(path) for path in arguments.tables]
     return _write(combine_signatures(tables, arguments.weights), arguments)
 
 
 def _table_path(word: str) -> Path:
-    """The path of a table that can be written."""
+    """Check the suffix of a table to write."""
     if Path(word).suffix not in (".csv", ".parquet"):
-        raise argparse.ArgumentTypeError(f"{plain(word)}: name a file .csv or .parquet.")
+        raise argparse.ArgumentTypeError(f"{plain(word)}: the name must end in .csv or .parquet.")
     return Path(word)
 
 
-_OUT = ("-o --out", ("FILE", _table_path), ..., "the table, .csv or .parquet")
+_OUT = ("-o --out", ("FILE", _table_path), ..., "table to write, .csv or .parquet")
 _DESCRIPTIONS = (
-    "a table (.csv, .parquet: labels in the first column, texts in the others), a .json that maps "
-    "labels to texts, or a .txt with one class per line"
+    "table (.csv, .parquet) with labels in the first column and texts in the others, JSON file of "
+    "texts by label, or text file with one class per line"
 )
-_SAID = ("description", "names", "gloss")
+_TEXTS = ("description", "names", "gloss")
 _PHRASES = ("both", "joined", "averaged")
-_WNIDS = "1k, 21k, unseen, 2-hop or 3-hop of ImageNet, or a text file with one wnid per line"
-#: Nouns of WordNet, instead of a file of classes.
+_WNIDS = "classes of ImageNet: 1k, 21k, unseen, 2-hop or 3-hop; or a file with one wnid per line"
+#: Options to use nouns of WordNet instead of a file of classes.
 _NOUNS = (
     ("--wnids", "LIST|FILE", None, _WNIDS),
-    ("--wordnet", "FOLDER", None, "WordNet 3.0 (default: Debian's or npm's package)"),
+    ("--wordnet", "FOLDER", None, "WordNet 3.0 (default: the Debian or npm package)"),
     ("--lists", "FOLDER", None, "ImageNet's lists of classes (default: those of timm)"),
     _OUT,
 )
-_ENCODERS = "use (default), minilm, glove, or st:FOLDER for a sentence-transformers or ONNX model"
+_ENCODERS = (
+    "text encoder: use (default), minilm, glove, or st:FOLDER for a sentence-transformers or ONNX "
+    "model"
+)
 _ENCODER = ("--encoder", "NAME", None, _ENCODERS)
-#: Subcommand → its function, what it does, and its arguments.
+#: Subcommand → its function, description and arguments.
 OPTIONS = {
     "signatures": {
         "text": (
             _run_text,
-            "encode names or descriptions with a sentence encoder",
+            "encode names or descriptions with a text encoder",
             ("descriptions", "FILE", None, _DESCRIPTIONS),
             *_NOUNS,
-            ("--say", _SAID, "description", "with --wnids: description is names and gloss"),
+            ("--say", _TEXTS, "description", "with --wnids: names, gloss, or both (description)"),
             _ENCODER,
-            ("--prompts", "PROMPT…", None, 'what each text is put into at "{}", averaged'),
+            ("--prompts", "PROMPT…", None, 'templates with "{}" for the text, averaged'),
         ),
         "report": (
             _run_report,
-            "say which descriptions to improve",
+            "report which descriptions to improve",
             ("descriptions", "FILE", ..., _DESCRIPTIONS),
             _ENCODER,
-            ("--features", "FILE", None, "features of labelled images (.npz), to compare with"),
-            ("-o --out", "FILE", None, "all classes with the nearest ones, .csv or .parquet"),
+            ("--features", "FILE", None, "features of labelled images (.npz) to compare with"),
+            ("-o --out", "FILE", None, "table of the nearest classes, .csv or .parquet"),
         ),
         "words": (
             _run_words,
-            "average the word vectors of the names of classes",
+            "average the word vectors of class names",
             ("descriptions", "FILE", None, _DESCRIPTIONS),
             *_NOUNS,
-            ("--vectors", "FILE", ..., "word vectors of word2vec, GloVe or gensim"),
+            ("--vectors", "FILE", ..., "word vectors in the format of word2vec, GloVe or gensim"),
             (
                 "--phrases",
                 _PHRASES,
                 "both",
                 "several words: a term joined by _, or their mean",
             ),
-            ("--trusted", bool, False, "the vectors are your own file of gensim: it may run code"),
+            ("--trusted", bool, False, "allow files of gensim, which can run code"),
         ),
         "hierarchy": (
             _run_hierarchy,
-            "place classes by distances in a hierarchy",
-            ("pairs", "FILE", None, "a table of child–parent pairs; or nouns of --wnids"),
+            "embed classes by their distances in a hierarchy",
+            ("pairs", "FILE", None, "table of child–parent pairs; or use --wnids"),
             *_NOUNS,
             ("--classes", "FILE", None, "with pairs: one class per line (default: the leaves)"),
-            ("--components", int, None, "width of the vectors (default: 500, or fewer)"),
-            ("--landmarks", int, None, "classes to scale by (default: all to 3,000, else 2,000)"),
+            ("--components", int, None, "number of dimensions (default: at most 500)"),
+            ("--landmarks", int, None, "classes to scale by (default: 2,000 of more than 3,000)"),
         ),
         "taxonomy": (
             _run_taxonomy,
-            "make one column per taxon of a table of ranks",
+            "convert a table of taxonomic ranks to one column per taxon",
             ("table", "FILE", ..., TAXONOMY),
             _OUT,
         ),
         "attributes": (
             _run_attributes,
-            "check a table of attributes, and report",
-            ("table", "FILE", ..., "one row per class, .csv, .parquet"),
-            ("--label-column", "COLUMN", None, "(default: the first)"),
-            ("--missing", ["error", "mean", "drop"], "error", "mean of the column, or drop it"),
-            ("--drop-constant", bool, False, "leave out columns with one value"),
+            "check a table of attributes and print a report",
+            ("table", "FILE", ..., "table (.csv, .parquet), one row per class"),
+            ("--label-column", "COLUMN", None, "label column (default: the first)"),
+            (
+                "--missing",
+                ["error", "mean", "drop"],
+                "error",
+                "mean of the column, or drop it",
+            ),
+            ("--drop-constant", bool, False, "omit constant columns"),
             _OUT,
         ),
         "train-words": (
             _run_train_words,
             "train word vectors as in the paper",
-            ("corpus", "FILE…", ..., "text in UTF-8, one sentence per line"),
-            ("--dimensions", int, 500, "width of the vectors"),
-            ("--window", int, 20, "words on either side"),
-            ("--epochs", int, 1, "passes over the corpus; 1 is the paper's wv-v1, 10 its wv-v2"),
-            ("--min-count", int, 5, "words that occur less often are left out"),
-            ("--seed", int, 0, "seed"),
-            ("--jobs", int, 1, "threads; with more than one the result cannot be repeated"),
-            ("-o --out", "FILE", ..., "vectors in word2vec's format: binary for .bin, else text"),
+            ("corpus", "FILE…", ..., "text files in UTF-8, one sentence per line"),
+            ("--dimensions", int, 500, "number of dimensions"),
+            ("--window", int, 20, "number of context words on either side"),
+            ("--epochs", int, 1, "passes over the corpus; 1 for wv-v1 of the paper, 10 for wv-v2"),
+            ("--min-count", int, 5, "omit words that occur less often"),
+            ("--seed", int, 0, "random seed"),
+            ("--jobs", int, 1, "number of threads; results are reproducible only with one"),
+            ("-o --out", "FILE", ..., "file in word2vec's format: binary for .bin, otherwise text"),
         ),
         "combine": (
             _run_combine,
-            "put tables side by side, each with its weight",
+            "concatenate tables of signatures, with weights",
             ("tables", "FILE…", ..., "tables of signatures"),
-            ("--weights", "W…", None, "(default: equal)"),
+            ("--weights", "W…", None, "weight of each table (default: equal)"),
             _OUT,
         ),
     }

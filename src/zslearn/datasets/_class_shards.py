@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._blocks import block_length
+from zslearn._utils._array import block_length
 from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._optional import import_optional

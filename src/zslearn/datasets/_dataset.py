@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._columns import in_units, numeric_columns, refuse_text
 from zslearn._utils._messages import name_near_misses, name_some
+from zslearn._utils._validation import in_units, numeric_columns, refuse_text
 from zslearn.signatures._table import finite_numbers
 from zslearn.signatures._views import MultiSignatures
 

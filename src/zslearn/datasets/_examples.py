@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._files import replacing
+from zslearn._utils._files import atomic_write
 from zslearn._utils._optional import import_optional
 from zslearn._utils._validation import checks_arguments
 
@@ -133,13 +133,13 @@ def write_example(kind: str, folder: str | os.PathLike[str]) -> list[Path]:
         parts["train"] += [(name, _draw(*parts_of_class, rng)) for _ in range(n_train)]
         parts["new"] += [(name, _draw(*parts_of_class, rng)) for _ in range(_N_NEW)]
     classes = target / "classes.csv"
-    with replacing(classes) as temporary:
+    with atomic_write(classes) as temporary:
         _signatures().to_csv(temporary)
     if kind == "table":
         files = {"train": target / "shapes.csv", "new": target / "new.csv"}
         for part, file in files.items():
             rows = [{**_measure(image), "class": name} for name, image in parts[part]]
-            with replacing(file) as temporary:
+            with atomic_write(file) as temporary:
                 pd.DataFrame(rows).round(4).to_csv(temporary, index=False)
     else:
         from PIL import Image

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._blocks import Block, RowsInBlocks, block_length, read_ahead
+from zslearn._utils._array import Block, RowsInBlocks, block_length, read_ahead
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some
 from zslearn.datasets._array_files import (

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import row_blocks
 from zslearn._utils._files import DamagedCacheError, cache_folder, read_arrays, write_arrays
 from zslearn._utils._messages import warn_user
 from zslearn._utils._optional import import_optional

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zslearn._utils._columns import holds_numbers, not_numbers, numeric_columns, refuse_text
-from zslearn._utils._files import replacing
+from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain
 from zslearn._utils._reading import limit_reading, read_csv, read_json, read_lines, separator_hint
+from zslearn._utils._validation import holds_numbers, not_numbers, numeric_columns, refuse_text
 from zslearn.datasets._array_files import read_parquet
 from zslearn.signatures import filled_ranks
 
@@ -156,7 +156,7 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
     while name in columns:  # duplicate names could not be read back
         name += " label"
     table = signatures.rename_axis(index=name).set_axis(columns, axis=1)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         if path.suffix == ".csv":
             table.to_csv(temporary)
         else:

@@ -13,15 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from zslearn._utils._array import take_rows
-from zslearn._utils._columns import (
-    check_scaling,
-    chosen_scaling,
-    columns_named,
-    in_units,
-    numeric_columns,
-    refuse_text,
-    units_of,
-)
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import (
     composed,
@@ -33,6 +24,15 @@ from zslearn._utils._messages import (
     warn_user,
 )
 from zslearn._utils._reading import limit_reading, read_lines, separator_hint
+from zslearn._utils._validation import (
+    check_scaling,
+    chosen_scaling,
+    columns_named,
+    in_units,
+    numeric_columns,
+    refuse_text,
+    units_of,
+)
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
 from zslearn.datasets._signature_files import (

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from zslearn._utils._columns import check_scaling
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import did_you_mean, name_some
 from zslearn._utils._reading import data_home, limit_reading, read_json
+from zslearn._utils._validation import check_scaling
 from zslearn.datasets._authors import AUTHORS, authors_file, is_a_fifth_of_each, read_hold_outs
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.datasets._fetch import unverified_mark

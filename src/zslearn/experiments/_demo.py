@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._files import replacing
+from zslearn._utils._files import atomic_write
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say
 from zslearn.datasets import ZeroShotDataset, load_glyphs
@@ -208,7 +208,7 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
     )
     names = "results.csv", "unseen-letters.png", "report.html"
     files = tuple(folder / name for name in names)
-    with replacing(files[0]) as temporary:
+    with atomic_write(files[0]) as temporary:
         table.to_csv(temporary)
     leading, n_unseen = evaluations[0], len(data.unseen_classes)
     predicted = leading.model.predict(data.X_test_unseen, classes=data.unseen_classes)

@@ -14,9 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from zslearn._utils._array import Floats, to_numpy
-from zslearn._utils._blocks import RowsInBlocks
-from zslearn._utils._files import Checkpoint, locked, replacing
+from zslearn._utils._array import Floats, RowsInBlocks, to_numpy
+from zslearn._utils._files import Checkpoint, atomic_write, locked
 from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
@@ -471,7 +470,7 @@ def write_top_k(
                     columns[f"score_{rank + 1}"] = scores[:, rank]
                 table = arrow.Table.from_pandas(pd.DataFrame(columns))
                 about = {**table.schema.metadata, _KEY: f"{key} {start}"}
-                with replacing(folder / f"part-{start:012}.parquet") as temporary:
+                with atomic_write(folder / f"part-{start:012}.parquet") as temporary:
                     parquet.write_table(table.replace_schema_metadata(about), temporary)
                 advance(len(rows))
     return folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from zslearn._utils._files import replacing
+from zslearn._utils._files import atomic_write
 from zslearn._utils._optional import import_optional
 
 
@@ -17,7 +17,7 @@ def new_figure(**options: Any) -> Any:
 
 def save_figure(figure: Any, path: Path) -> None:
     """Write a figure atomically."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         # Without the date that matplotlib writes, the same figure gives the same SVG.
         metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
         figure.savefig(temporary, dpi=150, metadata=metadata)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import row_blocks
 from zslearn._utils._files import refuse_unwritable
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, plain, warn_user
@@ -209,6 +209,8 @@ def read_samples(
         The samples, labelled if `described` is given.
     """
     path = Path(source)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file or folder {plain(source)}.")
     is_table = is_feature_table(path)
     has_features = is_table or path.suffix == ".npz"
     for name, value in (("label", label), ("drop", drop or None)):

@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from zslearn._utils._columns import check_scaling, chosen_scaling
 from zslearn._utils._messages import name_some, warn_user
+from zslearn._utils._validation import check_scaling, chosen_scaling
 from zslearn.base import ZeroShotMetaClassifier
 from zslearn.calibration import Adaptation, CalibratedStacking, NoneOfThese, RankPredictor
 from zslearn.images._samples import Samples, check_labels

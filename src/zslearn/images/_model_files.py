@@ -162,11 +162,11 @@ def features_for_model(
         The samples. Features that were made differently are refused.
     """
     path, where, expected = Path(source), plain(source), _part(about, "features")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file or folder {where}.")
     columns = expected.get("columns")
     known: dict[str, Any] = {"described": described, "described_in": model_name}
     if isinstance(columns, list) and path.suffix != ".npz":
-        if not path.exists():
-            raise FileNotFoundError(f"{where}: there is no such file.")
         if not is_feature_table(path):
             raise ValueError(
                 f"{model_name} was fitted on a table with the columns {name_some(columns)}; "

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._array import to_numpy, unit_rows
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import row_blocks, to_numpy, unit_rows
 from zslearn.base import ClassScorer, Embedding, ZeroShotPredictor
 from zslearn.inspection import Explanation, TrainingPictures, explain
 from zslearn.persistence import ModelFile

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._files import regular_size, replacing
+from zslearn._utils._files import atomic_write, regular_size
 from zslearn._utils._messages import did_you_mean, name_near_misses, name_some, plain
-from zslearn._utils._reading import BESIDE, MULTIPLE, first_row, reading
+from zslearn._utils._reading import SIZE_ALLOWANCE, SIZE_MULTIPLE, first_row, reading
 from zslearn.datasets import read_sample_table
 
 
@@ -86,7 +86,7 @@ class Samples:
         }
         if self.y is not None:
             arrays["y"] = self.y.astype(np.str_)
-        with replacing(npz_path(path)) as temporary, open(temporary, "wb") as file:
+        with atomic_write(npz_path(path)) as temporary, open(temporary, "wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 
 
@@ -191,7 +191,7 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     with open(path, "rb") as file, reading(path, "the arrays"):
         with zipfile.ZipFile(file) as archive:
             declared = sum(member.file_size for member in archive.infolist())
-        if declared > MULTIPLE * size + BESIDE:
+        if declared > SIZE_MULTIPLE * size + SIZE_ALLOWANCE:
             raise ValueError("its declared content is far larger than the file")
         file.seek(0)
         with np.load(file, allow_pickle=False) as arrays:

@@ -1,7 +1,7 @@
-"""Why a model predicts what it predicts.
+"""Explanations of predictions.
 
-`explain` says of a prediction which attributes and seen classes it is made from, by what the
-method's own formula adds up, and which training pictures are nearest.
+`explain` reports the attributes and the seen classes behind a prediction, computed exactly by the
+method's own formula, and the nearest training pictures.
 """
 
 from zslearn.inspection._explain import Explanation, TrainingPictures, explain

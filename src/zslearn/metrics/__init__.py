@@ -1,8 +1,8 @@
-"""Metrics of zero-shot recognition, conventional and generalized, and their pictures.
+"""Metrics for conventional and generalized zero-shot recognition, and plots of them.
 
-Functions of labels or of scores, as in scikit-learn: accuracies per class and per sample, F@K and
-HP@K, the seen–unseen curve with AUSUC, calibration error. `HitCounts` adds up over blocks. Only the
-Display classes take estimators, which they draw.
+As in scikit-learn, metrics are functions of labels or scores: per-class and per-sample accuracy,
+F@K and HP@K, the seen–unseen curve with its AUSUC, and the calibration error. `HitCounts`
+accumulates accuracies over blocks. Only the Display classes accept estimators.
 """
 
 from zslearn.metrics._accuracy import (

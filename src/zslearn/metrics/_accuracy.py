@@ -33,7 +33,7 @@ def per_class_accuracy(
     average: Literal["macro"] | None = "macro",
     sample_weight: ArrayLike | None = None,
 ) -> Any:
-    r"""Mean over classes of the accuracy in the class.
+    r"""Mean over classes of the accuracy within each class.
 
     .. math::
 
@@ -47,23 +47,22 @@ def per_class_accuracy(
     y_true : array-like of shape (n_samples,)
         True labels.
     y_pred : array-like of shape (n_samples,)
-        Predicted labels. A label outside `classes` is allowed and wrong.
+        Predicted labels. Labels outside `classes` count as errors.
     classes : array-like of shape (n_classes,), default=None
-        The classes of the mean, among them every label of `y_true`. None: the sorted labels of
-        `y_true`.
+        Classes to average over; they must include every label of `y_true`. By default the sorted
+        labels of `y_true`.
     missing : {"error", "ignore", "zero"}, default="error"
-        What to do with a class that never occurs in `y_true`: refuse, leave it out of the mean, or
-        count its accuracy as 0.
+        How to treat a class without samples in `y_true`: raise an error, exclude it from the mean,
+        or count its accuracy as 0.
     average : {"macro", None}, default="macro"
-        None gives one accuracy per class, in the order of `classes`; NaN for one that is left out.
+        With None, return one accuracy per class in the order of `classes`, NaN for ignored ones.
     sample_weight : array-like of shape (n_samples,), default=None
-        How much each sample counts within its class. A class whose weights are all zero counts as
-        one that does not occur.
+        Weight of each sample within its class. A class of total weight 0 has no samples.
 
     Returns
     -------
     accuracy : float or ndarray of shape (n_classes,)
-        The mean, or the accuracies it is taken over.
+        The mean accuracy, or the accuracy of each class.
 
     Examples
     --------
@@ -97,14 +96,14 @@ def per_class_accuracy(
 
 
 def per_sample_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    r"""Share of samples whose predicted label is the true one.
+    r"""Share of samples whose predicted label is correct.
 
     .. math::
 
         A^{ps} = \frac{\sum_c \#\,\text{correct predictions in } c}
         {\sum_c \#\,\text{test images in } c}
 
-    (Eq. 15). It equals flat hit@1.
+    (Eq. 15). It equals F@1.
 
     Parameters
     ----------
@@ -131,21 +130,21 @@ def per_sample_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def flat_hit_at_k(
     y_true: ArrayLike, y_top: ArrayLike, k: int | Sequence[int] | NDArray[Any]
 ) -> Any:
-    """Share of samples whose true label is among the first K predictions (F@K).
+    """Share of samples whose true label is among the K best predictions (flat hit, F@K).
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         True labels.
     y_top : array-like of shape (n_samples, n_top)
-        Predicted labels, best first, different ones in a row; n_top is at least the largest K.
+        Predicted labels, best first and distinct within a row; n_top is at least the largest K.
     k : int or sequence of int
-        How many predictions count.
+        Number of predictions to consider.
 
     Returns
     -------
     hit : float or ndarray of shape (n_k,)
-        A number for an int, an array for a sequence.
+        A float for an int, an array for a sequence.
 
     Examples
     --------
@@ -162,21 +161,20 @@ def flat_hit_at_k(
 
 
 def rank_accuracy(y_true: ArrayLike, y_pred: ArrayLike, ranks: pd.DataFrame) -> pd.Series:
-    """Accuracy at each rank of a taxonomy: how often the right genus, family or order is named.
+    """Accuracy at each rank of a taxonomy, such as genus, family and order.
 
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,)
         True and predicted classes.
     ranks : DataFrame
-        One row per class, one column per rank; the index holds the labels. Samples whose class has
-        no taxon at a rank do not count there.
+        One row per class, one column per rank, indexed by class label. Samples whose class has no
+        taxon at a rank are ignored at that rank.
 
     Returns
     -------
     Series
-        Mean over the true classes of the share of their samples, by rank, and at last by "class";
-        NaN where no class has a taxon.
+        Per-class accuracy for each rank, and last for "class" itself; NaN for a rank without taxa.
 
     Examples
     --------
@@ -189,20 +187,21 @@ def rank_accuracy(y_true: ArrayLike, y_pred: ArrayLike, ranks: pd.DataFrame) -> 
     true, pred = check_pair(y_true, y_pred, "y_pred")
     missing = [label for label in unique(np.concatenate([true, pred])) if label not in ranks.index]
     if missing:
-        raise ValueError(f"The table of ranks has no row of {name_some(missing)}.")
+        raise ValueError(f"ranks has no row for {name_some(missing)}.")
     columns = pd.Index([*ranks.columns, "class"])
     if columns.has_duplicates:
-        twice = name_some(columns[columns.duplicated()].unique())
+        duplicated = name_some(columns[columns.duplicated()].unique())
         raise ValueError(
-            f"The table of ranks has more than one column {twice}; rename it. 'class' is the name "
-            "of the accuracy of the classes themselves."
+            f"ranks has more than one column {duplicated}: rename it. The name 'class' is reserved "
+            "for the accuracy of the classes themselves."
         )
-    right = pd.DataFrame({"class": true == pred})
-    for rank in reversed(ranks.columns):
-        of_true, of_pred = (ranks[rank].reindex(labels).to_numpy() for labels in (true, pred))
-        same = pd.Series(of_true == of_pred, dtype=object)
-        right.insert(0, rank, same.where(pd.notna(of_true), np.nan).astype(np.float64))
-    return right.groupby(true).mean().mean()
+    correct = {}
+    for rank in ranks.columns:
+        true_taxon, predicted_taxon = (ranks[rank].reindex(y).to_numpy() for y in (true, pred))
+        equal = (true_taxon == predicted_taxon).astype(np.float64)
+        correct[rank] = np.where(pd.notna(true_taxon), equal, np.nan)
+    correct["class"] = (true == pred).astype(np.float64)
+    return pd.DataFrame(correct).groupby(true).mean().mean()
 
 
 def harmonic_mean(acc_seen: ArrayLike, acc_unseen: ArrayLike) -> Any:
@@ -212,17 +211,17 @@ def harmonic_mean(acc_seen: ArrayLike, acc_unseen: ArrayLike) -> Any:
 
         H = \frac{2 A_{S \to T} A_{U \to T}}{A_{S \to T} + A_{U \to T}}
 
-    (Eq. 18), and 0 where both are 0; the authors' program gives NaN there.
+    (Eq. 18), defined as 0 if both are 0, where the authors' program returns NaN.
 
     Parameters
     ----------
     acc_seen, acc_unseen : float or array-like
-        Accuracies between 0 and 1. Arrays broadcast.
+        Accuracies between 0 and 1. Arrays are broadcast.
 
     Returns
     -------
     mean : float or ndarray
-        A number for two numbers, else an array.
+        A float for two floats, otherwise an array.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Hits by class and rank: counts that add up over blocks of predictions."""
+"""Hits by class and rank, which can be summed over blocks of predictions."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Floats
 from zslearn.metrics._accuracy import harmonic_mean
-from zslearn.metrics._validation import check_pair, check_same_kind, check_same_length, unique
+from zslearn.metrics._validation import (
+    check_pair,
+    check_same_kind,
+    check_same_length,
+    label_index,
+    unique,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class HitCounts:
-    """How many samples of each class there are, and at which rank their label was predicted.
+    """Number of samples of each class, and the ranks at which their labels were predicted.
 
-    Counts of blocks add up to those of all samples, so that predictions need not lie in memory
-    together for their exact accuracies.
+    The sum of the counts of several blocks gives the exact accuracies of all samples, without all
+    predictions in memory.
 
     Parameters
     ----------
     classes : ndarray of shape (n_classes,)
-        Labels that occur, sorted.
+        Sorted labels of the samples.
     n_samples : ndarray of shape (n_classes,)
-        Weight of the samples of each class; their number without weights.
+        Number, or total weight, of the samples of each class.
     hits : ndarray of shape (n_classes, n_top)
-        Weight of those whose label is the best prediction, the second best, and so on.
+        Number, or weight, of the samples whose label is the best, second best, … prediction.
 
     Examples
     --------
@@ -47,21 +53,21 @@ class HitCounts:
     def of(
         cls, y_true: ArrayLike, y_top: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Count the hits of some predictions.
+        """Count the hits of predictions.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
             True labels.
         y_top : array-like of shape (n_samples, n_top) or (n_samples,)
-            Predicted labels, best first; or the best alone.
+            Predicted labels, best first, or only the best.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts.
+            Weights of the samples.
 
         Returns
         -------
         HitCounts
-            Of these samples.
+            The counts of these samples.
         """
         predicted = np.asarray(y_top)
         if predicted.ndim == 1:
@@ -73,11 +79,10 @@ class HitCounts:
             check_same_length(true, weights, "sample_weight")
         classes = unique(true)
         codes = np.searchsorted(classes, true.astype(classes.dtype, copy=False))
-        is_hit = predicted == true[:, None]
         hits = np.zeros((len(classes), predicted.shape[1]))
-        for rank, at in enumerate(is_hit.T):
-            part = None if weights is None else weights[at]
-            hits[:, rank] = np.bincount(codes[at], part, minlength=len(classes))
+        for rank, is_hit in enumerate((predicted == true[:, None]).T):
+            hit_weights = None if weights is None else weights[is_hit]
+            hits[:, rank] = np.bincount(codes[is_hit], hit_weights, minlength=len(classes))
         n_samples = np.bincount(codes, weights, minlength=len(classes)).astype(np.float64)
         return cls(classes, n_samples, hits)
 
@@ -86,10 +91,10 @@ class HitCounts:
             return NotImplemented
         if self.hits.shape[1] != other.hits.shape[1]:
             raise ValueError(
-                f"Counts of the best {self.hits.shape[1]} and of the best {other.hits.shape[1]} "
-                "predictions do not add up."
+                f"Cannot add counts of the {self.hits.shape[1]} and of the {other.hits.shape[1]} "
+                "best predictions."
             )
-        check_same_kind("one side", self.classes, "the other", other.classes)
+        check_same_kind("the first", self.classes, "the second counts", other.classes)
         classes = np.union1d(self.classes, other.classes)
         n_samples = np.zeros(len(classes))
         hits = np.zeros((len(classes), self.hits.shape[1]))
@@ -105,35 +110,35 @@ class HitCounts:
         Parameters
         ----------
         classes : array-like of labels, optional
-            Only these; those without samples are left out. By default all that occur.
+            Classes to average over, by default all; those without samples are ignored.
 
         Returns
         -------
         float
-            NaN where none of the classes has a sample.
+            NaN if none of the classes has a sample.
         """
-        there = self.n_samples > 0
+        present = self.n_samples > 0
         if classes is not None:
-            there &= self._among(classes)
-        if not there.any():
+            present &= self._is_among(classes)
+        if not present.any():
             return float("nan")
-        return float((self.hits[there, 0] / self.n_samples[there]).mean())
+        return float((self.hits[present, 0] / self.n_samples[present]).mean())
 
-    def _among(self, labels: Any) -> NDArray[np.bool_]:
-        wanted = set(np.asarray(labels).tolist())
-        return np.asarray([label in wanted for label in self.classes.tolist()], dtype=bool)
+    def _is_among(self, labels: Any) -> NDArray[np.bool_]:
+        """Whether each class is among some labels."""
+        return label_index(self.classes).isin(np.asarray(labels).tolist())
 
     def per_sample_accuracy(self) -> float:
-        """Share of samples whose best prediction is right."""
+        """Share of samples whose best prediction is correct."""
         return self.flat_hit_at_k(1)
 
     def flat_hit_at_k(self, k: int) -> float:
-        """Share of samples whose label is among the first `k` predictions (F@K).
+        """Share of samples whose label is among the `k` best predictions (F@K).
 
         Parameters
         ----------
         k : int
-            No more than were counted.
+            At most the number of predictions that were counted.
 
         Returns
         -------
@@ -150,33 +155,35 @@ class HitCounts:
         Parameters
         ----------
         k : sequence of int, default=(1,)
-            Which F@K.
+            Values of K for F@K.
         seen_classes : array-like of labels, optional
-            In the generalized setting: adds the per-class accuracies "seen" and "unseen" and their
-            "harmonic" mean, where there are samples of both.
+            For the generalized setting: adds the per-class accuracies "seen" and "unseen" and their
+            "harmonic" mean if there are samples of both.
 
         Returns
         -------
         dict of str to float
             "n_samples", "per_class_accuracy", "per_sample_accuracy" and "flat_hit_at_<k>".
         """
-        found = {
+        accuracies = {
             "n_samples": float(self.n_samples.sum()),
             "per_class_accuracy": self.per_class_accuracy(),
             "per_sample_accuracy": self.per_sample_accuracy(),
         }
-        found |= {f"flat_hit_at_{at}": self.flat_hit_at_k(at) for at in k if at > 1}
+        accuracies |= {
+            f"flat_hit_at_{n_top}": self.flat_hit_at_k(n_top) for n_top in k if n_top > 1
+        }
         if seen_classes is not None:
-            is_seen = self._among(seen_classes)
+            is_seen = self._is_among(seen_classes)
             if is_seen.any() and not is_seen.all():
                 seen = self.per_class_accuracy(self.classes[is_seen])
                 unseen = self.per_class_accuracy(self.classes[~is_seen])
                 mean = harmonic_mean(seen, unseen)
-                found |= {"seen": seen, "unseen": unseen, "harmonic": mean}
-        return found
+                accuracies |= {"seen": seen, "unseen": unseen, "harmonic": mean}
+        return accuracies
 
     def as_dict(self) -> dict[str, Any]:
-        """The counts as lists, which JSON can hold."""
+        """The counts as lists, ready for JSON."""
         return {
             "classes": self.classes.tolist(),
             "n_samples": self.n_samples.tolist(),
@@ -185,12 +192,12 @@ class HitCounts:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Read what :meth:`as_dict` gave.
+        """Restore counts from the result of :meth:`as_dict`.
 
         Parameters
         ----------
         content : mapping
-            With the same keys.
+            The result of `as_dict`.
 
         Returns
         -------

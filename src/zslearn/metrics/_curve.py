@@ -1,4 +1,4 @@
-r"""The seen–unseen accuracy curve and the numbers that are read from it.
+r"""The seen–unseen accuracy curve and its summary statistics.
 
 Calibrated stacking predicts (Eq. 17)
 
@@ -6,15 +6,14 @@ Calibrated stacking predicts (Eq. 17)
 
     \hat{y} = \arg\max_{c \in T} f_c(x) - \gamma \, \mathbb{1}[c \in S].
 
-With m_S and m_U, the best scores among the seen and the unseen classes, this is the best seen
-class where m_S − m_U > γ and the best unseen class where m_S − m_U ≤ γ: on a tie the unseen class
-wins. A sample counts through its margin m_S − m_U and through whether its best seen and its best
-unseen class are right. As γ grows, samples cross from seen to unseen in the order of their margins,
-and each crossing changes the accuracy of one class.
+Let m_S and m_U be the best scores among the seen and the unseen classes. The prediction is the best
+seen class if m_S − m_U > γ and the best unseen class otherwise, so that the unseen class wins ties.
+As γ grows, samples cross from seen to unseen classes in the order of their margins m_S − m_U, and
+each crossing changes the accuracy of one class.
 
 Accuracies are sums of 1 / (n_classes · n_samples of the class) over correct samples. These weights
-are integers in units of 2⁻⁶²: integer sums are exact in any order, and rounding the weights moves
-an accuracy by less than n_samples · 2⁻⁶².
+are stored as integers in units of 2⁻⁶²: integer sums are exact in any order, and rounding the
+weights changes an accuracy by less than n_samples · 2⁻⁶².
 """
 
 from __future__ import annotations
@@ -40,50 +39,49 @@ _ONE = 2.0**62
 
 
 class _Samples(NamedTuple):
-    """What the curve needs of each sample."""
+    """The margin of each sample, and its weight on either side of the curve."""
 
     margin: NDArray[np.float64]  # m_S − m_U
-    if_seen: NDArray[np.int64]  # added to the seen accuracy when the best seen class is predicted
-    if_unseen: NDArray[np.int64]  # added to the unseen accuracy when the best unseen class is
+    seen_weight: NDArray[np.int64]  # 0 unless the best seen class is the true one
+    unseen_weight: NDArray[np.int64]  # 0 unless the best unseen class is the true one
 
 
 def _check_samples(
     y_true: Any, scores: Any, classes: Any, seen_classes: Any, missing: str
 ) -> _Samples:
-    """Check labels and scores; find the margin of each sample and when it counts as correct."""
+    """Validate labels and scores; compute margins and weights of the samples."""
     check_missing(missing)
     labels, seen = check_classes(classes), check_classes(seen_classes, "seen_classes")
     is_seen = np.zeros(len(labels), dtype=bool)
     is_seen[check_known(seen, labels, "seen_classes")] = True
     if is_seen.all():
-        raise ValueError("seen_classes holds every class: no unseen class is left.")
+        raise ValueError("seen_classes contains every class: at least one must be unseen.")
     true = check_labels(y_true, "y_true")
     table = _check_scores(scores, (len(true), len(labels)))
     code = check_known(true, labels)
-    for kind, any_sample in (("a seen", is_seen[code].any()), ("an unseen", ~is_seen[code].all())):
+    for kind, any_sample in (("seen", is_seen[code].any()), ("unseen", ~is_seen[code].all())):
         if not any_sample:
             raise ValueError(
-                f"y_true holds no sample of {kind} class: the generalized setting needs samples "
-                "of both."
+                f"y_true has no samples of {kind} classes: the generalized setting needs samples "
+                "of both seen and unseen classes."
             )
 
-    best, winner = {}, {}
+    best_class, best_score = {}, {}
     for side in (True, False):
         columns = np.flatnonzero(is_seen == side)
-        place = table[:, columns].argmax(axis=1)
-        winner[side] = columns[place]
-        best[side] = table[np.arange(len(true)), winner[side]].astype(np.float64)
+        best_class[side] = columns[table[:, columns].argmax(axis=1)]
+        best_score[side] = table[np.arange(len(true)), best_class[side]].astype(np.float64)
     with np.errstate(over="ignore"):
-        margin = best[True] - best[False]
+        margin = best_score[True] - best_score[False]
     if not np.isfinite(margin).all():
-        raise ValueError("scores are too large: the difference of two of them overflows.")
+        raise ValueError("scores are too large: the difference of two scores overflows.")
 
     n_samples = np.bincount(code, minlength=len(labels))
     counted = check_present(n_samples, labels, missing) | (missing == "zero")
     n_classes = np.where(is_seen, (counted & is_seen).sum(), (counted & ~is_seen).sum())
     weight = np.rint(_ONE / (n_classes * np.maximum(n_samples, 1))).astype(np.int64)[code]
-    if_seen, if_unseen = (np.where(winner[side] == code, weight, 0) for side in (True, False))
-    return _Samples(margin, if_seen, if_unseen)
+    seen, unseen = (np.where(best_class[side] == code, weight, 0) for side in (True, False))
+    return _Samples(margin, seen, unseen)
 
 
 def _check_scores(scores: Any, shape: tuple[int, int]) -> NDArray[Any]:
@@ -95,16 +93,16 @@ def _check_scores(scores: Any, shape: tuple[int, int]) -> NDArray[Any]:
             raise ValueError(f"scores must be numbers, got an array of {table.dtype}.") from None
     if table.shape != shape:
         raise ValueError(
-            "scores must have one row for each label of y_true and one column for each of classes: "
+            "scores must have one row per label of y_true and one column per class: "
             f"expected shape {shape}, got {table.shape}."
         )
     if not np.isfinite(table).all():
-        raise ValueError("scores must be finite: they hold NaN or infinity.")
+        raise ValueError("scores must be finite: they contain NaN or infinity.")
     return table
 
 
 def _as_accuracy(weight: Any) -> NDArray[np.float64]:
-    """Accuracies out of sums of weights; the rounded weights can add up to a hair above 1."""
+    """Convert sums of weights, which can exceed 1 by rounding, to accuracies."""
     return np.minimum(weight / _ONE, 1.0)
 
 
@@ -119,36 +117,34 @@ def seen_unseen_curve(
     r"""Per-class accuracies on unseen and seen classes as the calibration factor grows.
 
     The curve starts with every sample assigned to a seen class (γ → −∞) and ends with every sample
-    assigned to an unseen one (γ → ∞). At each point after the first, the samples of the next larger
-    margin m_S − m_U (best seen score minus best unseen score) cross to the unseen classes. The
-    label space is all of `classes`.
+    assigned to an unseen one (γ → ∞). At each further point, the samples with the next larger
+    margin (best seen score minus best unseen score) cross to the unseen classes.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels: samples of seen and of unseen classes, at least one of each.
+        True labels, with at least one sample of a seen and one of an unseen class.
     scores : array of shape (n_samples, n_classes)
-        Scores, larger is better; NumPy, torch or CuPy. Of several columns with the same score the
-        first counts.
+        Scores (larger is better) from NumPy, torch or CuPy. The first of equal scores wins.
     classes : array-like of shape (n_classes,)
-        Labels of the columns of `scores`.
+        Labels of the columns of `scores`; together they are the label space.
     seen_classes : array-like
-        The seen ones among `classes`; the others are the unseen ones.
+        The seen classes; all other classes are unseen.
     missing : {"error", "ignore", "zero"}, default="error"
-        What to do with a class of `classes` that never occurs in `y_true`: refuse, leave it out of
-        the mean, or count its accuracy as 0, which is what the authors' program does.
+        How to treat a class without samples in `y_true`: raise an error, exclude it from the mean,
+        or count its accuracy as 0, as the authors' program does.
 
     Returns
     -------
     acc_unseen : ndarray of shape (n_points,)
-        Accuracy on the samples of unseen classes; never decreases, starts at 0.
+        Accuracy on the samples of unseen classes; non-decreasing, starts at 0.
     acc_seen : ndarray of shape (n_points,)
-        Accuracy on the samples of seen classes; never increases, ends at 0.
+        Accuracy on the samples of seen classes; non-increasing, ends at 0.
     bias : ndarray of shape (n_points,)
-        The smallest calibration factor γ that gives the point: −inf, then the distinct margins in
-        increasing order. Any factor from `bias[i]` up to but not including `bias[i + 1]` gives
-        point i, and `generalized_accuracy` at `bias[i]` returns exactly its two accuracies.
-        Subtracting `bias[i]` from the seen scores may break a tie otherwise, by rounding.
+        The smallest calibration factor γ of each point: −inf, then the distinct margins in
+        increasing order. Any factor from `bias[i]` up to but excluding `bias[i + 1]` gives point i,
+        and `generalized_accuracy` at `bias[i]` returns exactly its two accuracies. Subtracting
+        `bias[i]` from the seen scores may break ties differently, because of rounding.
 
     References
     ----------
@@ -173,11 +169,11 @@ def seen_unseen_curve(
     samples = _check_samples(y_true, scores, classes, seen_classes, missing)
     order = np.argsort(samples.margin)
     margin = samples.margin[order]
-    # A group of equal margins crosses at once; it ends where the next margin differs.
+    # Samples with equal margins cross together.
     ends = np.flatnonzero(np.append(margin[1:] != margin[:-1], True))
-    crossed_seen = np.cumsum(samples.if_seen[order])[ends]
-    crossed_unseen = np.cumsum(samples.if_unseen[order])[ends]
-    acc_seen = _as_accuracy(samples.if_seen.sum() - np.append(0, crossed_seen))
+    crossed_seen = np.cumsum(samples.seen_weight[order])[ends]
+    crossed_unseen = np.cumsum(samples.unseen_weight[order])[ends]
+    acc_seen = _as_accuracy(samples.seen_weight.sum() - np.append(0, crossed_seen))
     acc_unseen = _as_accuracy(np.append(0, crossed_unseen))
     return acc_unseen, acc_seen, np.append(-np.inf, margin[ends])
 
@@ -190,32 +186,27 @@ def seen_unseen_summary(
     seen_classes: ArrayLike,
     missing: Missing = "error",
 ) -> tuple[float, float, float]:
-    """The area under the curve and the best harmonic mean on it, at the cost of one of them.
+    """Compute :func:`ausuc` and :func:`best_harmonic_mean` from one curve.
 
     Parameters
     ----------
     y_true, scores, classes, seen_classes, missing
-        As of :func:`seen_unseen_curve`.
+        See :func:`seen_unseen_curve`.
 
     Returns
     -------
     area : float
-        See :func:`ausuc`.
+        Area under the curve.
     mean, bias : float
-        See :func:`best_harmonic_mean`; on test data they are a diagnostic only.
+        Best harmonic mean and its calibration factor; on test data, only a diagnostic.
     """
     acc_unseen, acc_seen, bias = seen_unseen_curve(
         y_true, scores, classes=classes, seen_classes=seen_classes, missing=missing
     )
-    # The first point has an unseen accuracy of 0, and no finite factor.
+    # The first point has an unseen accuracy of 0 and no finite factor.
     means = np.asarray(harmonic_mean(acc_seen[1:], acc_unseen[1:]))
     best = int(np.argmax(means))
-    return area_under(acc_unseen, acc_seen), float(means[best]), float(bias[1 + best])
-
-
-def area_under(acc_unseen: NDArray[np.float64], acc_seen: NDArray[np.float64]) -> float:
-    """Area under a seen–unseen accuracy curve by the trapezoid rule."""
-    return float(np.trapezoid(acc_seen, acc_unseen))
+    return float(np.trapezoid(acc_seen, acc_unseen)), float(means[best]), float(bias[1 + best])
 
 
 def ausuc(
@@ -232,13 +223,13 @@ def ausuc(
 
         \int A_{S \to T} \; \mathrm{d} A_{U \to T}
 
-    over the curve of :func:`seen_unseen_curve`, by the trapezoid rule. It does not depend on a
-    choice of the calibration factor.
+    over the curve of :func:`seen_unseen_curve`, by the trapezoid rule. It needs no choice of a
+    calibration factor.
 
     Parameters
     ----------
     y_true, scores, classes, seen_classes, missing
-        As of :func:`seen_unseen_curve`.
+        See :func:`seen_unseen_curve`.
 
     Returns
     -------
@@ -266,25 +257,23 @@ def best_harmonic_mean(
     seen_classes: ArrayLike,
     missing: Missing = "error",
 ) -> tuple[float, float]:
-    """Largest harmonic mean on the seen–unseen accuracy curve, and the factor that gives it.
+    """Largest harmonic mean on the seen–unseen accuracy curve, and its calibration factor.
 
-    On test data this is a diagnostic only: it chooses the calibration factor with the test labels.
-    To report a harmonic mean, choose the factor on validation data (where this function is of use)
-    and pass it to :func:`generalized_accuracy`.
+    On test data this is only a diagnostic, because the test labels choose the calibration factor.
+    To report a harmonic mean, use this function to choose the factor on validation data, and pass
+    the factor to :func:`generalized_accuracy`.
 
     Parameters
     ----------
     y_true, scores, classes, seen_classes, missing
-        As of :func:`seen_unseen_curve`.
+        See :func:`seen_unseen_curve`.
 
     Returns
     -------
     mean : float
-        The largest harmonic mean; 0 where none is positive (the authors' program gives NaN where
-        every accuracy is 0).
+        The largest harmonic mean; 0 if every accuracy is 0, where the authors' program returns NaN.
     bias : float
-        The smallest factor that gives it, always finite: where no harmonic mean is positive, the
-        smallest margin.
+        The smallest finite factor that attains it.
 
     References
     ----------
@@ -320,10 +309,10 @@ def generalized_accuracy(
     Parameters
     ----------
     y_true, scores, classes, seen_classes, missing
-        As of :func:`seen_unseen_curve`.
+        See :func:`seen_unseen_curve`.
     bias : float, default=0.0
-        The calibration factor γ, subtracted from the seen classes' scores. An unseen class is
-        predicted where m_S − m_U ≤ γ, that is also on a tie; 0 is no calibration.
+        Calibration factor γ, subtracted from the scores of seen classes. An unseen class is
+        predicted if m_S − m_U ≤ γ, including ties; 0 means no calibration.
 
     Returns
     -------
@@ -351,6 +340,6 @@ def generalized_accuracy(
     samples = _check_samples(y_true, scores, classes, seen_classes, missing)
     to_unseen = samples.margin <= factor
     return (
-        float(_as_accuracy(samples.if_seen[~to_unseen].sum())),
-        float(_as_accuracy(samples.if_unseen[to_unseen].sum())),
+        float(_as_accuracy(samples.seen_weight[~to_unseen].sum())),
+        float(_as_accuracy(samples.unseen_weight[to_unseen].sum())),
     )

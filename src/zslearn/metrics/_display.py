@@ -1,4 +1,4 @@
-"""The base of displays, and what several of them draw."""
+"""Base class of displays, and drawing functions that several displays use."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.metrics._validation import check_classes, check_same_kind, positions, unique
 
-#: Blue and vermilion of Okabe and Ito, which people with any colour vision can tell apart.
+#: Blue and vermilion of the colour-blind-safe palette of Okabe and Ito.
 BLUE, VERMILION = "#0072B2", "#D55E00"
-# Letters of a name that a label shows.
-_LONGEST_NAME = 24
+_MAX_NAME_LENGTH = 24
 
 
 class Display:
-    """Base of displays, with scikit-learn's pattern: numbers as attributes, drawn by `plot`.
+    """Base class of displays, which store the plotted numbers as in scikit-learn.
 
     Parameters
     ----------
     estimator_name : str, default=None
-        Name in the legend or title. None: not shown.
+        Name in the legend or title; not shown if None.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        The axes drawn into.
+        Axes of the plot.
     figure_ : matplotlib Figure
-        The figure that holds the axes.
+        Figure of the axes.
     """
 
-    #: The estimator's attribute with the candidates, and the method that chooses among them.
-    _candidates, _choose = "unseen_classes_", "predict"
-    #: Attributes of the estimator that `from_predictions` takes, by name.
-    _also: ClassVar[dict[str, str]] = {}
+    #: Attribute of the estimator with the default candidates, and the method that predicts.
+    _candidates, _predict = "unseen_classes_", "predict"
+    #: Parameters of `from_predictions` that are attributes of the estimator, by parameter.
+    _estimator_options: ClassVar[dict[str, str]] = {}
 
     from_predictions: ClassVar[Callable[..., Self]]
 
@@ -54,49 +53,50 @@ class Display:
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Plot the answers of a fitted estimator.
+        """Plot the predictions of a fitted estimator.
 
         Parameters
         ----------
         estimator : object
-            Fitted, with `predict(X, classes=...)`, or `predict_proba` for probabilities.
+            Fitted estimator with `predict(X, classes=...)`, or `predict_proba` for probabilities.
         X : array of shape (n_samples, n_features)
-            Samples that it was not trained on.
+            Test samples.
         y : array-like of shape (n_samples,)
-            Their labels.
+            Labels of the samples.
         classes : array-like of labels, default=None
-            The classes to choose among. None: `unseen_classes_`; of probabilities `classes_`.
+            Candidate classes. By default `unseen_classes_`, or `classes_` for probabilities.
         name : str, default=None
-            Name in the legend or title. None: the name of the estimator's class.
+            Name in the legend or title. By default the name of the estimator's class.
         **kwargs : dict
-            Passed to `from_predictions`, such as signatures, as they were given to `fit`.
+            Passed to `from_predictions`, for example the signatures that were passed to `fit`.
 
         Returns
         -------
         display
-            The display, drawn.
+            The plotted display.
         """
         candidates = getattr(estimator, cls._candidates) if classes is None else classes
+        options = {name: getattr(estimator, at) for name, at in cls._estimator_options.items()}
         return cls.from_predictions(
             y,
-            getattr(estimator, cls._choose)(X, classes=candidates),
+            getattr(estimator, cls._predict)(X, classes=candidates),
             classes=candidates,
             name=type(estimator).__name__ if name is None else name,
-            **{option: getattr(estimator, attribute) for option, attribute in cls._also.items()},
+            **options,
             **kwargs,
         )
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to draw into; by default those of a new figure.
         name : str, default=None
-            Name in the legend. None: `estimator_name`.
+            Name in the legend; by default `estimator_name`.
         **kwargs : dict
-            Passed to matplotlib's function that draws.
+            Passed to the matplotlib function that draws.
 
         Returns
         -------
@@ -106,7 +106,7 @@ class Display:
         raise NotImplementedError
 
     def _begin(self, ax: Any, **options: Any) -> Any:
-        """The axes to draw into, in a new figure where none are given."""
+        """Set the axes to draw into, in a new figure if `ax` is None."""
         pyplot = import_optional("matplotlib.pyplot", type(self).__name__)
         if ax is None:
             _, ax = pyplot.subplots(**options)
@@ -115,24 +115,24 @@ class Display:
 
 
 def short_name(label: Any) -> str:
-    """A label on one line, cut where it is long."""
+    """A label on one line, truncated if it is long."""
     name = " ".join(str(label).split())
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1].rstrip() + "…"
+    return name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1].rstrip() + "…"
 
 
 def with_name(name: str | None, text: str) -> str:
-    """A text, behind a name if there is one."""
+    """A text, preceded by a name if there is one."""
     return text if name is None else f"{name} ({text})"
 
 
 def plain_texts(legend: Any) -> None:
-    """Show names in a legend as they are: a dollar begins no formula."""
+    """Show the dollar signs of names in a legend instead of parsing formulas."""
     for text in (*legend.get_texts(), legend.get_title()):
         text.set_parse_math(False)
 
 
 def write_cell(cells: Any, x: float, y: float, value: float, text: str, fontsize: int) -> Any:
-    """Write into a coloured cell, dark on light or light on dark; on one without a value dark."""
+    """Write into a coloured cell, in white if the cell is dark."""
     red, green, blue, _ = (1, 1, 1, 1) if np.isnan(value) else cells.cmap(cells.norm(value))
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
     options = {"ha": "center", "va": "center", "color": "white" if dark else "black"}
@@ -140,7 +140,7 @@ def write_cell(cells: Any, x: float, y: float, value: float, text: str, fontsize
 
 
 def frame_cell(ax: Any, x: Sequence[float], y: Sequence[float], linewidth: float) -> Any:
-    """Draw a frame around a cell between two places on each axis."""
+    """Draw a frame around the cell with these limits on each axis."""
     (left, right), (low, high) = x, y
     (frame,) = ax.plot(
         [left, right, right, left, left], [low, low, high, high, low],
@@ -150,10 +150,10 @@ def frame_cell(ax: Any, x: Sequence[float], y: Sequence[float], linewidth: float
 
 
 def signature_rows(signatures: Any, classes: NDArray[Any]) -> Floats:
-    """Signatures of `classes`, each divided by its length.
+    """Signatures of `classes`, normalised to unit length.
 
-    Several views of a class stand side by side, each of unit length times the square root of its
-    weight, so that squared distances are the weighted sum of the views'.
+    Views are concatenated, each multiplied by the square root of its weight, so that squared
+    distances are the weighted sums of those of the views.
     """
     views = getattr(signatures, "views", None)
     if views is not None:
@@ -174,22 +174,22 @@ def signature_rows(signatures: Any, classes: NDArray[Any]) -> Floats:
     values = frame.iloc[where].to_numpy(dtype=np.float64)
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any():
-        raise ValueError(f"signatures hold NaN or infinity for {name_some(classes[bad])}.")
+        raise ValueError(f"signatures contain NaN or infinity for {name_some(classes[bad])}.")
     return unit_rows(values)
 
 
 def _as_frame(signatures: Any) -> pd.DataFrame:
-    """A frame of pandas or polars, or a mapping label → vector, with the labels in the index."""
+    """A pandas or polars frame, or a mapping, as a DataFrame indexed by label."""
     if isinstance(signatures, pd.DataFrame):
         return signatures
     if isinstance(signatures, Mapping):
         vectors = [to_numpy(vector) for vector in signatures.values()]
         if len({vector.shape for vector in vectors}) > 1:
-            raise ValueError("signatures must be vectors of numbers of one length.")
+            raise ValueError("signatures must be vectors of equal length.")
         return pd.DataFrame(vectors, index=pd.Index(list(signatures), tupleize_cols=False))
     if "class" in getattr(signatures, "columns", ()):
         return pd.DataFrame(signatures.to_dict(as_series=False)).set_index("class")
     raise ValueError(
-        "signatures must say which class each row describes: give a DataFrame whose index holds "
-        "the labels, or a mapping label → vector."
+        "signatures must be a DataFrame indexed by label, or a mapping from label to vector: "
+        "their rows need labels."
     )

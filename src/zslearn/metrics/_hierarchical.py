@@ -1,4 +1,4 @@
-"""Hierarchical precision: predictions near the true class in a class hierarchy count as well."""
+"""Hierarchical precision, which also credits predictions near the true class in a hierarchy."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class _Graph:
         self.links = links + links.T
 
     def nodes(self, labels: Any, name: str) -> NDArray[np.intp]:
-        """Nodes of some labels; an error naming those that are not in the hierarchy."""
+        """Nodes of labels; raises an error for labels that are not in the hierarchy."""
         labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
         unknown = [label for label in labels if label not in self.node_of]
         if unknown:
             raise ValueError(
-                f"{name} holds labels that are not in the hierarchy: {name_some(unknown)}."
+                f"{name} contains labels that are not in the hierarchy: {name_some(unknown)}."
             )
         return np.array([self.node_of[label] for label in labels], dtype=np.intp)
 
     def hops(
         self, names: Sequence[Hashable], label_nodes: NDArray[np.intp], ks: NDArray[np.intp]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Hops from some classes to all nodes, and the radius that holds K labels, by class and K.
+        """Hops from classes to all nodes, and for each K the radius that contains K labels.
 
-        Nodes further away than the largest radius are `_FAR`.
+        The search stops at the largest radius; the distance of nodes beyond it is `_FAR`.
         """
         nodes = np.array([self.node_of[name] for name in names], dtype=np.intp)
         hops = np.full((len(nodes), len(self.node_of)), _FAR, dtype=np.int32)
@@ -61,18 +61,18 @@ class _Graph:
             hops[rows, nodes] = hop
             n_inside += np.bincount(rows, is_label[nodes], len(n_inside)).astype(np.intp)
             radius[(n_inside[:, None] >= ks) & (radius == _FAR)] = hop
-            # The nodes one hop further, of classes with fewer than K labels inside.
-            ring = sparse.csr_array(
+            frontier = sparse.csr_array(
                 (np.ones(len(rows)), (rows, nodes)), shape=(len(n_inside), len(self.node_of))
             )
-            rows, nodes = (x.astype(np.intp) for x in (ring @ self.links).nonzero())
+            rows, nodes = (x.astype(np.intp) for x in (frontier @ self.links).nonzero())
+            # Classes that already have K labels are searched no further.
             new = (hops[rows, nodes] == _FAR) & (n_inside[rows] < ks.max())
             rows, nodes, hop = rows[new], nodes[new], hop + 1
-        few = np.flatnonzero(n_inside < ks.max())
-        if few.size:
+        too_few = np.flatnonzero(n_inside < ks.max())
+        if too_few.size:
             raise ValueError(
-                f"k={ks.max()} is too large for the class {name_some([names[few[0]]])}: the "
-                f"hierarchy leads from it to {n_inside[few[0]]} label(s) of classes."
+                f"k={ks.max()} is too large for the class {name_some([names[too_few[0]]])}: the "
+                f"hierarchy connects it to only {n_inside[too_few[0]]} of the labels in classes."
             )
         return hops, radius
 
@@ -80,7 +80,7 @@ class _Graph:
 def _check_pairs(hierarchy: Any) -> list[Sequence[Hashable]]:
     if isinstance(hierarchy, Mapping):
         raise ValueError(
-            "hierarchy must be (child, parent) pairs, not a mapping: pass its items()."
+            "hierarchy must consist of (child, parent) pairs: pass the items() of a mapping."
         )
     if isinstance(hierarchy, pd.DataFrame):
         hierarchy = hierarchy.to_numpy(dtype=object)
@@ -89,20 +89,20 @@ def _check_pairs(hierarchy: Any) -> list[Sequence[Hashable]]:
         raise ValueError("hierarchy is empty: at least one (child, parent) pair is needed.")
     for pair in pairs:
         if not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
-            raise ValueError(f"hierarchy must be (child, parent) pairs, got {pair!r}.")
-        # A tuple is a label like any other; only a scalar can be missing.
+            raise ValueError(f"hierarchy must consist of (child, parent) pairs, got {pair!r}.")
+        # Labels may be tuples, which pd.isna would treat as arrays.
         if any(pd.api.types.is_scalar(label) and pd.isna(label) for label in pair):
             raise ValueError(
-                f"hierarchy holds a missing label in the pair {pair!r}: leave the pair out."
+                f"hierarchy has a missing label in the pair {pair!r}: remove the pair."
             )
     return pairs
 
 
 #: (child, parent) pairs.
 Pairs = Iterable[tuple[Hashable, Hashable]] | pd.DataFrame | NDArray[Any]
-#: The most distances, from some classes to all nodes, that are in memory at a time.
+# Number of distances, from some classes to all nodes, in memory at a time.
 _BLOCK_CELLS = 1 << 23
-#: The distance of nodes that were not reached.
+# Distance of nodes that were not reached.
 _FAR = np.iinfo(np.int32).max
 
 
@@ -114,35 +114,35 @@ def hierarchical_precision_at_k(
     hierarchy: Pairs,
     classes: ArrayLike,
 ) -> Any:
-    r"""Share of the first K predictions that are near the true label in a hierarchy (HP@K).
+    r"""Share of the K best predictions that are near the true label in a hierarchy (HP@K).
 
     .. math::
 
         \frac{1}{N} \sum_n \frac{1}{K}
         \left| \text{top}_K(x_n) \cap hCorrectSet_K(y_n) \right|
 
-    where :math:`hCorrectSet_K(c)` grows around class c until it holds at least K labels of the
+    where :math:`hCorrectSet_K(c)` grows around class c until it contains at least K labels of the
     label space (Algorithm 1; see :func:`hierarchical_correct_set`).
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels; each must be in the hierarchy.
+        True labels, all of which must be in the hierarchy.
     y_top : array-like of shape (n_samples, n_top)
-        Predicted labels out of `classes`, best first, different ones in a row; n_top is at least
+        Predicted labels from `classes`, best first and distinct within a row; n_top is at least
         the largest K.
     k : int or sequence of int
-        How many predictions count.
+        Number of predictions to consider.
     hierarchy : iterable of (child, parent) pairs, DataFrame or array with two columns
-        The links between classes and inner nodes. They are followed both ways; several parents and
-        cycles are allowed.
+        Links between classes and inner nodes, which are followed in both directions. Several
+        parents and cycles are allowed.
     classes : array-like of shape (n_classes,)
-        The label space: the labels that can be predicted. Each must be in the hierarchy.
+        The label space. Each label must be in the hierarchy.
 
     Returns
     -------
     precision : float or ndarray of shape (n_k,)
-        A number for an int, an array for a sequence.
+        A float for an int, an array for a sequence.
 
     References
     ----------
@@ -178,13 +178,13 @@ def hierarchical_precision_at_k(
     n_hits = np.zeros(len(ks))
     n_rows = max(1, _BLOCK_CELLS // len(graph.node_of))
     for first in range(0, len(true_classes), n_rows):
-        some = true_classes[first : first + n_rows].tolist()
-        hops, radius = graph.hops(some, label_nodes, ks)
-        samples = by_class[start[first] : start[first + len(some)]]
-        of_sample = true_code[samples] - first
-        near = hops[of_sample[:, None], top_nodes[samples]]
+        block = true_classes[first : first + n_rows].tolist()
+        hops, radius = graph.hops(block, label_nodes, ks)
+        samples = by_class[start[first] : start[first + len(block)]]
+        row = true_code[samples] - first
+        distance = hops[row[:, None], top_nodes[samples]]
         for i, n_top in enumerate(ks):
-            n_hits[i] += np.count_nonzero(near[:, :n_top] <= radius[of_sample, i, None])
+            n_hits[i] += np.count_nonzero(distance[:, :n_top] <= radius[row, i, None])
     precision = n_hits / (ks * len(true))
     return float(precision[0]) if np.ndim(k) == 0 else precision
 
@@ -194,23 +194,22 @@ def hierarchical_correct_set(
 ) -> NDArray[Any]:
     """Labels that hierarchical precision counts as correct for a class (hCorrectSet).
 
-    Algorithm 1: the radius around the class, counted in hops along the hierarchy's links,
-    grows from 0 until at least K labels of the label space are inside.
+    Algorithm 1: the radius around the class, in hops along the links of the hierarchy, grows from 0
+    until it contains at least K labels of the label space.
 
     Parameters
     ----------
     label : hashable
-        The true class; it must be in the hierarchy. It belongs to the set where it is in `classes`.
+        The true class, which must be in the hierarchy.
     k : int
-        The least number of labels in the set.
+        Minimum number of labels in the set.
     hierarchy, classes
-        As of :func:`hierarchical_precision_at_k`.
+        See :func:`hierarchical_precision_at_k`.
 
     Returns
     -------
     labels : ndarray of shape (at least k,)
-        Nearest first; labels at the same distance in the order of `classes`. More than K labels
-        where the last radius brings more.
+        Nearest first; labels at the same distance follow the order of `classes`.
 
     Examples
     --------
@@ -224,7 +223,7 @@ def hierarchical_correct_set(
     ['cat', 'dog', 'owl', 'emu']
     """
     if np.ndim(k) != 0:
-        raise ValueError(f"k must be a whole number, got {k!r}.")
+        raise ValueError(f"k must be an integer, got {k!r}.")
     ks = check_k(k)
     labels = check_classes(classes)
     graph = _Graph(hierarchy)

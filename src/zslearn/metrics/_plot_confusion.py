@@ -1,4 +1,4 @@
-"""Picture of the confusions among unseen classes."""
+"""Plot of the confusions among unseen classes."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from zslearn.metrics._display import (
 )
 from zslearn.metrics._validation import check_classes, check_known, check_pair, positions, unique
 
-# The best order of the leaves takes time that grows with the cube of the number of classes.
-_MOST_ORDERED = 500
-# Up to so many classes shares are written into the cells, and all labels are shown.
-_MOST_VALUES, _MOST_LABELS = 15, 50
-# In inches: side of an example, width of a pair in words, and what labels and titles take.
-_EXAMPLE, _WORDS, _MARGIN = 0.8, 3.6, 2.2
+# Optimal leaf ordering takes cubic time in the number of classes.
+_MAX_OPTIMAL_ORDERING = 500
+# Maximum numbers of classes for which shares are written into the cells, and of axis labels.
+_MAX_WRITTEN, _MAX_LABELS = 15, 50
+# In inches: side of an example image, width of the list of pairs, and margin for axis labels.
+_EXAMPLE_SIZE, _LIST_WIDTH, _MARGIN = 0.8, 3.6, 2.2
 
 
 class ConfusedPair(NamedTuple):
-    """Samples of one class that were taken for another.
+    """Samples of one class that were predicted as another.
 
     Attributes
     ----------
     true : label
-        Their class.
+        True class of the samples.
     predicted : label
-        The class that they were taken for.
+        Predicted class.
     share : float
-        The share of the samples of the class `true` that were.
+        Share of the samples of class `true` that were confused.
     n_confused : int
-        How many were.
+        Number of confused samples.
     n_samples : int
-        How many samples the class `true` has.
+        Number of samples of class `true`.
     """
 
     true: Any
@@ -65,13 +65,12 @@ class ConfusedPair(NamedTuple):
 @inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class UnseenConfusionDisplay(Display):
-    """Picture of the confusions among unseen classes.
+    """Plot of the confusion matrix of unseen classes, normalised by row.
 
-    A row is a class, a column is what its samples were taken for; the cell is the share of the
-    class's samples, so that a row sums to 1. The worst pairs are numbered in the cells and named,
-    beside examples where there are images.
+    The worst pairs are numbered in the cells and listed, with example images if available.
 
-    Use `from_estimator` or `from_predictions` to create one; parameters are stored as attributes.
+    Use `from_estimator` or `from_predictions` to create a display; parameters are stored as
+    attributes.
 
     Parameters
     ----------
@@ -80,24 +79,23 @@ class UnseenConfusionDisplay(Display):
     classes : ndarray of shape (n_classes,)
         Labels of the rows and columns.
     n_other : ndarray of shape (n_classes,), default=None
-        Number of samples of each class that were taken for a class not in `classes`. They get a
-        column of their own. None: there are none.
+        Number of samples of each class that were predicted as a class outside `classes`, shown in
+        an additional column. None if there are none.
     examples : mapping of (label, label) to list of images, default=None
-        Images of some cells, by true and predicted class; that of (c, c) shows what the class c
-        looks like. An image has the shape (height, width) or (height, width, 3 or 4), or is None
-        where it is missing.
+        Example images by true and predicted class. Those of (c, c) show typical samples of class c.
+        An image has shape (height, width) or (height, width, 3 or 4); missing images are None.
 
     Attributes
     ----------
     im_ : matplotlib AxesImage
         The shares.
     text_ : list of matplotlib Text
-        The shares in the cells, in percent, without zeros; of up to 15 classes.
+        Non-zero shares in percent; empty for more than 15 classes.
     marks_ : list of matplotlib Text
-        The numbers of the worst pairs, in their order.
+        Numbers of the worst pairs.
     example_axes_ : ndarray of matplotlib Axes of shape (n_pairs, n_columns) or None
-        One row per worst pair; in the last column the class that it was taken for. None without
-        examples.
+        One row per worst pair, with a sample of the predicted class in the last column. None
+        without examples.
 
     Examples
     --------
@@ -150,24 +148,22 @@ class UnseenConfusionDisplay(Display):
         y_true : array-like of shape (n_samples,)
             True labels.
         y_pred : array-like of shape (n_samples,)
-            Predicted labels. Those outside `classes` are counted together in one column.
+            Predicted labels. Labels outside `classes` are counted in one common column.
         classes : array-like, default=None
-            The classes that are shown, among them every label of `y_true`. One without a sample has
-            an empty row. None: those that occur in `y_true`.
+            Classes to show, which must include every label of `y_true`; by default the labels of
+            `y_true`.
         signatures : DataFrame, mapping or MultiSignatures, default=None
-            Signatures of the classes: similar classes then stand side by side (average linkage of
-            the distances between signatures of unit length), so that their confusions lie near
-            the diagonal. None: classes are sorted by their labels.
+            Signatures of the classes, used to place similar classes side by side (average linkage
+            of signatures normalised to unit length). By default classes are sorted by label.
         images : sequence of n_samples images, default=None
-            The image of each sample, of shape (height, width) or (height, width, 3 or 4); None
-            where one is missing. Examples of the worst pairs are drawn beside the shares.
+            Images of shape (height, width) or (height, width, 3 or 4), or None if missing. Examples
+            of the worst pairs are drawn beside the matrix.
         n_pairs, n_examples : int, default=5 and 6
-            How many of the worst pairs are named, and how many images of each are drawn,
-            evenly spaced among the confused samples.
+            Numbers of worst pairs, and of example images for each pair.
         name : str, default=None
-            Name in the title. None: no title.
+            Title.
         ax : matplotlib Axes, default=None
-            Where to draw the shares alone. None: a new figure.
+            Axes for the matrix alone; by default a new figure that also lists the worst pairs.
         **kwargs : dict
             Passed to `plot`.
 
@@ -176,10 +172,10 @@ class UnseenConfusionDisplay(Display):
         display : UnseenConfusionDisplay
         """
         true, pred = check_pair(y_true, y_pred, "y_pred")
-        labels = _in_order(unique(true) if classes is None else check_classes(classes), signatures)
+        labels = _ordered(unique(true) if classes is None else check_classes(classes), signatures)
         rows, columns = check_known(true, labels), positions(pred, labels)
         counts = np.zeros((len(labels), len(labels) + 1), dtype=np.intp)
-        # Position −1 is the last column.
+        # Labels outside `classes` have position −1, which is the last column.
         np.add.at(counts, (rows, columns), 1)
         display = cls(
             counts=counts[:, :-1],
@@ -204,15 +200,16 @@ class UnseenConfusionDisplay(Display):
         n_pairs: int,
         n_examples: int,
     ) -> None:
-        """Images of the worst pairs, and one of each class that was predicted wrongly there."""
+        """Choose evenly spaced images of the worst pairs, and one of each predicted class."""
         examples: dict[tuple[Any, Any], Sequence[Any]] = {}
         labels = self.classes.tolist()
         for pair in self.worst_pairs(n_pairs):
             true, predicted = labels.index(pair.true), labels.index(pair.predicted)
-            found = np.flatnonzero((rows == true) & (columns == predicted))
-            even = np.linspace(0, len(found) - 1, min(n_examples, len(found))).round().astype(int)
-            examples[pair.true, pair.predicted] = [images[i] for i in found[even].tolist()]
-            # Of the class that it was taken for one that was recognised, if there is any.
+            confused = np.flatnonzero((rows == true) & (columns == predicted))
+            n_shown = min(n_examples, len(confused))
+            shown = confused[np.linspace(0, len(confused) - 1, n_shown).round().astype(int)]
+            examples[pair.true, pair.predicted] = [images[i] for i in shown.tolist()]
+            # Prefer a correctly predicted sample of the predicted class.
             own = np.flatnonzero(rows == predicted)
             typical = own[np.argsort(columns[own] != predicted, kind="stable")][:1]
             examples[pair.predicted, pair.predicted] = [images[i] for i in typical.tolist()]
@@ -220,11 +217,11 @@ class UnseenConfusionDisplay(Display):
 
     @property
     def shares(self) -> Floats:
-        """Shares of each class's samples, by predicted class; NaN for a class without a sample."""
+        """Shares of each class's samples, by predicted class; NaN for classes without samples."""
         return self._share(self.counts)
 
     def _share(self, counts: NDArray[Any]) -> Floats:
-        """Counts divided by the number of samples of their row's class."""
+        """Counts divided by the number of samples of each row."""
         n_samples = self._n_samples()[:, None]
         return np.where(n_samples > 0, counts / np.maximum(n_samples, 1), np.nan)
 
@@ -238,13 +235,13 @@ class UnseenConfusionDisplay(Display):
         Parameters
         ----------
         n_pairs : int, default=5
-            How many, at most; pairs that were never confused are not among them.
+            Maximum number of pairs; pairs without confusions are not included.
 
         Returns
         -------
         list of ConfusedPair
-            The worst first; of equal shares the one with more samples, then the one further up and
-            left in the picture. "a taken for b" and "b taken for a" are two pairs.
+            Worst first. Equal shares are ordered by the number of samples, then from the top left.
+            The pairs (a, b) and (b, a) are separate.
         """
         confused = np.where(np.eye(len(self.classes), dtype=bool), 0, self.counts)
         shares, n_samples, labels = self.shares, self._n_samples(), self.classes.tolist()
@@ -266,22 +263,21 @@ class UnseenConfusionDisplay(Display):
         image_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the shares, the worst pairs and their examples.
+        """Draw the matrix, the worst pairs and their examples.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw the shares alone: the worst pairs are numbered in the cells, and
-            `worst_pairs` names them. None: a new figure, with their names and examples.
+            Axes for the matrix alone, with the worst pairs numbered in the cells. By default a new
+            figure that also lists the pairs, with examples.
         name : str, default=None
-            Title. None: `estimator_name`.
+            Title; by default `estimator_name`.
         n_pairs : int, default=5
-            How many of the worst pairs are marked.
+            Number of worst pairs to mark.
         image_kwargs : mapping, default=None
-            Passed to matplotlib's `imshow` for the examples; `{"cmap": "gray_r"}` draws ink dark
-            if larger numbers are more ink.
+            Passed to matplotlib's `imshow` for the examples, for example `{"cmap": "gray_r"}`.
         **kwargs : dict
-            Passed to matplotlib's `imshow` for the shares.
+            Passed to matplotlib's `imshow` for the matrix.
         """
         pairs, shares = self.worst_pairs(n_pairs), self.shares
         if self.n_other is not None:
@@ -309,7 +305,7 @@ class UnseenConfusionDisplay(Display):
         elif pairs and own_figure:
             self._list_pairs(pairs)
         if own_figure:
-            # A layout with something outside the axes settles in the second pass.
+            # A layout with artists outside the axes needs a second pass.
             self.figure_.draw_without_rendering()
         return self
 
@@ -320,17 +316,18 @@ class UnseenConfusionDisplay(Display):
         pairs: list[ConfusedPair],
         examples: list[Sequence[Any]],
     ) -> Any:
-        """Axes for the shares in a new figure, with a column to the right for what is beside."""
+        """Axes for the matrix in a new figure, with space for pairs and examples to the right."""
         pyplot = import_optional("matplotlib.pyplot", type(self).__name__)
-        # One more column for the class that the images were taken for.
+        # The last column shows the predicted class.
         n_columns = max(map(len, examples)) + 1 if examples else 0
-        beside = max(_EXAMPLE * n_columns, _WORDS) if pairs else 0.0
-        size = width + _MARGIN + beside, max(height + _MARGIN, (_EXAMPLE + 0.4) * len(examples))
+        right_width = max(_EXAMPLE_SIZE * n_columns, _LIST_WIDTH) if pairs else 0.0
+        total_height = max(height + _MARGIN, (_EXAMPLE_SIZE + 0.4) * len(examples))
+        size = width + _MARGIN + right_width, total_height
         figure = pyplot.figure(figsize=size, layout="constrained")
         self.example_axes_ = None
         if not examples:
             return figure.add_subplot()
-        ratios = [width + _MARGIN] + [beside / n_columns] * n_columns
+        ratios = [width + _MARGIN] + [right_width / n_columns] * n_columns
         grid = figure.add_gridspec(len(examples), 1 + n_columns, width_ratios=ratios)
         self.example_axes_ = np.empty((len(examples), n_columns), dtype=object)
         for row, column in np.ndindex(self.example_axes_.shape):
@@ -340,7 +337,7 @@ class UnseenConfusionDisplay(Display):
         return figure.add_subplot(grid[:, 0])
 
     def _draw_shares(self, shares: Floats, options: Mapping[str, Any]) -> None:
-        """Draw cells and colour bar; rows of classes without a sample are grey."""
+        """Draw cells and colour bar; rows of classes without samples are grey."""
         ax = self.ax_
         defaults = {"cmap": "Blues", "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
         self.im_ = ax.imshow(np.ma.masked_invalid(shares), **(defaults | dict(options)))
@@ -351,22 +348,22 @@ class UnseenConfusionDisplay(Display):
         bar.ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
         bar.set_label("Share of the class's samples")
         self.text_: list[Any] = []
-        if len(shares) <= _MOST_VALUES:
+        if len(shares) <= _MAX_WRITTEN:
             self.text_ = [
                 write_cell(self.im_, j, i, shares[i, j], f"{100 * shares[i, j]:.0f}", 8)
                 for i, j in zip(*np.nonzero(np.nan_to_num(shares)), strict=True)
             ]
 
     def _label_axes(self, points: float) -> None:
-        """Name as many rows and columns as do not touch on a side of so many points."""
+        """Label as many rows and columns as fit on a side of this length, in points."""
         n_classes = len(self.classes)
         size = float(np.clip(0.75 * points / n_classes, 7, 10))
-        step = -(-n_classes // int(np.clip(points / (1.1 * size), 2, _MOST_LABELS)))
+        step = -(-n_classes // int(np.clip(points / (1.1 * size), 2, _MAX_LABELS)))
         shown = list(range(0, n_classes, step))
         names = [short_name(self.classes[i]) for i in shown]
         self.ax_.set_yticks(shown, names, fontsize=size, parse_math=False)
         if self.n_other is not None:
-            # Labels near the further column give way to it where they are thinned.
+            # The additional column is always labelled, if need be instead of its neighbours.
             shown = [i for i in shown if step == 1 or n_classes - i >= step] + [n_classes]
             names = [*names[: len(shown) - 1], "other classes"]
         rotation = {"rotation": 90} if max(map(len, names)) > 2 else {}
@@ -374,7 +371,7 @@ class UnseenConfusionDisplay(Display):
         self.ax_.set(xlabel="Predicted class", ylabel="True class")
 
     def _mark_pairs(self, pairs: Sequence[ConfusedPair]) -> None:
-        """Frame the cells of the pairs, and put their numbers at the corners."""
+        """Frame and number the cells of the pairs."""
         labels = self.classes.tolist()
         self.marks_ = []
         for number, pair in enumerate(pairs, start=1):
@@ -407,9 +404,9 @@ class UnseenConfusionDisplay(Display):
         examples: Sequence[Sequence[Any]],
         options: Mapping[str, Any],
     ) -> None:
-        """One row per pair: images that were confused, and one of the class they were taken for."""
+        """Draw one row per pair: confused images, then one of the predicted class."""
         for number, (pair, row) in enumerate(zip(pairs, self.example_axes_, strict=True)):
-            # No title of the axes: a layout would move the images apart by its width.
+            # The layout would reserve the width of a real title between the images.
             title = row[0].text(0, 1.1, f"{number + 1}  {pair}", transform=row[0].transAxes)
             title.set(fontsize=8, parse_math=False, in_layout=False)
             for ax, image in zip(row, examples[number], strict=False):
@@ -421,27 +418,26 @@ class UnseenConfusionDisplay(Display):
                     row[-1].set_xlabel("predicted", color=BLUE, fontsize=7)
 
 
-def _in_order(classes: NDArray[Any], signatures: Any) -> NDArray[Any]:
-    """Classes by name, or with similar signatures side by side."""
+def _ordered(classes: NDArray[Any], signatures: Any) -> NDArray[Any]:
+    """Classes sorted by label, or with similar signatures side by side."""
     classes = classes[positions(unique(classes), classes)]
     if signatures is None or len(classes) < 3:
         return classes
-    # Imported here because it takes long.
-    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.cluster.hierarchy import leaves_list, linkage  # slow to import
 
     rows = signature_rows(signatures, classes)
-    tree = linkage(rows, method="average", optimal_ordering=len(classes) <= _MOST_ORDERED)
+    tree = linkage(rows, method="average", optimal_ordering=len(classes) <= _MAX_OPTIMAL_ORDERING)
     return classes[leaves_list(tree)]
 
 
 def _show(ax: Any, image: Any, options: Mapping[str, Any]) -> bool:
-    """Draw an image if there is one."""
+    """Draw an image; return whether it exists."""
     if image is None:
         return False
     pixels = to_numpy(image)
     if not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (3, 4))):
         raise ValueError(
-            "An image must have the shape (height, width) or (height, width, 3 or 4), got "
+            "images must have shape (height, width) or (height, width, 3 or 4), got "
             f"{pixels.shape}."
         )
     ax.imshow(pixels, **options)

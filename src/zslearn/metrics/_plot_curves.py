@@ -1,4 +1,4 @@
-"""Pictures of curves: seen–unseen accuracy, reliability of probabilities, stated variances."""
+"""Plots of the seen–unseen curve, of reliability curves, and of predicted variances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn.metrics._curve import area_under, seen_unseen_curve
+from zslearn.metrics._curve import seen_unseen_curve
 from zslearn.metrics._display import Display, plain_texts, with_name
 from zslearn.metrics._reliability import calibration_error, reliability_curve
 from zslearn.metrics._validation import Missing
@@ -20,32 +20,33 @@ from zslearn.metrics._validation import Missing
 @inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class SeenUnseenCurveDisplay(Display):
-    """Picture of the seen–unseen accuracy curve.
+    """Plot of the seen–unseen accuracy curve.
 
-    A round marker on the curve is where there is no calibration (factor 0), a diamond is at the
-    calibration factor, if there is one.
+    A circle marks the point without calibration (factor 0), a diamond the point at the calibration
+    factor, if there is one.
 
-    Use `from_estimator` or `from_predictions` to create one; parameters are stored as attributes.
+    Use `from_estimator` or `from_predictions` to create a display; parameters are stored as
+    attributes.
 
     Parameters
     ----------
     acc_unseen, acc_seen : ndarray of shape (n_points,)
         Accuracies on unseen and on seen classes.
     bias : ndarray of shape (n_points,)
-        Smallest calibration factor of each point, from −inf on; 0 is no calibration.
+        Smallest calibration factor of each point, starting with −inf.
     ausuc : float
         Area under the curve.
     calibration_factor : float, default=None
-        The factor, as in `bias`, whose point gets a diamond.
+        Calibration factor to mark with a diamond.
 
     Attributes
     ----------
     line_ : matplotlib Line2D
         The curve.
     point_ : matplotlib Line2D
-        The point without calibration (factor 0).
+        Point without calibration.
     calibrated_point_ : matplotlib Line2D or None
-        The point at `calibration_factor`; None without one.
+        Point at `calibration_factor`.
 
     Examples
     --------
@@ -82,21 +83,20 @@ class SeenUnseenCurveDisplay(Display):
     ) -> Self:
         """Plot the curve of a fitted estimator.
 
-        A calibrated estimator lowers its scores of seen classes by its calibration factor. The
-        curve is that of the scores without calibration: the round marker is where the estimator
-        would predict without its factor, the diamond where it predicts.
+        The curve is that of the scores without calibration. The diamond shows the accuracies of a
+        calibrated estimator, the circle those without its calibration factor.
 
         Parameters
         ----------
         estimator : object
-            Fitted, with `classes_`, `seen_classes_` and `decision_function(X, classes=...)`. If it
-            has `bias_`, that is the factor by which its scores of seen classes are lowered.
+            Fitted estimator with `classes_`, `seen_classes_` and `decision_function(X,
+            classes=...)`. Its calibration factor is `bias_`, if it has one.
         X : array of shape (n_samples, n_features)
             Samples of seen and of unseen classes.
         missing : {"error", "ignore", "zero"}, default="error"
-            What to do with a class of `classes_` that never occurs in `y`; see `seen_unseen_curve`.
+            How to treat a class without samples in `y`; see `seen_unseen_curve`.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to draw into; by default those of a new figure.
         **kwargs : dict
             Passed to matplotlib's `plot` for the curve.
         """
@@ -122,20 +122,18 @@ class SeenUnseenCurveDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Plot the curve of given scores.
+        """Plot the curve of scores.
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            True labels: samples of seen and of unseen classes.
+        y_true, classes, seen_classes, missing
+            See :func:`seen_unseen_curve`.
         scores : array of shape (n_samples, n_classes)
-            Scores without calibration, larger is better.
-        classes, seen_classes, missing
-            As of :func:`seen_unseen_curve`.
+            Scores without calibration; larger is better.
         calibration_factor : float, default=None
-            The factor whose point, as of `generalized_accuracy`, gets a diamond.
+            Calibration factor to mark with a diamond.
         name : str, default=None
-            Name in the legend. None: only the area is shown.
+            Name in the legend.
 
         Returns
         -------
@@ -154,13 +152,13 @@ class SeenUnseenCurveDisplay(Display):
             acc_unseen=acc_unseen,
             acc_seen=acc_seen,
             bias=bias,
-            ausuc=area_under(acc_unseen, acc_seen),
+            ausuc=float(np.trapezoid(acc_seen, acc_unseen)),
             estimator_name=name,
             calibration_factor=factor,
         )
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the curve, a circle at the factor 0 and a diamond at the calibration factor."""
+        """Draw the curve and its markers."""
         ax = self._begin(ax)
         name = self.estimator_name if name is None else name
         label = with_name(name, f"AUSUC = {self.ausuc:0.2f}")
@@ -172,14 +170,14 @@ class SeenUnseenCurveDisplay(Display):
             xlabel="Accuracy on unseen classes (A_U→T)",
             ylabel="Accuracy on seen classes (A_S→T)",
         )
-        # auto=None keeps the upper limits free for further curves on the same axes.
+        # auto=None lets further curves on the same axes extend the upper limits.
         ax.set_xlim(left=0, auto=None)
         ax.set_ylim(bottom=0, auto=None)
         ax.legend(loc="lower left")
         return self
 
     def _mark(self, factor: float, marker: str) -> Any:
-        """Draw a marker at the point of a factor: the last one it reaches, but for rounding."""
+        """Draw a marker at the point of a calibration factor, with a tolerance for rounding."""
         rounding = 1e-6 * float(np.abs(self.bias[1:]).max())
         position = max(int(np.searchsorted(self.bias, factor + rounding, side="right")) - 1, 0)
         x, y = self.acc_unseen[position], self.acc_seen[position]
@@ -191,21 +189,18 @@ class SeenUnseenCurveDisplay(Display):
 @inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class ReliabilityDisplay(Display):
-    """Picture of accuracy against confidence: on the diagonal probabilities are honest.
+    """Plot of accuracy against confidence (reliability diagram).
 
-    Below it predictions are overconfident, above it underconfident. The area of a marker is in
-    proportion to the number of samples in its bin.
+    Predictions below the diagonal are overconfident, those above it underconfident. The area of a
+    marker is proportional to the number of samples in its bin.
 
-    Use `from_estimator` or `from_predictions` to create one; parameters are stored as attributes.
+    Use `from_estimator` or `from_predictions` to create a display; parameters are stored as
+    attributes.
 
     Parameters
     ----------
-    confidence : ndarray of shape (n_filled,)
-        Mean probability of the predicted class in each bin.
-    accuracy : ndarray of shape (n_filled,)
-        Share of right predictions in each bin.
-    counts : ndarray of shape (n_filled,)
-        Number of samples in each bin.
+    confidence, accuracy, counts : ndarray of shape (n_filled,)
+        The reliability curve; see :func:`reliability_curve`.
 
     Attributes
     ----------
@@ -214,7 +209,7 @@ class ReliabilityDisplay(Display):
     markers_ : matplotlib PathCollection
         One marker per bin.
     diagonal_ : matplotlib Line2D
-        Where accuracy is confidence.
+        Line of perfect calibration.
 
     Examples
     --------
@@ -234,7 +229,7 @@ class ReliabilityDisplay(Display):
     counts: NDArray[np.intp]
     estimator_name: str | None = None
 
-    _candidates, _choose = "classes_", "predict_proba"
+    _candidates, _predict = "classes_", "predict_proba"
 
     @classmethod
     def from_predictions(
@@ -248,16 +243,16 @@ class ReliabilityDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Plot the curve of given probabilities.
+        """Plot the curve of probabilities.
 
         Parameters
         ----------
         y_true, probabilities, classes, n_bins
-            As of :func:`reliability_curve`.
+            See :func:`reliability_curve`.
         name : str, default=None
-            Name in the legend. None: only the error is shown.
+            Name in the legend.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to draw into; by default those of a new figure.
         **kwargs : dict
             Passed to matplotlib's `plot` for the curve.
 
@@ -293,26 +288,27 @@ class ReliabilityDisplay(Display):
 @inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class VarianceDisplay(Display):
-    """Picture of the variances that a model states against those that held-out classes show.
+    """Plot of predicted variances of class means against the errors on held-out classes.
 
-    A point is a dimension of the whitened space. On the diagonal predictions of class means are as
-    far off as the model states; above it the model is overconfident, below it underconfident.
+    Each point is a dimension of the whitened space. On the diagonal the squared errors of predicted
+    class means match the variances that the model predicts; above it the model is overconfident,
+    below it underconfident.
 
-    Use `from_estimator` to create one; parameters are stored as attributes.
+    Use `from_estimator` to create a display; parameters are stored as attributes.
 
     Parameters
     ----------
-    stated : array-like of shape (n_dims,)
-        Variances that the model states.
-    found : array-like of shape (n_dims,)
-        Squared errors, averaged over classes.
+    predicted : array-like of shape (n_dims,)
+        Variances predicted by the model.
+    observed : array-like of shape (n_dims,)
+        Mean squared errors on held-out classes.
 
     Attributes
     ----------
     points_ : matplotlib PathCollection
-        The dimensions.
+        One marker per dimension.
     diagonal_ : matplotlib Line2D
-        Where both are equal.
+        Line of equal variances.
 
     Examples
     --------
@@ -322,12 +318,12 @@ class VarianceDisplay(Display):
     >>> data = make_zero_shot(random_state=0)
     >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
     >>> display = VarianceDisplay.from_estimator(model)
-    >>> len(display.stated)
+    >>> len(display.predicted)
     19
     """
 
-    stated: Any
-    found: Any
+    predicted: Any
+    observed: Any
     estimator_name: str | None = None
 
     @classmethod
@@ -339,36 +335,36 @@ class VarianceDisplay(Display):
         Parameters
         ----------
         estimator : GaussianEXEM
-            Fitted: it has `predicted_variances_` and `observed_variances_`.
+            Fitted estimator with `predicted_variances_` and `observed_variances_`.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to draw into; by default those of a new figure.
         **kwargs : dict
             Passed to matplotlib's `scatter`.
         """
         check_is_fitted(estimator, ["predicted_variances_", "observed_variances_"])
         display = cls(
-            stated=estimator.predicted_variances_,
-            found=estimator.observed_variances_,
+            predicted=estimator.predicted_variances_,
+            observed=estimator.observed_variances_,
             estimator_name=type(estimator).__name__ if name is None else name,
         )
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw a point per dimension, and the diagonal."""
+        """Draw one point per dimension, and the diagonal."""
         ax = self._begin(ax)
-        stated, found = (np.asarray(x, dtype=np.float64) for x in (self.stated, self.found))
-        ratio = f"found / stated = {found.sum() / max(stated.sum(), 1e-300):0.2f}"
+        predicted, observed = (np.asarray(x, dtype=float) for x in (self.predicted, self.observed))
+        ratio = f"observed / predicted = {observed.sum() / max(predicted.sum(), 1e-300):0.2f}"
         label = with_name(self.estimator_name if name is None else name, ratio)
         options = {"s": 16, "alpha": 0.7, "linewidths": 0, "label": label}
-        self.points_ = ax.scatter(stated, found, **(options | kwargs))
-        values = np.concatenate([stated, found])
+        self.points_ = ax.scatter(predicted, observed, **(options | kwargs))
+        values = np.concatenate([predicted, observed])
         ends = [values[values > 0].min(initial=1.0), values.max(initial=1.0)]
         (self.diagonal_,) = ax.plot(ends, ends, color="0.6", linestyle=":", zorder=0)
         ax.set(
             xscale="log",
             yscale="log",
-            xlabel="Variance that is stated for a class mean",
-            ylabel="Squared error of held-out classes",
+            xlabel="Predicted variance of class means",
+            ylabel="Squared error on held-out classes",
         )
         plain_texts(ax.legend(loc="upper left"))
         return self

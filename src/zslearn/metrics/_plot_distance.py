@@ -1,4 +1,4 @@
-"""Picture of the accuracy of unseen classes against their distance from the seen ones."""
+"""Plot of the accuracy of unseen classes against their distance from the seen classes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from zslearn.metrics._display import (
 )
 from zslearn.metrics._validation import check_classes, check_labels, unique
 
-# Where a label may stand, in typographic points from its class; to the right first.
-_PLACES = (
+# Offsets, in typographic points, and alignments of a label, in order of preference.
+_LABEL_POSITIONS = (
     (5, 2, "left", "bottom"),
     (5, -2, "left", "top"),
     (-5, 2, "right", "bottom"),
@@ -35,32 +35,32 @@ _PLACES = (
 @inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassDistanceDisplay(Display):
-    """Picture of the accuracy in each unseen class against its distance from the seen classes.
+    """Plot of the accuracy of each unseen class against its distance from the seen classes.
 
-    A point is an unseen class: to the right the Euclidean distance from its signature to the
-    nearest one of a seen class, signatures being of unit length; upwards the share of its samples
-    that were recognised. The legend has Spearman's rank correlation of the two. Classes far from
-    the trend are named.
+    The distance of a class is the Euclidean distance of its signature, normalised to unit length,
+    from the nearest signature of a seen class. The legend shows Spearman's rank correlation.
+    Classes far from the linear trend are labelled.
 
-    Use `from_estimator` or `from_predictions` to create one; parameters are stored as attributes.
+    Use `from_estimator` or `from_predictions` to create a display; parameters are stored as
+    attributes.
 
     Parameters
     ----------
     distance : ndarray of shape (n_classes,)
-        Distance of each unseen class to the nearest seen one.
+        Distance of each unseen class from the nearest seen class.
     accuracy : ndarray of shape (n_classes,)
-        Accuracy in each class; NaN where it has no sample, and then no point.
+        Accuracy of each class; classes without samples have NaN and are not shown.
     classes : ndarray of shape (n_classes,)
         The unseen classes.
     nearest : ndarray of shape (n_classes,), default=None
-        The seen class that is nearest to each.
+        The seen class nearest to each unseen class.
 
     Attributes
     ----------
     points_ : matplotlib PathCollection
-        The classes.
+        One marker per class.
     labels_ : list of matplotlib Annotation
-        Names of classes that are far from the trend.
+        Labels of classes far from the trend.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class ClassDistanceDisplay(Display):
                 f"{len(self.distance)}, {len(self.accuracy)} and {len(self.classes)}."
             )
 
-    _also: ClassVar[dict[str, str]] = {"seen_classes": "seen_classes_"}
+    _estimator_options: ClassVar[dict[str, str]] = {"seen_classes": "seen_classes_"}
 
     @classmethod
     def from_predictions(
@@ -110,7 +110,7 @@ class ClassDistanceDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Plot the unseen classes of predicted labels.
+        """Plot the accuracies of predicted labels.
 
         Parameters
         ----------
@@ -119,16 +119,16 @@ class ClassDistanceDisplay(Display):
         y_pred : array-like of shape (n_samples,)
             Predicted labels.
         signatures : DataFrame, mapping or MultiSignatures
-            Signatures of `classes` and `seen_classes`, perhaps of others.
+            Signatures of at least `classes` and `seen_classes`.
         seen_classes : array-like
-            The classes with training samples.
+            Classes with training samples.
         classes : array-like, default=None
-            The unseen classes, among them every label of `y_true`. One without a sample has no
-            point. None: those that occur in `y_true`.
+            The unseen classes, which must include every label of `y_true`; by default the labels
+            of `y_true`.
         name : str, default=None
-            Name in the legend. None: only the correlation is shown.
+            Name in the legend.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to draw into; by default those of a new figure.
         **kwargs : dict
             Passed to `plot`.
 
@@ -141,8 +141,7 @@ class ClassDistanceDisplay(Display):
         accuracy = per_class_accuracy(
             y_true, y_pred, classes=unseen, missing="ignore", average=None
         )
-        # Imported here because it takes long.
-        from scipy.spatial.distance import cdist
+        from scipy.spatial.distance import cdist  # slow to import
 
         distances = cdist(signature_rows(signatures, unseen), signature_rows(signatures, seen))
         display = cls(
@@ -156,28 +155,26 @@ class ClassDistanceDisplay(Display):
 
     @property
     def correlation(self) -> float:
-        """Spearman's rank correlation; NaN with fewer than 3 classes or where all are equal."""
+        """Spearman's rank correlation; NaN for fewer than 3 classes or constant values."""
         shown = ~np.isnan(self.accuracy)
-        # Equal distances may differ by rounding, which must not rank them.
+        # Rounding, so that equal distances are ties.
         distance, accuracy = self.distance[shown].round(12), self.accuracy[shown]
         if shown.sum() < 3 or np.ptp(distance) == 0 or np.ptp(accuracy) == 0:
             return float("nan")
-        # Imported here because it takes long.
-        from scipy.stats import spearmanr
+        from scipy.stats import spearmanr  # slow to import
 
         return float(spearmanr(distance, accuracy).statistic)
 
     def plot(
         self, ax: Any = None, *, name: str | None = None, n_labels: int = 10, **kwargs: Any
     ) -> Self:
-        """Draw a point per class and the names of those far from the trend.
+        """Draw one point per class, and label classes far from the trend.
 
         Parameters
         ----------
         n_labels : int, default=10
-            How many classes are named, at most: those whose accuracy is furthest from the line of
-            least squares. A name that fits nowhere beside its point is left out. Names are placed
-            for the size that the figure has now.
+            Maximum number of labels. The classes furthest from the least-squares line are labelled,
+            unless the label would overlap others. Label positions depend on the figure's size.
         **kwargs : dict
             Passed to matplotlib's `scatter`.
         """
@@ -190,16 +187,16 @@ class ClassDistanceDisplay(Display):
         name = self.estimator_name if name is None else name
         label = with_name(None if name is None else short_name(name), text)
         options: dict[str, Any] = {"s": 22, "alpha": 0.8, "linewidths": 0, "label": label}
-        # A second display on the same axes gets a colour of its own.
+        # Further displays on the same axes follow matplotlib's colour cycle.
         if not ax.collections and not {"c", "color"} & set(kwargs):
             options["color"] = BLUE
         self.points_ = ax.scatter(distance, accuracy, **(options | kwargs))
         ax.set(
-            xlabel="Distance to the nearest seen class (signatures of unit length)",
-            ylabel="Accuracy in the class",
+            xlabel="Distance from the nearest seen class (signatures of unit length)",
+            ylabel="Accuracy of the class",
         )
         ax.set_ylim(min(-0.05, ax.get_ylim()[0]), max(1.05, ax.get_ylim()[1]))
-        # Above the axes it covers no point.
+        # Above the axes the legend covers no points.
         plain_texts(ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False))
 
         centred = distance - distance.mean()
@@ -212,11 +209,11 @@ class ClassDistanceDisplay(Display):
 
 
 def _place_labels(ax: Any, names: list[str], x: Floats, y: Floats) -> list[Any]:
-    """Write names beside their points where they cover no other name and no point."""
-    # Only now are the axes where the figure's layout puts them.
+    """Write names beside their points unless they would cover other names or points."""
+    # Drawing applies the layout of the figure, which moves the axes.
     ax.figure.draw_without_rendering()
     frame = ax.get_window_extent()
-    taken = [text.get_window_extent() for text in (*ax.texts, ax.get_legend())]
+    occupied = [text.get_window_extent() for text in (*ax.texts, ax.get_legend())]
     points = np.concatenate(
         [ax.transData.transform(np.ma.getdata(c.get_offsets())) for c in ax.collections]
     )
@@ -225,13 +222,13 @@ def _place_labels(ax: Any, names: list[str], x: Floats, y: Floats) -> list[Any]:
         label = ax.annotate(
             name, point, xytext=(0, 0), textcoords="offset points", fontsize=8, parse_math=False
         )
-        for dx, dy, ha, va in _PLACES:
+        for dx, dy, ha, va in _LABEL_POSITIONS:
             label.set(position=(dx, dy), ha=ha, va=va)
             box = label.get_window_extent()
-            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1
-            inside = inside and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if inside and not box.count_contains(points) and not box.count_overlaps(taken):
-                taken.append(box)
+            is_inside = frame.containsx(box.x0) and frame.containsx(box.x1)
+            is_inside = is_inside and frame.containsy(box.y0) and frame.containsy(box.y1)
+            if is_inside and not box.count_contains(points) and not box.count_overlaps(occupied):
+                occupied.append(box)
                 labels.append(label)
                 break
         else:

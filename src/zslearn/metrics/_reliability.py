@@ -1,4 +1,4 @@
-"""How honest probabilities are: of predictions made with probability p, a share p is right."""
+"""Calibration of probabilities: a share p of the predictions made with probability p is correct."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from zslearn.metrics._validation import (
 def reliability_curve(
     y_true: ArrayLike, probabilities: Any, *, classes: ArrayLike, n_bins: int = 15
 ) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Confidence and accuracy of predictions, in bins of equal width by confidence.
+    """Confidence and accuracy of predictions, binned by confidence into bins of equal width.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         True labels.
     probabilities : array of shape (n_samples, n_classes)
-        Rows sum to 1. The class with the largest probability is the predicted one.
+        Class probabilities; rows sum to 1. The most probable class is the prediction.
     classes : array-like of shape (n_classes,)
         Labels of the columns.
     n_bins : int, default=15
@@ -36,11 +36,11 @@ def reliability_curve(
     Returns
     -------
     confidence : ndarray of shape (n_filled,)
-        Mean probability of the predicted class in each bin that holds a sample, ascending.
+        Mean probability of the predicted class in each non-empty bin, ascending.
     accuracy : ndarray of shape (n_filled,)
-        Share of these predictions that are right.
+        Share of correct predictions in each bin.
     counts : ndarray of shape (n_filled,)
-        Number of samples in the bin.
+        Number of samples in each bin.
 
     Examples
     --------
@@ -54,50 +54,48 @@ def reliability_curve(
     """
     true, columns = check_labels(y_true, "y_true"), check_classes(classes)
     code = check_known(true, columns)
-    chances = np.asarray(to_numpy(probabilities), dtype=np.float64)
-    if chances.ndim != 2 or chances.shape[1] != len(columns):
+    proba = np.asarray(to_numpy(probabilities), dtype=np.float64)
+    if proba.ndim != 2 or proba.shape[1] != len(columns):
         raise ValueError(
             f"probabilities must have one column per class, {len(columns)}; got shape "
-            f"{chances.shape}."
+            f"{proba.shape}."
         )
-    check_same_length(true, chances, "probabilities")
-    # Not written as "far from 1", which NaN is not.
-    if not ((chances >= 0).all() and (np.abs(chances.sum(axis=1) - 1) < 1e-4).all()):
+    check_same_length(true, proba, "probabilities")
+    # Comparisons with NaN are false, so NaN is refused as well.
+    if not ((proba >= 0).all() and (np.abs(proba.sum(axis=1) - 1) < 1e-4).all()):
         raise ValueError(
-            "probabilities must not be negative, and their rows must sum to 1. Scores become "
-            "probabilities by predict_proba."
+            "probabilities must be non-negative and their rows must sum to 1. Use predict_proba "
+            "instead of scores."
         )
-    confidences, right = np.minimum(chances.max(axis=1), 1.0), chances.argmax(axis=1) == code
-    (n_bins,) = check_k(n_bins)
-    # Bins are open on the left, so that a probability of 1 is in the last.
+    confidences, correct = np.minimum(proba.max(axis=1), 1.0), proba.argmax(axis=1) == code
+    (n_bins,) = check_k(n_bins, "n_bins")
+    # Bins are open on the left, so that a probability of 1 falls into the last bin.
     bins = np.clip(np.ceil(confidences * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
-    counts = np.bincount(bins, minlength=n_bins)
-    filled = counts > 0
-    counts = counts[filled]
-    confidence = np.bincount(bins, weights=confidences, minlength=n_bins)[filled] / counts
-    accuracy = np.bincount(bins, weights=right, minlength=n_bins)[filled] / counts
+    _, bins, counts = np.unique(bins, return_inverse=True, return_counts=True)
+    confidence = np.bincount(bins, weights=confidences) / counts
+    accuracy = np.bincount(bins, weights=correct) / counts
     return confidence, accuracy, counts
 
 
 def expected_calibration_error(
     y_true: ArrayLike, probabilities: Any, *, classes: ArrayLike, n_bins: int = 15
 ) -> float:
-    r"""How far the confidence of predictions is from their accuracy.
+    r"""Mean absolute difference between the confidence and the accuracy of predictions (ECE).
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \, | \mathrm{acc}_b - \mathrm{conf}_b |
 
-    over the bins of :func:`reliability_curve`. It measures whether probabilities are honest, not
-    whether predictions are good: equal probabilities for balanced classes have no error.
+    over the bins of :func:`reliability_curve`. It measures the calibration of probabilities, not
+    the quality of predictions: equal probabilities for balanced classes have no error.
 
     Parameters
     ----------
     y_true, probabilities, classes, n_bins
-        As of :func:`reliability_curve`.
+        See :func:`reliability_curve`.
 
     Returns
     -------
     float
-        Between 0 and 1; 0 is best.
+        Between 0 (perfect calibration) and 1.
 
     References
     ----------

@@ -203,7 +203,7 @@ class FoldTask:
         # Accuracy among the held-out classes needs no others; a user's scorer might.
         only_accuracy = dict(self.scorers) == {"accuracy": None} and len(self.names) == 1
         only_unseen = only_accuracy and self.fold.unlabelled != "gzsl"
-        if only_unseen and getattr(self.estimator, "describes_each_alone", False):
+        if only_unseen and getattr(self.estimator, "synthesizes_independently", False):
             options["classes"] = images.unseen
         start = time.perf_counter()
         fitted = self.estimator.fit_grid(

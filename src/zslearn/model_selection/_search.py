@@ -32,7 +32,7 @@ from zslearn._utils._progress import progress_bar
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline, as_zero_shot
-from zslearn.base._predictor import with_setting
+from zslearn.base._predictor import clone_with
 from zslearn.calibration._folds import (
     FEWEST_CLASSES,
     Fold,
@@ -277,7 +277,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             self.cv_results_ = _parameter_columns(settings) | {"params": settings}
         self.best_params_ = dict(settings[self.best_index_])
         chosen = time.perf_counter()
-        best = with_setting(as_zero_shot(self.estimator), self.best_params_)
+        best = clone_with(as_zero_shot(self.estimator), self.best_params_)
         with FitCache(self.memory) as cache, warnings.catch_warnings():
             for name in self.best_params_:
                 # Such as "n_components=500 is more than …", for values that the user listed.
@@ -308,7 +308,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         other = self._copy()
         other.estimator_ = clone(self.estimator_).fit(X, y, signatures=signatures)
         other._calibrate(X)
-        return other._settled()
+        return other._as_fitted()
 
     def _calibrate(self, X: Any) -> None:
         """Average factor and temperature over the folds, in units of the final scores."""

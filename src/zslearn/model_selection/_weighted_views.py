@@ -18,7 +18,7 @@ from zslearn.base._meta import (
     grouped_settings,
     prefixed_grids,
 )
-from zslearn.base._predictor import with_setting
+from zslearn.base._predictor import clone_with
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._views import MultiSignatures
 
@@ -128,12 +128,12 @@ class WeightedViews(ZeroShotMetaClassifier):
 
     def _with_setting(self, method: Any, setting: Mapping[str, Any]) -> Self:
         """A fitted estimator around a fitted method."""
-        model = with_setting(self, setting)
+        model = clone_with(self, setting)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(model, name, getattr(self, name))
         model.estimator_ = method
-        return model._settled()
+        return model._as_fitted()
 
     def _weigh(self, signatures: Any) -> Any:
         """The signatures under the weights of this estimator."""

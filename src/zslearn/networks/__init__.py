@@ -1,8 +1,8 @@
-"""Methods since the paper that train a network, and features generated for described classes.
+"""Methods that train a network, and classification with generated features.
 
-Methods over a graph of classes (GCNZ, SGCN, DGP) predict classifiers; CADA-VAE and the generators
-draw features of unseen classes, from which a classifier learns; Class-Norm makes classifiers of
-attributes. Networks need the extra ``torch``; how they are trained is in ``_torch_training.py``.
+Graph methods (GCNZ, SGCN, DGP) predict classifiers from a graph of classes, Class-Norm predicts
+prototypes from signatures. CADA-VAE and the generators draw features for unseen classes, on which a
+classifier is trained. Networks need the extra ``torch``.
 """
 
 from zslearn.networks._adversarial import VAEGANGenerator, WGANGenerator

@@ -1,32 +1,31 @@
-r"""Generators of features that are trained against a critic: f-CLSWGAN and f-VAEGAN-D2.
+r"""Feature generators trained against a critic: f-CLSWGAN and f-VAEGAN-D2.
 
-A generator G turns noise z and a signature a into features, a critic D tells them from real ones.
-With features scaled to [0, 1] and :math:`\hat x` on the line between a real and a generated sample
+A generator G maps noise z and a signature a to features; a critic D tells generated from real ones.
+With features scaled to [0, 1] and :math:`\hat x` on the line between a real and a generated sample,
 the critic maximises
 
 .. math:: \mathbb E[D(x, a)] - \mathbb E[D(G(z, a), a)]
           - \lambda\, \mathbb E\bigl[(\|\nabla_{\hat x} D(\hat x, a)\|_2 - 1)^2\bigr].
 
-Both networks have one hidden layer of leaky ReLU :math:`\phi`. Its slope is constant in pieces, so
-that the gradient of the critic :math:`D = w^\top \phi(h), h = W_x x + W_a a + b` can be written
-down, :math:`\nabla_x D = W_x^\top (w \odot \phi'(h))`, and the penalty needs first derivatives
-only. The critic has no last intercept, which would cancel.
+Both networks have one hidden layer of leaky ReLU :math:`\phi`. As its slope is piecewise constant,
+the gradient of the critic :math:`D = w^\top \phi(h), h = W_x x + W_a a + b` has the closed form
+:math:`\nabla_x D = W_x^\top (w \odot \phi'(h))`, and the penalty needs first derivatives only. The
+critic has no last intercept, which would cancel.
 
-The generator of f-CLSWGAN must pass the critic and be recognised as the class by a softmax
-regression p that was trained on the real features of the seen classes,
+The generator of f-CLSWGAN is trained to satisfy the critic and to be recognised as the class by a
+softmax regression p, the judge, that is trained on the real features of the seen classes,
 
 .. math:: \min_G \; -\mathbb E[D(G(z, a), a)] - \beta\, \mathbb E[\log p(y \mid G(z, a))].
 
-That of f-VAEGAN-D2, in its inductive form, shares its weights with a variational autoencoder: an
-encoder E makes Gaussian noise :math:`q(z \mid x, a)` of a sample, from which the generator must
-reconstruct the sample,
+That of f-VAEGAN-D2, in its inductive form, is also the decoder of a variational autoencoder, whose
+encoder E maps a sample to Gaussian noise :math:`q(z \mid x, a)`,
 
 .. math:: \min_{G, E} \; \mathbb E\bigl[\mathrm{KL}(q(z \mid x, a) \,\|\, \mathcal N(0, I))
           - \log p(x \mid G(z, a))\bigr] - \gamma\, \mathbb E[D(G(z, a), a)],
 
 with a sigmoid in the last layer and the binary cross-entropy as :math:`-\log p`. The second critic
-of the original, D2, learns from unlabelled images of unseen classes, which the inductive form does
-not see.
+of the original, D2, learns from unlabelled images of unseen classes and has no part in the
+inductive form.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from numbers import Integral, Real
-from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import array_api_compat as compat
@@ -48,18 +46,18 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._optional import import_optional
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.networks._torch_training import (
     CONSTRAINTS,
     Tensor,
     epochs,
-    generator,
-    learned,
     linear,
-    need_torch,
     relu,
-    tensor,
+    rng_and_seed,
+    tensor_like,
+    to_arrays,
     trainable,
     training_device,
     training_threads,
@@ -67,17 +65,16 @@ from zslearn.networks._torch_training import (
 
 # λ of the gradient penalty.
 _GRADIENT_PENALTY = 10.0
-# Slope of the hidden layers on the negative side.
+# Slope of the leaky ReLU below zero.
 _SLOPE = 0.2
-# Standard deviation of the first weights; intercepts begin at zero.
-_FIRST_WEIGHTS = 0.02
-# What Adam forgets: generator and critic chase each other, and little momentum helps. An encoder
-# has no opponent.
+# Standard deviation of the initial weights; intercepts start at zero.
+_INIT_STD = 0.02
+# β₁ and β₂ of Adam. Generator and critic change together, for which little momentum works best; an
+# encoder has no opponent.
 _BETAS = (0.5, 0.999)
 _ENCODER_BETAS = (0.9, 0.999)
-# Penalty of the softmax regression that judges generated features, which are scaled to [0, 1]. On
-# held-out samples of the seen classes of CUB, 3e-4, 1e-4 and 3e-5 are right on 76.0, 75.8 and
-# 75.8 %, with log losses of 1.00, 0.90 and 0.87.
+# Penalty of the judge. On held-out samples of the seen classes of CUB, 3e-4, 1e-4 and 3e-5 give
+# accuracies of 76.0, 75.8 and 75.8 % and log losses of 1.00, 0.90 and 0.87.
 _JUDGE_ALPHA = 1e-4
 _JUDGE_TOL = 1e-3
 
@@ -91,66 +88,62 @@ class Sizes(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a step learns from."""
+    """Scaled features of samples, their classes and the signatures of these."""
 
-    X: Tensor  # scaled features
+    X: Tensor
     y: Tensor
-    signatures: Tensor  # of the class of each row
+    signatures: Tensor
 
 
 def normal_layer(rng: np.random.Generator, n_in: int, n_out: int) -> list[NDArray[Any]]:
-    """First weights and intercepts of a layer."""
-    return [rng.normal(scale=_FIRST_WEIGHTS, size=(n_in, n_out)), np.zeros(n_out)]
+    """Initial weights and intercepts of a layer."""
+    return [rng.normal(scale=_INIT_STD, size=(n_in, n_out)), np.zeros(n_out)]
 
 
 def generator_weights(rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
-    """First weights of a generator: two layers, of which the first takes noise and signature."""
+    """Initial weights of a generator, whose first layer takes noise and signature."""
     hidden = normal_layer(rng, 2 * sizes.n_attributes, sizes.hidden)
     return [*hidden, *normal_layer(rng, sizes.hidden, sizes.n_features)]
 
 
 def generated(weights: list[Tensor], noise: Tensor, signatures: Tensor) -> Tensor:
-    """Outputs of the generator's last layer, before they are squashed."""
+    """Outputs of the generator before the activation of the last layer."""
     import torch
 
-    hidden = relu(linear(torch.cat([noise, signatures], dim=1), weights[0], weights[1]), _SLOPE)
-    return linear(hidden, weights[2], weights[3])
+    hidden = relu(linear(torch.cat([noise, signatures], dim=1), *weights[:2]), _SLOPE)
+    return linear(hidden, *weights[2:])
 
 
 def critic_weights(rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
-    """First weights of a critic: of the features, of the signature, intercepts, last layer."""
-    of_features, _ = normal_layer(rng, sizes.n_features, sizes.hidden)
-    of_signature, intercept = normal_layer(rng, sizes.n_attributes, sizes.hidden)
+    """Initial weights of a critic: for features and for signatures, intercepts, last layer."""
+    for_features, _ = normal_layer(rng, sizes.n_features, sizes.hidden)
+    for_signatures, intercept = normal_layer(rng, sizes.n_attributes, sizes.hidden)
     last, _ = normal_layer(rng, sizes.hidden, 1)
-    return [of_features, of_signature, intercept, last]
+    return [for_features, for_signatures, intercept, last]
 
 
 def critic_scores(weights: list[Tensor], X: Tensor, signatures: Tensor) -> Tensor:
     """D(x, a) of each row."""
-    of_features, of_signature, intercept, last = weights
-    hidden = linear(signatures, of_signature, intercept).addmm(X, of_features)
+    for_features, for_signatures, intercept, last = weights
+    hidden = linear(signatures, for_signatures, intercept).addmm(X, for_features)
     return (relu(hidden, _SLOPE) @ last)[:, 0]
 
 
 def critic_loss(
-    weights: list[Tensor],
-    real: Tensor,
-    fake: Tensor,
-    share: Tensor,
-    signatures: Tensor,
+    weights: list[Tensor], real: Tensor, fake: Tensor, share: Tensor, signatures: Tensor
 ) -> Tensor:
-    """What a critic minimises."""
+    """Loss of a critic."""
     import torch
 
-    of_features, of_signature, intercept, last = weights
+    for_features, for_signatures, intercept, last = weights
     between = torch.lerp(fake, real, share)
-    by_signature = linear(signatures, of_signature, intercept)
+    by_signature = linear(signatures, for_signatures, intercept)
     n_rows = len(real)
-    # One product for all three.
-    hidden = by_signature.repeat(3, 1).addmm(torch.cat([real, fake, between]), of_features)
+    # One matrix product serves all three.
+    hidden = by_signature.repeat(3, 1).addmm(torch.cat([real, fake, between]), for_features)
     scores = (relu(hidden[: 2 * n_rows], _SLOPE) @ last)[:, 0]
     slopes = (hidden[2 * n_rows :].detach() > 0).to(hidden.dtype) * (1 - _SLOPE) + _SLOPE
-    gradients = (slopes * last[:, 0]) @ of_features.T
+    gradients = (slopes * last[:, 0]) @ for_features.T
     penalty = ((gradients.norm(dim=1) - 1) ** 2).mean()
     return scores[n_rows:].mean() - scores[:n_rows].mean() + _GRADIENT_PENALTY * penalty
 
@@ -170,37 +163,37 @@ def critic_loss(
 class AdversarialGenerator(BaseEstimator):
     """Base of generators that are trained against a critic.
 
-    A subclass says what is trained with the generator, what its loss is, and how outputs become
-    scaled features. Training is in single precision. Noise is drawn on the device: a generator
-    meets some hundred million numbers, which NumPy would draw too slowly.
+    A subclass defines `_loss_on`, `_activate` and, if it trains an encoder, `_encoder_weights`.
+    Training is in single precision. torch draws the noise, on the device: NumPy would be too slow
+    for the hundreds of millions of numbers.
 
     Parameters
     ----------
     hidden_size : int, default=4096
-        Hidden units of each network.
+        Number of hidden units of each network.
     n_critic : int, default=5
-        Steps of the critic for one of the generator.
+        Steps of the critic per step of the generator.
     batch_size : int, default=64
-        Rows of a batch.
+        Samples per step.
     learning_rate : float, default=1e-4
-        Step of Adam.
+        Learning rate of Adam.
     device : {"cpu", "cuda"} or None, default=None
-        Where the networks are trained; None is a GPU where torch finds one, else the CPU. For
-        tensors of torch, their own device. A fitted generator is on no device.
+        Device for training; None uses a GPU if torch finds one. Tensors of torch stay on their own
+        device. A fitted generator is not tied to a device.
     verbose : int, default=0
-        Above 0, a bar shows how many epochs are done.
-    random_state : int, RandomState or None, default=None
-        Decides the first weights, the batches and the noise. Inside :class:`GeneratedFeatures` None
-        stands for the seed of that.
+        If positive, show a progress bar of the epochs.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the initial weights, the batches and the noise. Inside :class:`GeneratedFeatures`,
+        None means the seed of that estimator.
 
     Attributes
     ----------
     weights_ : list of four ndarrays
         Weights and intercepts of the generator's two layers; the first takes noise, then signature.
     lowest_ : ndarray of shape (n_features,)
-        Smallest training feature; generated ones are scaled back by it.
+        Minimum of each training feature.
     width_ : ndarray of shape (n_features,)
-        Largest minus smallest training feature, 1 where they are equal.
+        Range of each training feature, 1 for a constant one.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -233,16 +226,16 @@ class AdversarialGenerator(BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _first_encoder(self, rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
-        """First weights of an encoder that is trained with the generator; by default none."""
+    def _encoder_weights(self, rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
+        """Initial weights of an encoder that is trained with the generator; none by default."""
         return []
 
     def _loss_on(self, X: Tensor, y: NDArray[np.intp]) -> Callable[..., Tensor]:
-        """The loss of weights, encoder, critic, batch and `draw()`, noise for its rows."""
+        """The generator's loss, a function of weights, encoder, critic, batch and `draw()`."""
         raise NotImplementedError
 
-    def _squash(self, x: Array) -> Array:
-        """Outputs of the last layer as scaled features; works in NumPy and torch."""
+    def _activate(self, x: Array) -> Array:
+        """Activation of the last layer, for NumPy arrays and tensors."""
         raise NotImplementedError
 
     def fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> Self:
@@ -255,22 +248,22 @@ class AdversarialGenerator(BaseEstimator):
     def fit_stages(
         self, X: Array, y: NDArray[np.intp], signatures: Floats, n_epochs: Sequence[int]
     ) -> list[Self]:
-        """Learn as :meth:`fit` does, for several numbers of epochs, in one run."""
+        """Fit in one run for several numbers of epochs."""
         models = [clone(self).set_params(n_epochs=n) for n in n_epochs]
-        torch = need_torch(type(self).__name__)
-        place = training_device(X, self.device)
+        torch = import_optional("torch", type(self).__name__)
+        device = training_device(X, self.device)
         if not compat.is_torch_array(X):
             X = torch.from_numpy(np.array(to_numpy(X), dtype=np.float32))
-        X = X.detach().to(device=place, dtype=torch.float32)
+        X = X.detach().to(device=device, dtype=torch.float32)
         lowest, highest = X.amin(dim=0), X.amax(dim=0)
         width = torch.where(highest > lowest, highest - lowest, torch.ones_like(lowest))
-        scaled, last = (X - lowest) / width, max(model.n_epochs for model in models)
-        run = self._train(torch, scaled, np.asarray(y), unit_rows(signatures), last)
+        scaled = (X - lowest) / width
+        run = self._train(scaled, np.asarray(y), unit_rows(signatures), max(n_epochs))
         for epoch, weights in enumerate(run, start=1):
             for model in models:
                 if model.n_epochs == epoch:
-                    model.weights_ = learned(weights)
-                    model.lowest_, model.width_ = learned([lowest, width])
+                    model.weights_ = to_arrays(weights)
+                    model.lowest_, model.width_ = to_arrays([lowest, width])
         if not all(np.isfinite(array).all() for model in models for array in model.weights_):
             raise ValueError(
                 f"{type(self).__name__} diverged: its weights are not finite. Lower "
@@ -279,24 +272,21 @@ class AdversarialGenerator(BaseEstimator):
         return models
 
     def _train(
-        self,
-        torch: ModuleType,
-        X: Tensor,
-        y: NDArray[np.intp],
-        signatures: Floats,
-        n_epochs: int,
+        self, X: Tensor, y: NDArray[np.intp], signatures: Floats, n_epochs: int
     ) -> Iterator[list[Tensor]]:
-        """Train on scaled features; the generator's weights after each epoch."""
+        """Train on scaled features; yield the generator's weights after each epoch."""
+        import torch
+
         n_attributes = signatures.shape[1]
         sizes = Sizes(n_attributes, self.hidden_size, int(X.shape[1]))
-        rng, seed = generator(self.random_state)
+        rng, seed = rng_and_seed(self.random_state)
         weights = trainable(generator_weights(rng, sizes), X)
-        encoder = trainable(self._first_encoder(rng, sizes), X)
+        encoder = trainable(self._encoder_weights(rng, sizes), X)
         critic = trainable(critic_weights(rng, sizes), X)
         groups: list[dict[str, Any]] = [{"params": weights}]
         if encoder:
             groups.append({"params": encoder, "betas": _ENCODER_BETAS})
-        # On a GPU one kernel updates all weights, and can be recorded.
+        # On a GPU one kernel updates all weights, and the step can be recorded.
         adam = partial(
             torch.optim.Adam,
             lr=self.learning_rate,
@@ -306,7 +296,7 @@ class AdversarialGenerator(BaseEstimator):
         )
         optimizer, critic_optimizer = adam(groups), adam(critic)
         loss_of = self._loss_on(X, y)
-        draw = _Draws(X, torch.as_tensor(y, device=X.device), tensor(signatures, X), seed)
+        draw = _Draws(X, torch.as_tensor(y, device=X.device), tensor_like(signatures, X), seed)
         size, shape = self.batch_size, (self.batch_size, n_attributes)
 
         def step() -> None:
@@ -314,10 +304,10 @@ class AdversarialGenerator(BaseEstimator):
                 batch = draw.batch(size)
                 with torch.no_grad():
                     fake = generated(weights, draw.normal(shape), batch.signatures)
-                    fake = self._squash(fake)
+                    fake = self._activate(fake)
                 args = batch.X, fake, draw.uniform((size, 1)), batch.signatures
                 _descend(critic_optimizer, critic_loss(critic, *args))
-            # The critic's last batch serves the generator, too.
+            # The generator uses the critic's last batch.
             loss = loss_of(weights, encoder, critic, batch, lambda: draw.normal(shape))
             _descend(optimizer, loss)
 
@@ -330,14 +320,14 @@ class AdversarialGenerator(BaseEstimator):
                 yield weights
 
     def sample(self, signatures: Floats, n_samples: int, random_state: Any = None) -> Array:
-        """Draw features of classes; torch is not needed."""
+        """Draw features of classes, of shape (n_classes, n_samples, n_features), without torch."""
         check_is_fitted(self)
         first, intercept, last, last_intercept = self.weights_
         described = np.asarray(unit_rows(signatures), dtype=np.float32)
         n_noise = described.shape[1]
         if len(first) != 2 * n_noise:
             raise ValueError(
-                f"The generator learned from signatures of {len(first) // 2} attributes; got "
+                f"The generator was fitted on signatures of {len(first) // 2} attributes; got "
                 f"{n_noise}."
             )
         noise = check_random_state(random_state).normal(size=(n_samples, n_noise))
@@ -346,13 +336,13 @@ class AdversarialGenerator(BaseEstimator):
         out = np.empty((len(described), n_samples, len(self.lowest_)), dtype=np.float32)
         for position, shift in enumerate(by_signature):
             hidden = relu(by_noise + shift, _SLOPE)
-            scaled = self._squash(linear(hidden, last, last_intercept))
+            scaled = self._activate(linear(hidden, last, last_intercept))
             out[position] = self.lowest_ + self.width_ * scaled
         return out
 
 
 class _Draws:
-    """Random batches and noise, drawn on the device of the rows."""
+    """Random batches and noise, drawn on the device of the samples."""
 
     def __init__(self, X: Tensor, y: Tensor, signatures: Tensor, seed: int) -> None:
         import torch
@@ -361,26 +351,26 @@ class _Draws:
         self.source = torch.Generator(device=X.device).manual_seed(seed)
         options = {"generator": self.source, "device": X.device}
         self.integers = partial(torch.randint, **options)
-        #: Standard normal numbers, and numbers between 0 and 1, of a shape.
+        #: Functions that draw numbers of a given shape.
         self.normal, self.uniform = partial(torch.randn, **options), partial(torch.rand, **options)
 
     def batch(self, size: int) -> Batch:
-        """Samples at random, with replacement."""
+        """Draw samples with replacement."""
         rows = self.integers(len(self.X), (size,))
         y = self.y[rows]
         return Batch(self.X[rows], y, self.signatures[y])
 
 
 class Repeated:
-    """A step of training that a GPU records once and then repeats by itself.
+    """A training step that is recorded on a GPU once and then replayed.
 
-    The step is many small operations; starting each from Python takes longer than computing it.
-    `step` reads nothing but tensors that stay where they are, and random numbers from `source`.
+    Launching the many small operations of a step from Python takes longer than computing them.
+    `step` may only read tensors that stay in place and draw random numbers from `source`.
     """
 
-    #: Steps that run as usual: what is recorded must have run before.
+    #: Number of steps before the recording, as CUDA graphs require.
     n_first = 3
-    #: Whether steps are recorded at all.
+    #: Whether to record the step at all.
     records = True
 
     def __init__(self, step: Callable[[], None], source: Any) -> None:
@@ -389,31 +379,30 @@ class Repeated:
         self.graph: Any = None
 
     def __call__(self) -> None:
-        """Do one step."""
+        """Run one step."""
         from torch import cuda
 
         self.n_done += 1
         if not self.records:
             self.step()
-            return
-        if self.n_done <= self.n_first:
-            # On a stream of its own, as recording demands of what ran before.
-            aside = cuda.Stream()
-            aside.wait_stream(cuda.current_stream())
-            with cuda.stream(aside):
+        elif self.n_done <= self.n_first:
+            # Steps before a recording must run on another stream.
+            stream = cuda.Stream()
+            stream.wait_stream(cuda.current_stream())
+            with cuda.stream(stream):
                 self.step()
-            cuda.current_stream().wait_stream(aside)
-            return
-        if self.graph is None:
-            self.graph = cuda.CUDAGraph()
-            self.graph.register_generator_state(self.source)
-            with cuda.graph(self.graph):
-                self.step()
-        self.graph.replay()
+            cuda.current_stream().wait_stream(stream)
+        else:
+            if self.graph is None:
+                self.graph = cuda.CUDAGraph()
+                self.graph.register_generator_state(self.source)
+                with cuda.graph(self.graph):
+                    self.step()
+            self.graph.replay()
 
 
 def _descend(optimizer: Any, loss: Tensor) -> None:
-    """One step of an optimiser; nothing but its own weights gets a gradient."""
+    """Take one step of an optimiser, computing gradients of its own weights only."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     optimizer.zero_grad(set_to_none=True)
     loss.backward(inputs=weights)
@@ -422,35 +411,34 @@ def _descend(optimizer: Any, loss: Tensor) -> None:
 
 @inherit_docs
 class WGANGenerator(AdversarialGenerator):
-    """Generate features by a Wasserstein GAN (f-CLSWGAN); needs the `torch` extra to fit.
+    """Generate features by a Wasserstein GAN (f-CLSWGAN).
 
-    The defaults are those published for CUB; for SUN take 40 epochs, a learning rate of 2e-4 and
-    400 features per class, for AWA 30 epochs and 1e-5.
+    Fitting needs the `torch` extra. The defaults are those published for CUB. For SUN use 40
+    epochs, a learning rate of 2e-4 and 400 features per class; for AWA 30 epochs and 1e-5.
 
     Parameters
     ----------
     classification : float, default=0.01
-        β, how much generated features must be recognised.
+        β, weight of the classification loss of generated features.
     n_epochs : int, default=56
-        Epochs of the generator. A search over it, as `generator__n_epochs`, costs one run per fold.
+        Number of epochs. A search over `generator__n_epochs` costs one run per fold.
 
     See Also
     --------
-    GeneratedFeatures : Trains a classifier on what it generates.
+    GeneratedFeatures : Trains a classifier on generated features.
     VAEGANGenerator : Adds a variational autoencoder.
 
     Notes
     -----
-    Networks, first weights, losses and the order of steps are those of the authors' program. What
-    differs, inside :class:`GeneratedFeatures`:
+    Networks, initial weights, losses and the order of steps are those of the authors' program.
+    Inside :class:`GeneratedFeatures` there are these differences:
 
-    - Features have unit norm before each is scaled to [0, 1]; the program scales raw ones, as
-      `feature_norm=None` does. Generated features are scaled back, and normalised where the real
-      ones are, before a classifier learns from them; the program's learns from scaled ones.
-    - The softmax regression p and the last classifier are minima of penalised losses; the program
-      takes 50 and 25 epochs of Adam, and in the conventional setting trains the latter on the
-      unseen classes alone.
-    - A batch is drawn with replacement. The critic has no last intercept, which would cancel.
+    - Features are normalised to unit length before they are scaled to [0, 1]; the program scales
+      raw features, as `feature_norm=None` does. Generated features are scaled back, and normalised
+      like the real ones, before a classifier is trained; the program trains it on scaled features.
+    - The judge and the final classifier minimise penalised losses; the program trains them for 50
+      and 25 epochs of Adam, and in the conventional setting the latter on the unseen classes alone.
+    - Batches are drawn with replacement. The critic has no last intercept, which would cancel.
 
     References
     ----------
@@ -493,11 +481,11 @@ class WGANGenerator(AdversarialGenerator):
         )
         self.classification = classification
 
-    def _squash(self, x: Array) -> Array:
+    def _activate(self, x: Array) -> Array:
         return x.clip(min=0)
 
     def _loss_on(self, X: Tensor, y: NDArray[np.intp]) -> Callable[..., Tensor]:
-        """The judge is trained first, on real features."""
+        """Train the judge on real features."""
         (result,) = softmax_path(X, y, alphas=[_JUDGE_ALPHA], tol=_JUDGE_TOL)
         judge = result.coef.T.to(X.dtype), result.intercept.to(X.dtype)
         return lambda weights, _, critic, batch, draw: wgan_loss(
@@ -513,38 +501,38 @@ def wgan_loss(
     noise: Tensor,
     classification: float,
 ) -> Tensor:
-    """What the generator minimises."""
+    """Loss of the generator of f-CLSWGAN."""
     import torch
 
     fake = generated(weights, noise, batch.signatures).clip(min=0)
-    recognised = torch.nn.functional.cross_entropy(linear(fake, *judge), batch.y)
-    return classification * recognised - critic_scores(critic, fake, batch.signatures).mean()
+    misclassified = torch.nn.functional.cross_entropy(linear(fake, *judge), batch.y)
+    return classification * misclassified - critic_scores(critic, fake, batch.signatures).mean()
 
 
 @inherit_docs
 class VAEGANGenerator(AdversarialGenerator):
-    """Generate features by a VAE and a GAN with one decoder (f-VAEGAN-D2, inductive).
+    """Generate features by a VAE and a GAN that share a decoder (f-VAEGAN-D2, inductive).
 
-    Needs the `torch` extra to fit.
+    Fitting needs the `torch` extra.
 
     Parameters
     ----------
     adversarial : float, default=10.0
-        γ, how much features must pass the critic.
+        γ, weight of the critic's score.
     n_epochs : int, default=300
-        Epochs of the generator; see :class:`WGANGenerator`.
+        Number of epochs; see :class:`WGANGenerator`.
 
     See Also
     --------
-    GeneratedFeatures : Trains a classifier on what it generates.
-    WGANGenerator : Without autoencoder.
+    GeneratedFeatures : Trains a classifier on generated features.
+    WGANGenerator : Has no autoencoder.
 
     Notes
     -----
-    The number of epochs, γ, the layers of the encoder and the cross-entropy are those of a later
-    program by others, TF-VAEGAN, for CUB. An epoch of that goes through the data twice; its critic
-    sees reconstructions instead of features generated from standard normal noise, and λ changes as
-    it trains. Features are scaled and classified as with :class:`WGANGenerator`.
+    The number of epochs, γ, the layers of the encoder and the cross-entropy are those of TF-VAEGAN,
+    a later program by other authors, for CUB. There an epoch visits the data twice, the critic sees
+    reconstructions instead of features generated from standard normal noise, and λ changes during
+    training. Features are scaled and classified as with :class:`WGANGenerator`.
 
     References
     ----------
@@ -590,10 +578,10 @@ class VAEGANGenerator(AdversarialGenerator):
         )
         self.adversarial = adversarial
 
-    def _first_encoder(self, rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
+    def _encoder_weights(self, rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
         return encoder_weights(rng, sizes)
 
-    def _squash(self, x: Array) -> Array:
+    def _activate(self, x: Array) -> Array:
         # 1 / (1 + exp(−x)), without overflow.
         return x.sigmoid() if hasattr(x, "sigmoid") else 0.5 * (1.0 + np.tanh(0.5 * x))
 
@@ -604,7 +592,7 @@ class VAEGANGenerator(AdversarialGenerator):
 
 
 def encoder_weights(rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
-    """First weights of an encoder: two hidden layers, then means and log variances."""
+    """Initial weights of an encoder: two hidden layers, then means and log variances."""
     wide, n_noise, narrow = sizes.hidden, sizes.n_attributes, 2 * sizes.n_attributes
     return [
         *normal_layer(rng, sizes.n_features + sizes.n_attributes, wide),
@@ -615,12 +603,12 @@ def encoder_weights(rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]
 
 
 def encoded(weights: list[Tensor], X: Tensor, signatures: Tensor) -> tuple[Tensor, Tensor]:
-    """Means and log variances of the noise that a sample stands for."""
+    """Means and log variances of the noise that encodes each sample."""
     import torch
 
     hidden = relu(linear(torch.cat([X, signatures], dim=1), *weights[:2]), _SLOPE)
     hidden = relu(linear(hidden, *weights[2:4]), _SLOPE)
-    return linear(hidden, *weights[4:6]), linear(hidden, *weights[6:8])
+    return linear(hidden, *weights[4:6]), linear(hidden, *weights[6:])
 
 
 def vaegan_loss(
@@ -632,16 +620,16 @@ def vaegan_loss(
     noise: Tensor,
     adversarial: float,
 ) -> Tensor:
-    """What generator and encoder minimise."""
+    """Loss of the generator and encoder of f-VAEGAN-D2."""
     import torch
 
     mean, log_variance = encoded(encoder, batch.X, batch.signatures)
     code = mean + deviation * torch.exp(0.5 * log_variance)
-    reconstructed = torch.nn.functional.binary_cross_entropy_with_logits(
+    reconstruction = torch.nn.functional.binary_cross_entropy_with_logits(
         generated(weights, code, batch.signatures), batch.X, reduction="sum"
     )
     # KL(N(m, v) ‖ N(0, 1)) = ½ (m² + v − 1 − log v)
     divergence = 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum()
     fake = generated(weights, noise, batch.signatures).sigmoid()
-    passed = critic_scores(critic, fake, batch.signatures).mean()
-    return (reconstructed + divergence) / len(batch.X) - adversarial * passed
+    critic_score = critic_scores(critic, fake, batch.signatures).mean()
+    return (reconstruction + divergence) / len(batch.X) - adversarial * critic_score

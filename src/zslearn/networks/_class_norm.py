@@ -1,16 +1,18 @@
-r"""Class-Norm: a network makes a class's prototype of its signature, normalised over classes.
+r"""Class-Norm: a network predicts the prototype of a class from its signature.
 
 .. math:: p(a) = \mathrm{ReLU}\bigl(W_3\, N(\mathrm{ReLU}(N(W_2\, \mathrm{ReLU}(W_1 a))))\bigr),
           \qquad N(h) = \frac{h - \mu}{\sigma^2 + \varepsilon},
 
-intercepts left out, where :math:`\mu` and :math:`\sigma^2` are the mean and the variance of each
-unit over the seen classes. (The variance, not its root, is what the authors divide by.) The logits
-of an image are :math:`s \cos(x, p(a_c))`; their cross-entropy over the seen classes is minimised.
+omitting intercepts, where :math:`\mu` and :math:`\sigma^2` are the mean and the variance of each
+unit over the seen classes. (As in the authors' program, units are divided by the variance, not by
+its root.) Training minimises the cross-entropy over the seen classes of the logits
+:math:`s \cos(x, p(a_c))`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,14 +25,27 @@ from zslearn._utils._array import Array, Floats, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._training import Training
-from zslearn.networks import _torch_training as networks
-from zslearn.networks._torch_training import DeviceRows, ScheduledMethod, Tensor, linear, relu
+from zslearn.networks._torch_training import (
+    DeviceRows,
+    Run,
+    ScheduledMethod,
+    Seed,
+    Tensor,
+    linear,
+    relu,
+    rng_and_seed,
+    tensor_like,
+    to_arrays,
+    trainable,
+    training_threads,
+    uniform_layer,
+)
 
-# Added to the variances; a unit that is the same for all classes stays zero.
+# Added to variances, so that a unit that is constant over the classes becomes zero.
 _EPSILON = 1e-5
-# Share of the running statistics that a step replaces.
+# Weight of the latest step in the running statistics.
 _MOMENTUM = 0.1
-# The steps become ten times smaller after this share of the epochs: 25 of 50.
+# Share of the epochs after which the learning rate is divided by ten.
 _DECAY_AFTER = 0.5
 
 
@@ -40,16 +55,20 @@ class Moments(NamedTuple):
     mean: Array
     variance: Array
 
+    @classmethod
+    def of(cls, hidden: Array) -> Moments:
+        """Compute them from one row per class, with Bessel's correction."""
+        xp = compat.array_namespace(hidden)
+        return cls(xp.mean(hidden, axis=0), xp.var(hidden, axis=0, correction=1))
 
-def moments(hidden: Array) -> Moments:
-    """Mean and variance, with Bessel's correction, of each column over the rows, one per class."""
-    xp = compat.array_namespace(hidden)
-    return Moments(xp.mean(hidden, axis=0), xp.var(hidden, axis=0, correction=1))
+    def updated(self, latest: Moments) -> Moments:
+        """Running statistics after another step."""
+        pairs = zip(self, latest, strict=True)
+        return Moments(*((1 - _MOMENTUM) * old + _MOMENTUM * new.detach() for old, new in pairs))
 
-
-def standardize(hidden: Array, at: Moments) -> Array:
-    """Units less their mean over classes, divided by their variance."""
-    return (hidden - at.mean[None, :]) / (at.variance[None, :] + _EPSILON)
+    def standardize(self, hidden: Array) -> Array:
+        """Subtract the mean and divide by the variance."""
+        return (hidden - self.mean[None, :]) / (self.variance[None, :] + _EPSILON)
 
 
 def prototypes(
@@ -58,14 +77,13 @@ def prototypes(
     rectify: bool,
     running: Sequence[Moments] | None = None,
 ) -> tuple[Array, list[Moments]]:
-    """Prototypes of classes."""
-    hidden = relu(linear(signatures, weights[0], weights[1]))
-    hidden = linear(hidden, weights[2], weights[3])
-    first = moments(hidden) if running is None else running[0]
-    hidden = relu(standardize(hidden, first))
-    second = moments(hidden) if running is None else running[1]
-    made = linear(standardize(hidden, second), weights[4], weights[5])
-    return relu(made) if rectify else made, [first, second]
+    """Prototypes of classes and the moments used: given ones, or those of these classes."""
+    hidden = linear(relu(linear(signatures, *weights[:2])), *weights[2:4])
+    first = Moments.of(hidden) if running is None else running[0]
+    hidden = relu(first.standardize(hidden))
+    second = Moments.of(hidden) if running is None else running[1]
+    out = linear(second.standardize(hidden), *weights[4:])
+    return relu(out) if rectify else out, [first, second]
 
 
 def loss(
@@ -76,11 +94,11 @@ def loss(
     scale: float,
     rectify: bool,
 ) -> tuple[Tensor, list[Moments]]:
-    """Mean cross-entropy of a batch over the seen classes."""
+    """Mean cross-entropy of a batch over the seen classes, and the moments of the units."""
     from torch.nn.functional import cross_entropy, normalize
 
-    made, used = prototypes(weights, signatures, rectify)
-    return cross_entropy(scale * (X @ normalize(made, dim=1).T), y), used
+    predicted, used = prototypes(weights, signatures, rectify)
+    return cross_entropy(scale * (X @ normalize(predicted, dim=1).T), y), used
 
 
 @inherit_docs
@@ -90,48 +108,48 @@ def loss(
     rectify_=Saved(kind=bool),
 )
 class ClassNorm(ScheduledMethod):
-    """Class normalisation: a three-layer network makes prototypes of signatures; cosine.
+    """Class normalisation: a three-layer network predicts class prototypes from signatures.
 
-    Fitting needs the `torch` extra; a fitted method does not.
+    Scores are cosines. Fitting needs the `torch` extra; a fitted model does not.
 
     Parameters
     ----------
     hidden_size : int, default=1024
-        Units of each of the two hidden layers.
+        Number of units of each of the two hidden layers.
     logit_scale : float, default=25.0
-        What cosines are multiplied by before the softmax of training.
+        Factor of the cosines in the softmax of training.
     alpha : float, default=1e-4
         Weight decay, as Adam's `weight_decay` in torch.
     learning_rate : float, default=5e-4
-        Step of Adam; a tenth of it in the second half of the epochs.
+        Learning rate of Adam; a tenth of it in the second half of the epochs.
     batch_size : int, default=256
-        Samples of a step. All seen classes are in every step.
+        Samples per step. Every step covers all seen classes.
     max_iter : int, default=50
-        Epochs.
+        Number of epochs.
 
     Attributes
     ----------
     weights_ : list of ndarray
-        Weights, one row per input, and intercepts of the three layers, in turn.
+        Weights, one row per input, and intercepts of the three layers in turn.
     moments_ : list of tuple
         Running mean and variance of the units of the second layer, before and after its ReLU.
     rectify_ : bool
-        Whether prototypes pass through a ReLU, as in the original, whose features have none below
-        zero: where that holds of the training features.
+        Whether prototypes pass through a ReLU, as in the original, whose features are not negative:
+        true if the training features are not either.
 
     See Also
     --------
-    CADAVAE : Images and signatures meet in the latent space of two autoencoders.
+    CADAVAE : Encodes images and signatures into one latent space.
 
     Notes
     -----
     Training standardises over the seen classes, with gradients through mean and variance;
-    prototypes are made with running averages of both, as in the authors' program
-    (github.com/universome/class-norm), so that describing a class changes no other.
+    prediction uses running averages of both, as in the authors' program
+    (github.com/universome/class-norm), so that describing another class never changes the others.
 
-    Scores are cosines: features are normalised to unit length whatever `feature_norm` says. The
-    authors multiply the scores of seen classes by 1 for CUB and by 0.95 elsewhere;
-    :class:`~zslearn.calibration.CalibratedStacking` finds such a bias by cross-validation.
+    Features are normalised to unit length whatever `feature_norm` is. The authors multiply the
+    scores of seen classes by 1 for CUB and by 0.95 elsewhere;
+    :class:`~zslearn.calibration.CalibratedStacking` chooses such a factor by cross-validation.
 
     References
     ----------
@@ -185,7 +203,7 @@ class ClassNorm(ScheduledMethod):
         stop_after: int | None = None,
         device: str | None = None,
         verbose: int = 0,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: Seed = 0,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -202,28 +220,24 @@ class ClassNorm(ScheduledMethod):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _first_weights(self, rng: np.random.Generator, training: Training) -> list[NDArray[Any]]:
-        """Layers as torch begins them, the last one narrower (the authors' equation 10)."""
+    def _initial_weights(self, rng: np.random.Generator, training: Training) -> list[NDArray[Any]]:
+        """Layers as torch initialises them, but a narrower last one (Eq. 10 of the paper)."""
         n_attributes, n_features = training.signatures.shape[1], training.X.shape[1]
-        weights = [
-            *networks.uniform_layer(rng, n_attributes, self.hidden_size),
-            *networks.uniform_layer(rng, self.hidden_size, self.hidden_size),
-            *networks.uniform_layer(rng, self.hidden_size, n_features),
-        ]
+        widths = [n_attributes, self.hidden_size, self.hidden_size, n_features]
+        weights = [part for pair in pairwise(widths) for part in uniform_layer(rng, *pair)]
         limit = np.sqrt(3 / (self.hidden_size * n_features))
         weights[4] = rng.uniform(-limit, limit, (self.hidden_size, n_features))
         return weights
 
-    def _epochs(self, training: Training) -> networks.Run:
-        """Change the weights by Adam, and running statistics with them."""
+    def _epochs(self, training: Training) -> Run:
         import torch
 
-        rng, _ = networks.generator(self.random_state)
+        rng, _ = rng_and_seed(self.random_state)
         xp = compat.array_namespace(training.X)
         rectify = bool(xp.all(training.X >= 0))
         rows = DeviceRows(self.embed(training.X), training.y, self.device)
-        signatures = networks.tensor(_of_root_norm(training.signatures), rows.like)
-        weights = networks.trainable(self._first_weights(rng, training), rows.like)
+        signatures = tensor_like(_scaled(training.signatures), rows.like)
+        weights = trainable(self._initial_weights(rng, training), rows.like)
         optimizer = torch.optim.Adam(
             weights, lr=self.learning_rate, weight_decay=self.alpha, fused=True
         )
@@ -232,10 +246,10 @@ class ClassNorm(ScheduledMethod):
         ]
 
         def state() -> dict[str, Any]:
-            moments = [tuple(networks.learned(part)) for part in running]
-            return {"weights_": networks.learned(weights), "moments_": moments, "rectify_": rectify}
+            moments = [tuple(to_arrays(part)) for part in running]
+            return {"weights_": to_arrays(weights), "moments_": moments, "rectify_": rectify}
 
-        with networks.training_threads(len(signatures) * sum(w.numel() for w in weights)):
+        with training_threads(len(signatures) * sum(w.numel() for w in weights)):
             for epoch in range(self.max_iter):
                 if epoch == int(_DECAY_AFTER * self.max_iter):
                     optimizer.param_groups[0]["lr"] = 0.1 * self.learning_rate
@@ -245,32 +259,22 @@ class ClassNorm(ScheduledMethod):
                     value, used = loss(weights, signatures, X, y, self.logit_scale, rectify)
                     value.backward()
                     optimizer.step()
-                    running = [_moved(old, new) for old, new in zip(running, used, strict=True)]
+                    running = [old.updated(new) for old, new in zip(running, used, strict=True)]
                     losses.append(value.detach())
                 yield float(torch.stack(losses).mean()), state
 
     def embed(self, X: Array) -> Array:
-        """Features of unit norm."""
+        """Normalise features to unit length."""
         return X if self.feature_norm == "l2" else unit_rows(X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make prototypes of unit norm."""
+        """Predict prototypes of unit length."""
         running = [Moments(*(np.asarray(part, np.float64) for part in m)) for m in self.moments_]
-        made, _ = prototypes(self.weights_, _of_root_norm(signatures), self.rectify_, running)
-        return unit_rows(made)
+        predicted, _ = prototypes(self.weights_, _scaled(signatures), self.rectify_, running)
+        return unit_rows(predicted)
 
 
-def _of_root_norm(signatures: Floats) -> Floats:
-    """Signatures of norm √d, so that an entry is about one in size; a zero row stays zero."""
+def _scaled(signatures: Floats) -> Floats:
+    """Signatures of length √d, whose entries have a mean square of one."""
     scaled: Floats = np.sqrt(signatures.shape[1]) * unit_rows(signatures)
     return scaled
-
-
-def _moved(old: Moments, new: Moments) -> Moments:
-    """Running statistics after one more step."""
-    return Moments(
-        *(
-            (1 - _MOMENTUM) * before + _MOMENTUM * now.detach()
-            for before, now in zip(old, new, strict=True)
-        )
-    )

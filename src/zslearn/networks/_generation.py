@@ -1,17 +1,16 @@
-r"""Zero-shot learning as ordinary classification, on features generated for the unseen classes.
+r"""Zero-shot learning as ordinary classification, with features generated for unseen classes.
 
-A generator learns, from the seen classes, which features a signature leads to. For each unseen
-class it draws some; a classifier then learns from the real features of the seen classes and the
-generated ones of the unseen classes.
+A generator learns from the seen classes to draw features given a signature. A classifier is then
+trained on the real features of the seen classes and on generated features of the unseen ones.
 
-The simplest generator has a Gaussian for each class. With the class means :math:`m_c` of the seen
+The simplest generator draws from a Gaussian for each class. With the means :math:`m_c` of the seen
 classes, their mean :math:`\bar m`, and the RBF kernel K between their signatures,
 
 .. math:: m(a) = \bar m + k(a)^\top (K + \lambda I)^{-1} (M - \bar m), \qquad
           x \mid a \sim \mathcal N\bigl(m(a), \Sigma\bigr),
 
-where :math:`\Sigma` is the covariance within classes, pooled over the seen ones and shrunk towards
-its mean variance.
+where :math:`\Sigma` is the pooled covariance within the seen classes, shrunk towards its mean
+variance.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ from zslearn.networks._torch_training import with_intercept
 from zslearn.signatures._kernels import rbf_similarity
 
 
-# Defaults: by leaving out seen classes of CUB, `gamma` and `alpha` with the nearest mean; any
-# `shrinkage` from 0.03 to 0.3 gives the same there.
+# The defaults were chosen on held-out seen classes of CUB, where any `shrinkage` from 0.03 to 0.3
+# gives the same accuracy.
 @saves(
     mean_=Saved("n_features"),
     coef_=Saved("n_seen", "n_features"),
@@ -50,34 +49,32 @@ from zslearn.signatures._kernels import rbf_similarity
     signatures_=Saved("n_seen", "n_attributes"),
 )
 class GaussianGenerator(BaseEstimator):
-    """Draw features from a Gaussian whose mean is regressed on the signature.
-
-    The simplest generator there is: kernel ridge for the means, one covariance for all classes.
+    """Draw features from Gaussians with one covariance and means regressed on signatures.
 
     Parameters
     ----------
     gamma : float, default=0.25
         Width of the RBF kernel between signatures, in units of their median distance.
     alpha : float, default=0.03
-        Ridge λ of the means.
+        Penalty λ of the kernel ridge regression of the means.
     shrinkage : float, default=0.1
-        Share of the mean variance in the covariance, between 0 and 1.
+        Shrinkage of the covariance towards its mean variance, between 0 and 1.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
         Mean of the class means.
     coef_ : ndarray of shape (n_seen, n_features)
-        What the kernel with the seen signatures is multiplied by.
+        Dual coefficients of the means.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Signatures of the seen classes.
     root_ : ndarray of shape (n_features, n_features)
-        A square root of the covariance: standard normal rows times it have that covariance.
+        Square root of the covariance; multiplies standard normal rows from the right.
 
     See Also
     --------
-    GeneratedFeatures : Trains a classifier on what it generates.
-    zslearn.baselines.GFZSL : Scores with such densities, without drawing from them.
+    GeneratedFeatures : Trains a classifier on generated features.
+    zslearn.baselines.GFZSL : Scores by such densities instead of drawing from them.
 
     Examples
     --------
@@ -98,7 +95,6 @@ class GaussianGenerator(BaseEstimator):
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
     }
 
-    #: Values to search, by name.
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
         "paper": {
             "gamma": [2.0**k for k in range(-5, 3)],
@@ -122,7 +118,7 @@ class GaussianGenerator(BaseEstimator):
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
-            Features, of any library of the array API standard.
+            Features in any library of the array API standard.
         y : ndarray of int of shape (n_samples,)
             Position of each sample's class in `signatures`.
         signatures : ndarray of shape (n_seen, n_attributes)
@@ -147,7 +143,7 @@ class GaussianGenerator(BaseEstimator):
         return self
 
     def predict(self, signatures: Floats) -> Floats:
-        """Means of classes, of shape (n_classes, n_features)."""
+        """Predict the means of classes, of shape (n_classes, n_features)."""
         check_is_fitted(self)
         kernel = rbf_similarity(signatures, self.signatures_, gamma=self.gamma)
         return self.mean_ + kernel @ self.coef_
@@ -155,8 +151,7 @@ class GaussianGenerator(BaseEstimator):
     def sample(self, signatures: Floats, n_samples: int, random_state: Any = None) -> Floats:
         """Draw features of classes, of shape (n_classes, n_samples, n_features).
 
-        All classes share the noise, so that the features of a class do not depend on which others
-        are asked for.
+        Classes share the noise, so that the features of a class do not depend on the other classes.
         """
         means = self.predict(signatures)
         noise = check_random_state(random_state).normal(size=(n_samples, len(self.mean_)))
@@ -176,54 +171,55 @@ class GaussianGenerator(BaseEstimator):
     seed_=Saved(kind="int", least=0),
 )
 class GeneratedFeatures(ZeroShotClassifier):
-    """Generate features for the unseen classes, then train a classifier on all classes.
+    """Generate features for the unseen classes and train a classifier on all classes.
 
-    `fit` trains the generator on the seen classes. Describing classes, at `fit` or later, draws
-    features of the unseen ones and trains the classifier; the generator stays as it is.
+    `fit` trains the generator on the seen classes. Whenever classes are described, features of the
+    unseen ones are drawn and the classifier is trained again; the generator does not change.
 
     Parameters
     ----------
     generator : generator, optional
-        What generates features: :class:`GaussianGenerator` by default, :class:`WGANGenerator`
-        (f-CLSWGAN), :class:`VAEGANGenerator` (f-VAEGAN-D2), or any object with
-        `fit(X, y, signatures)` and `sample(signatures, n_samples, random_state)`.
+        :class:`GaussianGenerator` by default, :class:`WGANGenerator` (f-CLSWGAN),
+        :class:`VAEGANGenerator` (f-VAEGAN-D2), or any object with `fit(X, y, signatures)` and
+        `sample(signatures, n_samples, random_state)`.
     estimator : "mean" or classifier, optional
-        What learns from the features: by default a softmax regression; "mean" for the nearest class
-        mean; or a classifier of scikit-learn with `coef_` and `intercept_`.
+        Classifier: a softmax regression by default; "mean" for the nearest class mean; or a linear
+        classifier of scikit-learn, with `coef_` and `intercept_`.
     n_generated : int, default=300
-        Features drawn for each unseen class.
+        Number of features drawn for each unseen class.
     alpha : float, default=1e-4
-        Penalty of the softmax regression, in units of the features' variance. Not used with
-        `estimator`.
+        Penalty of the softmax regression, in units of the features' variance. Ignored if
+        `estimator` is given.
     balanced : bool, default=False
-        Whether every class counts the same in the softmax regression. By default every row does, so
-        that `n_generated` decides how much unseen classes count. Not used with `estimator`.
+        Whether all classes have the same total weight in the softmax regression. By default all
+        samples have the same weight, so that `n_generated` determines that of unseen classes.
+        Ignored if `estimator` is given.
     tol : float, default=1e-3
-        Gap at which the softmax regression stops, as a share of its objective.
-    random_state : int, RandomState or None, default=0
-        Decides the noise, and the training of a generator whose own `random_state` is None.
+        Relative optimality gap of the softmax regression.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the noise, and of a generator whose own `random_state` is None.
 
     Attributes
     ----------
     generator_ : generator
         Fitted on the seen classes.
     X_ : array of shape (n_samples, n_features)
-        Prepared features of the seen classes, which the classifier learns from.
+        Prepared features of the seen classes.
     y_ : ndarray of shape (n_samples,)
-        Position of each row's class in `seen_classes_`.
+        Position of each sample's class in `seen_classes_`.
     seed_ : int
         Seed of the noise.
 
     Notes
     -----
-    Scores of the conventional setting are those of the classifier over all classes, restricted to
-    the candidates. Published programs train a second classifier on the unseen classes alone, which
-    `synthesize` does with their signatures and labels.
+    In the conventional setting the scores of the classifier over all classes are restricted to the
+    candidates. Published programs train a second classifier on the unseen classes alone; call
+    `synthesize` with their signatures and labels to do so.
 
-    Zero-shot logit adjustment (ZLA) adds log priors of classes, and of seen and unseen ones, to the
-    logits in training and not in prediction. Intercepts are not penalised here, so that this equals
-    subtracting them from the intercepts afterwards; the seen–unseen prior is then the factor of
-    :class:`~zslearn.calibration.CalibratedStacking`.
+    Zero-shot logit adjustment (ZLA) adds log priors, of each class and of seen and unseen classes,
+    to the logits in training but not in prediction. As intercepts are not penalised here, this is
+    equivalent to subtracting the priors from the intercepts afterwards; the seen–unseen prior is
+    then the calibration factor of :class:`~zslearn.calibration.CalibratedStacking`.
 
     References
     ----------
@@ -243,7 +239,7 @@ class GeneratedFeatures(ZeroShotClassifier):
     True
     """
 
-    _describing_trains: ClassVar[bool] = True
+    _synthesis_trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "generator": [HasMethods(["fit", "sample"]), None],
@@ -285,7 +281,7 @@ class GeneratedFeatures(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """A generator serves every variant that has it and its seed; a run, all its epochs."""
+        """Share generators, and one training run among those that differ in `n_epochs` only."""
         for variant in variants:
             variant.seed_ = int(check_random_state(variant.random_state).randint(2**31 - 1))
         for same_run in _same_runs(variants):
@@ -299,16 +295,15 @@ class GeneratedFeatures(ZeroShotClassifier):
 
     @property
     def _rows_per_class(self) -> int:
-        """Features that are drawn to describe a class."""
         return int(self.n_generated)
 
     def generate(self, signatures: Floats) -> Array:
-        """Draw prepared features of classes, `n_generated` each, class by class.
+        """Draw `n_generated` prepared features of each class, class by class.
 
         Parameters
         ----------
         signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures, as :meth:`synthesize` takes them.
+            Normalised signatures, as passed to :meth:`synthesize`.
         """
         drawn = self.generator_.sample(signatures, int(self.n_generated), random_state=self.seed_)
         rows = move_like(drawn.reshape(-1, drawn.shape[-1]), self.X_)
@@ -317,85 +312,81 @@ class GeneratedFeatures(ZeroShotClassifier):
     def _samples(
         self, signatures: Floats, labels: NDArray[Any] | None
     ) -> tuple[Array, NDArray[np.intp]]:
-        """Features of classes, real or generated, and the position of the class of each."""
-        n_classes = len(signatures)
-        names = {} if labels is None else {label: i for i, label in enumerate(labels.tolist())}
-        # Where each seen class stands among those given; −1 for one that is not among them.
-        place = np.asarray([names.get(label, -1) for label in self.seen_classes_.tolist()])
-        kept = np.flatnonzero(place[self.y_] >= 0)
-        rows = self.X_ if len(kept) == len(self.y_) else take_rows(self.X_, kept)
-        y = place[self.y_[kept]]
-        unseen = np.setdiff1d(np.arange(n_classes), place)
+        """Real and generated features of classes, and the position of each one's class."""
+        position = {} if labels is None else {label: i for i, label in enumerate(labels.tolist())}
+        # Position of each seen class in `signatures`; −1 if it is not one of these classes.
+        of_seen = np.asarray([position.get(label, -1) for label in self.seen_classes_.tolist()])
+        y = of_seen[self.y_]
+        X = self.X_ if (y >= 0).all() else take_rows(self.X_, np.flatnonzero(y >= 0))
+        y = y[y >= 0]
+        unseen = np.setdiff1d(np.arange(len(signatures)), of_seen)
         if not len(unseen):
-            return rows, y
-        generated = self.generate(signatures[unseen])
-        xp = compat.array_namespace(rows)
-        both = xp.concat([rows, generated], axis=0)
-        return both, np.concatenate([y, np.repeat(unseen, self.n_generated)])
+            return X, y
+        X = compat.array_namespace(X).concat([X, self.generate(signatures[unseen])], axis=0)
+        return X, np.concatenate([y, np.repeat(unseen, self.n_generated)])
 
     def embed(self, X: Array) -> Array:
-        """Rows with a 1 behind, for the intercepts."""
+        """Append a 1 to each row, for the intercepts."""
         return with_intercept(X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Generate features of the unseen classes, and train the classifier over all classes given.
+        """Generate features of the unseen classes and train the classifier on all given classes.
 
-        Without `labels` all count as unseen.
+        Without `labels` all classes count as unseen.
         """
         X, y = self._samples(signatures, labels)
         n_classes, xp = len(signatures), compat.array_namespace(X)
         if self.estimator is None:
             weights = (1.0 / np.bincount(y))[y] if self.balanced else None
             alphas = [self.alpha * (mean_square_distance(X) or 1.0)]
-            (found,) = softmax_path(
+            (result,) = softmax_path(
                 X, y, n_classes, alphas=alphas, tol=self.tol, sample_weight=weights
             )
-            coef, intercept = found.coef, found.intercept
+            coef, intercept = result.coef, result.intercept
         elif isinstance(self.estimator, str):
             # The nearest class mean: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖².
             coef = class_means(X, y, n_classes)
             intercept = -0.5 * xp.sum(coef * coef, axis=1)
         else:
-            found = clone(self.estimator).fit(to_numpy(X), y)
-            coef, intercept = (move_like(part, X) for part in _linear_part(found, n_classes))
+            classifier = clone(self.estimator).fit(to_numpy(X), y)
+            coef, intercept = (move_like(a, X) for a in _linear_parameters(classifier, n_classes))
         return xp.concat([coef, intercept[:, None]], axis=1)
 
 
-def _linear_part(fitted: Any, n_classes: int) -> tuple[Floats, Floats]:
+def _linear_parameters(classifier: Any, n_classes: int) -> tuple[Floats, Floats]:
     """Coefficients and intercepts of a linear classifier of scikit-learn, one row per class."""
-    if not hasattr(fitted, "coef_"):
+    if not hasattr(classifier, "coef_"):
         raise TypeError(
-            f"estimator={type(fitted).__name__}(…) has no coef_ after fit. Take a linear "
-            "classifier, such as LogisticRegression."
+            f"estimator={type(classifier).__name__}(…) has no coef_ after fit. Use a linear "
+            "classifier such as LogisticRegression."
         )
-    coef = np.atleast_2d(np.asarray(fitted.coef_, dtype=np.float64))
-    intercept = np.ravel(np.asarray(getattr(fitted, "intercept_", 0.0), dtype=np.float64))
+    coef = np.atleast_2d(np.asarray(classifier.coef_, dtype=np.float64))
+    intercept = np.ravel(np.asarray(getattr(classifier, "intercept_", 0.0), dtype=np.float64))
     if n_classes == 2 and len(coef) == 1:
-        # scikit-learn has one row for two classes, positive for the second.
+        # The one row that scikit-learn has for two classes is that of the second class.
         coef, intercept = np.concatenate([-coef, coef]), np.concatenate([-intercept, intercept])
     if len(coef) != n_classes:
         raise TypeError(
-            f"estimator={type(fitted).__name__}(…) has {len(coef)} rows of coefficients for "
-            f"{n_classes} classes. Take one that has a row per class."
+            f"estimator={type(classifier).__name__}(…) has {len(coef)} rows of coefficients for "
+            f"{n_classes} classes. Use a classifier with one row per class."
         )
     return coef, np.array(np.broadcast_to(intercept, (n_classes,)))
 
 
 def _same_runs(variants: Sequence[GeneratedFeatures]) -> list[list[list[GeneratedFeatures]]]:
-    """Variants of one generator; and such groups that differ in its number of epochs alone."""
+    """Group variants by generator, and these groups by generator up to `n_epochs`."""
     runs: dict[Any, list[list[GeneratedFeatures]]] = {}
     for group in group_by_params(variants, "generator", "seed_"):
-        generator = group[0].generator
-        if not hasattr(generator, "fit_stages"):
-            runs[id(group)] = [group]
-            continue
-        run = fingerprint(clone(generator).set_params(n_epochs=1)), group[0].seed_
-        runs.setdefault(run, []).append(group)
+        generator, seed = group[0].generator, group[0].seed_
+        key: Any = id(group)
+        if hasattr(generator, "fit_stages"):
+            key = fingerprint(clone(generator).set_params(n_epochs=1)), seed
+        runs.setdefault(key, []).append(group)
     return list(runs.values())
 
 
 def _fit_generators(generators: Sequence[Any], seed: int, training: Training) -> list[Any]:
-    """Copies of generators that differ in the number of epochs, fitted in one run."""
+    """Fit copies of generators that differ in `n_epochs` only in one run."""
     first = GaussianGenerator() if generators[0] is None else clone(generators[0])
     if "random_state" in first.get_params(deep=False) and first.random_state is None:
         first.set_params(random_state=seed)

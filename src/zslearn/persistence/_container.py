@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from zslearn._utils._files import replacing
+from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import plain
 from zslearn._utils._reading import Budget, unique_keys
 
@@ -99,7 +99,7 @@ def write_file(path: Path, content: Mapping[str, Any], arrays: Mapping[str, NDAr
             f"The header of the model file would take more than {_MAX_HEADER >> 21} MiB: give "
             "large lists as arrays in extras=, not in about=."
         )
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         save_file(dict(arrays), temporary, metadata={"zslearn": text})
 
 

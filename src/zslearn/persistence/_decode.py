@@ -16,11 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._scorer import is_among
 from zslearn._utils._array import to_numpy
-from zslearn._utils._columns import SCALINGS
 from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, FileLimitError
 from zslearn._utils._saved import declared, labels_problem, state_problem
+from zslearn._utils._validation import SCALINGS
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.persistence._container import BadContentError
 from zslearn.persistence._encode import LEFT_OUT, MOST_LEVELS, find, make, parameter_names
@@ -86,7 +86,7 @@ def _check_described(method: Any) -> None:
     is_seen = is_among(table.labels, method.seen_classes_)
     some = np.sort(np.argsort(is_seen, kind="stable")[:_CLASSES_MADE])
     described = table.normalized(method.signature_scale_, keep_views=method.keep_views)[some]
-    if method._describing_trains:
+    if method._synthesis_trains:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -415,7 +415,7 @@ class Decoder:
         problem = state_problem(value, learned) if learned and saved else None
         if problem is not None:
             raise BadContentError(f"its {cls.__name__} does not hold together: {problem}")
-        if learned and getattr(cls, "_describing_trains", False):
+        if learned and getattr(cls, "_synthesis_trains", False):
             # Rows that a hyper-parameter, not the file, decides the number of.
             self._budget.check(_FEATURE_BYTES * value._rows_per_class * value.n_features_in_)
         check_part(value)

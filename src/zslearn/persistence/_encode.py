@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from zslearn._utils._array import is_foreign, to_numpy
-from zslearn._utils._files import part_name, saved_parts
 from zslearn._utils._messages import plain
+from zslearn._utils._saved import part_name, saved_parts
 from zslearn.persistence._container import DTYPES, BadContentError, CannotSaveError
 
 #: Threads or processes at most that a file may ask for.

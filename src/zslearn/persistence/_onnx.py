@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
-from zslearn._utils._files import replacing
+from zslearn._utils._files import atomic_write
 from zslearn._utils._optional import import_optional
 from zslearn._version import __version__
 from zslearn.base._meta import fitted_as_zero_shot
@@ -68,7 +68,7 @@ def export_onnx(model: Any, path: str | PathLike[str], *, check: bool = True) ->
     if check:
         _check(model, content)
     path = Path(path)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(content)
     return path
 

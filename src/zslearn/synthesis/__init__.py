@@ -1,9 +1,9 @@
-"""The paper's two frameworks, SynC and EXEM, and Gaussian exemplars.
+"""SynC and EXEM, the two frameworks of the paper, and Gaussian EXEM.
 
-SynC makes classifiers of unseen classes from those of phantom classes (``_sync.py``,
-``_phantoms.py``); EXEM predicts the exemplars of classes from their signatures (``_exem.py``,
-``_exemplars.py``), and Gaussian EXEM their uncertainty, too. Golden files of the authors' program
-test these: no digit of them may change.
+SynC synthesises classifiers of unseen classes from those of phantom classes (``_sync.py``,
+``_phantoms.py``). EXEM predicts the exemplars of classes from their signatures (``_exem.py``,
+``_exemplars.py``); Gaussian EXEM also estimates their uncertainty (``_gaussian.py``). Tests compare
+the results with golden files of the authors' program.
 """
 
 from zslearn.base._class_statistics import ClassStatistics

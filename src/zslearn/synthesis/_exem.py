@@ -1,13 +1,13 @@
-r"""EXEM: classes by the exemplars that their signatures predict.
+r"""EXEM: predict the exemplar of each class from its signature.
 
 The exemplar of a class is the mean of its projected samples, :math:`z_c = \frac{1}{|I_c|}
-\sum_{n \in I_c} M x_n` with M the principal components of the training samples. One regressor per
-dimension learns :math:`\psi(a_c) \approx z_c` from the seen classes (the paper's eEXEMlearn). Then
-either the nearest predicted exemplar names a sample (eExemPredict),
+\sum_{n \in I_c} M x_n`, where M are the principal components of the training samples. One regressor
+per dimension learns :math:`\psi(a_c) \approx z_c` from the seen classes (Eq. 12). A sample is then
+classified by the nearest predicted exemplar (Eq. 13),
 
 .. math:: \hat y = \arg\min_u \; \mathrm{dis}(M x, \psi(a_u)),
 
-or the predicted exemplars take the place of the signatures in another method.
+or the predicted exemplars replace the signatures in another method.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from zslearn._scoring._embedding import FeaturePreparation
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import saved_part
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._class_statistics import ClassStatistics, class_means
 from zslearn.base._classifier import ZeroShotClassifier, fit_variants, group_by_params
 from zslearn.base._training import Training
@@ -47,7 +46,7 @@ from zslearn.synthesis._exemplars import (
 )
 from zslearn.synthesis._from_statistics import LearnsFromStatistics
 
-# Variances that are a smaller share of the mean are rounding error.
+# Variances below this share of the mean are rounding error.
 _ROUNDING = 1e-12
 
 
@@ -58,7 +57,7 @@ _ROUNDING = 1e-12
     offset=Saved("n_dims"),
 )
 class Whitening:
-    r"""A map from features to whitened ones of unit norm.
+    r"""A map from features to whitened features of unit length.
 
     With :math:`\Sigma = V \mathrm{diag}(e) V^\top` the pooled covariance within the seen classes
     and :math:`\bar\sigma^2` the mean of its eigenvalues, features become
@@ -66,24 +65,24 @@ class Whitening:
     .. math:: z = \mathrm{diag}\bigl((1 - \rho) e + \rho \bar\sigma^2\bigr)^{-1/2}
               V^\top (x - \bar x)
 
-    and are brought to unit norm again; :math:`\bar x` is the mean of the class means.
+    and are normalised to unit length; :math:`\bar x` is the mean of the class means.
     """
 
-    matrix: Floats  # what features are multiplied by
-    offset: Floats  # what is taken from the product
+    matrix: Floats
+    offset: Floats  # subtracted from the product
 
     @classmethod
     def of(cls, statistics: ClassStatistics, shrinkage: float) -> Whitening:
-        """The map that follows from statistics of the seen classes."""
+        """Compute the map from statistics of the seen classes."""
         values, vectors = statistics.within_spectrum()
-        # Without any deviation all directions count the same.
+        # Without any variance all directions count the same.
         mean = float(values.mean()) or 1.0
         shrunk = (1 - shrinkage) * values + shrinkage * mean
         matrix = vectors / np.sqrt(np.maximum(shrunk, _ROUNDING * mean))
         return cls(matrix, statistics.means.mean(axis=0) @ matrix)
 
     def __call__(self, X: Array) -> Array:
-        """Whiten rows of any library, in their precision."""
+        """Whiten rows of any array library, in their precision."""
         return unit_rows(X @ move_like(self.matrix, X) - move_like(self.offset, X)[None, :])
 
 
@@ -104,81 +103,80 @@ class Whitening:
     _whitening=Saved(kind=Whitening, optional=True),
 )
 class EXEM(LearnsFromStatistics):
-    """Predict the exemplar of each class from its signature; compare samples with it.
+    """Predict the exemplar of each class from its signature, and compare samples with it.
 
-    `EXEM()` is the paper's EXEM (1NN), `EXEM(distance="standardized")` its EXEM (1NNs), and
-    `EXEM(estimator=M)` its EXEM (M): M on the original features, with the predicted exemplars as
-    signatures. Learning costs the number of seen classes, not of samples.
+    `EXEM()` is EXEM (1NN) of the paper, `EXEM(distance="standardized")` EXEM (1NNs), and
+    `EXEM(estimator=M)` EXEM (M), where M is fitted on the original features with predicted
+    exemplars as signatures. The cost of fitting grows with the number of seen classes, not of
+    samples.
 
     Parameters
     ----------
     n_components : int or None, default=500
-        Dimensions of the projection. More than the samples have are clipped, with a warning unless
-        it is the default; None means no projection.
+        Dimensions of the projection; None means no projection. More than the rank of the samples
+        are clipped, with a warning unless it is the default.
     C : float, default=1.0
-        Penalty of the ν-SVR, λ/S of the paper; for "krr" the ridge is 1/(2C).
+        Penalty of the ν-SVR, λ/S in the paper. For "krr" the ridge is 1/(2C).
     nu : float, default=0.5
         ν of the ν-SVR, in (0, 1].
     gamma : float, default=1.0
         Width of the RBF kernel between signatures, 1/σ².
     distance : {"euclidean", "standardized"}, default="euclidean"
-        How samples and exemplars are compared. "standardized" divides each dimension by
-        `within_std_`. Not used with `estimator`.
+        Distance between samples and exemplars. "standardized" divides each dimension by
+        `within_std_`. Ignored with `estimator`.
     regressor : {"svr", "krr", "gp", "mlp"} or regressor, default="svr"
-        What predicts exemplars: one ν-SVR per dimension, kernel ridge, a Gaussian process, the
-        two-layer perceptron of the paper's appendix (:class:`ExemplarMLP`, needs the `torch`
-        extra), or any regressor of several outputs with scikit-learn's methods. It is fitted on
-        the signatures, or on their RBF kernel where its `kernel` is "precomputed".
+        Predicts exemplars: one ν-SVR per dimension, kernel ridge, a Gaussian process, the two-layer
+        perceptron of the paper's appendix (:class:`ExemplarMLP`, needs the `torch` extra), or any
+        multi-output regressor with scikit-learn's interface. It is fitted on the signatures, or on
+        their RBF kernel if its `kernel` is "precomputed".
     estimator : zero-shot estimator, optional
-        The method whose signatures the predicted exemplars become, those of seen classes too.
+        The method that uses the predicted exemplars as signatures, also of the seen classes.
     whiten : float, optional
-        Whiten features by the covariance within the seen classes, shrunk to its mean variance by
-        this share ρ in (0, 1], and bring them to unit norm again, before all else. The method in
-        `estimator` then learns from whitened features, too. Not in the paper; see
-        :class:`GaussianEXEM`, which always does so.
+        Whiten the features first, by the covariance within the seen classes, shrunk to its mean
+        variance by the share ρ in (0, 1], and normalise them to unit length again. The method in
+        `estimator` is also fitted on whitened features. Not in the paper; :class:`GaussianEXEM`
+        always whitens.
     tol : float, default=1e-8
         Largest violation of the optimality conditions of the ν-SVR, in units of the projected
-        features. LIBSVM's 1e-3 is faster and leaves exemplars that depend on the rounding.
+        features. LIBSVM's 1e-3 is faster, but the exemplars then depend on rounding.
     max_iter : int, default=1_000_000
-        Steps per ν-SVR at most.
+        Largest number of steps per ν-SVR.
     n_jobs : int, optional
-        Threads of the ν-SVR. By default all cores, unlike scikit-learn's one: threads change no
-        digit.
+        Number of threads of the ν-SVR. By default all cores, unlike scikit-learn's default of one;
+        the result does not depend on it.
     random_state : int, RandomState or None, default=0
-        Decides the first weights of "mlp", and the starts of "gp".
+        Seed of the initial weights of "mlp" and of the restarts of "gp".
 
     Attributes
     ----------
     exemplars_ : ndarray of shape (n_seen, n_dims)
         Real exemplars of the seen classes: means of their projected samples.
     predicted_exemplars_ : ndarray of shape (n_seen, n_dims)
-        What the regressors say of the same classes.
+        Predicted exemplars of the same classes.
     components_ : ndarray of shape (n_dims, n_features) or None
         The projection; None without one.
     mean_ : ndarray of shape (n_features,)
-        What is taken from samples before they are projected; zeros without a projection.
+        Subtracted from samples before the projection; zeros without one.
     within_std_ : ndarray of shape (n_dims,)
         With distance="standardized" only: the standard deviation (ddof=1) within a class, averaged
-        over the seen classes that have at least two samples. A dimension without any is not
-        scaled: its entry is 1.
+        over the seen classes that have at least two samples; 1 for constant dimensions.
     support_ : ndarray of shape (n_dims,)
         With "svr" only: number of support classes of each dimension.
     violation_ : ndarray of shape (n_dims,)
         With "svr" only: largest violation of the optimality conditions.
     n_iter_ : int
-        Steps of the ν-SVR that took the most; 1 for other regressors.
+        Largest number of steps of a ν-SVR; 1 for other regressors.
     regressor_ : object
         The fitted regressor.
     estimator_ : zero-shot estimator
         With `estimator` only: that method, fitted on features and predicted exemplars.
     statistics_ : ClassStatistics
-        After `partial_fit` or `fit_statistics`: what is known of the samples so far.
+        After `partial_fit` or `fit_statistics`: statistics of all samples so far.
 
     See Also
     --------
-    ClassStatistics : What is kept of the samples.
-    ideal_signatures : Real exemplars as signatures.
-    zslearn.solvers.nu_svr : The regressors.
+    ideal_signatures : Computes real exemplars to use as signatures.
+    zslearn.solvers.nu_svr : Solves the ν-SVR.
 
     References
     ----------
@@ -263,19 +261,17 @@ class EXEM(LearnsFromStatistics):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    # Learning.
-
     def _needs_samples(self) -> str | None:
         if self.estimator is not None:
             return (
-                f"with estimator={type(self.estimator).__name__}(…), which learns from the samples:"
-                " call fit with all of them, or leave estimator out."
+                f"with estimator={type(self.estimator).__name__}(…), which learns from samples. "
+                "Call fit, or remove estimator."
             )
         if self.whiten is not None:
             return (
-                f"with whiten={self.whiten}, after which the samples are normalised to unit length "
-                "one by one: call fit with all of them, or leave whiten out. GaussianEXEM whitens "
-                "and learns from statistics."
+                f"with whiten={self.whiten}, because it then normalises each sample to unit "
+                "length. Call fit, or remove whiten. GaussianEXEM whitens and learns from "
+                "statistics."
             )
         return None
 
@@ -286,7 +282,7 @@ class EXEM(LearnsFromStatistics):
     def _learn(
         cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
     ) -> Iterator[Self]:
-        """Learn exemplars from statistics of the samples, then what is made of them."""
+        """Learn exemplars from class statistics, then fit inner methods to them."""
         groups = group_by_params(variants, "whiten")
         while groups:
             group = groups.pop(0)
@@ -298,7 +294,8 @@ class EXEM(LearnsFromStatistics):
             spaces = ExemplarSpaces(learned_from, sums, [model.n_components for model in group])
             for rows in {training, learned_from}:
                 rows.release_sums()
-            del sums, learned_from  # tables of features by features: an inner method has its own
+            # Free tables of features by features before an inner method computes its own.
+            del sums, learned_from
             if not groups:
                 del statistics
             for exemplars, models in learn_exemplars(spaces, group):
@@ -318,16 +315,16 @@ class EXEM(LearnsFromStatistics):
                 if inner:
                     yield from _fit_inner(spaces.training, exemplars, inner)
 
-    # What takes time, or waits for a device, is computed when it is asked for.
+    # Computed on demand, as it takes time or waits for a device.
 
     @property
     def predicted_exemplars_(self) -> Floats:
-        """What the regressors say of the seen classes."""
+        """Predicted exemplars of the seen classes."""
         return self._exemplars.of_seen()
 
     @property
     def n_iter_(self) -> int:
-        """Steps of the ν-SVR that took the most; 1 for other regressors."""
+        """Largest number of steps of a ν-SVR; 1 for other regressors."""
         n_iter = getattr(self.regressor_, "n_iter", None)
         return 1 if n_iter is None else max(1, int(n_iter.max()))
 
@@ -343,17 +340,17 @@ class EXEM(LearnsFromStatistics):
 
     def _nu_svr(self) -> KernelRegressor:
         if getattr(self.regressor_, "violation", None) is None:
-            raise AttributeError('Only regressor="svr" has support classes and violations.')
+            raise AttributeError('support_ and violation_ are available with regressor="svr" only.')
         return self.regressor_
 
     @property
     def learns_from_sums(self) -> bool:  # type: ignore[override]
-        """Whether statistics of the samples are enough: an inner method learns from the samples."""
+        """Whether class statistics suffice, as without an inner method."""
         return self._needs_samples() is None
 
     @property
-    def describes_each_alone(self) -> bool:  # type: ignore[override]
-        """Whether the exemplar of a class is all that is made of it."""
+    def synthesizes_independently(self) -> bool:  # type: ignore[override]
+        """Whether the parameters of a class are its exemplar, as without an inner method."""
         return self.estimator is None
 
     @property
@@ -362,7 +359,7 @@ class EXEM(LearnsFromStatistics):
         return self.class_scorer_.score
 
     def embed(self, X: Array) -> Array:
-        """Project samples; with the standardised distance also divide by the deviations."""
+        """Project samples; with distance="standardized" also divide by the deviations."""
         if self._whitening is not None:
             X = self._whitening(X)
         if self.estimator is not None:
@@ -373,10 +370,10 @@ class EXEM(LearnsFromStatistics):
         return projected
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
-        """Predict exemplars; with an inner method, make its parameters from them."""
+        """Predict exemplars; with an inner method, compute its parameters from them."""
         exemplars = self._exemplars.predict(signatures)
         if self.estimator is not None:
-            # As the inner method sees signatures.
+            # Normalised in the same way as the signatures of the inner method.
             (scale,) = self.estimator_.signature_scale_
             return self.estimator_.synthesize(unit_rows(to_numpy(exemplars)) / scale, labels)
         if self.distance == "standardized":
@@ -384,7 +381,7 @@ class EXEM(LearnsFromStatistics):
         return exemplars
 
     def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
-        """The negative distance; with an inner method its scorer, for features prepared before."""
+        """The scorer of distances, or that of the inner method on prepared features."""
         embedding = self._embedding()
         if self.estimator is None:
             return ClassScorer(labels, parameters, embedding, "euclidean")
@@ -394,18 +391,18 @@ class EXEM(LearnsFromStatistics):
         return replace(inner, labels=labels, parameters=parameters, embedding=embedding)
 
     def predict_exemplars(self, signatures: Any) -> Floats:
-        """Predict exemplars in the projected space, without any scaling.
+        """Predict exemplars in the projected space, without scaling.
 
         Parameters
         ----------
         signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews, or DataFrame
-            Normalised signatures, as :meth:`synthesize` takes them; or, as a DataFrame or mapping,
-            signatures as `fit` takes them, of any classes.
+            Normalised signatures, as for :meth:`synthesize`; or a DataFrame or mapping of
+            signatures of any classes, as for `fit`.
 
         Returns
         -------
         ndarray of shape (n_classes, n_dims)
-            One row per class, in the order of the rows given.
+            One row per class, in the given order.
         """
         check_is_fitted(self, "regressor_")
         if not isinstance(signatures, (np.ndarray, SignatureViews)):
@@ -415,7 +412,7 @@ class EXEM(LearnsFromStatistics):
         return to_numpy(self._exemplars.predict(signatures))
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
-        """Kernel to each seen class times the length of its coefficients in the regressors.
+        """Influence of each seen class: its kernel times the norm of its coefficients.
 
         Parameters
         ----------
@@ -425,14 +422,14 @@ class EXEM(LearnsFromStatistics):
         Returns
         -------
         ndarray of shape (n_classes, n_seen) or None
-            None for regressors that have no coefficient for each seen class.
+            None for regressors without coefficients per seen class.
         """
         if not isinstance(self.regressor_, KernelRegressor):
             return None
         return self.regressor_.seen_weights(signatures)
 
     def inverse_transform(self, exemplars: Floats) -> Floats:
-        """Take exemplars back into the space of the prepared features.
+        """Transform exemplars back to the space of the prepared features.
 
         Parameters
         ----------
@@ -442,7 +439,7 @@ class EXEM(LearnsFromStatistics):
         Returns
         -------
         ndarray of shape (n_classes, n_features)
-            The features they stand for; with `whiten`, whitened ones.
+            Prepared features; with `whiten`, whitened ones.
         """
         check_is_fitted(self)
         if self.components_ is None:
@@ -451,19 +448,19 @@ class EXEM(LearnsFromStatistics):
 
 
 def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM]) -> Iterator[EXEM]:
-    """Fit the inner methods of estimators whose signatures are the same exemplars."""
+    """Fit the inner methods of estimators that share the same exemplars."""
     inner = [_checked_inner(model.estimator) for model in models]
     rows, labels = exemplars.of_seen(), training.classes
-    # Exemplars of unseen classes count for a scale over all classes, and for nothing else.
+    # Exemplars of unseen classes only matter for a scale over all classes.
     if any(method.signature_scale == "all" for method in inner):
-        rows = to_numpy(exemplars.predict(training.every_signature()))
+        rows = to_numpy(exemplars.predict(training.all_signatures()))
         seen = training.table.positions(training.classes)
         rows[seen], labels = exemplars.of_seen(), training.table.labels
     norms = {method.feature_norm for method in inner}
     fitted = fit_variants(
         inner,
-        # Features of unit length are scaled to unit length again: that needs no copy of them,
-        # and a search of the inner method alone has the same rows, and shares its fits.
+        # A second normalisation needs no copy of the features. A search of the inner method alone
+        # has the same rows, and can share its fits.
         training.X_for(norms),
         training.labels,
         signatures=SignatureTable(labels, (rows,), (None,)),
@@ -475,46 +472,45 @@ def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM])
 
 
 def _checked_inner(estimator: Any) -> ZeroShotClassifier:
-    """A copy of the inner method; refuse what cannot be one."""
+    """A clone of the inner method; raise if it is not a method."""
     if isinstance(estimator, ZeroShotClassifier):
         return clone(estimator)
     name = type(estimator).__name__
     if hasattr(estimator, "estimator"):
         raise TypeError(
-            f"estimator={name}(…) wraps another estimator; wrap EXEM the other way round: "
-            f"{name}(EXEM(estimator=…))."
+            f"estimator={name}(…) is a wrapper. Wrap EXEM instead: {name}(EXEM(estimator=…))."
         )
     raise TypeError(
         f"estimator must be a zero-shot method, derived from ZeroShotClassifier; got {name}."
     )
 
 
-# Scores by which EXEM is tuned: distances of its exemplars, and accuracy on classes left out.
+# Scores to tune EXEM by
 
 
 def exemplar_distance_score(
     estimator: EXEM, X: Any, y: Any, classes: Any = None, *, distance: str | None = None
 ) -> float:
-    """CV-distance: how near predicted exemplars come to the real ones of held-out classes.
+    """Negative distance between predicted and real exemplars of held-out classes (CV-distance).
 
     Parameters
     ----------
     estimator : EXEM
-        Fitted without the held-out classes, which it has signatures of.
+        Fitted without samples of the held-out classes, but with their signatures.
     X : array-like of shape (n_samples, n_features)
         Samples of the held-out classes.
     y : array-like of shape (n_samples,)
         Their labels.
     classes : array-like of labels, optional
-        Candidates; they do not matter for a distance and are taken for the sake of a common call.
+        Ignored; present because scorers of a search are called with it.
     distance : {"euclidean", "standardized"}, optional
-        By default the estimator's. "standardized" measures the distance of each class in units
-        of the deviations within that class, as the authors' program does.
+        By default that of the estimator. "standardized" divides by the deviations within each held
+        out class, as the authors' program does.
 
     Returns
     -------
     float
-        The negative mean over the classes in `y` of the distance: the higher, the better.
+        The negative distance, averaged over the classes in `y`; higher is better.
 
     Examples
     --------
@@ -534,22 +530,22 @@ def exemplar_distance_score(
     prepared = FeaturePreparation(estimator.feature_norm)(X)
     if estimator._whitening is not None:
         prepared = estimator._whitening(prepared)
-    held, codes = np.unique(labels, return_inverse=True)
-    positions = find_classes(held, estimator.classes_)
+    held_out, codes = np.unique(labels, return_inverse=True)
+    positions = find_classes(held_out, estimator.classes_)
     described = estimator._normalized(estimator.signature_table_)
     predicted = estimator.predict_exemplars(described)[positions]
     project = estimator._projection
     if distance == "euclidean":
-        # The projection is affine: of the samples of a class only the mean need be projected.
-        means = to_numpy(class_means(prepared, codes, len(held)))
+        # The projection is affine, so that it suffices to project class means.
+        means = to_numpy(class_means(prepared, codes, len(held_out)))
         difference = project(means) - predicted
     else:
         xp = compat.array_namespace(prepared)
         projected = project(xp.astype(prepared, xp.float64))
-        statistics = ClassStatistics.of_rows(projected, codes, held)
+        statistics = ClassStatistics.of_rows(projected, codes, held_out)
         difference = statistics.means - predicted
         std = statistics.standard_deviations()
-        # A class of one sample, or a dimension without deviation, has no unit of its own.
+        # A single sample or a constant dimension has no deviation to divide by.
         with np.errstate(invalid="ignore"):
             usable = std > 0
         difference = difference / np.where(usable, std, 1.0)
@@ -557,7 +553,7 @@ def exemplar_distance_score(
 
 
 def held_out_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = None) -> float:
-    """CV-accuracy: per-class accuracy on held-out classes, among them alone.
+    """Per-class accuracy on held-out classes as the only candidates (CV-accuracy).
 
     Parameters
     ----------
@@ -586,21 +582,21 @@ def held_out_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = None)
 
 
 def ideal_signatures(X: Any, y: Any, *, feature_norm: str | None = "l2") -> pd.DataFrame:
-    """Class means of real features, as signatures: the paper's upper bound.
+    """Class means of real features as signatures, an upper bound in the paper.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Image features of every class that is to be described, unseen ones too.
+        Image features of all classes, including unseen ones.
     y : array-like of shape (n_samples,)
         Class labels.
     feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm first.
+        Whether each sample is first normalised to unit length.
 
     Returns
     -------
     DataFrame of shape (n_classes, n_features)
-        One row per class, index: class labels.
+        One row per class; the index contains the class labels.
 
     Examples
     --------

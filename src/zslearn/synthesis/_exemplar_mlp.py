@@ -1,4 +1,4 @@
-"""The paper's perceptron from signatures to exemplars, one of EXEM's regressors."""
+"""Perceptron that predicts exemplars from signatures, as in the paper's appendix."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from zslearn._utils._validation import checks_parameters
     _one_output=Saved(kind=bool),
 )
 class ExemplarMLP(RegressorMixin, BaseEstimator):
-    r"""Two-layer perceptron from signatures to exemplars (the paper's eqMLP).
+    r"""Two-layer perceptron that predicts exemplars from signatures, as in the paper's appendix.
 
     .. math:: \min_{W_1, W_2} \frac{1}{S} \sum_c \|v_c - W_2 \, \mathrm{ReLU}(W_1 a_c)\|_2^2
               + \lambda \left(\|W_1\|_F^2 + \|W_2\|_F^2\right),
 
-    by Adam on all classes at once. Needs the `torch` extra to fit; a fitted one does not.
+    by full-batch Adam. Fitting needs the `torch` extra; prediction does not.
 
     Parameters
     ----------
     hidden_size : int, default=700
-        Hidden units; the paper takes 300 for AwA and 700 for CUB.
+        Number of hidden units; the paper uses 300 for AwA and 700 for CUB.
     alpha : float, default=1e-4
         λ, the weight of the ℓ2 penalty.
     learning_rate : float, default=1e-4
-        Step of Adam, the paper's.
+        Learning rate of Adam, as in the paper.
     max_iter : int, default=3000
-        Steps; the paper does not say how many.
+        Number of steps, which the paper does not state.
     device : {"cpu", "cuda"} or None, default=None
-        Where it is trained. None is a GPU where torch finds one, else the CPU. The first weights do
-        not depend on it; later ones do by rounding. A fitted one is on no device.
+        Device for training. None selects a GPU if torch finds one, else the CPU. The initial
+        weights do not depend on it. The fitted weights are NumPy arrays.
     random_state : int, RandomState or None, default=0
-        Decides the first weights.
+        Seed of the initial weights.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
 
     @checks_parameters()
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn the weights.
+        """Fit the weights.
 
         Parameters
         ----------
@@ -122,22 +122,22 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         self._one_output = y.ndim == 1
         rng = check_random_state(self.random_state)
         sizes = [(X.shape[1], self.hidden_size), (self.hidden_size, targets.shape[1])]
-        # The first outputs are small beside exemplars, which lie within the unit ball. By leaving
-        # out seen classes of CUB: 0.01 to 0.3 give 0.678 to 0.686 (± 0.04 over folds), 1 0.661.
+        # Initial outputs are small compared with exemplars, which lie in the unit ball. On held-out
+        # classes of CUB, 0.01 to 0.3 give 0.678 to 0.686 (± 0.04 over folds), and 1 gives 0.661.
         scales = [np.sqrt(2 / X.shape[1]), 0.1 / np.sqrt(self.hidden_size)]
-        found = torch.cuda.is_available()
-        if self.device == "cuda" and not found:
-            raise ValueError('device="cuda", but torch finds no GPU. Take "cpu" or None.')
-        place = self.device or ("cuda" if found else "cpu")
+        has_gpu = torch.cuda.is_available()
+        if self.device == "cuda" and not has_gpu:
+            raise ValueError('device="cuda", but torch finds no GPU. Use "cpu" or None.')
+        device = self.device or ("cuda" if has_gpu else "cpu")
         weights = [
-            torch.tensor(rng.normal(size=size) * scale, requires_grad=True, device=place)
+            torch.tensor(rng.normal(size=size) * scale, requires_grad=True, device=device)
             for size, scale in zip(sizes, scales, strict=True)
         ]
-        signatures = torch.tensor(X, device=place)
-        exemplars = torch.tensor(targets, device=place)
+        signatures = torch.tensor(X, device=device)
+        exemplars = torch.tensor(targets, device=device)
         optimizer = torch.optim.Adam(weights, lr=self.learning_rate)
-        # Kept beside the weights: a GPU would wait for each number that is read.
-        losses = torch.empty(self.max_iter, dtype=torch.float64, device=place)
+        # On the same device, since reading a number would wait for the GPU.
+        losses = torch.empty(self.max_iter, dtype=torch.float64, device=device)
         with _threads_for(torch, len(X) * sum(a * b for a, b in sizes)):
             for step in range(self.max_iter):
                 optimizer.zero_grad()
@@ -172,7 +172,7 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
 
 @contextmanager
 def _threads_for(torch: ModuleType, work: int) -> Iterator[None]:
-    """One thread for products so small that starting a second costs more than it saves."""
+    """Use a single thread for products that are too small for several."""
     before = torch.get_num_threads()
     try:
         if work < 1_000_000:

@@ -1,10 +1,9 @@
-r"""Exemplars of the seen classes, and regressors that predict those of any class (eEXEMlearn).
+r"""Exemplars of the seen classes, and regressors that predict those of any class (Eq. 12).
 
 The exemplar of a class is the mean of its projected samples; one regressor per dimension learns
-:math:`\psi(a_c) \approx z_c`. Regressors over the RBF kernel take signatures of several views and
-combine their kernels; the others see the views side by side. Settings of a grid share the samples'
-statistics, the widest projection, of which narrower ones are the first dimensions, and for each
-kernel one path of ν-SVRs.
+:math:`\psi(a_c) \approx z_c`. Kernel regressors combine the kernels of several signature views;
+others get the views side by side. Settings of a grid share class statistics, the widest projection,
+of which narrower ones are the first dimensions, and one path of ν-SVRs per kernel.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from sklearn.base import clone
 
 from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
-from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import cached_results, caches_fits
 from zslearn._utils._messages import InputWarning, warn_user
-from zslearn._utils._saved import Saved, saves
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._class_statistics import ClassStatistics, class_squares
 from zslearn.base._classifier import group_by_params
 from zslearn.base._training import Training
@@ -37,19 +35,18 @@ from zslearn.synthesis._exemplar_mlp import ExemplarMLP
 if TYPE_CHECKING:
     from zslearn.synthesis._exem import EXEM
 
-#: More components than the samples have are clipped without a word only for this number.
+#: Only this number of components is clipped to the rank of the samples without a warning.
 DEFAULT_COMPONENTS = 500
-# Rows on a device have their ν-SVRs solved there from so many settings on, down to this tolerance:
-# fewer leave the device idle, and its method takes long to come nearer to the optimum.
+# With rows on a device, ν-SVRs are also solved there from this number of settings on and down to
+# this tolerance: fewer leave the device idle, and its solver converges slowly near the optimum.
 _DEVICE_SETTINGS = 16
 _DEVICE_TOLERANCE = 1e-4
-# Other searches may read a path if it has so many problems times squared classes times dimensions,
-# which takes longer than to read it, and if its coefficients take no more bytes: they would push
-# others out.
-_WORTH_KEEPING = 2e7
-_MAX_BYTES = 1 << 26
-# What predicted exemplars depend on.
-_OF_EXEMPLARS = (
+# Paths are cached for other searches if solving them (problems × classes² × dimensions) takes
+# longer than reading them, and if the coefficients are not too large for the cache.
+_MIN_CACHED_WORK = 2e7
+_MAX_CACHED_BYTES = 1 << 26
+# Hyper-parameters that predicted exemplars depend on.
+_EXEMPLAR_PARAMS = (
     "n_components", "C", "nu", "gamma", "regressor", "tol", "max_iter", "n_jobs",
     "random_state",
 )  # fmt: skip
@@ -63,14 +60,14 @@ _OF_EXEMPLARS = (
     exemplars=Saved("n_seen", "n_dims"),
 )
 class Projection:
-    """Principal components of the samples, and the real exemplars along them."""
+    """Principal components of the samples, and the projected class means."""
 
     mean: Floats  # of the samples; zeros without components
     components: Floats | None  # rows are directions; None leaves samples as they are
     exemplars: Floats  # means of the projected samples of each class
 
     def __call__(self, X: Array) -> Array:
-        """Project rows of any library."""
+        """Project rows of any array library."""
         if self.components is None:
             return X
         centered = X - move_like(self.mean, X)[None, :]
@@ -78,9 +75,9 @@ class Projection:
 
 
 class ExemplarSpaces:
-    """Projections of one set of samples and the deviations along them, each computed once.
+    """Projections of one training set and the deviations along them, each computed once.
 
-    `training` has no rows where the statistics are all that is known; `widths` are the values of
+    `training` has no rows if only the statistics are known; `widths` are the values of
     `n_components`.
     """
 
@@ -88,7 +85,6 @@ class ExemplarSpaces:
         self, training: Training, statistics: ClassStatistics, widths: Sequence[int | None]
     ) -> None:
         self.training = training
-        #: The projection of all dimensions, and with components the widest one.
         self.whole = Projection(np.zeros(statistics.n_features), None, statistics.means)
         numbers = [width for width in widths if width is not None]
         if numbers:
@@ -99,13 +95,13 @@ class ExemplarSpaces:
             )
             mean = statistics.mean
             self.widest = Projection(mean, components, (statistics.means - mean) @ components.T)
-        #: Without the scatter, which projections alone need.
+        # Only the projections need the scatter.
         self.statistics = replace(statistics, scatter=np.empty((0, 0)))
         self._projections: dict[int | None, Projection] = {None: self.whole}
         self._within_std: dict[int | None, Floats] = {}
 
     def projection(self, width: int | None) -> Projection:
-        """The first components of the widest projection; the same object for the same width."""
+        """The first components of the widest projection, as the same object for each width."""
         if width in self._projections:
             return self._projections[width]
         assert width is not None
@@ -113,16 +109,16 @@ class ExemplarSpaces:
         components = self.widest.components[:width]
         if len(components) < width != DEFAULT_COMPONENTS:
             warn_user(
-                f"n_components={width} is more than the rank of the training samples; "
-                f"{len(components)} are used.",
+                f"n_components={width} exceeds the rank of the training samples; "
+                f"{len(components)} components are used.",
                 InputWarning,
             )
-        found = Projection(self.widest.mean, components, self.widest.exemplars[:, :width])
-        self._projections[width] = found
-        return found
+        projection = Projection(self.widest.mean, components, self.widest.exemplars[:, :width])
+        self._projections[width] = projection
+        return projection
 
     def within_std(self, width: int | None) -> Floats:
-        """Deviations within classes, averaged over those with at least two samples."""
+        """Standard deviations within classes, averaged over those with at least two samples."""
         if width not in self._within_std:
             self._within_std[width] = self._find_within_std(width)
         return self._within_std[width]
@@ -140,17 +136,17 @@ class ExemplarSpaces:
         counted = by_class[~np.isnan(by_class).any(axis=1)]
         if not len(counted):
             warn_user(
-                "No seen class has two samples, so that there is no deviation within classes to "
-                'standardise by; distance="standardized" is then the Euclidean one.',
+                'distance="standardized" equals "euclidean", because no seen class has two samples '
+                "to estimate standard deviations from.",
                 InputWarning,
             )
             return np.ones(by_class.shape[1])
         std = counted.mean(axis=0)
-        # Rounding leaves a little where there is nothing.
+        # Constant dimensions have tiny deviations from rounding.
         return np.where(std > 1e-12 * max(std.max(), 1e-300), std, 1.0)
 
 
-# Regressors from signatures to exemplars.
+# Regressors from signatures to exemplars
 
 
 @saved_part
@@ -160,7 +156,7 @@ class ExemplarSpaces:
     _latest=Saved(kind=object, each=True),
 )
 class SharedKernel:
-    """RBF kernel between any classes and the seen ones; settings share the last two results."""
+    """RBF kernel between any classes and the seen ones, which caches the last two results."""
 
     def __init__(self, seen: Signatures, gamma: float) -> None:
         self.seen = seen
@@ -169,7 +165,7 @@ class SharedKernel:
 
     def __call__(self, signatures: Signatures) -> Floats:
         """Kernel of shape (n_classes, n_seen), on the host."""
-        latest = self._latest  # read once: another thread may replace it
+        latest = self._latest  # read once, as another thread may replace it
         for known, kernel in latest:
             if known is signatures:
                 return kernel
@@ -193,7 +189,7 @@ class SharedKernel:
     n_iter=Saved("n_dims", kind="int", optional=True),
 )
 class KernelRegressor:
-    """k(a)ᵀβ + b of each dimension, where it was solved: ν-SVRs, certified, or kernel ridge."""
+    """k(a)ᵀβ + b per dimension, by ν-SVR or kernel ridge, on the device that solved it."""
 
     def __init__(
         self,
@@ -207,10 +203,10 @@ class KernelRegressor:
         self.violation, self.n_iter = violation, n_iter
 
     @classmethod
-    def of_nu_svr(cls, kernel: SharedKernel, found: NuSVRResult, n_dims: int) -> Self:
-        """Take over the first dimensions of a solution."""
-        numbers = (found.intercept, found.violation, found.n_iter)
-        return cls(kernel, found.coef[:, :n_dims], *(values[:n_dims] for values in numbers))
+    def of_nu_svr(cls, kernel: SharedKernel, result: NuSVRResult, n_dims: int) -> Self:
+        """Use the first dimensions of a solution."""
+        numbers = (result.intercept, result.violation, result.n_iter)
+        return cls(kernel, result.coef[:, :n_dims], *(values[:n_dims] for values in numbers))
 
     @classmethod
     def of_ridge(cls, signatures: Signatures, exemplars: Floats, gamma: float, C: float) -> Self:
@@ -227,15 +223,15 @@ class KernelRegressor:
         return self.kernel.seen
 
     def predict(self, signatures: Signatures) -> Array:
-        """Predict exemplars, where the coefficients are."""
+        """Predict exemplars on the device of the coefficients."""
         return move_like(self.kernel(signatures), self.coef) @ self.coef + self.intercept
 
     def seen_weights(self, signatures: Signatures) -> Floats:
-        """How much each seen class counts: k(a, a_c) ‖β_c‖."""
+        """Influence of each seen class, k(a, a_c) ‖β_c‖."""
         return self.kernel(signatures) * np.linalg.norm(to_numpy(self.coef), axis=1)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A file or another process knows nothing of this one's device.
+        # A file or another process cannot hold device arrays.
         arrays = {name: value for name, value in vars(self).items() if name != "kernel"}
         moved = {name: None if x is None else to_numpy(x) for name, x in arrays.items()}
         return {"kernel": self.kernel, **moved}
@@ -249,7 +245,7 @@ class KernelRegressor:
     n_dims=Saved(kind="int", least=1),
 )
 class SignatureRegressor:
-    """Any regressor over signatures; over their RBF kernel where its `kernel` is "precomputed"."""
+    """A scikit-learn regressor on signatures, or on their kernel if that is "precomputed"."""
 
     def __init__(self, estimator: Any, gamma: float) -> None:
         self.estimator = clone(estimator)
@@ -257,7 +253,7 @@ class SignatureRegressor:
         self.gamma = gamma if params.get("kernel") == "precomputed" else None
 
     def fit(self, signatures: Signatures, exemplars: Floats) -> Self:
-        """Learn from the seen classes."""
+        """Fit the regressor to the seen classes."""
         self.signatures = signatures
         self.estimator.fit(self._rows(signatures), exemplars)
         self.n_dims = exemplars.shape[1]
@@ -266,7 +262,7 @@ class SignatureRegressor:
     def predict(self, signatures: Signatures) -> Floats:
         """Predict exemplars."""
         rows = self._rows(signatures)
-        # A single output may come back without its axis.
+        # Predictions of a single output may be one-dimensional.
         return np.asarray(self.estimator.predict(rows), float).reshape(len(rows), self.n_dims)
 
     def _rows(self, signatures: Signatures) -> Floats:
@@ -276,23 +272,23 @@ class SignatureRegressor:
 
 
 def _fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> Any:
-    """Fit the regressor that an estimator names, other than ν-SVRs."""
-    named = model.regressor
-    if named == "krr":
+    """Fit the regressor of an estimator, unless it is a ν-SVR."""
+    regressor = model.regressor
+    if regressor == "krr":
         return KernelRegressor.of_ridge(signatures, exemplars, model.gamma, model.C)
-    if named == "gp":
+    if regressor == "gp":
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-        # Amplitude, width and noise are found by marginal likelihood.
+        # Amplitude, width and noise maximise the marginal likelihood.
         width = 1 / np.sqrt(2 * model.gamma)
         kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(width, (0.05 * width, 20 * width))
         kernel = kernel + WhiteKernel(0.1, (1e-5, 1e2))
         random_state = model.random_state
-        named = GaussianProcessRegressor(kernel, normalize_y=True, random_state=random_state)
-    elif named == "mlp":
-        named = ExemplarMLP(random_state=model.random_state)
-    return SignatureRegressor(named, model.gamma).fit(signatures, exemplars)
+        regressor = GaussianProcessRegressor(kernel, normalize_y=True, random_state=random_state)
+    elif regressor == "mlp":
+        regressor = ExemplarMLP(random_state=model.random_state)
+    return SignatureRegressor(regressor, model.gamma).fit(signatures, exemplars)
 
 
 @saved_part
@@ -306,10 +302,10 @@ def _fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> An
     regressor=Saved(kind=object),
 )
 class Exemplars:
-    """Real exemplars of the seen classes, and what predicts those of any class."""
+    """Real exemplars of the seen classes, and a regressor that predicts those of any class."""
 
-    projection: Projection  # the space they lie in
-    regressor: Any  # fitted, with `predict`
+    projection: Projection
+    regressor: Any  # fitted
 
     def of_seen(self) -> Floats:
         """Predicted exemplars of the seen classes."""
@@ -323,13 +319,13 @@ class Exemplars:
 def learn_exemplars(
     spaces: ExemplarSpaces, models: Sequence[EXEM]
 ) -> Iterator[tuple[Exemplars, list[EXEM]]]:
-    """Learn the exemplars of estimators that differ in hyper-parameters."""
+    """Learn the exemplars for estimators that differ in hyper-parameters."""
     signatures = spaces.training.signatures
     for group in group_by_params(models, "regressor", "tol", "max_iter", "n_jobs"):
         if group[0].regressor == "svr":
             yield from _learn_by_paths(spaces, group)
             continue
-        for same in group_by_params(group, *_OF_EXEMPLARS):
+        for same in group_by_params(group, *_EXEMPLAR_PARAMS):
             projection = spaces.projection(same[0].n_components)
             regressor = _fit_regressor(same[0], signatures, projection.exemplars)
             yield Exemplars(projection, regressor), same
@@ -338,10 +334,10 @@ def learn_exemplars(
 def _learn_by_paths(
     spaces: ExemplarSpaces, models: Sequence[EXEM]
 ) -> Iterator[tuple[Exemplars, list[EXEM]]]:
-    """One path of ν-SVRs per kernel, then a width and a distance at a time, to embed rarely."""
+    """Solve one path of ν-SVRs per kernel, then yield models that share an embedding together."""
     signatures = spaces.training.signatures
-    # Models with and without a projection have other targets; kernels with the same grid of C and ν
-    # are solved together.
+    # Models with and without a projection have different targets. Kernels with the same grid of C
+    # and ν are solved together.
     together: dict[Any, list[list[EXEM]]] = {}
     for of_kernel in group_by_params(models, "gamma"):
         for is_whole in (True, False):
@@ -384,10 +380,12 @@ def _solve_paths(
     n_jobs: int | None,
     **options: Any,
 ) -> Iterator[tuple[int, NuSVRResult]]:
-    """Paths of ν-SVRs; searches of EXEM (1NN), (1NNs) and (M) solve the same ones in a fold."""
+    """Solve paths of ν-SVRs, or read them: searches of EXEM (1NN), (1NNs) and (M) share them."""
     n_problems, (n_seen, n_dims) = len(C) * len(nu), targets.shape
-    is_large = n_problems * n_seen**2 * n_dims >= _WORTH_KEEPING
-    if not (caches_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_BYTES):
+    is_large = n_problems * n_seen**2 * n_dims >= _MIN_CACHED_WORK
+    if not (
+        caches_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_CACHED_BYTES
+    ):
         yield from nu_svr_paths(kernels, targets, C=C, nu=nu, n_jobs=n_jobs, **options)
         return
     settings = {"C": C, "nu": nu, **options}
@@ -396,14 +394,14 @@ def _solve_paths(
             ("nu_svr_path", K, targets, settings),
             partial(nu_svr_path, K, targets, n_jobs=n_jobs, **settings),
             [field.name for field in fields(NuSVRResult)],
-            # Solving once more warns of what did not reach the tolerance.
+            # Solve again, with a warning, if the tolerance was not reached.
             lambda arrays: bool((arrays["violation"] <= options["tol"]).all()),
         )
         yield from ((number, NuSVRResult(**values)) for values in results)
 
 
 def _on_device_of(rows: Any, array: Floats) -> Array:
-    """An array of the host where rows are, if that is a device."""
+    """A host array, moved to the device of `rows` if they are on one."""
     rows = getattr(rows, "source", rows)
     if not on_device(rows):
         return array

@@ -37,8 +37,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._solvers.nu_svr._smo import PairSolver
-from zslearn._utils._array import Array, Floats, block_budget, on_device, to_numpy
-from zslearn._utils._blocks import block_length, row_blocks
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    block_budget,
+    block_length,
+    on_device,
+    row_blocks,
+    to_numpy,
+)
 
 # Bytes of one array of the batch, about fifteen of which live at a time, and of the solutions that
 # are there at a time; on a device with little free memory there are fewer.

@@ -40,9 +40,9 @@ from sklearn.utils.validation import check_array
 
 from zslearn._solvers.nu_svr._smo import RESOLUTION, PairSolver
 from zslearn._utils._array import Array, Floats, is_foreign, to_numpy
-from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_user
 from zslearn._utils._processes import one_blas_thread
+from zslearn._utils._saved import saved_part
 
 # Up to so many points linear algebra takes one thread, as waiting for a second costs more than it
 # saves, and steps of pairs are faster than sets of coefficients held at ±C.

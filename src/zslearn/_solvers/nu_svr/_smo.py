@@ -31,8 +31,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._array import Floats
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Floats, row_blocks
 from zslearn._utils._jit import jit, jit_inner
 
 Ints = NDArray[np.int64]

@@ -43,8 +43,7 @@ from numpy.typing import NDArray
 
 from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import Solution, TrainingRows
-from zslearn._utils._array import Floats
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Floats, row_blocks
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._processes import one_blas_thread
 

@@ -10,8 +10,15 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._array import Array, Floats, block_budget, floating, take_rows, to_numpy
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    block_budget,
+    floating,
+    row_blocks,
+    take_rows,
+    to_numpy,
+)
 from zslearn._utils._processes import one_blas_thread
 from zslearn._utils._validation import checked_weights
 

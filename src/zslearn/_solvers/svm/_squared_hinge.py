@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from zslearn._solvers._linalg import nonzero
 from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import Solution, TrainingRows
-from zslearn._utils._array import Array, block_budget, on_device, take_rows, to_numpy
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Array, block_budget, on_device, row_blocks, take_rows, to_numpy
 from zslearn._utils._processes import one_blas_thread
 
 # Conjugate gradients end here at the latest; the line search makes any direction safe.

@@ -141,7 +141,7 @@ def check_small_blocks(estimator: Any) -> None:
         for name, rows in (("train", data.X), ("test", X)):
             np.save(Path(folder, f"{name}.npy"), rows)
             mapped.append(np.load(Path(folder, f"{name}.npy"), mmap_mode="r"))
-        with patch("zslearn._utils._blocks.BLOCK_BYTES", 20_000):
+        with patch("zslearn._utils._array.BLOCK_BYTES", 20_000):
             predicted = model.predict(mapped[1])
             in_blocks = fit(clone(estimator), data._replace(X=mapped[0]))
             scores = in_blocks.decision_function(mapped[1])
@@ -279,15 +279,19 @@ def check_unused_class(estimator: Any) -> None:
     Expect(estimator, look).close(scores, first, what)
 
 
-def check_each_class_alone(estimator: Any) -> None:
-    """Where `describes_each_alone` is true, a class scores the same whatever others are described.
+def check_classes_are_independent(estimator: Any) -> None:
+    """With `synthesizes_independently`, scores of a class do not depend on the other classes.
 
-    A search then has the classes that a fold leaves out described, and no others, not even those
-    that it was fitted on.
+    A search then synthesizes the held-out classes of a fold alone, without the training classes.
     """
-    if not getattr(estimator, "describes_each_alone", False):
-        raise SkipTest("describes_each_alone is not true: all classes are always described.")
-    look = "Make each class of its own signature in synthesize, or do not set describes_each_alone."
+    if not getattr(estimator, "synthesizes_independently", False):
+        raise SkipTest(
+            "synthesizes_independently is False: all classes are always synthesized together"
+        )
+    look = (
+        "synthesize must build each class from its own signature alone; otherwise do not set "
+        "synthesizes_independently."
+    )
     expect, data = Expect(estimator, look), training_data()
     some = fitted(estimator).unseen_classes_
     expected = fitted(estimator).decision_function(unused_rows(), classes=some)

@@ -27,7 +27,7 @@ _CHECKS: tuple[Check, ...] = (
     _behaviour.check_order_of_classes,
     _behaviour.check_renamed_labels,
     _behaviour.check_unused_class,
-    _behaviour.check_each_class_alone,
+    _behaviour.check_classes_are_independent,
     _behaviour.check_described_later,
     _behaviour.check_described_by_name,
     _behaviour.check_several_views,

@@ -19,7 +19,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from zslearn._utils._files import replacing
+from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import name_some
 from zslearn._version import __version__
 from zslearn.experiments._examples import Images, read_examples
@@ -122,6 +122,6 @@ def write_report(
         images |= read_examples(folder)
     page = _page(build_report(records, numbers, images, title=title, answers=answers))
     target = Path(path)
-    with replacing(target) as temporary:
+    with atomic_write(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target

@@ -22,8 +22,7 @@ from scipy.stats import rankdata
 from sklearn.manifold import TSNE
 from sklearn.metrics.pairwise import euclidean_distances
 
-from zslearn._utils._array import Floats, to_numpy
-from zslearn._utils._blocks import row_blocks
+from zslearn._utils._array import Floats, row_blocks, to_numpy
 from zslearn._utils._optional import import_optional
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments.analyses._classes import of_classes, signature_rows

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from zslearn._utils._files import refuse_unwritable, replacing
+from zslearn._utils._files import atomic_write, refuse_unwritable
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.datasets import ZeroShotDataset
@@ -268,7 +268,7 @@ def run_analysis(
     else:
         data = data.with_split(splits[0]) if data is not None and splits else data
         frame = analyze(analysis, data, out, **options)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         frame.to_csv(temporary, index=False)
     return frame, [path, *AnalysisDisplay(frame, analysis).save(out)]
 

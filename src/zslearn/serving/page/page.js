@@ -748,7 +748,7 @@ function reasonList(why) {
     if (!texts.length) return;
     list.append(make("dt", "", title), make("dd", "", texts.join(", ")));
   };
-  part(why.predicted.label + " is built from", why.made_from.map((share) => share.label + " " + percent(share.share)));
+  part(why.predicted.label + " is built from", why.built_from.map((share) => share.label + " " + percent(share.share)));
   if (why.runner_up && state.about.described_by === "attributes") {
     part("Differs from " + why.runner_up.label + " in", why.attributes.map((attribute) => attribute.name + ": " + shown(attribute.value) + " instead of " + shown(attribute.runner_up_value)));
   }
