@@ -1,4 +1,4 @@
-"""The coverage and size of prediction sets, for the tables of `user_guide/calibration.rst`.
+"""The coverage and size of prediction sets, for the tables of `research_notes/calibration.rst`.
 
 `python docs/coverage_table.py` prints rows of a csv-table: means and standard deviations over
 splits of the *seen* classes, of which a quarter plays the unseen ones, and a fifth of the images of

@@ -186,7 +186,10 @@ DATES = pd.DataFrame(SECONDS, columns=["from", "to"])
         (DATES - DATES.iloc[0], "columns 'from', 'to' contain"),
         (DATES.assign(to=1.0), "columns 'from' contain"),
         (DATES.apply(lambda column: column.dt.tz_localize("Asia/Tokyo")), "columns 'from', 'to'"),
-        (pl.DataFrame({"from": SECONDS[:, 0], "to": [1.0, 2.0, 3.0, 4.0]}), "columns 'from' contain"),
+        (
+            pl.DataFrame({"from": SECONDS[:, 0], "to": [1.0, 2.0, 3.0, 4.0]}),
+            "columns 'from' contain",
+        ),
     ],
 )
 def test_dates_are_no_features(dates, named):
@@ -307,7 +310,7 @@ def test_a_class_without_signature_is_named(problem):
 
 def test_duplicate_labels(problem):
     frame = pd.concat([problem.signatures, problem.signatures.iloc[:1]])
-    with pytest.raises(ValueError, match=f"more than once: '{frame.index[0]}'"):
+    with pytest.raises(ValueError, match=f"'{frame.index[0]}' more than once"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
 
 
@@ -321,11 +324,11 @@ def test_a_signature_that_is_not_finite_names_its_class(problem, bad):
 
 def test_labels_of_another_type(problem):
     frame = problem.signatures.reset_index(drop=True)
-    with pytest.raises(ValueError, match="signatures are numbers, those of y are strings"):
+    with pytest.raises(ValueError, match="signatures are numbers, but those of y are strings"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     with pytest.raises(ValueError, match="all strings, all numbers or all booleans"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures={"a": [1.0], 2: [1.0]})
-    with pytest.raises(ValueError, match="labels of y are integers beyond 64 bits"):
+    with pytest.raises(ValueError, match="labels of y include integers"):
         ESZSL().fit(problem.X_train, [10**30] * len(problem.y_train), signatures=frame)
 
 
@@ -340,7 +343,7 @@ def test_signatures_that_are_not_numbers(problem):
     with pytest.raises(ValueError, match="empty"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures={})
     uneven = {label: [1.0] * (1 + i % 2) for i, label in enumerate(problem.signatures.index)}
-    with pytest.raises(ValueError, match="vectors of one length"):
+    with pytest.raises(ValueError, match="vectors of the same length"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=uneven)
 
 
@@ -372,16 +375,16 @@ def test_unknown_empty_and_repeated_candidates(fitted, problem):
 def test_describing_known_or_ill_fitting_classes_changes_nothing(fitted, problem):
     before = fitted.decision_function(problem.X_test_unseen)
     rows = problem.signatures.iloc[:2]
-    with pytest.raises(ValueError, match="Already described"):
+    with pytest.raises(ValueError, match="already has the classes"):
         fitted.add_classes(rows)
     new = rows.rename(index=lambda label: label + " new")
     with pytest.raises(ValueError, match="have 7 attributes; those given to fit have 8"):
         fitted.add_classes(new.iloc[:, :7])
-    with pytest.raises(ValueError, match="differ in"):
+    with pytest.raises(ValueError, match="other attributes"):
         fitted.add_classes(new.rename(columns=lambda c: f"{c}?"))
-    with pytest.raises(ValueError, match="numbers, those of the fitted classes are strings"):
+    with pytest.raises(ValueError, match="numbers, but those of the fitted classes are strings"):
         fitted.add_classes({1: rows.iloc[0].to_numpy()})
-    with pytest.raises(ValueError, match="which class each row describes"):
+    with pytest.raises(ValueError, match="must name the class of each row"):
         fitted.add_classes(new.to_numpy())
     with pytest.raises(ValueError, match="NaN"):
         fitted.add_classes(new * np.nan)
@@ -411,13 +414,13 @@ def test_ill_described_classes_by_attribute_change_nothing(fitted, problem):
     frame = pd.DataFrame({names[0]: [1.0, 2.0]}, index=["a", "a"])
     for signatures, like, said in (
         ({"a": {names[0]: 1.0}}, None, f"'a' has no value for .* all {len(names)} .*like="),
-        ({"a": {f"{names[0]} ": 1.0}}, known, f"no attribute '{names[0]} '.* mean {names[0]!r}"),
-        ({"a": {names[0]: "much"}}, known, f"{names[0]!r} of 'a' is no number: 'much'"),
+        ({"a": {f"{names[0]} ": 1.0}}, known, f"the attribute '{names[0]} '.* mean {names[0]!r}"),
+        ({"a": {names[0]: "much"}}, known, f"{names[0]!r} of 'a' must be a number; got 'much'"),
         ({"a": whole | {names[0]: np.nan}}, None, "NaN"),
-        ({"a": whole}, f"{known}s", f"is not described.*{known!r}"),
-        ({"a": list(whole.values())}, known, "like= goes with values by attribute"),
-        ({known: whole}, None, "Already described"),
-        ({}, known, "like= goes with values by attribute"),
+        ({"a": whole}, f"{known}s", f"is not a class of the model.*{known!r}"),
+        ({"a": list(whole.values())}, known, "like= requires values by attribute"),
+        ({known: whole}, None, "already has the classes"),
+        ({}, known, "like= requires values by attribute"),
         (frame, known, "more than once"),
     ):
         with pytest.raises(ValueError, match=said):
@@ -589,7 +592,7 @@ def test_two_attributes_of_one_name_are_refused(problem):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     mixed = dict(problem.signatures.iterrows())
     mixed[problem.unseen_classes[0]] = problem.signatures.iloc[0].rename(lambda name: f"{name}?")
-    with pytest.raises(ValueError, match="must have one index"):
+    with pytest.raises(ValueError, match="must have the same index"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=mixed)
 
 
@@ -601,7 +604,7 @@ def test_views_within_views_and_views_of_other_labels(problem):
             problem.X_train, problem.y_train, signatures=MultiSignatures({"a": frame, "b": inner})
         )
     numbered = frame.reset_index(drop=True)
-    with pytest.raises(ValueError, match="numbers, those of the view 'a' are strings"):
+    with pytest.raises(ValueError, match="numbers, but those of the view 'a' are strings"):
         ESZSL().fit(
             problem.X_train,
             problem.y_train,
@@ -624,17 +627,17 @@ def test_numbers_as_labels_keep_their_type(problem):
     new = problem.signatures.iloc[0].to_numpy() + 0.1
     assert model.add_classes({99.0: new}).predict(problem.X_test_unseen).dtype == y.dtype
     for odd in (0.5, 2**63):
-        with pytest.raises(ValueError, match="do not fit those of the fitted classes"):
+        with pytest.raises(ValueError, match="cannot be converted to int64"):
             model.add_classes({odd: new + 1})
 
 
 def test_classes_that_nothing_tells_apart_are_named(problem):
     frame = problem.signatures.copy()
     frame.loc["copy"] = 2 * frame.loc[problem.unseen_classes[0]]
-    with pytest.warns(InputWarning, match="cannot be distinguished from it.*'copy'"):
+    with pytest.warns(InputWarning, match="cannot be distinguished.*'copy'"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     # One attribute, all positive: after its length is taken out every class is the same.
-    with pytest.warns(InputWarning, match="15 classes have the signature of another"):
+    with pytest.warns(InputWarning, match="15 pairs of classes cannot be distinguished"):
         model = ESZSL().fit(
             problem.X_train, problem.y_train, signatures=np.abs(frame.iloc[:16, :1]) + 0.1
         )
@@ -658,7 +661,7 @@ def test_before_fit_and_after_a_failed_one(problem):
 def test_text_in_a_mapping_names_its_class(problem):
     rows = {label: list(row) for label, row in problem.signatures.iterrows()}
     rows[problem.seen_classes[0]][2] = "red"
-    with pytest.raises(ValueError, match=f"'{problem.seen_classes[0]}' in signatures must hold"):
+    with pytest.raises(ValueError, match=f"'{problem.seen_classes[0]}' in signatures must contain"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=rows)
 
 

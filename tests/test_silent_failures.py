@@ -122,7 +122,7 @@ def learner(words):
         (["six", pd.NaT], "missing label, NaT at position 1"),
         (pd.Series(["six", None]), "missing label"),
         (["six", 1], "found int, str"),
-        ([BEYOND, 1], "integers beyond 64 bits"),
+        ([BEYOND, 1], "one 64-bit type"),
         (None, "got None"),
         ("ab", "got a str"),
         ({"six", "two"}, "got a set"),
@@ -152,7 +152,7 @@ def test_labels_of_examples_that_name_no_class(words, learner, labels, message, 
 def test_labels_to_fit_that_name_no_class(words, labels, as_array):
     X = words[0]
     y = labels * (len(X) // 2)
-    with pytest.raises(ValueError, match="missing|NaN|64 bits|found int, str"):
+    with pytest.raises(ValueError, match="missing|NaN|64-bit|found int, str"):
         ESZSL().fit(X, np.asarray(y, dtype=object) if as_array else y)
 
 
@@ -247,7 +247,7 @@ def test_scoring_unseen_images_against_seen_classes_is_said_once(monkeypatch):
 def test_without_signatures_no_class_can_be_added(words):
     X, y, signatures = words
     fitted = ESZSL().fit(X, y)
-    with pytest.raises(ValueError, match="fit was given no signatures.*fit again"):
+    with pytest.raises(ValueError, match="fitted without signatures.*Fit again"):
         fitted.add_classes(signatures.loc[["seven"]])
 
 
@@ -299,7 +299,7 @@ def test_new_classes_that_look_like_known_ones(model, words):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         letters.add_classes(pd.DataFrame([[1, 2, 3, 4, 5]], ["B"], rows.columns))
-    with pytest.raises(ValueError, match="Already described: 'eight'"):
+    with pytest.raises(ValueError, match="already has the classes 'eight'"):
         model.add_classes(rows.rename(index={"one": "eight"}))
 
 
@@ -312,11 +312,11 @@ def test_attributes_that_are_nearly_right(model, words):
     row = words[2].iloc[:1].rename(index={"one": "nine"})
     with pytest.raises(
         ValueError,
-        match="differ in 'Tall', 'tall'. signatures given to fit has 'tall', the new "
+        match="has 'Tall', 'tall'. signatures given to fit has 'tall', the new "
         "signatures has 'Tall'",
     ):
         model.add_classes(row.rename(columns={"tall": "Tall"}))
-    with pytest.raises(ValueError, match="have 4 attributes; .* fit have 5. They differ in 'tall'"):
+    with pytest.raises(ValueError, match="have 4 attributes; .* fit have 5..*has 'tall'"):
         model.add_classes(row.drop(columns="tall"))
 
 
@@ -334,7 +334,7 @@ def test_views_whose_labels_are_nearly_the_same(words):
 @pytest.mark.parametrize("estimator", WRAPPERS, ids=lambda e: type(e).__name__)
 def test_a_transposed_table_is_recognised(words, estimator):
     X, y, signatures = words
-    message = "signatures looks transposed: its columns are the classes; give signatures.T"
+    message = "signatures looks transposed: its columns are the classes; pass signatures.T"
     with pytest.raises(ValueError, match=message):
         clone(estimator).fit(X, y, signatures=signatures.T)
     with pytest.raises(ValueError, match=message):
@@ -353,10 +353,10 @@ def test_numbers_as_labels_and_columns_without_names(words):
 
 def test_labels_that_are_not_in_the_index(words):
     X, y, signatures = words
-    with pytest.raises(ValueError, match="only count the rows: put the class labels into the"):
+    with pytest.raises(ValueError, match="are row numbers; put the class labels into the"):
         ESZSL().fit(X, y, signatures=signatures.reset_index(drop=True))
     frame = pl.DataFrame({"Class": NUMBERS, "round": signatures["round"].tolist()})
-    with pytest.raises(ValueError, match="has a column 'Class': rename it"):
+    with pytest.raises(ValueError, match="Rename the column 'Class'"):
         ESZSL().fit(X, y, signatures=frame)
 
 

@@ -196,7 +196,7 @@ def test_an_alpha_lost_in_rounding_is_named():
 
 
 def test_more_components_than_features_are_clipped(problem):
-    with pytest.warns(InputWarning, match="n_components=50 is more than the 20 features"):
+    with pytest.warns(InputWarning, match="n_components=50 is larger"):
         model = _fit(BiDiLEL(50), problem)
     assert model.components_.shape == (20, 20)
 

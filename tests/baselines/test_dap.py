@@ -222,7 +222,7 @@ def test_a_new_class_must_be_binary_where_the_others_are(problem):
     model = _fit(DAP(), problem, signatures=binary)
     before = model.classes_
     half = pd.DataFrame([np.linspace(0.1, 1, 8)], index=["unsure"], columns=binary.columns)
-    with pytest.raises(ValueError, match=r"unsure.*DAP needs all of them binary"):
+    with pytest.raises(ValueError, match=r"unsure.*DAP needs either all or none"):
         model.add_classes(half)
     np.testing.assert_array_equal(model.classes_, before)
     assert "unsure" in model.add_classes(binarize_signatures(half, threshold=0.5)).classes_

@@ -149,6 +149,6 @@ def test_any_small_problem_has_finite_scores(
 
 def test_equal_signatures_say_nothing(problem):
     """No direction among the signatures is left: all scores are equal."""
-    with pytest.warns(InputWarning, match="signature of another"):
+    with pytest.warns(InputWarning, match="cannot be distinguished"):
         model = _fit(problem, signatures=problem.signatures * 0 + 1.0, center="both")
     np.testing.assert_allclose(model.decision_function(problem.X_test_unseen), 0.0, atol=1e-7)

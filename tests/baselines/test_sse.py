@@ -33,7 +33,7 @@ def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=
     objective = MarginObjective(X, y, dtype=dtype)
     patterns = project_to_simplex(rng.normal(size=(n_classes, n_classes)))
     margins = cdist(*[rng.normal(size=(n_classes, 3))] * 2)
-    objective.describe(patterns, margins, alpha)
+    objective.set_terms(patterns, margins, alpha)
     w, V = rng.normal(size=n_features), rng.normal(size=(n_classes, n_features))
     return objective, X / objective.scale, y, patterns, margins, w, V
 
@@ -104,8 +104,8 @@ def test_blocks_and_threads_change_nothing(monkeypatch):
     slopes = objective.slope_in_w(point), objective.slope_in_v(point)
     monkeypatch.setattr(_sse, "_BLOCK", 16)
     found = []
-    for held in (2, 0):
-        monkeypatch.setattr(_sse, "_HELD_BLOCKS", held)
+    for n_cached in (2, 0):
+        monkeypatch.setattr(_sse, "_CACHED_BLOCKS", n_cached)
         for n_jobs in (1, 2):
             other = _objective(n_samples=50)[0]
             other.n_jobs = n_jobs

@@ -64,8 +64,8 @@ def test_a_report_of_descriptions(folder, capsys):
     assert main(words) == 0
     report = capsys.readouterr().out
     assert "without text: 1, 'owl'" in report
-    assert "equal text: 'cat', 'cow'; say how they differ" in report
-    assert "words of every class: 'it'" in report
+    assert "equal text: 'cat', 'cow'; describe how they differ" in report
+    assert "words used for every class: 'it'" in report
     table = pd.read_csv("n.csv", index_col=0)
     assert table.loc["cat", "by images"] == "dog"
     assert table.loc["cat", "by text"] == "cow"
@@ -86,7 +86,7 @@ def test_words(folder, capsys):
     out, err = capsys.readouterr()
     assert "s.csv: 2 classes, 2 columns" in out
     assert "without a vector: z" in out
-    assert err.startswith("zslearn: warning: 1 of 3 classes have no word vector")
+    assert err.startswith("zslearn: warning: Dropped 1 of 3 classes")
     assert read_signature_table("s.csv").loc["x"].tolist() == [1.0, 0.5]
     assert main([
         "signatures", "words", "--wnids", "wnids.txt", "--wordnet", "wordnet", "--vectors",
@@ -130,7 +130,7 @@ def test_attributes(folder, capsys):
     out, err = capsys.readouterr()
     assert "3 classes, 2 attributes, continuous" in out
     assert "with missing values: 1, size (1)" in out
-    assert "lack values in 1 of 2 columns" in err
+    assert "have missing values in 1 of 2 columns" in err
     assert not (folder / "s.csv").exists()
     options = ["--missing", "mean", "--drop-constant"]
     assert main(["signatures", "attributes", "a.csv", "-o", "s.csv", *options]) == 0
@@ -147,7 +147,7 @@ def test_train_words(folder, capsys):
     assert set(read_word_vectors("new.txt").index_to_key) == {"the", "cat", "sees", "dog"}
     (folder / "small.txt").write_text("the cat\n")
     assert main([*words[:2], "small.txt", "-o", "small.bin"]) == 1
-    assert "too small for its vocabulary" in capsys.readouterr().err
+    assert "Give more text" in capsys.readouterr().err
     assert not (folder / "small.bin").exists()
 
 
@@ -156,7 +156,7 @@ def test_combine(folder, capsys):
     pd.DataFrame({"x": [1.0, 0.0], "y": [0.0, 1.0]}, index=["b", "a"]).to_csv("two.csv")
     assert main(["signatures", "combine", "one.csv", "two.csv", "-o", "s.csv",
                  "--weights", "1", "3"]) == 0  # fmt: skip
-    assert "1 of 3 classes are not in every table and are left out: 'c'" in capsys.readouterr().err
+    assert "Dropped 1 of 3 classes that are not in every table: 'c'" in capsys.readouterr().err
     found = read_signature_table("s.csv")
     one, two = (read_signature_table(f"{name}.csv") for name in ("one", "two"))
     assert np.allclose(found, combine_signatures([one.loc[["a", "b"]], two], [1, 3]))

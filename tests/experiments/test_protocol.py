@@ -161,9 +161,9 @@ def test_methods_that_need_binary_attributes_are_refused_first(tiny, tmp_path):
         "ESZSL, zsl: tuning",
     ]
     failed = read_failures(paths)
-    assert failed["reason"].str.contains("make them so with zslearn.signatures").all()
+    assert failed["reason"].str.contains("binarize_signatures").all()
     # What is refused is what fitting refuses.
-    with pytest.raises(ValueError, match="needs all of them binary"):
+    with pytest.raises(ValueError, match="needs either all or none"):
         METHODS["DAP"].make().fit(data.X_train, data.y_train, signatures=data.signatures)
 
 

@@ -239,5 +239,5 @@ def test_prompts_alone_recognise_colours(folder, open_clip):  # noqa: F811
     several = PromptClassifier(apart)
     assert several.classes_.tolist() == means.index.tolist()
     np.testing.assert_allclose(several.decision_function(features.X), means.to_numpy().T, atol=1e-6)
-    with pytest.raises(ValueError, match="where the text stands"):
+    with pytest.raises(ValueError, match="prompts must contain"):
         text_features(["red"], ["a colour"], backbone=backbone)

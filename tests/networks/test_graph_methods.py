@@ -375,7 +375,7 @@ def test_targets_that_do_not_fit(problem, change, message):
 
 def test_seen_class_without_a_place(problem):
     pairs, signatures, X, y = problem
-    with pytest.raises(ValueError, match="does not place 1 of the 8 seen classes: 'c02'"):
+    with pytest.raises(ValueError, match="lacks 1 of the 8 seen classes: 'c02'"):
         _quick(hierarchy=[p for p in pairs if p[0] != "c02"]).fit(X, y, signatures=signatures)
 
 

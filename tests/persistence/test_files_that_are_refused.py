@@ -502,12 +502,12 @@ def gaussian(folder):
     ("arrays", "message"),
     [
         # Subtracted from rows, a column of n numbers makes n copies of them.
-        ({"space.beyond.center": (60_000, 1)}, "Beyond.*: center has 2 axes, not 1"),
-        ({"space.beyond.center": (60_000,)}, "Beyond.*: whitening has shape"),
-        ({"space.beyond.whitening": (7, 60_000)}, "Beyond.*: whitening has shape"),
+        ({"space.complement.center": (60_000, 1)}, "Complement.*: center has 2 axes, not 1"),
+        ({"space.complement.center": (60_000,)}, "Complement.*: whitening has shape"),
+        ({"space.complement.whitening": (7, 60_000)}, "Complement.*: whitening has shape"),
         (
-            {"space.beyond.center": (60,), "space.beyond.whitening": (7, 60)},
-            "WhitenedSpace.*: beyond.center has shape",
+            {"space.complement.center": (60,), "space.complement.whitening": (7, 60)},
+            "WhitenedSpace.*: complement.center has shape",
         ),
         # A kernel with so many classes would have 9,000 × 9,000 numbers.
         ({"prior.kernel.seen": (9_000, 5)}, "ClassPrior.*: kernel.seen has shape"),
@@ -515,9 +515,9 @@ def gaussian(folder):
             {f"prior.{name}": (9_000, 5) for name in ("kernel.seen", "points", "coef")},
             "ClassPrior.*: process.coef has shape",
         ),
-        ({"beyond.means": (0, 60_000)}, "ClassPosterior.*: space.matrix has shape"),
+        ({"orthogonal.means": (0, 60_000)}, "ClassPosterior.*: space.matrix has shape"),
         ({"exemplars": (6, 60_000)}, "ClassPosterior.*: variance_ratio has shape"),
-        ({"few": (60_000,)}, "few is not an array of type bool"),
+        ({"few_shot": (60_000,)}, "few_shot is not an array of type bool"),
     ],
 )
 def test_shapes_that_would_take_memory_later(path, gaussian, arrays, message):
@@ -529,7 +529,7 @@ def test_shapes_that_would_take_memory_later(path, gaussian, arrays, message):
 
 
 def test_numbers_that_cannot_be(path, gaussian):
-    for end, value in [("samples.counts", 0.0), ("left_out.variances", -1.0)]:
+    for end, value in [("samples.counts", 0.0), ("leave_one_out.variances", -1.0)]:
         name = f"GaussianEXEM.posterior_.{end}"
         array = gaussian.array(name)
         array.flat[0] = value

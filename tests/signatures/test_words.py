@@ -60,15 +60,15 @@ def test_a_pickle_is_not_read_unless_it_is_trusted(tmp_path):
 def test_damaged_files(tmp_path):
     cases = [
         (b"", "is empty"),
-        (b"hello world\n", "no file of word vectors"),
+        (b"hello world\n", "not in a supported format"),
         (b"a 1 2 3\nb 1 2\n", "cannot read it"),
         (b"2 3\na 1 2 3\nb 1 2\n", "cannot read it"),
         (b"3 2\na 1 2\nb 3 4\n", "unexpected end"),
         (b"a 1 2\nb 1 x\n", "cannot read it"),
         (b"a 1 2\nb 1 nan\n", "'b' has NaN or infinity"),
         (b"2 2\na \x00\x00\x80\x3f\x00\x00\x80\x3f\nb \x00\x00", "unexpected end"),
-        (b"9 999999999\nxyz\n", "announces 9 words of 999999999 numbers"),
-        (b"999999999999 9\nxyz\n", "announces 999999999999 words"),
+        (b"9 999999999\nxyz\n", "declares 9 words of 999999999 numbers"),
+        (b"999999999999 9\nxyz\n", "declares 999999999999 words"),
         (gzip.compress(b"a 1 2\n" * 1000, mtime=0)[:-12], "cannot read it"),
     ]
     for content, message in cases:
@@ -116,7 +116,7 @@ def test_look_up(names, phrases, vector):
 
 def test_classes_without_a_vector_are_listed():
     names = {"a": "dog", "b": "unknown", "c": ["polar bear"], "d": "polar fox"}
-    with pytest.warns(InputWarning, match="2 of 4 classes have no word vector.*'b', 'd'"):
+    with pytest.warns(InputWarning, match="2 of 4 classes without a word vector.*'b', 'd'"):
         found = word_signatures(names, KNOWN)
     assert found.index.tolist() == ["a", "c"]
     with pytest.warns(InputWarning, match="'b', 'c', 'd'"):
@@ -126,12 +126,12 @@ def test_classes_without_a_vector_are_listed():
 @pytest.mark.parametrize(
     ("names", "vectors", "options", "message"),
     [
-        ({}, KNOWN, {}, "got nothing"),
+        ({}, KNOWN, {}, "an empty mapping"),
         ({"x": []}, KNOWN, {}, "'x' has no description"),
-        ({"x": "unknown"}, KNOWN, {}, "None of the 1 classes"),
+        ({"x": "unknown"}, KNOWN, {}, "no name of any of the 1 classes"),
         ({"x": "dog"}, [1], {}, "got list"),
         ({"x": "dog"}, KNOWN, {"phrases": "split"}, "phrases='split'"),
-        ({"x": "dog cat"}, {"dog": [1, 2], "cat": [1, 2, 3]}, {}, "must be of one width"),
+        ({"x": "dog cat"}, {"dog": [1, 2], "cat": [1, 2, 3]}, {}, "must have the same length"),
     ],
 )
 def test_wrong_input(names, vectors, options, message):

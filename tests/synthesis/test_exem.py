@@ -389,9 +389,12 @@ def test_a_failed_chunk_loses_nothing(problem):
     last = problem.X_train[~rows], problem.y_train[~rows]
     changed = known + 1.0
     attempts = [
-        ("No signature describes", lambda: model.partial_fit(*last)),
+        ("has no signature", lambda: model.partial_fit(*last)),
         ("features", lambda: model.partial_fit(last[0][:, 1:], last[1])),
-        ("is not the one given before", lambda: model.partial_fit(*last, signatures=changed)),
+        (
+            "differs from the one given earlier",
+            lambda: model.partial_fit(*last, signatures=changed),
+        ),
         ("inconsistent numbers", lambda: model.partial_fit(last[0], last[1][:-1])),
         ("NaN", lambda: model.partial_fit(last[0], np.full(len(last[1]), np.nan))),
     ]
@@ -417,7 +420,7 @@ def test_where_statistics_are_not_enough(problem):
     with pytest.raises(AttributeError) as raised:
         EXEM(estimator=ESZSL()).partial_fit(problem.X_train, problem.y_train)
     assert "learns from samples" in str(raised.value.__cause__)
-    with pytest.warns(InputWarning, match="begins anew"):
+    with pytest.warns(InputWarning, match="starts again from this batch"):
         model = _fit(problem).partial_fit(problem.X_train[:30], problem.y_train[:30])
     assert model.statistics_.n_samples == 30
     plain = ClassStatistics.from_samples(problem.X_train, problem.y_train)

@@ -175,7 +175,7 @@ def test_no_signal_where_class_means_scatter_less_than_samples():
 @pytest.mark.parametrize("weight", [0.0, 0.7])
 def test_scores_are_log_densities(problem, weight):
     model = _fit(problem, mean_error_weight=weight, temperature=1.7, unseen_odds=3.0)
-    left_out = model.posterior_.left_out.means
+    left_out = model.posterior_.leave_one_out.means
     variances = 1 + weight * ((left_out - model.exemplars_) ** 2).mean(axis=0)
     X = problem.X_test_unseen[:6]
     densities = np.stack(
@@ -248,7 +248,7 @@ def test_statistics_tell_neither_temperature_nor_odds(problem, monkeypatch):
     # Other tests may have had the warning already.
     monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())
     statistics = ClassStatistics.from_samples(problem.X_train, problem.y_train)
-    with pytest.warns(InputWarning, match="odds of unseen classes: they are 4"):
+    with pytest.warns(InputWarning, match="odds of unseen classes, which are set to 4"):
         GaussianEXEM(temperature=1.0).fit_statistics(statistics, signatures=problem.signatures)
     model = GaussianEXEM().fit_statistics(statistics, signatures=problem.signatures)
     assert (model.temperature_, model.unseen_odds_) == (1.0, 4.0)
@@ -279,7 +279,11 @@ def test_temperature_is_the_likeliest_of_samples_scored_without_themselves():
     """Every sample taken out of the mean of its class, at the temperature of a dense search."""
     data = make_zero_shot(12, 3, n_features=6, samples_per_class=15, random_state=0)
     model = _fit(data, seen_weight=1.0)
-    left_out, z, sizes = model.posterior_.left_out, model.whiten(data.X_train), np.full(12, 15.0)
+    left_out, z, sizes = (
+        model.posterior_.leave_one_out,
+        model.whiten(data.X_train),
+        np.full(12, 15.0),
+    )
     codes = np.searchsorted(model.seen_classes_, data.y_train)
     sizes = np.bincount(codes).astype(float)
 
@@ -378,7 +382,7 @@ def test_fewer_samples_than_dimensions(shrinkage):
 
 def test_one_sample_per_class(problem):
     rows = np.unique(problem.y_train, return_index=True)[1]
-    with pytest.warns(InputWarning, match="no deviation within"):
+    with pytest.warns(InputWarning, match="no variance within"):
         model = GaussianEXEM().fit(
             problem.X_train[rows], problem.y_train[rows], signatures=problem.signatures
         )
@@ -387,7 +391,7 @@ def test_one_sample_per_class(problem):
     assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=classes) > 0.25
 
 
-@pytest.mark.filterwarnings("ignore:There is no deviation")
+@pytest.mark.filterwarnings("ignore:The seen classes have no variance")
 def test_constant_features(problem):
     X = np.ones_like(problem.X_train)
     model = GaussianEXEM().fit(X, problem.y_train, signatures=problem.signatures)
@@ -546,13 +550,13 @@ def test_examples_reach_beyond_the_space(many_classes):
     X, seen = _prepared(data.X_test_unseen), _prepared(data.X_train)
     # Whitened directions that are orthogonal to the means of the seen classes.
     means = np.stack([seen[data.y_train == label].mean(axis=0) for label in model.seen_classes_])
-    whitened = (means - space.beyond.center) @ space.beyond.whitening
+    whitened = (means - space.complement.center) @ space.complement.whitening
     axes = np.linalg.svd(whitened)[2][len(means) - 1 :].T
     lengths = np.linalg.norm(X @ space.matrix - space.offset, axis=1, keepdims=True)
-    r = (X - space.beyond.center) @ space.beyond.whitening @ axes * space.norm / lengths
+    r = (X - space.complement.center) @ space.complement.whitening @ axes * space.norm / lengths
     label = data.unseen_classes[2]
     own = given[data.y_test_unseen[given] == label]
-    worth = space.beyond.signal * model.few_shot_weight * 3
+    worth = space.complement.signal * model.few_shot_weight * 3
     further = worth / (1 + worth) * r[own].mean(axis=0)
     mean, z = _known_means(model)[label][0], model.whiten(data.X_test_unseen)
     inside = z @ mean - mean @ mean / 2 + r @ further - further @ further / 2
@@ -634,7 +638,7 @@ def test_classes_that_nobody_described_are_told_apart_by_their_images(many_class
         warnings.simplefilter("error")  # no word of equal signatures
         model.add_examples(X[::2], y[::2])
     assert model.score(X[1::2], y[1::2], classes=data.unseen_classes[:2]) > 0.8
-    with pytest.warns(UserWarning, match="look like those already described"):
+    with pytest.warns(UserWarning, match="look like existing ones"):
         model.add_examples(X[:1], [f"{y[0]} "])
 
 
@@ -644,7 +648,7 @@ def test_a_further_chunk_forgets_classes_that_nobody_described(many_classes):
     model.partial_fit(data.X_train, data.y_train, signatures=data.signatures)
     classes = model.classes_.tolist()
     model.add_examples(data.X_test_unseen[:2], ["new", "other"])
-    with pytest.raises(ValueError, match="No signature describes 'new'"):
+    with pytest.raises(ValueError, match="'new' in y has no signature"):
         model.partial_fit(data.X_test_unseen[:2], ["new", "new"])
     model.partial_fit(data.X_train[:2], data.y_train[:2])
     assert model.classes_.tolist() == classes
@@ -680,7 +684,7 @@ def test_examples_that_are_refused_change_nothing(many_classes):
         model.add_examples(data.X_test_unseen[:1, :-1], data.y_test_unseen[:1])
     with pytest.raises(ValueError, match="inconsistent"):
         model.add_examples(data.X_test_unseen[:2], data.y_test_unseen[:1])
-    with pytest.raises(ValueError, match="Already described"):
+    with pytest.raises(ValueError, match="already has the classes"):
         model.add_examples(
             data.X_test_unseen[:1], data.y_test_unseen[:1], signatures=data.signatures.iloc[:1]
         )
@@ -768,5 +772,5 @@ def test_examples_are_taken_back(many_classes, wrap):
     with pytest.raises(ValueError, match="Fewer samples of 'class"):
         model.remove_examples(data.X_test_unseen[:1], data.y_test_unseen[:1])
     model.add_examples(X[:1], ["by images alone"])
-    with pytest.raises(ValueError, match="known by nothing"):
+    with pytest.raises(ValueError, match="has no signature and would"):
         model.remove_examples(X[:1], ["by images alone"])

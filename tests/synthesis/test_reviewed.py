@@ -90,7 +90,7 @@ def test_exemplars_asked_for_by_two_threads(problem):
 def test_a_chunk_of_one_class_after_fit_is_no_model(problem):
     model = EXEM().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     rows = problem.y_train == problem.y_train[0]
-    with pytest.warns(UserWarning, match="begins anew"):
+    with pytest.warns(UserWarning, match="starts again from this batch"):
         model.partial_fit(
             problem.X_train[rows], problem.y_train[rows], signatures=problem.signatures
         )

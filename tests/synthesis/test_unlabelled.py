@@ -16,7 +16,7 @@ import zslearn
 from zslearn.base._meta import as_zero_shot
 from zslearn.baselines import GFZSL
 from zslearn.calibration import Adapted
-from zslearn.calibration._unlabelled import UNLABELLED_WEIGHTS, WeightChoice, _chosen
+from zslearn.calibration._unlabelled import UNLABELLED_WEIGHTS, WeightChoice, best_choice
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.metrics import ausuc
 from zslearn.synthesis import EXEM, GaussianEXEM
@@ -182,7 +182,9 @@ def test_an_adapted_model_goes_on_learning(model, data):
 
 def test_refusal_is_said_with_both_numbers(model, data):
     sure = copy.deepcopy(model)
-    sure._kept.choices = {name: WeightChoice(0.0, 0.512, 0.498) for name in ("alone", "all")}
+    sure._trial_images.choices = {
+        name: WeightChoice(0.0, 0.512, 0.498) for name in ("alone", "all")
+    }
     with pytest.warns(UserWarning, match=r"not adapted.*0\.512 without and 0\.498"):
         refused = sure.adapt(data.X_test_unseen)
     assert not refused.adaptation_.accepted
@@ -211,11 +213,11 @@ def test_choice_needs_a_gain_and_no_loss_elsewhere():
     # Three folds; all in the pile, half absent, half not described; without and with each trust.
     scores = np.full((3, 3, 1 + len(UNLABELLED_WEIGHTS)), 0.5)
     scores[:, 0, 1:] = [0.6, 0.7, 0.8, 0.9]
-    assert _chosen(scores) == WeightChoice(UNLABELLED_WEIGHTS[3], 0.5, pytest.approx(0.9))
+    assert best_choice(scores) == WeightChoice(UNLABELLED_WEIGHTS[3], 0.5, pytest.approx(0.9))
     scores[:, 1, 4] = 0.4
-    assert _chosen(scores).weight == UNLABELLED_WEIGHTS[2]
+    assert best_choice(scores).weight == UNLABELLED_WEIGHTS[2]
     scores[:, 2, 1:] = 0.4
-    refused = _chosen(scores)
+    refused = best_choice(scores)
     assert refused.weight == 0
     assert refused.after == pytest.approx(0.9)
 

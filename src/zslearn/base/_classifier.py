@@ -467,7 +467,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         table = SignatureTable.from_user(signatures, seen)
         self._check_views(table)
         rows = table.positions(seen)
-        table = table.measured(rows)
+        table = table.with_units(rows)
         if isinstance(self.signature_scale, str):
             scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
         else:

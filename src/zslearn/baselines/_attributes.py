@@ -9,7 +9,7 @@ classes as equally probable:
 
 `embed` computes the log-odds of the attributes minus those of the prior :math:`p(a_m)`, the share
 of the seen classes that have the attribute; `synthesize` returns the binary signature, and the
-score is their inner product. No product of hundreds of probabilities is formed.
+score is their inner product. Products of hundreds of probabilities are thus avoided.
 
 DAP, direct attribute prediction, trains one logistic regression per attribute,
 
@@ -79,8 +79,8 @@ from zslearn.signatures._attributes import (
 )
 from zslearn.signatures._views import Signatures, view_arrays
 
-# Folds over the seen classes, or over the samples, that calibrate probabilities.
-_FOLDS = 3
+# Number of folds, over the seen classes or over the samples, for calibrating probabilities.
+_N_FOLDS = 3
 
 #: Coefficients and intercepts of linear models, in the array library of the training rows.
 LinearModels = tuple[Array, Array]
@@ -90,12 +90,12 @@ def seen_path(
     training: Training, alphas: Sequence[float], *, tol: float, soften: bool = False
 ) -> list[LogisticResult]:
     """Fit a softmax regression of the seen classes for each penalty."""
-    unit = mean_square_distance(training.rows) or 1.0
+    variance = mean_square_distance(training.rows) or 1.0
     return softmax_path(
         for_many_passes(training.rows),
         training.y,
         training.n_seen,
-        alphas=[unit * a for a in alphas],
+        alphas=[variance * alpha for alpha in alphas],
         tol=tol,
         pseudo_counts=2.0 if soften else 0.0,
     )
@@ -134,15 +134,15 @@ class AttributeClassifier(ZeroShotClassifier):
 
     Attributes
     ----------
-    slope_, offset_ : ndarray of shape (n_kept,)
-        Sigmoid of each attribute: the calibrated log-odds are slope · log-odds + offset.
-    prior_ : ndarray of shape (n_kept,)
+    attributes_ : ndarray of shape (n_varying,)
+        Positions of the attributes that vary among the seen classes. Others are ignored.
+    prior_ : ndarray of shape (n_varying,)
         Share of the seen classes that have the attribute.
+    slope_, offset_ : ndarray of shape (n_varying,)
+        Sigmoid of each attribute: the calibrated log-odds are slope · log-odds + offset.
     thresholds_ : ndarray of shape (n_attributes,)
-        An attribute is present above this normalised value: 0 for binary signatures, else the mean
+        Normalised value above which an attribute is present: 0 for binary signatures, else the mean
         over the seen classes.
-    attributes_ : ndarray of shape (n_kept,)
-        Positions of the attributes in use, those that vary among the seen classes.
     """
 
     synthesizes_independently = True
@@ -177,11 +177,11 @@ class AttributeClassifier(ZeroShotClassifier):
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
     ) -> list[LinearModels]:
-        """Linear models for several penalties; `soften` requests targets within (0, 1)."""
+        """Linear models for several penalties; `soften` selects targets within (0, 1)."""
         raise NotImplementedError
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
-        """Log-odds of attributes, given which classes have them; by default the scores."""
+        """Log-odds of attributes, given the classes that have them; by default the scores."""
         return scores
 
     @classmethod
@@ -189,7 +189,7 @@ class AttributeClassifier(ZeroShotClassifier):
         """Fit all penalties along one warm-started path."""
         for variant in variants:
             variant._learn_attributes(training.signatures)
-        # From here on, the signatures are binary.
+        # The linear models are trained on binary signatures.
         training = replace(training, signatures=variants[0]._seen_binary)
         for group in group_by_params_except(variants, *cls.path_parameters):
             first, alphas = group[0], [variant.alpha for variant in group]
@@ -201,7 +201,7 @@ class AttributeClassifier(ZeroShotClassifier):
                 yield variant
 
     def _learn_attributes(self, signatures: Signatures) -> None:
-        """Set thresholds and keep the attributes that vary among the seen classes."""
+        """Set the thresholds and select the attributes that vary among the seen classes."""
         views = view_arrays(signatures)
         self._kinds: list[BinaryKind | None] = [binary_kind(view) for view in views]
         self.thresholds_ = np.concatenate(
@@ -215,8 +215,8 @@ class AttributeClassifier(ZeroShotClassifier):
         if not len(self.attributes_):
             raise ValueError(
                 f"{type(self).__name__} needs attributes that some seen classes have and others "
-                f"lack; all {has.shape[1]} attributes are the same for all of them. "
-                "Describe the classes by attributes that differ, or choose the thresholds with "
+                f"lack, but none of the {has.shape[1]} attributes varies among them. Describe the "
+                "classes by attributes that differ, or choose other thresholds with "
                 "zslearn.signatures.binarize_signatures."
             )
         self._seen_binary = has[:, self.attributes_]
@@ -236,28 +236,28 @@ class AttributeClassifier(ZeroShotClassifier):
         if self.calibration != "classes":
             return [(np.ones(n_attributes), np.zeros(n_attributes)) for _ in alphas]
         has = training.signatures[training.y]
-        known = np.zeros(has.shape, dtype=bool)
-        odds = [np.zeros(has.shape, dtype=np.float32) for _ in alphas]
+        is_predicted = np.zeros(has.shape, dtype=bool)
+        log_odds = [np.zeros(has.shape, dtype=np.float32) for _ in alphas]
         order = check_random_state(self.random_state).permutation(n_seen)
-        for fold in class_folds(order, min(_FOLDS, n_seen)):
-            rest = training.subset(np.setdiff1d(order, fold))
-            # Attributes that do not vary among the remaining classes cannot be learned from them.
-            columns = _varying(rest.signatures)
+        for held_out in class_folds(order, min(_N_FOLDS, n_seen)):
+            others = training.subset(np.setdiff1d(order, held_out))
+            # Attributes that do not vary among the other classes cannot be learned from them.
+            columns = _varying(others.signatures)
             if not len(columns):
                 continue
-            rest = replace(rest, signatures=rest.signatures[:, columns])
-            # The log-odds are relative to an attribute's frequency, which holding classes out
-            # changes.
+            others = replace(others, signatures=others.signatures[:, columns])
+            # Log-odds are relative to the frequency of an attribute, which differs between the
+            # other classes and all classes.
             shift = _logit(has[:, columns].mean(axis=0))
-            shift -= _logit(rest.signatures[rest.y].mean(axis=0))
-            held = np.flatnonzero(np.isin(training.y, fold))
-            rows, cells = training.take(held), np.ix_(held, columns)
-            known[cells] = True
-            models = self._path(rest, alphas, soften=False)
-            for table, model in zip(odds, models, strict=True):
-                scores = linear_scores(rows, *model)
-                table[cells] = to_numpy(self._log_odds(scores, rest.signatures)) + shift
-        return [platt_scaling(table.astype(np.float64), has, known) for table in odds]
+            shift -= _logit(others.signatures[others.y].mean(axis=0))
+            rows = np.flatnonzero(np.isin(training.y, held_out))
+            X, cells = training.take(rows), np.ix_(rows, columns)
+            is_predicted[cells] = True
+            models = self._path(others, alphas, soften=False)
+            for table, model in zip(log_odds, models, strict=True):
+                scores = linear_scores(X, *model)
+                table[cells] = to_numpy(self._log_odds(scores, others.signatures)) + shift
+        return [platt_scaling(table.astype(np.float64), has, is_predicted) for table in log_odds]
 
     def embed(self, X: Array) -> Array:
         """Compute the log-odds of each attribute minus those of its prior."""
@@ -300,9 +300,9 @@ class DAP(AttributeClassifier):
 
     Attributes
     ----------
-    coef_ : array of shape (n_kept, n_features)
+    coef_ : array of shape (n_varying, n_features)
         Coefficients of the attributes' regressions.
-    intercept_ : array of shape (n_kept,)
+    intercept_ : array of shape (n_varying,)
         Their intercepts.
 
     See Also
@@ -318,7 +318,7 @@ class DAP(AttributeClassifier):
     weights of :class:`~zslearn.signatures.MultiSignatures` are ignored.
 
     The original has support vector machines with a sum of χ² kernels of several features, and Platt
-    scaling on held-out samples; here it is linear logistic regression, and classes are held out,
+    scaling on held-out samples; here logistic regressions are linear, and classes are held out,
     since attributes must transfer to other classes.
 
     References
@@ -350,15 +350,15 @@ class DAP(AttributeClassifier):
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
     ) -> list[LinearModels]:
-        """One regression per attribute; `soften` requests Platt's targets."""
+        """One regression per attribute; `soften` selects Platt's targets."""
         has = training.signatures
         targets = platt_targets(has, counts=training.counts) if soften else has
-        unit = mean_square_distance(training.rows) or 1.0
+        variance = mean_square_distance(training.rows) or 1.0
         results = logistic_path(
             for_many_passes(training.rows),
             targets,
             codes=training.y,
-            alphas=[unit * a for a in alphas],
+            alphas=[variance * alpha for alpha in alphas],
             tol=self.tol,
         )
         return [(result.coef, result.intercept) for result in results]
@@ -460,15 +460,15 @@ class IAP(AttributeClassifier):
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Log of Σ p(y|x) over the classes with the attribute, minus that over the others."""
         xp = compat.array_namespace(scores)
-        wide = xp.astype(scores, xp.float64)
+        logs = xp.astype(scores, xp.float64)
         if self.probabilities == "platt":
             # log p = −log(1 + e^−f)
-            wide = xp.clip(wide, max=0.0) - xp.log1p(xp.exp(-xp.abs(wide)))
-        shares = xp.exp(wide - xp.max(wide, axis=1, keepdims=True))
+            logs = xp.clip(logs, max=0.0) - xp.log1p(xp.exp(-xp.abs(logs)))
+        shares = xp.exp(logs - xp.max(logs, axis=1, keepdims=True))
         tiny = float(xp.finfo(xp.float64).smallest_normal)
-        with_it = move_like(has.astype(np.float64), shares)
-        present = xp.log(xp.clip(shares @ with_it, min=tiny))
-        absent = xp.log(xp.clip(shares @ (1 - with_it), min=tiny))
+        indicators = move_like(has.astype(np.float64), shares)
+        present = xp.log(xp.clip(shares @ indicators, min=tiny))
+        absent = xp.log(xp.clip(shares @ (1 - indicators), min=tiny))
         return xp.astype(present - absent, scores.dtype)
 
 
@@ -482,49 +482,49 @@ def _platt_path(
     centered = (X - mean[None, :]) / unit
     rows = xp.concat([centered, xp.ones_like(centered[:, :1])], axis=1)
 
-    def machines(which: NDArray[np.intp]) -> list[Array]:
+    def machines(chosen: NDArray[np.intp]) -> list[Array]:
         # The solver also averages over the classes.
-        shared = [alpha / n_seen for alpha in alphas]
-        found = multiclass_svm_path(
-            take_rows(rows, which), y[which], alphas=shared, n_classes=n_seen, tol=tol
+        per_class = [alpha / n_seen for alpha in alphas]
+        results = multiclass_svm_path(
+            take_rows(rows, chosen), y[chosen], alphas=per_class, n_classes=n_seen, tol=tol
         )
-        return [result.coef for result in found]
+        return [result.coef for result in results]
 
-    own = y[:, None] == np.arange(n_seen)
-    known = np.zeros(own.shape, dtype=bool)
-    tables = [np.zeros(own.shape, dtype=np.float32) for _ in alphas]
-    fold = _folds(y, check_random_state(random_state))
-    for part in range(_FOLDS):
-        held, rest = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
-        if not (len(held) and len(rest)):
+    is_own = y[:, None] == np.arange(n_seen)
+    is_predicted = np.zeros(is_own.shape, dtype=bool)
+    scores = [np.zeros(is_own.shape, dtype=np.float32) for _ in alphas]
+    folds = _stratified_folds(y, check_random_state(random_state))
+    for number in range(_N_FOLDS):
+        test, train = np.flatnonzero(folds == number), np.flatnonzero(folds != number)
+        if not (len(test) and len(train)):
             continue
-        known[held] = np.bincount(y[rest], minlength=n_seen) > 0
-        left_out = take_rows(rows, held)
-        for table, coef in zip(tables, machines(rest), strict=True):
-            table[held] = to_numpy(left_out @ xp.matrix_transpose(move_like(coef, rows)))
-    sigmoids = [platt_scaling(table.astype(np.float64), own, known) for table in tables]
-    fitted = (own & known).any(axis=0) & (~own & known).any(axis=0)
-    if fitted.any():
-        # Classes without a sigmoid of their own take the median.
-        for numbers in itertools.chain.from_iterable(sigmoids):
-            numbers[~fitted] = np.median(numbers[fitted])
+        is_predicted[test] = np.bincount(y[train], minlength=n_seen) > 0
+        test_rows = take_rows(rows, test)
+        for table, coef in zip(scores, machines(train), strict=True):
+            table[test] = to_numpy(test_rows @ xp.matrix_transpose(move_like(coef, rows)))
+    sigmoids = [platt_scaling(table.astype(np.float64), is_own, is_predicted) for table in scores]
+    has_sigmoid = (is_own & is_predicted).any(axis=0) & (~is_own & is_predicted).any(axis=0)
+    if has_sigmoid.any():
+        # Other classes get the median slope and offset.
+        for values in itertools.chain.from_iterable(sigmoids):
+            values[~has_sigmoid] = np.median(values[has_sigmoid])
     models = []
     for coef, sigmoid in zip(machines(np.arange(len(y))), sigmoids, strict=True):
-        slope, offset = (move_like(numbers, coef) for numbers in sigmoid)
+        slope, offset = (move_like(values, coef) for values in sigmoid)
         weights = slope[:, None] * coef[:, :-1] / unit
         center = weights @ move_like(to_numpy(mean), coef)
         models.append((weights, slope * coef[:, -1] + offset - center))
     return models
 
 
-def _folds(y: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Fold of each sample; every class is spread over all folds."""
+def _stratified_folds(y: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Random fold of each sample; every class is spread over all folds."""
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
-    fold = np.empty(len(order), dtype=np.intp)
-    # Samples are ordered by class: counting on across classes keeps the folds even.
-    fold[order] = np.arange(len(order)) % _FOLDS
-    return fold
+    folds = np.empty(len(order), dtype=np.intp)
+    # Counting on from class to class keeps the folds equally large.
+    folds[order] = np.arange(len(order)) % _N_FOLDS
+    return folds
 
 
 @inherit_docs
@@ -539,7 +539,7 @@ class ConSE(ZeroShotClassifier):
     Parameters
     ----------
     n_top : int, default=10
-        Number T of seen classes to average, at most all.
+        Number T of seen classes to average.
     alpha : float, default=1e-4
         Penalty of the seen classes' softmax regression, in units of the features' variance.
     tol : float, default=1e-4

@@ -14,8 +14,8 @@ mapping with fixed landmarks places a class of signature a,
 .. math:: b(a) = \arg\min_b \sum_c \frac{(\delta_c - \|b - b_c\|)^2}{\delta_c}, \qquad
           \delta_c = \kappa\, \|a - a_c\|,
 
-alone or together with all other classes without landmarks, whose mutual distances then contribute
-likewise. A sample belongs to the class of the nearest landmark.
+alone, or jointly with all other classes without landmarks, whose mutual distances then contribute
+likewise. The class of the nearest landmark is predicted.
 
 With :math:`d_c = \|b - b_c\|` and the unit vectors :math:`u_c = (b - b_c) / d_c`, Sammon's error
 :math:`E(b)` has
@@ -24,14 +24,14 @@ With :math:`d_c = \|b - b_c\|` and the unit vectors :math:`u_c = (b - b_c) / d_c
           \nabla^2 E = 2 \Big(m I + \sum_c \frac{1}{d_c} u_c u_c^\top\Big), \quad
           m = \sum_c \Big(\frac{1}{\delta_c} - \frac{1}{d_c}\Big).
 
-The second term is positive semi-definite: a Newton step with m kept positive descends, and is
-halved until E decreases enough. The majorisation step :math:`b - \nabla E / (2 \sum_c 1/\delta_c)`
-never increases E, and is taken if it is better, as it is near a landmark. Points stay in the affine
-span of the landmarks, outside of which E cannot tell mirror images apart. Of two starts, the
-weighted mean of the landmarks and the least-squares triangulation, the better result is kept.
-Points placed jointly start from where each lies alone; a trust-region Newton method optimises
-:math:`b_i \sqrt{m_i}`, with :math:`m_i` the sum of the weights of a point.
-for all points.
+The second term is positive semi-definite: a Newton step with m bounded from below by a positive
+number descends, and is halved until E decreases enough. The majorisation step
+:math:`b - \nabla E / (2 \sum_c 1/\delta_c)` never increases E and is taken if it is better, as it
+is near a landmark. Points stay in the affine span of the landmarks, outside of which E cannot tell
+mirror images apart. The better result from two starts is kept: the weighted mean of the landmarks
+and the least-squares triangulation. Points placed jointly start from where each lies alone; a
+trust-region Newton method optimises :math:`b_i \sqrt{m_i}` for all points, with :math:`m_i` the sum
+of the weights of a point.
 """
 
 from __future__ import annotations
@@ -57,27 +57,28 @@ from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
+from zslearn.signatures._kernels import squared_distances
 
 # A scatter below this share of the sum of squares is rounding error.
 _ROUNDING = 1e-12
 # Maximum number of halvings of a Newton step, and the required share of the predicted decrease.
-_HALVINGS = 12
+_MAX_HALVINGS = 12
 _ARMIJO = 1e-4
 # Maximum number of Newton steps.
 _MAX_ITER = 200
 # Tolerance of the gradient of Sammon's error, relative to its weights and the landmarks' size.
 _TOL = 1e-8
 # Lower bound of m, as a share of Σ 1/δ.
-_CURVATURE = 1e-3
-# Lower bound, relative to the mean distance, of δ in the weight 1/δ between two points placed
-# jointly, so that nearly equal points can still move.
-_NEAREST = 1e-3
-# A signature this close to that of a seen class, relative to the mean distance, is the same.
+_MIN_CURVATURE = 1e-3
+# Lower bound of δ in the weight 1/δ between two points placed jointly, relative to the mean
+# distance, so that nearly equal points can still move.
+_MIN_DISTANCE = 1e-3
+# Signatures closer than this, relative to the mean distance, are equal.
 _SAME = 1e-9
 
 
 def scatters(training: Training) -> tuple[Floats, Floats, Floats]:
-    """XᵀDX around its mean, XᵀLX, and that mean, of the graph of pairs within classes."""
+    """XᵀDX around its mean, XᵀLX and that mean, for the graph of pairs within classes."""
     xp, device = compat.array_namespace(training.rows), compat.device(training.rows)
     squared_width = _squared_width(training)
     n_features = training.rows.shape[1]
@@ -87,10 +88,10 @@ def scatters(training: Training) -> tuple[Floats, Floats, Floats]:
     weight = 0.0
     for members in by_class(training):
         points = xp.astype(training.take(members), xp.float64)
-        # Memory of a row: distances and weights to its class, and its copies.
+        # Memory per row: distances and weights to its class, and copies of the row.
         for rows in row_blocks(len(members), row_bytes=8 * (3 * len(members) + 3 * n_features)):
             block = points[rows, :]
-            weights = xp.exp(-_squared_distances(block, points) / (2 * squared_width))
+            weights = xp.exp(-squared_distances(block, points) / (2 * squared_width))
             degrees = xp.sum(weights, axis=1)
             weighted = block * degrees[:, None]
             mean += xp.sum(weighted, axis=0)
@@ -99,13 +100,15 @@ def scatters(training: Training) -> tuple[Floats, Floats, Floats]:
             smooth += xp.matrix_transpose(block) @ (weights @ points)
     mean = mean / weight
     rounding = _ROUNDING * float(xp.linalg.trace(total))
-    local = total - smooth
-    # Σ d_i (x_i − m)(x_i − m)ᵀ; L is invariant under translation.
-    total = total - weight * mean[:, None] * mean[None, :]
-    # If no two samples differ, or no two of a class, only rounding errors are left.
-    found = [to_numpy(scatter + xp.matrix_transpose(scatter)) / 2 for scatter in (total, local)]
-    total, local = (s if np.trace(s) > rounding else np.zeros_like(s) for s in found)
-    return total, local, to_numpy(mean)
+    # XᵀLX is invariant under translation; XᵀDX = Σ d_i (x_i − m)(x_i − m)ᵀ.
+    centered = total - weight * mean[:, None] * mean[None, :]
+
+    def clean(scatter: Array) -> Floats:
+        """A symmetric matrix, or zeros if all samples, or those of each class, are equal."""
+        symmetric = to_numpy(scatter + xp.matrix_transpose(scatter)) / 2
+        return symmetric if np.trace(symmetric) > rounding else np.zeros_like(symmetric)
+
+    return clean(centered), clean(total - smooth), to_numpy(mean)
 
 
 def by_class(training: Training) -> list[NDArray[np.intp]]:
@@ -114,23 +117,13 @@ def by_class(training: Training) -> list[NDArray[np.intp]]:
 
 
 def _squared_width(training: Training) -> float:
-    """Mean squared distance of two samples of one class, over all such pairs; 1 without any.
-
-    The squared distances within a class sum to its size times its squared deviations.
-    """
+    """Mean squared distance over all pairs of samples of one class, or 1 if it is zero."""
     squares, pairs = 0.0, 0
+    # The squared distances within a class sum to its size times its squared deviations.
     for members in by_class(training):
         squares += len(members) ** 2 * mean_square_distance(training.take(members))
         pairs += len(members) * (len(members) - 1) // 2
     return squares / pairs if squares > 0 else 1.0
-
-
-def _squared_distances(a: Array, b: Array) -> Array:
-    xp = compat.array_namespace(a)
-    center = xp.mean(b, axis=0, keepdims=True)
-    a, b = a - center, b - center
-    squares = xp.sum(a * a, axis=1)[:, None] + xp.sum(b * b, axis=1)[None, :]
-    return xp.clip(squares - 2 * (a @ xp.matrix_transpose(b)), min=0.0)
 
 
 def leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats, Floats]:
@@ -147,8 +140,7 @@ def leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats,
         )
     except scipy.linalg.LinAlgError as error:
         raise ValueError(
-            f"alpha={alpha} is too small: XᵀLX + αI is singular up to rounding. "
-            "Take a larger alpha."
+            f"alpha={alpha} is too small: XᵀLX + αI is singular up to rounding. Use a larger alpha."
         ) from error
     vectors = vectors[:, ::-1]
     largest = np.abs(vectors).argmax(axis=0)
@@ -159,7 +151,7 @@ class Placement(NamedTuple):
     """Placed points and their certificate."""
 
     points: Floats
-    error: Floats  # of each point; that between two points is shared equally
+    error: Floats  # per point; two points share the error of their distance equally
     # Length of the next majorisation step, relative to the landmarks' root mean square distance
     # from their mean.
     gradient: Floats
@@ -169,7 +161,7 @@ class Placement(NamedTuple):
 def place_by_distances(
     landmarks: Floats, distances: Floats, *, among: Floats | None = None
 ) -> Placement:
-    """Place points by their distances δ > 0 to fixed landmarks, and `among` one another."""
+    """Place points by their distances δ > 0 to fixed landmarks and, jointly, `among` each other."""
     center = landmarks.mean(axis=0)
     left, sizes, axes = np.linalg.svd(landmarks - center, full_matrices=False)
     rank = int(np.sum(sizes > 1e-10 * max(sizes[0], 1e-300)))
@@ -178,17 +170,16 @@ def place_by_distances(
         return Placement(np.repeat(center[None], len(error), 0), error, 0 * error, 0)
     # Scaling by the landmarks' size avoids over- and underflow.
     size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(landmarks)))
-    flat, wanted = left[:, :rank] * (sizes[:rank] / size), distances / size
-    first, second = (_descend(flat, wanted, start) for start in starts(flat, wanted))
+    scaled, distances = left[:, :rank] * (sizes[:rank] / size), distances / size
+    first, second = (_descend(scaled, distances, start) for start in starts(scaled, distances))
     # Prefer the first result if both are equal up to rounding.
-    better = second.error < first.error * (1 - 1e-9)
-    points, error, gradient = (
-        np.where(better[:, None] if a.ndim == 2 else better, b, a)
-        for a, b in zip(first[:3], second[:3], strict=True)
-    )
+    is_better = second.error < first.error * (1 - 1e-9)
+    points = np.where(is_better[:, None], second.points, first.points)
+    error = np.where(is_better, second.error, first.error)
+    gradient = np.where(is_better, second.gradient, first.gradient)
     n_iter = max(first.n_iter, second.n_iter)
     if among is not None and len(distances) > 1:
-        stress = JointStress(flat, wanted, among / size)
+        stress = JointStress(scaled, distances, among / size)
         points, error, gradient, n_iter = stress.descend(points)
     return Placement(center + size * points @ axes[:rank], size * error, gradient, n_iter)
 
@@ -203,49 +194,54 @@ def starts(landmarks: Floats, distances: Floats) -> tuple[Floats, Floats]:
     return mean, np.linalg.lstsq(landmarks, sides.T, rcond=1e-6)[0].T
 
 
-def _pull(points: Floats, others: Floats, wanted: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def _distances(points: Floats, others: Floats) -> Floats:
+    return np.maximum(cdist(points, others), 1e-12)
+
+
+def _stress(
+    points: Floats, others: Floats, targets: Floats, weights: Floats
+) -> tuple[Floats, Floats]:
     """Σ w (δ − d)² of each point, and its gradient."""
-    between = np.maximum(cdist(points, others), 1e-12)
-    pull = weights * (1 - wanted / between)
+    distances = _distances(points, others)
+    pull = weights * (1 - targets / distances)
     slope = 2 * (pull.sum(axis=1)[:, None] * points - pull @ others)
-    return np.sum(weights * (wanted - between) ** 2, axis=1), slope
+    return np.sum(weights * (targets - distances) ** 2, axis=1), slope
 
 
 def _descend(landmarks: Floats, distances: Floats, points: Floats) -> Placement:
     """Newton steps for every point, independently, until convergence."""
-    points, todo, n_iter = points.copy(), np.arange(len(points)), 0
-    error = _pull(points, landmarks, distances, 1 / distances)[0]
+    points, active, n_iter = points.copy(), np.arange(len(points)), 0
+    error = _stress(points, landmarks, distances, 1 / distances)[0]
     gradient = np.empty(len(points))
     while True:
-        wanted = distances[todo]
-        weight = 2 * np.sum(1 / wanted, axis=1)
-        slope, step = newton_steps(landmarks, wanted, points[todo])
-        gradient[todo] = np.linalg.norm(slope, axis=1) / weight
-        moving = gradient[todo] > _TOL
-        todo = todo[moving]
-        if not len(todo) or n_iter == _MAX_ITER:
+        weight = 2 * np.sum(1 / distances[active], axis=1)
+        slope, step = newton_steps(landmarks, distances[active], points[active])
+        gradient[active] = np.linalg.norm(slope, axis=1) / weight
+        is_moving = gradient[active] > _TOL
+        active = active[is_moving]
+        if not len(active) or n_iter == _MAX_ITER:
             return Placement(points, error, gradient, n_iter)
-        slope, step, wanted = slope[moving], step[moving], wanted[moving]
-        moved, lower = _search(landmarks, wanted, points[todo], error[todo], slope, step)
-        other = points[todo] - slope / weight[moving][:, None]
-        lower_there = _pull(other, landmarks, wanted, 1 / wanted)[0]
-        better = np.isnan(lower) | (lower_there < lower)
-        points[todo] = np.where(better[:, None], other, moved)
-        error[todo] = np.where(better, lower_there, lower)
+        slope, step, targets = slope[is_moving], step[is_moving], distances[active]
+        moved, moved_error = _search(landmarks, targets, points[active], error[active], slope, step)
+        majorised = points[active] - slope / weight[is_moving][:, None]
+        majorised_error = _stress(majorised, landmarks, targets, 1 / targets)[0]
+        is_better = np.isnan(moved_error) | (majorised_error < moved_error)
+        points[active] = np.where(is_better[:, None], majorised, moved)
+        error[active] = np.where(is_better, majorised_error, moved_error)
         n_iter += 1
 
 
 def newton_steps(landmarks: Floats, distances: Floats, points: Floats) -> tuple[Floats, Floats]:
-    """Gradient and Newton step of each point, with m kept positive."""
-    between = np.maximum(cdist(points, landmarks), 1e-12)
+    """Gradient and Newton step of each point, with m bounded from below."""
+    between = _distances(points, landmarks)
     total = (1 / distances - 1 / between).sum(axis=1)
-    least = _CURVATURE * np.sum(1 / distances, axis=1)
-    slope = _pull(points, landmarks, distances, 1 / distances)[1]
+    total = np.maximum(total, _MIN_CURVATURE * np.sum(1 / distances, axis=1))
+    slope = _stress(points, landmarks, distances, 1 / distances)[1]
     step = np.empty_like(points)
     for i, point in enumerate(points):
         scaled = (point - landmarks) * (between[i] ** -1.5)[:, None]
         hessian = 2 * (scaled.T @ scaled)
-        hessian[np.diag_indices_from(hessian)] += 2 * max(total[i], least[i])
+        hessian[np.diag_indices_from(hessian)] += 2 * total[i]
         # The matrix is symmetric; its transpose is in LAPACK's order and needs no copy.
         _, step[i], _ = lapack.dposv(hessian.T, -slope[i], overwrite_a=True)
     return slope, step
@@ -255,18 +251,18 @@ def _search(
     landmarks: Floats, distances: Floats, points: Floats, error: Floats, slope: Floats, step: Floats
 ) -> tuple[Floats, Floats]:
     """Halve each step until the error decreases enough; the error is NaN if it never does."""
-    fall = np.sum(slope * step, axis=1)
-    moved, lower, length = points.copy(), np.full(len(points), np.nan), 1.0
-    for _ in range(_HALVINGS):
-        todo = np.flatnonzero(np.isnan(lower))
-        if not len(todo):
+    decrease = np.sum(slope * step, axis=1)
+    moved, moved_error, length = points.copy(), np.full(len(points), np.nan), 1.0
+    for _ in range(_MAX_HALVINGS):
+        active = np.flatnonzero(np.isnan(moved_error))
+        if not len(active):
             break
-        trial, wanted = points[todo] + length * step[todo], distances[todo]
-        value = _pull(trial, landmarks, wanted, 1 / wanted)[0]
-        good = value <= error[todo] + _ARMIJO * length * fall[todo]
-        moved[todo[good]], lower[todo[good]] = trial[good], value[good]
+        trial, targets = points[active] + length * step[active], distances[active]
+        value = _stress(trial, landmarks, targets, 1 / targets)[0]
+        accepted = value <= error[active] + _ARMIJO * length * decrease[active]
+        moved[active[accepted]], moved_error[active[accepted]] = trial[accepted], value[accepted]
         length /= 2
-    return moved, lower
+    return moved, moved_error
 
 
 class JointStress:
@@ -276,38 +272,36 @@ class JointStress:
         n_points = len(distances)
         self.landmarks, self.distances, self.among = landmarks, distances, among
         self.weights = 1 / distances
-        nearest = _NEAREST * among.sum() / (n_points * (n_points - 1))
-        self.among_weights = 1 / np.maximum(among, nearest)
+        smallest = _MIN_DISTANCE * among.sum() / (n_points * (n_points - 1))
+        self.among_weights = 1 / np.maximum(among, smallest)
         np.fill_diagonal(self.among_weights, 0.0)
         self.mass = self.weights.sum(axis=1) + self.among_weights.sum(axis=1)
 
     def value_and_slope(self, points: Floats) -> tuple[Floats, Floats]:
         """The error of each point, and the gradient of the sum."""
-        error, slope = _pull(points, self.landmarks, self.distances, self.weights)
-        shared, pull = _pull(points, points, self.among, self.among_weights)
+        error, slope = _stress(points, self.landmarks, self.distances, self.weights)
+        shared, pull = _stress(points, points, self.among, self.among_weights)
         return error + shared / 2, slope + pull
 
     def curvature(self, points: Floats) -> Callable[[Floats], Floats]:
-        """A function that multiplies the Hessian at some points by a direction."""
-        held = []
-        for others, wanted, weights in (
-            (self.landmarks, self.distances, self.weights),
-            (points, self.among, self.among_weights),
-        ):
-            between = np.maximum(cdist(points, others), 1e-12)
-            held.append((weights * (1 - wanted / between), weights * wanted / between**3))
-        (to_fixed, bend_fixed), (to_moving, bend_moving) = held
-        total = to_fixed.sum(axis=1) + to_moving.sum(axis=1)
+        """A function that multiplies a direction by the Hessian at some points."""
+        fixed = _distances(points, self.landmarks)
+        mutual = _distances(points, points)
+        pull_fixed = self.weights * (1 - self.distances / fixed)
+        pull_mutual = self.among_weights * (1 - self.among / mutual)
+        bend_fixed = self.weights * self.distances / fixed**3
+        bend_mutual = self.among_weights * self.among / mutual**3
+        total = pull_fixed.sum(axis=1) + pull_mutual.sum(axis=1)
 
         def product(direction: Floats) -> Floats:
             along = np.sum(points * direction, axis=1)
             # (b − y)ᵀ(v − v_y), with v_y = 0 for landmarks.
-            fixed = bend_fixed * (along[:, None] - direction @ self.landmarks.T)
+            by_fixed = bend_fixed * (along[:, None] - direction @ self.landmarks.T)
             both = along[:, None] - direction @ points.T - points @ direction.T + along
-            moving = bend_moving * both
-            bend = fixed.sum(axis=1) + moving.sum(axis=1)
-            out = total[:, None] * direction - to_moving @ direction
-            out += bend[:, None] * points - fixed @ self.landmarks - moving @ points
+            by_mutual = bend_mutual * both
+            bend = by_fixed.sum(axis=1) + by_mutual.sum(axis=1)
+            out = total[:, None] * direction - pull_mutual @ direction
+            out += bend[:, None] * points - by_fixed @ self.landmarks - by_mutual @ points
             return 2 * out
 
         return product
@@ -315,25 +309,25 @@ class JointStress:
     def descend(self, points: Floats) -> Placement:
         """Minimise the error from given points."""
         root = np.sqrt(self.mass)[:, None]
-        last: tuple[Floats, Callable[[Floats], Floats]] | None = None
+        latest: tuple[Floats, Callable[[Floats], Floats]] | None = None
 
-        def scaled(flat: Floats) -> tuple[float, Floats]:
+        def value_and_slope(flat: Floats) -> tuple[float, Floats]:
             error, slope = self.value_and_slope(flat.reshape(points.shape) / root)
             return float(error.sum()), (slope / root).ravel()
 
-        def bent(flat: Floats, direction: Floats) -> Floats:
-            nonlocal last
-            if last is None or not np.array_equal(last[0], flat):
-                last = flat.copy(), self.curvature(flat.reshape(points.shape) / root)
-            return (last[1](direction.reshape(points.shape) / root) / root).ravel()
+        def hessian_product(flat: Floats, direction: Floats) -> Floats:
+            nonlocal latest
+            if latest is None or not np.array_equal(latest[0], flat):
+                latest = flat.copy(), self.curvature(flat.reshape(points.shape) / root)
+            return (latest[1](direction.reshape(points.shape) / root) / root).ravel()
 
         # Landmarks are of unit size.
         size = float(np.sqrt(self.mass.sum()))
-        found = minimize(
-            scaled,
+        result = minimize(
+            value_and_slope,
             (points * root).ravel(),
             jac=True,
-            hessp=bent,
+            hessp=hessian_product,
             method="trust-ncg",
             options={
                 "maxiter": _MAX_ITER,
@@ -343,10 +337,10 @@ class JointStress:
                 "max_trust_radius": 10 * size,
             },
         )
-        placed = found.x.reshape(points.shape) / root
+        placed = result.x.reshape(points.shape) / root
         error, slope = self.value_and_slope(placed)
         gradient = np.linalg.norm(slope, axis=1) / (2 * self.mass)
-        return Placement(placed, error, gradient, int(found.nit))
+        return Placement(placed, error, gradient, int(result.nit))
 
 
 @inherit_docs
@@ -374,10 +368,10 @@ class BiDiLEL(ZeroShotClassifier):
         Whether to normalise projected samples to unit length. One-dimensional samples, of which
         only the sign would remain, are never normalised.
     placement : {"alone", "joint"}, default="alone"
-        "alone": place each described class without samples by its distances to the seen classes, so
-        that describing another class never moves it. "joint": place all of them together, as in the
-        original, by their mutual distances as well; each class, also of `add_classes`, moves the
-        others, and cost grows quadratically with their number.
+        "alone": place each class without samples by its distances to the seen classes, so that
+        describing another class never moves it. "joint": place all of them together, as in the
+        original, by their mutual distances as well; each class, including those of `add_classes`,
+        moves the others, and the cost grows quadratically with their number.
 
     Attributes
     ----------
@@ -398,9 +392,9 @@ class BiDiLEL(ZeroShotClassifier):
     for δ = 0. Seen classes that share a signature share the mean of their landmarks.
 
     Unlike in the original, each class is placed alone by default; the graph joins all samples of a
-    class instead of nearest neighbours; samples are centred with the weights D; h is the root mean
-    square distance of two samples of a class and κ a ratio, so that the scales of features and
-    signatures do not matter; and there is no self-training on test samples.
+    class instead of nearest neighbours; samples are centred with the weights D; h, the root mean
+    square distance of two samples of a class, and κ make the result independent of the scales of
+    features and signatures; and there is no self-training on test samples.
 
     References
     ----------
@@ -454,18 +448,18 @@ class BiDiLEL(ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Share the scatters, and one decomposition among all `n_components`."""
-        n_features, most = training.rows.shape[1], training.n_seen - 1
-        asked = variants[0].n_components
-        if len(variants) == 1 and asked is not None and asked > n_features:
+        n_features, default_width = training.rows.shape[1], training.n_seen - 1
+        requested = variants[0].n_components
+        if len(variants) == 1 and requested is not None and requested > n_features:
             warn_user(
-                f"n_components={asked} is more than the {n_features} features; all of them are "
-                "used.",
+                f"n_components={requested} is larger than the number of features; {n_features} "
+                "components are used.",
                 InputWarning,
             )
         semantic = pdist(training.signatures).mean()
         total, local, mean = scatters(training)
         for group in group_by_params(variants, "alpha"):
-            widths = [min(variant.n_components or most, n_features) for variant in group]
+            widths = [min(variant.n_components or default_width, n_features) for variant in group]
             values, vectors = leading(total, local, group[0].alpha, max(widths))
             projections = {width: vectors[:, :width].T.copy() for width in widths}
             kinds = list(zip(widths, (variant.latent_norm for variant in group), strict=True))
@@ -492,16 +486,16 @@ class BiDiLEL(ZeroShotClassifier):
         """Place the landmark of each class."""
         distances = cdist(signatures, self._seen_signatures)
         same = distances <= self._same_within
-        known = same.any(axis=1)
-        shares = same[known] / same[known].sum(axis=1, keepdims=True)
+        has_landmark = same.any(axis=1)
+        shares = same[has_landmark] / same[has_landmark].sum(axis=1, keepdims=True)
         landmarks = np.empty((len(signatures), self.landmarks_.shape[1]))
-        landmarks[known] = shares @ self.landmarks_
-        if not known.all():
-            landmarks[~known] = self._place(signatures[~known])
+        landmarks[has_landmark] = shares @ self.landmarks_
+        if not has_landmark.all():
+            landmarks[~has_landmark] = self._place(signatures[~has_landmark])
         return landmarks
 
     def _place(self, signatures: Floats) -> Floats:
-        """Landmarks of classes without samples, by Sammon's mapping."""
+        """Place classes without samples by Sammon's mapping."""
         # Equal signatures share one point; sorting makes the result independent of their order.
         signatures, which = np.unique(signatures, axis=0, return_inverse=True)
         to_seen = self.distance_scale_ * cdist(signatures, self._seen_signatures)

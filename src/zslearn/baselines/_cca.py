@@ -139,13 +139,13 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
         covariances = _Covariances(training)
         for same_shrinkage in group_by_params(variants, "alpha_features", "alpha_signatures"):
             first = same_shrinkage[0]
-            found = covariances.decompose(first.alpha_features, first.alpha_signatures)
+            directions = covariances.decompose(first.alpha_features, first.alpha_signatures)
             for same_width in group_by_params(same_shrinkage, "n_components"):
-                kept = found.first(same_width[0].n_components)
+                leading = directions.first(same_width[0].n_components)
                 for variant in same_width:
-                    variant.feature_weights_ = kept.features
-                    variant.signature_weights_ = kept.signatures
-                    variant.correlations_ = kept.correlations
+                    variant.feature_weights_ = leading.features
+                    variant.signature_weights_ = leading.signatures
+                    variant.correlations_ = leading.correlations
                     variant.mean_ = covariances.mean
                     variant.signature_mean_ = covariances.signature_mean
                     yield variant

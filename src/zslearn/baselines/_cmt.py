@@ -32,9 +32,9 @@ inner product: up to a term of x alone
 .. math:: -\|e - a\|^2 + g(x) \, [a \text{ is seen}]
           \simeq (2 e, 1, g(x)) \cdot (a, -\|a\|^2, [a \text{ is seen}]),
 
-with :math:`g = \pm G`, where G exceeds any difference of two scores without it. Scores are divided
-by G, so that a calibration factor between −1 and 1 never overrules the gate, and one beyond always
-does.
+with :math:`g = \pm G`, where G exceeds the difference of any two scores without it. Scores are
+divided by G, so that a calibration factor within [−1, 1] never overrules the gate, and a larger one
+always does.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ from zslearn.base._classifier import ZeroShotClassifier, group_by_params, group_
 from zslearn.base._training import Training
 from zslearn.signatures._kernels import squared_distances
 
-# Hidden units of all samples are kept between the two passes of an evaluation if they fit into
-# this many blocks of memory; otherwise they are computed twice.
-_HELD_BLOCKS = 2
-# A mean this many times larger than the deviations costs float32 a digit.
-_FAR = 16
-# CMT*: relative difference below which two signatures belong to the same class.
+# Hidden units of all samples are cached between the two passes of an evaluation if they fit into
+# this number of memory blocks, and computed twice otherwise.
+_CACHED_BLOCKS = 2
+# A mean larger than this multiple of the deviations would cost float32 a digit.
+_LARGE_MEAN = 16
+# CMT*: relative distance below which signatures belong to the same class.
 _SAME = 1e-6
-# CMT*: smallest variance of a class, relative to the largest.
-_LEAST_VARIANCE = 1e-6
+# CMT*: lower bound of the variance of a class, relative to the largest one.
+_MIN_VARIANCE = 1e-6
 
 
 class Network(NamedTuple):
@@ -97,15 +97,16 @@ class NetworkObjective:
         self.X, self.alpha = X, alpha
         self.n_samples, self.n_features = X.shape
         xp = self._xp = compat.array_namespace(X)
-        # Memory of a row: in float64 with what is computed from it, and its class indicator.
+        # Memory per row: float64 copy, products and class indicator.
         self._blocks = row_blocks(self.n_samples, 8 * (2 * self.n_features + len(signatures)))
         self._labels = xp.asarray(y, device=compat.device(X))
         total = sum(xp.sum(X[rows, :], axis=0, dtype=xp.float64) for rows in self._blocks)
         self.mean: Floats = to_numpy(total / self.n_samples)
         self.scale = float(np.sqrt(mean_square_distance(X))) or 1.0
         # float32 features stay in float32 unless their mean would cost precision.
-        far = float(np.linalg.norm(self.mean)) > _FAR * self.scale
-        self._dtype = xp.float64 if far or X.dtype != xp.float32 else xp.float32
+        has_large_mean = float(np.linalg.norm(self.mean)) > _LARGE_MEAN * self.scale
+        is_single = X.dtype == xp.float32 and not has_large_mean
+        self._dtype = xp.float32 if is_single else xp.float64
         self.signature_mean = signatures.mean(axis=0)
         centered = signatures - self.signature_mean
         self.signature_scale = float(np.sqrt((centered**2).sum(axis=1).mean())) or 1.0
@@ -114,14 +115,14 @@ class NetworkObjective:
         self._target_norm = float(shares @ (self.targets**2).sum(axis=1))
 
     def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
-        """Random initial weights, with rows of about unit norm."""
+        """Random initial weights, with rows of about unit length."""
         return rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
 
     def evaluate(self, flat: Floats) -> Evaluation:
         """The objective at the best θ₂, and its gradient in θ₁."""
         theta = flat.reshape(-1, self.n_features)
-        held: dict[int, Array] = {}
-        gram, sums = self._hidden_products(theta, held)
+        cache: dict[int, Array] = {}
+        gram, sums = self._hidden_products(theta, cache)
         # θ₂ᵀ = (HᵀH/N + αI)⁻¹ HᵀA/N
         products = sums.T @ self.targets / self.n_samples
         ridge = gram / self.n_samples
@@ -132,11 +133,11 @@ class NetworkObjective:
         # At the best θ₂ the error and its penalty sum to ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
         explained = float(np.sum(second * products))
         value = self._target_norm - explained + self.alpha * float(np.sum(theta**2))
-        slope = self._slope(theta, second, held) + 2 * self.alpha * theta
+        slope = self._slope(theta, second, cache) + 2 * self.alpha * theta
         return Evaluation(value, slope.ravel(), second)
 
     def first_layer(self, theta: Floats) -> tuple[Floats, Floats]:
-        """θ₁ in the units of X, and the intercept that centring adds."""
+        """θ₁ in the units of X, and the intercept that results from centring."""
         first = theta / self.scale
         return first, -first @ self.mean
 
@@ -151,10 +152,10 @@ class NetworkObjective:
     def _features(self, rows: slice) -> Array:
         return self._xp.astype(self.X[rows, :], self._dtype, copy=False)
 
-    def _hidden_products(self, theta: Floats, held: dict[int, Array]) -> tuple[Floats, Floats]:
-        """HᵀH and the class sums of H; blocks of H are stored in `held` if they fit."""
+    def _hidden_products(self, theta: Floats, cache: dict[int, Array]) -> tuple[Floats, Floats]:
+        """HᵀH and the class sums of H; blocks of H are cached if they fit into memory."""
         xp = self._xp
-        fits = 8 * self.n_samples * len(theta) <= _HELD_BLOCKS * block_budget(self._labels)
+        fits = 8 * self.n_samples * len(theta) <= _CACHED_BLOCKS * block_budget(self._labels)
         classes = xp.arange(len(self.targets), device=compat.device(self._labels))
         gram: Any = 0.0
         sums: Any = 0.0
@@ -164,28 +165,28 @@ class NetworkObjective:
             members = xp.astype(self._labels[rows][None, :] == classes[:, None], xp.float64)
             sums = sums + members @ H
             if fits:
-                held[rows.start] = H
+                cache[rows.start] = H
         return to_numpy(gram), to_numpy(sums)
 
-    def _slope(self, theta: Floats, second: Floats, held: dict[int, Array]) -> Floats:
+    def _slope(self, theta: Floats, second: Floats, cache: dict[int, Array]) -> Floats:
         """2/N (E θ₂ ∘ (H² − 1))ᵀ X with E = A_y − H θ₂ᵀ."""
         xp = self._xp
-        outer, wanted = (
+        outer, targets = (
             xp.asarray(table, device=compat.device(self._labels))
             for table in (second @ second.T, self.targets @ second.T)
         )
         slope: Any = 0.0
         total: Any = 0.0
         for rows in self._blocks:
-            H = held[rows.start] if rows.start in held else self._hidden(rows, theta)
-            back = xp.take(wanted, self._labels[rows], axis=0) - H @ outer
+            H = cache[rows.start] if rows.start in cache else self._hidden(rows, theta)
+            back = xp.take(targets, self._labels[rows], axis=0) - H @ outer
             back *= H * H - 1
             narrow = xp.astype(back, self._dtype, copy=False)
             product = xp.matrix_transpose(narrow) @ self._features(rows)
             slope = slope + xp.astype(product, xp.float64, copy=False)
             total = total + xp.sum(back, axis=0)
-        for_weights = (to_numpy(slope) - to_numpy(total)[:, None] * self.mean) / self.scale
-        return for_weights * (2 / self.n_samples)
+        centered = to_numpy(slope) - to_numpy(total)[:, None] * self.mean
+        return centered / self.scale * (2 / self.n_samples)
 
     def network(self, n_iter: int, flat: Floats) -> Network:
         """The network of a first layer and its best second layer."""
@@ -197,9 +198,9 @@ class NetworkObjective:
 def train(
     objective: NetworkObjective, start: Floats, stops: Collection[int], tol: float
 ) -> dict[int, Network]:
-    """Networks after each number of L-BFGS steps in `stops`, or after the last step."""
+    """Networks after each number of L-BFGS steps in `stops`, or after the last step taken."""
     points: dict[int, Floats] = {}
-    steps, most = itertools.count(1), max(stops)
+    steps, max_iter = itertools.count(1), max(stops)
 
     def after_step(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         n_iter = next(steps)
@@ -210,15 +211,15 @@ def train(
         value, gradient, _ = objective.evaluate(flat)
         return value, gradient
 
-    found = scipy.optimize.minimize(
+    result = scipy.optimize.minimize(
         value_and_gradient,
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
         callback=after_step,
-        options={"maxiter": most, "maxfun": 20 * most + 20, "ftol": tol, "gtol": 0.0},
+        options={"maxiter": max_iter, "maxfun": 20 * max_iter + 20, "ftol": tol, "gtol": 0.0},
     )
-    last = objective.network(int(found.nit), found.x)
+    last = objective.network(int(result.nit), result.x)
     return {
         stop: objective.network(stop, points[stop]) if stop in points else last for stop in stops
     }
@@ -240,8 +241,7 @@ class CMT(ZeroShotClassifier):
     alpha : float, default=1e-4
         Weight decay, for features and signatures of unit root mean square norm.
     max_iter : int, default=40
-        Maximum number of L-BFGS steps. Early stopping regularises; a search trains once for all
-        values.
+        Maximum number of L-BFGS steps. Early stopping regularises; a search over it trains once.
     tol : float, default=1e-6
         Relative decrease of the objective below which training stops.
     random_state : int, RandomState instance or None, default=0
@@ -318,7 +318,7 @@ class CMT(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Train once for all variants that only stop at different steps."""
+        """Train once for all variants that differ in `max_iter` and in the gate only."""
         X = for_many_passes(training.rows)
         for group in group_by_path(variants, "max_iter", "seen_share", "threshold"):
             first = group[0]
@@ -335,7 +335,7 @@ class CMT(ZeroShotClassifier):
 
     @classmethod
     def _learn_gates(cls, training: Training, variants: Sequence[Self]) -> None:
-        """Learn the gates of CMT* for variants with one network."""
+        """Learn the gates of CMT* for variants with the same network."""
 
     def embed(self, X: Array) -> Array:
         """Map features into the space of signatures."""
@@ -364,8 +364,8 @@ class CMTStar(CMT):
     Parameters
     ----------
     seen_share : float, default=0.8
-        Share of each seen class's training images within its threshold, or of all of them above the
-        common cutoff. The smaller, the more images are novel.
+        Share of each seen class's training images within its threshold, or of all training images
+        above the common cutoff. A smaller share makes more images novel.
     threshold : {"class", "common"}, default="class"
         One threshold per seen class, as in the paper, or one cutoff for the density of all seen
         classes, as in the authors' program.
@@ -383,18 +383,18 @@ class CMTStar(CMT):
 
     See Also
     --------
-    CMT : Without the gate; gives the same predictions among seen or among unseen classes only.
-    zslearn.calibration.CalibratedStacking : A calibration factor instead of a gate.
+    CMT : Has no gate; gives the same predictions among seen or among unseen classes only.
+    zslearn.calibration.CalibratedStacking : Replaces the gate by a calibration factor.
 
     Notes
     -----
     The original classifies images of seen classes by a softmax regression on the features; here
-    they get the nearest seen signature. The program divides squared distances within a class by the
+    the nearest seen signature decides. The program divides squared distances within a class by the
     number of all training images; here σ² is their mean. `synthesize` without labels recognises
     seen classes by their signatures.
 
-    Fewer than `seen_share` of new images of seen classes pass, since training images lie closer to
-    their signatures. The area under the seen–unseen curve hardly depends on the gate.
+    A smaller share of new images of seen classes passes, since training images lie closer to their
+    signatures. The area under the seen–unseen curve hardly depends on the gate.
 
     References
     ----------
@@ -463,8 +463,8 @@ class CMTStar(CMT):
         X, n_attributes = for_many_passes(training.rows), signatures.shape[1]
         distances = []
         for rows in row_blocks(len(training.y), row_bytes=8 * (X.shape[1] + 3 * n_attributes)):
-            apart = to_numpy(CMT.embed(network, X[rows, :])) - signatures[training.y[rows]]
-            distances.append(np.sqrt((apart**2).sum(axis=1)))
+            errors = to_numpy(CMT.embed(network, X[rows, :])) - signatures[training.y[rows]]
+            distances.append(np.sqrt((errors**2).sum(axis=1)))
         own = np.concatenate(distances)
         longest = float(np.sqrt((signatures**2).sum(axis=1).max()))
         for variant in variants:
@@ -481,14 +481,13 @@ class CMTStar(CMT):
         n_attributes = training.signatures.shape[1]
         squares = np.bincount(training.y, weights=own**2, minlength=training.n_seen)
         variances = squares / (training.counts * n_attributes)
-        # A class whose images all lie on its signature would match no other image.
-        least = _LEAST_VARIANCE * variances.max() or 1.0
-        self.variances_ = np.maximum(variances, least)
+        # A class whose images all coincide with its signature would match no other image.
+        self.variances_ = np.maximum(variances, _MIN_VARIANCE * variances.max() or 1.0)
         self.shares_ = training.counts / len(training.y)
-        width = 8 * (X.shape[1] + n_attributes + 4 * training.n_seen)
+        row_bytes = 8 * (X.shape[1] + n_attributes + 4 * training.n_seen)
         densities = [
             to_numpy(self._log_density(CMT.embed(self, X[rows, :])))
-            for rows in row_blocks(len(training.y), width)
+            for rows in row_blocks(len(training.y), row_bytes)
         ]
         self.cutoff_ = -_bound(-np.concatenate(densities).astype(np.float64), self.seen_share)
 
@@ -503,7 +502,7 @@ class CMTStar(CMT):
         return xp.log(xp.sum(xp.exp(terms - largest), axis=1)) + largest[:, 0]
 
     def is_novel(self, X: Any) -> NDArray[np.bool_]:
-        """Whether each image is novel, i.e. passes the threshold of no seen class.
+        """Tell whether each image is novel, i.e. below the threshold of every seen class.
 
         Parameters
         ----------
@@ -517,7 +516,7 @@ class CMTStar(CMT):
         """
         check_is_fitted(self, "class_scorer_")
         X = self._check_features(X)
-        # Memory of a row: prepared and mapped, with its distances to the seen classes.
+        # Memory per row: prepared features, mapped features and distances to the seen classes.
         n_seen, n_attributes = self._seen_signatures.shape
         row_bytes = 8 * (X.shape[1] + n_attributes + 3 * n_seen)
         with self.class_scorer_.embedding.over_blocks() as embed:
@@ -541,7 +540,7 @@ class CMTStar(CMT):
         return xp.concat([2 * mapped / self.gate_, ones / self.gate_, gate], axis=1)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Append what the gate needs to the signatures: (a, −‖a‖², 1 if seen else 0)."""
+        """Extend each signature for the gate: (a, −‖a‖², 1 if the class is seen else 0)."""
         squares = (signatures**2).sum(axis=1)
         if labels is not None:
             is_seen = np.isin(labels, self.seen_classes_)
@@ -552,21 +551,17 @@ class CMTStar(CMT):
 
 
 def _bound(values: Floats, share: float) -> float:
-    """A bound with at least this share of the values below.
-
-    It lies half-way to the next value, so that rounding moves no image across it.
-    """
+    """An upper bound of at least this share of the values."""
     inside = float(np.quantile(values, share, method="higher"))
-    beyond = values[values > inside]
-    outside = float(beyond.min()) if beyond.size else inside
-    return max((inside + outside) / 2, inside + 1e-6 * abs(inside))
+    outside = float(np.min(values, where=values > inside, initial=np.inf))
+    # Halfway to the next value, rounding errors move no image across the bound.
+    midpoint = (inside + outside) / 2 if np.isfinite(outside) else inside
+    return max(midpoint, inside + 1e-6 * abs(inside))
 
 
 def _gate(second: Floats, intercept: Floats, longest: float) -> float:
-    """An upper bound of the difference of any two scores 2e·a − ‖a‖².
-
-    Hidden units lie between −1 and 1, which bounds e.
-    """
+    """An upper bound of the difference of any two scores 2e·a − ‖a‖²."""
+    # Hidden units lie within [−1, 1], which bounds e.
     by_unit = np.sqrt((second**2).sum(axis=1)).sum()
     by_spectrum = np.sqrt(len(second)) * np.linalg.norm(second, 2)
     reach = np.sqrt((intercept**2).sum()) + min(by_unit, by_spectrum)

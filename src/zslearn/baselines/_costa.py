@@ -51,7 +51,7 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
         the power `sharpness`. "rbf": exp(−sharpness ‖a − b‖²), in units of the median distance of
         signatures. Similarities to the seen classes are divided by their sum.
     sharpness : float, default=1.0
-        The larger, the fewer seen classes contribute.
+        Sharpness of the similarity: the larger, the fewer seen classes contribute.
 
     Attributes
     ----------
@@ -68,10 +68,10 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
 
     Notes
     -----
-    Similarity is measured between signatures; the original counts how often labels co-occur, and
-    also learns weights and uses negative co-occurrences. The classifiers are least squares instead
-    of support vector machines, so that one eigendecomposition of G serves every setting of a grid.
-    The classifier of a seen class is a weighted sum as well.
+    Similarity is measured between signatures; the original counts co-occurrences of labels, learns
+    their weights and also uses negative ones. The classifiers are least squares instead of support
+    vector machines, so that one eigendecomposition of G serves every setting of a grid. The
+    classifier of a seen class is a weighted sum as well.
 
     References
     ----------
@@ -156,8 +156,10 @@ def _balanced_spectrum(training: Training) -> RowSpectrum:
     sizes = training.sizes
     if training.weights is None and np.ptp(sizes) == 0:
         # All samples have the same weight: this scatter is shared with other methods.
-        found, share = training.spectrum(center=True), 1.0 / float(sizes[0])
-        return found._replace(values=share * found.values, class_sums=share * found.class_sums)
+        spectrum, share = training.spectrum(center=True), 1.0 / float(sizes[0])
+        return spectrum._replace(
+            values=share * spectrum.values, class_sums=share * spectrum.class_sums
+        )
     weight = (1.0 / sizes)[training.y]
     if training.weights is not None:
         weight = weight * training.weights

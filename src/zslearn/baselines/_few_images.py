@@ -1,17 +1,17 @@
 r"""GDA and Tip-Adapter: a score from a few labelled images of a class, added to a zero-shot score.
 
-The score of a class is description / u_d + α · images / u_i, where u_d and u_i are the standard
-deviations of the two scores over the seen classes, so that a weight means the same for every
-zero-shot method. A class without images has the first term only.
+The score of a class is :math:`f / u_f + \alpha \, g / u_g`, with the zero-shot score f of its
+description, the score g of its images and their standard deviations over the seen classes, so that
+a weight α means the same for every zero-shot method. For a class without images g is 0.
 
-GDA, Gaussian discriminant analysis, models all classes with one covariance. With the means
-:math:`\mu_c` of the classes that have images and the pooled covariance :math:`\Sigma` within them,
-of n images in d dimensions, the inverse is shrunk,
+GDA, Gaussian discriminant analysis, models all classes with one covariance. Let :math:`\mu_c` be
+the means of the classes that have images and :math:`\Sigma` their pooled covariance, of n images in
+d dimensions. With the shrunk inverse
 
 .. math:: P = d \, \bigl((n - 1) \Sigma + \rho \, \mathrm{tr}(\Sigma) I\bigr)^{-1},
 
-and the score of class c is its log density relative to a Gaussian at the mean of the means,
-:math:`\bar\mu`, which stands for classes without images:
+the score of class c is its log density relative to a Gaussian at the mean of the means,
+:math:`\bar\mu`, which represents classes without images:
 
 .. math:: g_c(x) = (\mu_c - \bar\mu)^\top P (x - \bar\mu)
           - \tfrac12 (\mu_c - \bar\mu)^\top P (\mu_c - \bar\mu).
@@ -60,8 +60,8 @@ from zslearn.baselines._eszsl import ESZSL
 from zslearn.calibration._folds import score_scale
 from zslearn.signatures._table import SignatureTable
 
-# Hyper-parameters that the fit of the zero-shot method depends on.
-_OF_DESCRIPTIONS = {"estimator", "min_images"}
+# Hyper-parameters that the fitted zero-shot estimator depends on.
+_ESTIMATOR_PARAMETERS = {"estimator", "min_images"}
 
 
 @inherit_docs
@@ -81,24 +81,23 @@ class FewImages(ZeroShotMetaClassifier):
     Parameters
     ----------
     estimator : zero-shot estimator or Pipeline, optional
-        Scores descriptions; :class:`ESZSL` by default.
+        Method that scores descriptions; :class:`ESZSL` by default.
     min_images : int, default=1
-        Number of images that a class needs for `estimator` to train on it; other classes are only
-        described to it. If fewer than two classes have enough, it trains on all.
+        Minimum number of images of the classes that `estimator` is trained on; it treats other
+        classes as unseen. If fewer than two classes have enough images, it is trained on all.
     weight : float, default=1.0
         Factor α of the score from images, relative to that from descriptions.
 
     Attributes
     ----------
     estimator_ : zero-shot estimator
-        Fitted on features of unit norm.
+        The fitted `estimator`, on features of unit length.
     class_means_ : ndarray of shape (n_seen, n_features)
-        Means of these features over the images of each seen class.
+        Mean of the normalised features of each seen class.
     coef_, intercept_ : ndarray of shape (n_seen, n_dims) and (n_seen,)
         Linear score from the images of each seen class.
     units_ : tuple of float
-        Standard deviations of the scores from descriptions and from images, as medians over
-        `class_means_`.
+        Median standard deviations over `class_means_` of the scores from descriptions and images.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -118,7 +117,7 @@ class FewImages(ZeroShotMetaClassifier):
         self.weight = weight
 
     def _image_sums(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
-        """Statistics of prepared features that serve all hyper-parameters of the method."""
+        """Statistics of prepared features that do not depend on hyper-parameters."""
         raise NotImplementedError
 
     def _fit_images(self, sums: Any) -> None:
@@ -126,12 +125,12 @@ class FewImages(ZeroShotMetaClassifier):
         raise NotImplementedError
 
     def _embed_images(self, rows: Array) -> Array:
-        """Features that the score from images is linear in."""
+        """Features in which the score from images is linear."""
         return rows
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the zero-shot estimator, and learn from the images of each class."""
-        self._finish(self._begin(X, y, signatures, weights))
+        self._fit_score(self._fit_estimator(X, y, signatures, weights))
 
     def fit_grid(
         self,
@@ -142,26 +141,28 @@ class FewImages(ZeroShotMetaClassifier):
         settings: Sequence[Mapping[str, Any]],
         sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; settings with one `estimator` share its fit."""
+        """Fit once for each setting; settings with the same `estimator` share its fit."""
         groups: dict[str, list[int]] = {}
         for index, setting in enumerate(settings):
-            shared = {n: v for n, v in setting.items() if n.split("__")[0] in _OF_DESCRIPTIONS}
+            shared = {n: v for n, v in setting.items() if n.split("__")[0] in _ESTIMATOR_PARAMETERS}
             groups.setdefault(fingerprint(shared), []).append(index)
         for group in groups.values():
             learned = clone_with(self, settings[group[0]])
             learned._validate_params()
             X_checked, y_checked = learned._check_training(X, y)
             rows, labels, weights = weighted_samples(X_checked, y_checked, sample_weight)
-            sums = learned._begin(rows, labels, signatures, weights)
+            sums = learned._fit_estimator(rows, labels, signatures, weights)
             for index in group:
                 model = learned._copy().set_params(**settings[index])
                 model._validate_params()
                 model.estimator_ = learned.estimator_._copy()
-                model._finish(sums)
+                model._fit_score(sums)
                 yield index, model._as_fitted()
                 del model
 
-    def _begin(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> Any:
+    def _fit_estimator(
+        self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
+    ) -> Any:
         """Fit the zero-shot estimator; return the statistics of the images."""
         rows = PreparedRows(X, "l2")
         rows.check()
@@ -170,18 +171,18 @@ class FewImages(ZeroShotMetaClassifier):
         sizes = np.bincount(codes, weights=weights)
         self.class_means_ = to_numpy(class_means(X, codes, len(sizes), sample_weight=weights))
         sums = self._image_sums(X, codes, weights)
-        many = sizes >= self.min_images
-        if many.sum() >= 2 and not many.all():
+        is_large = sizes >= self.min_images
+        if is_large.sum() >= 2 and not is_large.all():
             signatures = SignatureTable.from_user(signatures, self._seen)
-            learned = np.flatnonzero(many[codes])
-            X, y = take_rows(X, learned), y[learned]
-            weights = None if weights is None else weights[learned]
+            kept = np.flatnonzero(is_large[codes])
+            X, y = take_rows(X, kept), y[kept]
+            weights = None if weights is None else weights[kept]
         inner = as_zero_shot(ESZSL() if self.estimator is None else self.estimator)
         self.estimator_ = fit_weighted(inner, X, y, signatures, weights)
         return sums
 
-    def _finish(self, sums: Any) -> None:
-        """Learn from the images; then measure the scales of both scores."""
+    def _fit_score(self, sums: Any) -> None:
+        """Learn the score from images and measure the scales of both scores."""
         self._fit_images(sums)
         scorer = self.estimator_.class_scorer_
         description, images = (
@@ -196,7 +197,7 @@ class FewImages(ZeroShotMetaClassifier):
         return self._seen
 
     def __sklearn_tags__(self) -> Tags:
-        """Non-finite features are replaced, whatever the inner estimator does."""
+        """Declare that non-finite features are replaced, whatever the inner estimator does."""
         tags = super(ZeroShotMetaClassifier, self).__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
@@ -208,34 +209,32 @@ class FewImages(ZeroShotMetaClassifier):
     def _mixed(self, scorer: ClassScorer, description: float, images: float) -> ClassScorer:
         """Both scores, multiplied by factors, as one inner product."""
         coef, intercept = _as_products(scorer)
-        place = {label: i for i, label in enumerate(self._seen.tolist())}
-        # Classes without images take the additional last row, of zeros.
-        which = [place.get(label, len(place)) for label in scorer.labels.tolist()]
-        added = images * np.column_stack([self.coef_, self.intercept_])
-        added = np.concatenate([added, np.zeros_like(added[:1])])[which]
-        added[:, -1] += description * intercept
+        from_images = np.zeros((len(scorer.labels), self.coef_.shape[1] + 1))
+        seen, rows = np.isin(self._seen, scorer.labels), np.isin(scorer.labels, self._seen)
+        from_images[rows] = images * np.column_stack([self.coef_, self.intercept_])[seen]
+        from_images[:, -1] += description * intercept
         if coef.ndim == 3:
             # Every map of a class gets the same score from images.
-            added = np.repeat(added[:, None, :], coef.shape[1], axis=1)
+            from_images = np.repeat(from_images[:, None, :], coef.shape[1], axis=1)
         xp, inner = compat.array_namespace(coef), scorer.embedding
-        parameters = xp.concat([description * coef, move_like(added, coef)], axis=-1)
-        decided_by = None
+        parameters = xp.concat([description * coef, move_like(from_images, coef)], axis=-1)
+        depends_on = None
         if inner.depends_on is not None:
             own = (getattr(self, name) for name in self._image_attributes)
-            decided_by = (*inner.depends_on, *inner.feature_norms, scorer.score, *own)
+            depends_on = (*inner.depends_on, *inner.feature_norms, scorer.score, *own)
         return replace(
             scorer,
             parameters=parameters,
             # Classes with equal descriptions may have different images.
             same_as=None if scorer.same_as is None else identical_rows(parameters),
-            embedding=Embedding(self._embed, ("l2",), decided_by),
+            embedding=Embedding(self._embed, ("l2",), depends_on),
             score="max_dot" if scorer.score == "max_dot" else "dot",
             bias=None,
             temperature=None,
         )
 
     def _embed(self, rows: Array) -> Array:
-        """Concatenate the estimator's embedding, that of `_embed_images` and a 1."""
+        """Concatenate the embeddings of the estimator and of `_embed_images`, and a 1."""
         scorer = self.estimator_.class_scorer_
         embedded = scorer.embedding(rows)
         xp = compat.array_namespace(embedded)
@@ -264,20 +263,21 @@ class GDA(FewImages):
     Parameters
     ----------
     shrinkage : float, default=1.0
-        ρ of the shrunk inverse covariance; 1 in the original, where all n images are few-shot
-        images. Thousands of images of other classes hardly shrink it.
+        ρ of the shrunk inverse covariance. The original has 1, for a few images of every class;
+        with thousands of images of other classes, the shrinkage of 1 has hardly any effect.
 
     See Also
     --------
-    TipAdapter : Compares with the images themselves.
+    TipAdapter : Compares samples with the images themselves.
 
     Notes
     -----
     Unlike in the original, any zero-shot method replaces CLIP's text encoder; the covariance is
     pooled over all classes of the training data; scores are relative to the mean of the class
-    means, so that classes without images have a place; and both scores are standardised.
+    means, so that they are comparable with those of classes without images; and both scores are
+    standardised.
 
-    Search the weight on held-out classes that are given some of their images back:
+    Tune the weight on held-out classes with k images each in the training data:
     ``ZeroShotSearchCV(GDA(method), "fast", cv=ClassKFold(5, shots=k))``.
 
     References
@@ -350,12 +350,12 @@ class TipAdapter(FewImages):
     Parameters
     ----------
     beta : float, default=5.5
-        Decay of the similarity with the cosine distance.
+        Sharpness β of the similarity.
 
     Attributes
     ----------
     cache_ : array of shape (n_samples, n_features)
-        Training images, of unit norm.
+        Normalised features of the training images.
     shares_ : ndarray of shape (n_samples, n_seen)
         Weight of each image in the score of each seen class.
 
@@ -402,8 +402,8 @@ class TipAdapter(FewImages):
 
     def _image_sums(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
         shares = np.zeros((len(codes), len(self._seen)))
-        counted = np.ones(len(codes)) if weights is None else weights
-        shares[np.arange(len(codes)), codes] = counted / np.bincount(codes, weights=weights)[codes]
+        weights = np.ones(len(codes)) if weights is None else weights
+        shares[np.arange(len(codes)), codes] = weights / np.bincount(codes, weights=weights)[codes]
         return X, shares
 
     def _fit_images(self, sums: Any) -> None:

@@ -38,8 +38,8 @@ from zslearn.base._training import Training
 # Bounds of predicted variances, in units of the pooled variance: a polynomial kernel extrapolates
 # log variances without limit.
 _VARIANCE_RANGE = (1e-2, 1e2)
-# Lower bound of the seen classes' variances, likewise.
-_FLOOR = 1e-3
+# Lower bound of the seen classes' variances, in the same units.
+_MIN_VARIANCE = 1e-3
 # Lower bounds of a feature's pooled variance, relative to its total variance and to the mean total
 # variance over features.
 _POOLED_FLOOR = (1e-3, 1e-8)
@@ -81,7 +81,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         "class": predict the variances of each class. "isotropic": one variance for all classes and
         features, which amounts to the nearest predicted mean.
     variance_prior : float, default=10.0
-        Number of samples that the pooled variance counts as in the variances of each seen class.
+        Weight of the pooled variance in the variances of each seen class, as a number of samples.
     n_components : int or None, default=None
         Number of principal components of the features; None keeps the features.
 
@@ -218,7 +218,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         if self.covariance == "class":
             prior = self.variance_prior
             variances = (seen.squares + prior) / (sizes[:, None] + prior)
-            self.class_log_variances_ = np.log(np.maximum(variances, _FLOOR))
+            self.class_log_variances_ = np.log(np.maximum(variances, _MIN_VARIANCE))
         self.mean_coef_ = kernel.solve(self.class_means_, self.alpha_mean)
         self.variance_coef_ = kernel.solve(self.class_log_variances_, self.alpha_variance)
         self._kernel_mean = kernel.row_mean
@@ -236,24 +236,24 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         """Natural parameters of each class's Gaussian, minus those of the standard normal."""
         mean, variance = self._gaussians(signatures)
         if labels is not None and hasattr(self, "adapted_classes_"):
-            place = {label: i for i, label in enumerate(self.adapted_classes_.tolist())}
-            moved = np.asarray([place.get(label, -1) for label in labels.tolist()])
-            mean[moved >= 0] = self.adapted_means_[moved[moved >= 0]]
-            variance[moved >= 0] = self.adapted_variances_[moved[moved >= 0]]
+            position = {label: i for i, label in enumerate(self.adapted_classes_.tolist())}
+            source = np.asarray([position.get(label, -1) for label in labels.tolist()])
+            mean[source >= 0] = self.adapted_means_[source[source >= 0]]
+            variance[source >= 0] = self.adapted_variances_[source[source >= 0]]
         return _natural(mean, variance)
 
     def adapt(self, X: Any, *, classes: Any = None) -> Self:
         """Adapt the Gaussians of classes to unlabelled images (transductive setting).
 
-        Expectation–maximisation of a mixture of the candidates, starting from their predicted
-        Gaussians, each of which counts as one image throughout.
+        Runs expectation–maximisation on a mixture of the candidates. It starts from their predicted
+        Gaussians, each of which has the weight of one image throughout.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Features of unlabelled images.
         classes : array-like of labels, optional
-            Candidates that the images may belong to; by default every class in `classes_`.
+            Classes that the images may belong to; by default every class in `classes_`.
 
         Returns
         -------
@@ -265,19 +265,19 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         scorer = state.class_scorer_
         chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
         table: Any = state.signature_table_.normalized(self.signature_scale_, keep_views=False)
-        first = moved = *self._gaussians(table[chosen]), np.ones((len(chosen), 1))
+        predicted = mixture = *self._gaussians(table[chosen]), np.ones((len(chosen), 1))
         for _ in range(_EM_ROUNDS):
             # log p(c) + log N(z; μ, v), up to a term common to all classes
-            logits = _natural(*moved[:2])
-            logits[:, -1:] += np.log(moved[2])
+            logits = _natural(*mixture[:2])
+            logits[:, -1:] += np.log(mixture[2])
             sums = np.zeros_like(logits)
             for rows in row_blocks(X.shape[0], 32 * logits.shape[1]):
                 embedded = np.asarray(to_numpy(scorer.embedding(X[rows, :])), dtype=np.float64)
                 sums += softmax(embedded @ logits.T, 1.0).T @ embedded
-            moved = self._maximize(sums, *first)
+            mixture = self._maximize(sums, *predicted)
         adapted = state._copy()
         adapted.adapted_classes_ = scorer.labels[chosen]
-        adapted.adapted_means_, adapted.adapted_variances_, _ = moved
+        adapted.adapted_means_, adapted.adapted_variances_, _ = mixture
         adapted._describe(state.signature_table_)
         return adapted._as_fitted()
 
@@ -291,7 +291,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """M-step from sums of (z², z, 1) and the predicted Gaussians, which weigh `size`."""
+        """M-step from sums of (z², z, 1) and the predicted Gaussians of weight `size`."""
         n_dims = mean.shape[1]
         sizes = sums[:, -1:] + size
         means = (sums[:, n_dims:-1] + size * mean) / sizes
@@ -349,9 +349,9 @@ def _class_statistics(training: Training, n_components: int | None) -> _Statisti
     """Statistics of the features or of their first principal components."""
     sizes, n_seen = training.sizes, training.n_seen
     n_samples = float(sizes.sum())
-    components = typical = None
+    components = mean_variance = None
     if n_components is not None:
-        components, typical = _components(training, n_components)
+        components, mean_variance = _components(training, n_components)
     X, y, weights = training.rows, training.y, training.weights
     means = class_means(X, y, n_seen, sample_weight=weights)
     squares = to_numpy(class_squares(X, y, means, components, sample_weight=weights))
@@ -363,10 +363,9 @@ def _class_statistics(training: Training, n_components: int | None) -> _Statisti
     pooled = squares.sum(axis=0) / max(n_samples - n_seen, 1)
     total = (squares.sum(axis=0) + sizes @ means**2) / n_samples
     rounding = (_ROUNDING * float(np.abs(to_numpy(mean)).max())) ** 2
-    typical = float(total.mean()) if typical is None else typical
-    # Keep the variances above zero and above rounding errors.
-    of_feature, of_all = _POOLED_FLOOR
-    pooled = np.maximum(pooled, np.maximum(of_feature * total, of_all * typical))
+    mean_variance = float(total.mean()) if mean_variance is None else mean_variance
+    by_feature, by_all = _POOLED_FLOOR
+    pooled = np.maximum(pooled, np.maximum(by_feature * total, by_all * mean_variance))
     std = np.sqrt(np.where(pooled > rounding, pooled, 1.0))
     return _Statistics(mean, components, std, means / std, squares / std**2)
 
@@ -377,11 +376,11 @@ def _components(training: Training, n_components: int) -> tuple[Array, float]:
     values, vectors = spectrum.values, spectrum.vectors
     xp = compat.array_namespace(vectors)
     rank = max(1, int(xp.sum(xp.astype(values > 0, xp.int64))))
-    typical = float(xp.sum(values)) / rank / float(training.sizes.sum())
+    mean_variance = float(xp.sum(values)) / rank / float(training.sizes.sum())
     # In the memory layout of a loaded model, which then gives bit-identical scores.
     last = vectors.shape[1] - 1
     order = xp.arange(last, last - min(rank, n_components), -1, device=compat.device(vectors))
-    return xp.take(vectors, order, axis=1), typical
+    return xp.take(vectors, order, axis=1), mean_variance
 
 
 class _Spectrum(NamedTuple):

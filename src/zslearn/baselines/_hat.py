@@ -1,10 +1,10 @@
 r"""HAT: hierarchical transfer of semantic attributes.
 
-The seen classes lie in a hierarchy. At each inner node k, every attribute m that varies among the
-classes below has a classifier :math:`f_{km}`, learned from the images below the node only. A class
-inherits the classifiers of the nodes on its path from the root. Each node below the root also has
-a category classifier :math:`g_k` against its siblings. With the attributes :math:`b_{cm} = \pm 1`
-of a class,
+The seen classes are the leaves of a hierarchy. At each inner node k, every attribute m that varies
+among the classes below has a classifier :math:`f_{km}`, trained on the images below the node only.
+A class inherits the classifiers of the nodes on its path from the root. Each node below the root
+also has a category classifier :math:`g_k` against its siblings. With the attributes
+:math:`b_{cm} = \pm 1` of a class,
 
 .. math:: s_c(x) = \frac{1}{M} \sum_m b_{cm} \sum_{k \in \mathrm{path}(c)} \omega_{km} f_{km}(x)
           + \frac{\beta}{|\mathrm{path}(c)| - 1} \sum_{k \in \mathrm{path}(c)} g_k(x),
@@ -62,12 +62,13 @@ from zslearn.signatures._kernels import squared_distances
     of_class=Saved("n_seen", kind="int", least=0),
 )
 class Nodes:
-    """Inner nodes with at least two seen classes below, from the root down."""
+    """Inner nodes with at least two seen classes below, from the root down.
 
-    # Nodes with the same seen classes below are merged. `memberships` names the nodes above each
-    # seen class, nearest first; `n_levels` levels are kept, including the root. `members` holds the
-    # positions of the seen classes below each node, `parents` the position of its parent (−1 for
-    # the root), `by_name` and `of_class` that of the nearest kept node.
+    Nodes with the same seen classes below are merged. `memberships` names the nodes above each seen
+    class, nearest first; `n_levels` is the number of levels including the root. `members` lists the
+    positions of the seen classes below each node, `parents` the position of its parent (−1 for the
+    root); `by_name` and `of_class` map names and seen classes to the position of the nearest node.
+    """
 
     def __init__(self, memberships: Sequence[Sequence[Hashable]], n_levels: int | None) -> None:
         under: dict[Hashable, list[int]] = {}
@@ -96,10 +97,10 @@ class Nodes:
         self.of_class = above
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a state from a file, whose nodes must come after their parents."""
+        """Restore a state from a file, in which nodes must come after their parents."""
         parents = np.asarray(state["parents"])
-        numbers = np.arange(len(parents))
-        if parents.dtype.kind != "i" or (parents >= numbers).any() or (parents < -1).any():
+        positions = np.arange(len(parents))
+        if parents.dtype.kind != "i" or (parents >= positions).any() or (parents < -1).any():
             raise ValueError("nodes of a hierarchy do not come after their parents")
         places = [np.asarray(state["of_class"]), np.asarray(list(state["by_name"].values()))]
         if any(((place < 0) | (place >= len(parents))).any() for place in places):
@@ -117,18 +118,14 @@ class Nodes:
 def solve_nodes(
     training: Training, nodes: Nodes, alphas: Sequence[float]
 ) -> list[tuple[Array, Array]]:
-    """Least-squares classifiers of the classes below each node, for several penalties.
-
-    The images of a node are reduced once for all penalties, and released before the next node.
-    """
-    # The unit of the penalties; 1 if all images are equal.
-    square = mean_square_distance(training.rows) or 1.0
+    """Least-squares classifiers of the classes below each node, for several penalties."""
+    unit = mean_square_distance(training.rows) or 1.0
     coefs: list[list[Array]] = [[] for _ in alphas]
     intercepts: list[list[Array]] = [[] for _ in alphas]
     for members in nodes.members:
-        # All rows belong to the root.
+        # The root needs no copy of the rows.
         own = training if len(members) == training.n_seen else training.subset(members)
-        penalties = [alpha * square * len(own.y) for alpha in alphas]
+        penalties = [alpha * unit * len(own.y) for alpha in alphas]
         for number, (coef, intercept) in enumerate(_solve_node(own, penalties)):
             coefs[number].append(coef)
             intercepts[number].append(intercept)
@@ -184,8 +181,8 @@ class HAT(ZeroShotClassifier):
     hierarchy : "cluster", mapping, DataFrame, list of pairs or None, default=None
         Child–parent pairs over class labels and inner nodes of any names: a mapping child → parent,
         a DataFrame with the columns "child" and "parent", or a list of pairs. It must contain every
-        seen class; another missing class is placed next to the seen class with the nearest
-        signature. "cluster" clusters the signatures of the seen classes, see
+        seen class; an unseen class that is missing is placed next to the seen class with the
+        nearest signature. "cluster" clusters the signatures of the seen classes, see
         :func:`zslearn.signatures.cluster_hierarchy`; None does the same with a warning.
     alpha : float, default=1e-3
         Penalty of the classifiers, in units of the mean square distance of the training images from
@@ -220,9 +217,9 @@ class HAT(ZeroShotClassifier):
     Notes
     -----
     The original trains support vector machines, derives the attributes of an inner node from the
-    classes below, and chooses the level of each attribute. Here the classifiers are regularised
+    classes below, and selects the level of each attribute. Here the classifiers are regularised
     least squares, in closed form for all attributes of a node, and `depth_weight` weights the
-    levels. No other program was available for comparison.
+    levels. No program of the authors is available for comparison.
 
     References
     ----------
@@ -321,7 +318,7 @@ class HAT(ZeroShotClassifier):
         return X @ move_like(self.coef_, X) + move_like(self.intercept_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Combine the scores of the nodes to those of each class.
+        """Combine the scores of the nodes for each class.
 
         A class is placed by its name in the hierarchy, or else next to the nearest seen class.
         """

@@ -8,9 +8,9 @@ the rank of y, the losses of a sample are
    \qquad \text{DeViSE:} \; \sum_{c \ne y} h_c; \qquad \text{SJE:} \; \max_{c \ne y} h_c.
 
 LatEm's score is piecewise linear, the maximum over K maps,
-:math:`F(x, a) = \max_k x^\top W_k a`. For each image one other class c is drawn at random, with the
-loss :math:`h_c`, and the maps that attain the scores of y and of c are updated. Early stopping is
-the only regularisation.
+:math:`F(x, a) = \max_k x^\top W_k a`. For each image another class c is drawn at random. Its loss
+is :math:`h_c`, and the maps that attain the scores of y and c are updated. Early stopping is the
+only regularisation.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._processes import one_blas_thread
 from zslearn._utils._saved import Saved, saves
+from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params, group_by_path
 from zslearn.base._training import Training
 
@@ -44,7 +45,7 @@ Seed = int | np.random.RandomState | None
 
 # LatEm: standard deviation of the scores under the random initial maps, in units of the margin.
 _INIT_SCALE = 0.1
-# A feature whose deviation is below this many rounding errors is constant.
+# A feature is constant if its standard deviation is below this many rounding errors.
 _CONSTANT = 10
 
 
@@ -60,43 +61,37 @@ class Scaling(NamedTuple):
         n_features = X.shape[1]
         if kind is None:
             return cls(np.zeros(n_features), np.ones(n_features))
-        total = np.zeros(n_features)
-        low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
-        for rows in _blocks(X):
-            block = X[rows]
-            total += block.sum(axis=0, dtype=np.float64)
-            low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
-        mean = total / len(X)
-        # Divided by the largest value of each feature, squares neither overflow nor vanish.
-        size = np.maximum(-low, high)
-        unit = np.where(size > 0, size, 1.0)
-        squares = np.zeros(n_features)
-        for rows in _blocks(X):
-            squares += np.sum(((X[rows] - mean) / unit) ** 2, axis=0)
+        blocks = _blocks(X)
+        mean = sum(X[rows].sum(axis=0, dtype=np.float64) for rows in blocks) / len(X)
+        if kind == "center":
+            scale = np.sqrt(mean_square_distance(X)) or 1.0
+            return cls(mean, np.full(n_features, 1 / scale))
+        low = np.min([X[rows].min(axis=0) for rows in blocks], axis=0)
+        high = np.max([X[rows].max(axis=0) for rows in blocks], axis=0)
+        # Dividing by the largest magnitude of each feature keeps squares from over- or underflow.
+        unit = np.maximum(-low, high).astype(np.float64)
+        unit[unit == 0] = 1.0
+        squares = sum(np.sum(((X[rows] - mean) / unit) ** 2, axis=0) for rows in blocks)
         std = unit * np.sqrt(squares / len(X))
         varies = std > _CONSTANT * np.finfo(X.dtype).eps * unit
-        if kind == "center":
-            norm = float(np.linalg.norm(std))
-            return cls(mean, np.full(n_features, 1 / norm if varies.any() else 1.0))
-        weights = np.where(varies, 1 / np.where(varies, std, 1.0), 0.0)
+        weights = np.divide(1, std, out=np.zeros(n_features), where=varies)
         # The largest value of a centred feature is positive.
         largest = float(np.max((high - mean) * weights))
         return cls(mean, weights / largest if largest > 0 else weights)
 
     def __call__(self, X: Array) -> Array:
-        """Scale rows of any library."""
+        """Scale rows of any array library."""
         scaled = X - move_like(self.mean, X)[None, :]
         scaled *= move_like(self.weights, X)[None, :]
         return scaled
 
 
 def _blocks(X: Any) -> list[slice]:
-    """Slices of rows to process at a time."""
     return row_blocks(X.shape[0], row_bytes=2 * 8 * X.shape[1])
 
 
 class ScaledRows:
-    """Rows that are prepared and scaled as they are read, so that no copy is held."""
+    """Rows that are prepared and scaled whenever they are read, without a copy in memory."""
 
     def __init__(self, rows: Any, scaling: Scaling) -> None:
         self.rows, self.scaling = rows, scaling
@@ -107,11 +102,11 @@ class ScaledRows:
 
     @property
     def dense(self) -> ScaledRows:
-        """The rows themselves, as no dense copy exists."""
+        """These rows, since there is no dense copy."""
         return self
 
-    def __getitem__(self, which: slice | NDArray[np.intp]) -> AnyFloats:
-        rows = self.rows[which] if isinstance(which, slice) else self.rows.take(which)
+    def __getitem__(self, index: slice | NDArray[np.intp]) -> AnyFloats:
+        rows = self.rows[index] if isinstance(index, slice) else self.rows.take(index)
         scaled: AnyFloats = self.scaling(rows)
         return scaled
 
@@ -132,7 +127,7 @@ def rank_weights(n_classes: int) -> Floats:
 def slopes_of_all(
     scores: AnyFloats, y: NDArray[np.intp], weights: Floats | None = None
 ) -> AnyFloats:
-    """Gradient of w_k Σ_c max(0, 1 + F_c − F_y) in the scores, for k violators (k held fixed)."""
+    """Gradient of w_k Σ_c max(0, 1 + F_c − F_y) in the scores, for k violators (at fixed k)."""
     rows = np.arange(len(y))
     violates = scores > (scores[rows, y] - 1)[:, None]
     violates[rows, y] = False
@@ -260,10 +255,10 @@ class RankingClassifier(ZeroShotClassifier):
     batch_size : int, default=64
         Samples per step; has little effect on an epoch.
     scaling : {"center", "zscore"} or None, default="center"
-        How to scale the prepared features: subtract the mean; standardise each feature and divide
-        all by the largest value; not at all. A common offset slows training down.
+        Scaling of the prepared features. "center": subtract the mean. "zscore": standardise each
+        feature and divide all by the largest value. An offset common to all images slows training.
     random_state : int, RandomState instance or None, default=0
-        Seed of the order of the samples and of any other randomness of the method.
+        Seed of the order of the samples and of any other random numbers.
 
     Attributes
     ----------
@@ -272,26 +267,7 @@ class RankingClassifier(ZeroShotClassifier):
     mean_ : ndarray of shape (n_features,)
         Mean subtracted from the prepared features.
     feature_weights_ : ndarray of shape (n_features,)
-        Factors of the centred features; 0 for a constant one under "zscore".
-    n_iter_ : int
-        Number of epochs.
-    batch_size : int, default=64
-        Samples per step. The effect of an epoch hardly depends on it.
-    scaling : {"center", "zscore"} or None, default="center"
-        How prepared features are scaled: by subtracting the mean; by standardising each feature and
-        dividing all by the largest value; not at all. An offset that all images share slows
-        training down.
-    random_state : int, RandomState instance or None, default=0
-        Shuffles the samples; any other randomness of a method comes from it, too.
-
-    Attributes
-    ----------
-    coef_ : array of shape (n_features, n_attributes)
-        The bilinear map W.
-    mean_ : ndarray of shape (n_features,)
-        What is subtracted from the prepared features.
-    feature_weights_ : ndarray of shape (n_features,)
-        What the centred features are multiplied by; 0 for a constant one under "zscore".
+        Factors of the centred features; 0 for a constant feature with "zscore".
     n_iter_ : int
         Number of epochs.
     """
@@ -340,11 +316,12 @@ class RankingClassifier(ZeroShotClassifier):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Scale rows once per kind; variants that differ in `max_iter` share one descent."""
         rows = for_many_passes(training.rows)
-        lazy = isinstance(rows, PreparedRows)
-        host = training if lazy else replace(training, rows=to_numpy(rows))
+        is_lazy = isinstance(rows, PreparedRows)
+        rows = rows if is_lazy else to_numpy(rows)
         for same_scaling in group_by_params(variants, "scaling"):
-            scaling = Scaling.of(rows if lazy else host.X, same_scaling[0].scaling)
-            scaled = replace(host, rows=ScaledRows(rows, scaling) if lazy else scaling(host.X))
+            scaling = Scaling.of(rows, same_scaling[0].scaling)
+            scaled_rows = ScaledRows(rows, scaling) if is_lazy else scaling(rows)
+            scaled = replace(training, rows=scaled_rows)
             for group in group_by_path(same_scaling, "max_iter"):
                 descent = group[0]._descent(scaled)
                 for variant in sorted(group, key=lambda variant: variant.max_iter):
@@ -372,11 +349,9 @@ class BilinearRanking(RankingClassifier):
     def _start(
         self, training: Training, slopes: Callable[..., AnyFloats], steepest: float
     ) -> BilinearDescent:
-        """Start a descent; `steepest` is the largest sum of a sample's positive slopes.
-
-        A step changes the difference of two scores by step · slope · ‖x‖² ‖a − a′‖². A learning
-        rate of 1 makes that about one for the steepest slope and mean norms.
-        """
+        """Start a descent; `steepest` is the largest sum of a sample's positive slopes."""
+        # A step changes the difference of two scores by step · slope · ‖x‖² ‖a − a′‖²: about one
+        # for a learning rate of 1, the steepest slope and mean norms.
         X, signatures = training.X, training.signatures
         centered = signatures - signatures.mean(axis=0)
         distance = float(2 * np.sum(centered**2) / (len(signatures) - 1)) or 1.0
@@ -395,7 +370,7 @@ class BilinearRanking(RankingClassifier):
 def _grids(
     lowest_rate: float, fast_rates: list[float], fast_epochs: list[int]
 ) -> dict[str, dict[str, list[Any]]]:
-    """Grids by name; learning rates of "paper" are powers of four from the lowest on."""
+    """Grids by name; the learning rates of "paper" are eight powers of four."""
     return {
         "paper": {
             "scaling": ["center", "zscore", None],
@@ -611,24 +586,24 @@ def visit_rows(
 
 
 @jit_inner(fast={"contract", "reassoc"})
-def _best(P: Any, of_class: int, row: Any, enough: float) -> Any:
-    """The largest score of a class and its map; stops at the first score of at least `enough`."""
-    best, which = 0.0, 0
+def _best(P: Any, of_class: int, row: Any, sufficient: float) -> Any:
+    """The largest score of a class and its map, or the first score of at least `sufficient`."""
+    best, best_map = 0.0, 0
     for k in range(P.shape[0]):
         classifier, score = P[k, of_class], row[0] - row[0]
         for d in range(len(row)):
             score += classifier[d] * row[d]
         if k == 0 or score > best:
-            best, which = score, k
-        if best >= enough:
+            best, best_map = score, k
+        if best >= sufficient:
             break
-    return best, which
+    return best, best_map
 
 
 @jit_inner(fast={"contract"})
-def _add(to: Any, weight: Any, row: Any) -> None:
+def _add(total: Any, weight: Any, row: Any) -> None:
     for d in range(len(row)):
-        to[d] += weight * row[d]
+        total[d] += weight * row[d]
 
 
 class LatentDescent(Descent):
@@ -692,7 +667,7 @@ class LatEm(RankingClassifier):
     max_iter : int, default=128
         Number of epochs; 150 in the original.
     scaling : {"center", "zscore"} or None, default="zscore"
-        How to scale the prepared features; see :class:`ALE`.
+        Scaling of the prepared features; see :class:`ALE`.
 
     Attributes
     ----------
@@ -705,8 +680,8 @@ class LatEm(RankingClassifier):
 
     Notes
     -----
-    The original takes a step after each sample and may prune maps that rarely win; here steps are
-    taken per batch, and the number of maps is searched. Features are scaled as in the original, to
+    The original takes a step after each sample and may prune maps that rarely win; here a step
+    covers a batch, and the number of maps is searched. Features are scaled as in the original, to
     z-scores divided by the largest. Early stopping is the only regularisation.
 
     Initial maps and negatives are random: on CUB the accuracy has a standard deviation of 1.6

@@ -61,8 +61,8 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
         Which sides to centre over the training samples. None is the original method.
     alpha_reduction : float or None, default=None
         Penalty ρ, in units of XXᵀ, of the ridge regression whose scores of the seen classes replace
-        the features; 50 in the authors' program for CUB, on features that are not normalised. None
-        keeps the features.
+        the features; None keeps the features. The authors' program has 50 for CUB, on features that
+        are not normalised.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ def _feature_side(
         return RowSpectrum.of(moments(center)), None
     # (XXᵀ + ρI)⁻¹ XYᵀ: ridge regression of the class indicators.
     map_to_scores = ClassRidge(moments(False)).solve(alpha)
-    found, xp = moments(center), compat.array_namespace(map_to_scores)
-    gram = xp.matrix_transpose(map_to_scores) @ found.gram @ map_to_scores
-    reduced = Moments(gram, found.class_sums @ map_to_scores, found.mean @ map_to_scores)
+    gram, class_sums, mean = moments(center)
+    gram = compat.array_namespace(gram).matrix_transpose(map_to_scores) @ gram @ map_to_scores
+    reduced = Moments(gram, class_sums @ map_to_scores, mean @ map_to_scores)
     return RowSpectrum.of(reduced), map_to_scores

@@ -49,7 +49,6 @@ from zslearn._utils._array import (
     is_foreign,
     move_like,
     row_blocks,
-    take_rows,
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
@@ -61,18 +60,20 @@ from zslearn.base._training import Training
 
 # Rows per block and thread: summing more rows in float32 would lose digits.
 _BLOCK = 1024
-# A float32 copy of the rows, sorted by class, is kept if it fits into this many blocks of memory.
-_HELD_BLOCKS = 2
-# L-BFGS steps in w before the first step in V and after each, and the number of pairs kept.
+# A float32 copy of the rows, sorted by class, is cached if it fits into this number of memory
+# blocks.
+_CACHED_BLOCKS = 2
+# Numbers of L-BFGS steps in w before the first step in V and after each, and of pairs in memory.
 _FIRST_STEPS = 8
 _STEPS = 2
 _MEMORY = 8
-# First step in V relative to the distance of V from its mean; maximum number of halvings.
-_STRIDE = 0.2
-_HALVINGS = 4
+# Length of the first step in V, relative to the distance of V from its mean.
+_INITIAL_STEP = 0.2
+# Maximum numbers of halvings of a step in V and of trials of a step in w.
+_MAX_HALVINGS = 4
+_MAX_TRIALS = 10
+# Required share of the predicted decrease.
 _ARMIJO = 1e-4
-# Maximum number of trials of a step in w.
-_TRIALS = 10
 
 _T = TypeVar("_T")
 
@@ -148,8 +149,8 @@ def hinges(
 ) -> float:
     """Σ_n share ½ Σ_s [Δ_s + f_s − f_y]₊² over samples; `out` gets the gradient in the scores F.
 
-    `of_means`, the gradient in the mean scores of each class, is added to that of its samples;
-    `shares` are the weights of a sample of each class.
+    `of_means`, the gradient in the mean scores of each class, is added to that of its samples.
+    `shares` holds the weight of a sample of each class.
     """
     total = 0.0
     for n in range(len(y)):
@@ -189,39 +190,34 @@ class MarginObjective:
         self.order = np.argsort(y, kind="stable")
         self.X, self.y, self.dtype, self.n_jobs = X, y[self.order], np.dtype(dtype), 1
         self.counts = np.bincount(y)
-        # Dividing by the largest entry first keeps squares finite.
         blocks = row_blocks(X.shape[0], row_bytes=2 * 8 * X.shape[1])
-        largest = max(float(np.abs(X[rows, :]).max()) for rows in blocks) or 1.0
-        squares = sum(
-            float(np.sum((X[rows, :] / largest) ** 2, dtype=np.float64)) for rows in blocks
-        )
-        self.scale = largest * float(np.sqrt(squares / X.shape[0])) or 1.0
+        squares = sum(float(np.sum(np.square(X[rows, :], dtype=np.float64))) for rows in blocks)
+        self.scale = float(np.sqrt(squares / X.shape[0])) or 1.0
         self.means: Floats = class_means(X, y, len(self.counts)) / self.scale
         self.blocks = row_blocks(len(y), 1, _BLOCK)
-        self._held: list[NDArray[Any]] | None = None
-        if len(y) * X.shape[1] * self.dtype.itemsize <= _HELD_BLOCKS * block_budget(y):
-            self._held = [self._read(rows) for rows in self.blocks]
+        self._cached: list[NDArray[Any]] | None = None
+        if len(y) * X.shape[1] * self.dtype.itemsize <= _CACHED_BLOCKS * block_budget(y):
+            self._cached = [self._read(rows) for rows in self.blocks]
         extents = self._over_blocks(lambda rows, X: (X.min(axis=0), X.max(axis=0)))
         self.low: Floats = np.min([low for low, _ in extents], axis=0)
         self.high: Floats = np.max([high for _, high in extents], axis=0)
 
-    def describe(self, patterns: Floats, margins: Floats, alpha: float) -> None:
+    def set_terms(self, patterns: Floats, margins: Floats, alpha: float) -> None:
         """Set the mixture patterns Z, the margins Δ and the penalty α."""
         self.patterns, self.margins, self.alpha = patterns, margins, alpha
 
     def _read(self, rows: slice) -> NDArray[Any]:
-        """Scaled rows of a block, in the order of classes."""
+        """Scaled rows of a block of the samples sorted by class."""
         positions = self.order[rows]
-        is_array = isinstance(self.X, np.ndarray)
-        found = take_rows(self.X, positions) if is_array else self.X.take(positions)
-        return np.ascontiguousarray(found / self.scale, dtype=self.dtype)
+        X = self.X[positions] if isinstance(self.X, np.ndarray) else self.X.take(positions)
+        return np.ascontiguousarray(X / self.scale, dtype=self.dtype)
 
     def _over_blocks(self, function: Callable[[slice, NDArray[Any]], _T]) -> list[_T]:
         """Apply a function to each block of rows, in order."""
 
         def call(i: int) -> _T:
             rows = self.blocks[i]
-            return function(rows, self._read(rows) if self._held is None else self._held[i])
+            return function(rows, self._read(rows) if self._cached is None else self._cached[i])
 
         if self.n_jobs == 1 or len(self.blocks) == 1:
             return [call(i) for i in range(len(self.blocks))]
@@ -229,7 +225,7 @@ class MarginObjective:
             return list(pool.map(call, range(len(self.blocks))))
 
     def scores(self, w: Floats, V: Floats) -> NDArray[Any]:
-        """F in the dtype of the rows; it is linear in w."""
+        """F, which is linear in w, in the dtype of the rows."""
         F = np.zeros((len(self.y), len(V)), dtype=self.dtype)
         if w.any():
             narrow_V, narrow_w = V.astype(self.dtype), w.astype(self.dtype)
@@ -244,7 +240,7 @@ class MarginObjective:
         return F
 
     def at(self, w: Floats, V: Floats, F: NDArray[Any] | None = None) -> Point:
-        """J and its gradient in F, given the scores F of w and V or computing them."""
+        """J and its gradient in F; the scores F are computed unless given."""
         F = self.scores(w, V) if F is None else F
         n_classes = len(V)
         starts = np.cumsum(self.counts) - self.counts
@@ -285,19 +281,22 @@ class MarginObjective:
 
 
 def alternate(objective: MarginObjective, tol: float) -> Iterator[tuple[Point, int]]:
-    """Descend in w and V in turn, endlessly; yield the point after each descent in w, and steps."""
+    """Descend in w and V in turn without end.
+
+    Yields the point after each descent in w, and the number of steps so far.
+    """
     point = objective.at(np.zeros(objective.means.shape[1]), objective.means)
     slope = objective.slope_in_w(point)
     goal = tol * float(np.linalg.norm(slope))
-    length = _STRIDE * float(np.linalg.norm(point.V - point.V.mean(axis=0)))
-    n_iter, allowed = 0, _FIRST_STEPS
+    length = _INITIAL_STEP * float(np.linalg.norm(point.V - point.V.mean(axis=0)))
+    n_iter, max_steps = 0, _FIRST_STEPS
     while True:
-        point, steps = _descend_in_w(objective, point, slope, goal, allowed)
-        n_iter, allowed = n_iter + steps, _STEPS
+        point, steps = _descend_in_w(objective, point, slope, goal, max_steps)
+        n_iter, max_steps = n_iter + steps, _STEPS
         yield point, max(1, n_iter)
         step = _step_in_v(objective, point, length)
         if step is None:
-            length /= 2**_HALVINGS
+            length /= 2**_MAX_HALVINGS
         else:
             point, taken = step
             length = 2 * taken
@@ -306,11 +305,11 @@ def alternate(objective: MarginObjective, tol: float) -> Iterator[tuple[Point, i
 
 
 def _descend_in_w(
-    objective: MarginObjective, point: Point, slope: Floats, goal: float, allowed: int
+    objective: MarginObjective, point: Point, slope: Floats, goal: float, max_steps: int
 ) -> tuple[Point, int]:
     """L-BFGS steps in w that each lower J, and their number."""
     pairs: list[tuple[Floats, Floats]] = []
-    for n_iter in range(allowed):
+    for n_iter in range(max_steps):
         if np.linalg.norm(slope) <= goal:
             return point, n_iter
         direction = -_inverse_hessian(pairs, slope)
@@ -319,32 +318,32 @@ def _descend_in_w(
             return point, n_iter
         moved, point = trial.w - point.w, trial
         del trial
-        if n_iter + 1 < allowed:
-            after = objective.slope_in_w(point)
-            turned = after - slope
+        if n_iter + 1 < max_steps:
+            new_slope = objective.slope_in_w(point)
+            turned = new_slope - slope
             if moved @ turned > 0:
                 pairs = [*pairs[1 - _MEMORY :], (moved, turned)]
-            slope = after
-    return point, allowed
+            slope = new_slope
+    return point, max_steps
 
 
 def _search_along(
     objective: MarginObjective, point: Point, slope: Floats, direction: Floats, *, is_first: bool
 ) -> Point | None:
     """A point with lower J along a direction in w, or None."""
-    fall = float(slope @ direction)
+    derivative = float(slope @ direction)
     change = objective.scores(direction, point.V)
     # The first step would reach J = 0 if J were linear.
-    step = -point.value / fall if is_first else 1.0
-    for _ in range(_TRIALS):
+    step = -point.value / derivative if is_first else 1.0
+    for _ in range(_MAX_TRIALS):
         F = step * change
         F += point.F
         trial = objective.at(point.w + step * direction, point.V, F)
-        if trial.value <= point.value + _ARMIJO * step * fall:
+        if trial.value <= point.value + _ARMIJO * step * derivative:
             return trial
         # Minimum of the interpolating parabola.
-        curvature = trial.value - point.value - step * fall
-        step *= min(max(-0.5 * step * fall / curvature, 0.1), 0.5)
+        curvature = trial.value - point.value - step * derivative
+        step *= min(max(-0.5 * step * derivative / curvature, 0.1), 0.5)
     return None
 
 
@@ -371,7 +370,7 @@ def _step_in_v(
     steepness = float(np.linalg.norm(slope))
     if steepness == 0:
         return None
-    for _ in range(_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         # Outside the range of the features, min(x, v) is constant in v or in x.
         inside = np.clip(point.V - length / steepness * slope, objective.low, objective.high)
         trial = objective.at(point.w, inside)
@@ -398,16 +397,17 @@ class SSE(ZeroShotClassifier):
     Parameters
     ----------
     gamma : float, default=1.0
-        Weight of ‖z‖² in the mixture patterns: the larger, the more seen classes share in one.
+        Weight of ‖z‖² in the mixture patterns; a larger weight mixes more seen classes.
     alpha : float, default=1e-5
         Weight of ‖w‖², for features of unit mean square norm. Below about 1e-5 the number of steps
         limits w.
     max_iter : int, default=8
-        Steps in V, each followed by a short descent in w; 0 keeps the class means as references.
+        Number of steps in V, each followed by a short descent in w; 0 keeps the class means as
+        references.
     tol : float, default=1e-3
         A descent in w stops when the gradient is below this share of that at w = 0.
     n_jobs : int, optional
-        Number of threads, by default all cores, unlike in scikit-learn.
+        Number of threads; unlike in scikit-learn, all cores by default.
 
     Attributes
     ----------
@@ -428,7 +428,7 @@ class SSE(ZeroShotClassifier):
 
     See Also
     --------
-    zslearn.solvers.simplex_least_squares : Computes the mixture patterns.
+    zslearn.solvers.simplex_least_squares : Computes mixture patterns.
 
     Notes
     -----
@@ -437,11 +437,11 @@ class SSE(ZeroShotClassifier):
     under −w differs by a term common to all classes.
 
     The original sums hinges that are not squared, with weights λ₂ (classes) and λ₃ (samples)
-    against ½‖w‖². Here they are averaged with equal class weights, and λ₂ = λ₃ corresponds to
-    1 / `alpha`. The penalty λ₁ on V is omitted, as V takes few steps, and V stays within the range
-    of the features instead of non-negative. Margins are squared distances of signatures, for unit
-    norm the original's 1 − ⟨a, a′⟩ up to scale. Steps in V follow Algorithm 1, but never increase
-    the objective.
+    against ½‖w‖². Here squared hinges are averaged with equal class weights, and λ₂ = λ₃
+    corresponds to 1 / `alpha`. There is no penalty λ₁ on V, as V takes few steps, and V is bounded
+    by the range of the features instead of by zero. Margins are squared distances of signatures,
+    which for unit length equal the original's 1 − ⟨a, a′⟩ up to scale. Steps in V follow Algorithm
+    1, but never increase the objective.
 
     References
     ----------
@@ -492,14 +492,14 @@ class SSE(ZeroShotClassifier):
         self.signature_scale = signature_scale
 
     def __sklearn_tags__(self) -> Tags:
-        """Declare poor scores on scikit-learn's checks, which have two features."""
+        """Declare poor scores in scikit-learn's checks, whose data have two features."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Share the samples, the patterns of one `gamma`, and one descent among its states."""
+        """Share samples, patterns of equal `gamma`, and one descent among all `max_iter`."""
         rows = for_many_passes(training.rows)
         rows = rows if isinstance(rows, PreparedRows) else to_numpy(rows)
         objective, signatures = MarginObjective(rows, training.y), training.signatures
@@ -508,12 +508,11 @@ class SSE(ZeroShotClassifier):
             gamma = same_gamma[0].gamma
             patterns = simplex_least_squares(signatures, signatures, gamma=gamma).weights
             for group in group_by_params(same_gamma, "alpha", "tol", "n_jobs"):
-                objective.describe(patterns, margins, group[0].alpha)
+                objective.set_terms(patterns, margins, group[0].alpha)
                 n_jobs = -1 if group[0].n_jobs is None else group[0].n_jobs
                 objective.n_jobs = joblib.effective_n_jobs(n_jobs)
                 descent = alternate(objective, group[0].tol)
                 history: list[float] = []
-                # States of one descent, shortest first.
                 for variant in sorted(group, key=lambda variant: variant.max_iter):
                     while len(history) <= variant.max_iter:
                         point, n_iter = next(descent)

@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -20,6 +20,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
+from sklearn.utils._param_validation import HasMethods, Interval
 
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._probabilities import best_temperature, mean_temperature
@@ -34,8 +36,16 @@ from zslearn.signatures._table import SignatureTable
 
 #: A fold trains on at least two classes and holds out at least two.
 FEWEST_CLASSES = 4
-#: Weight of unlabelled images where none was chosen.
-USUAL_UNLABELLED_WEIGHT = 0.1
+#: Constraints of the hyper-parameters of estimators that hold out classes.
+FOLD_CONSTRAINTS: dict[str, list[Any]] = {
+    "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
+    "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
+    "held_out": [Interval(Real, 0, 1, closed="neither")],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+}
+#: Weight of unlabelled images if none was chosen.
+DEFAULT_UNLABELLED_WEIGHT = 0.1
 #: Unseen classes that are candidates in a fold, at most: its scores are held in memory.
 MOST_UNSEEN = 1000
 # The scale of the scores is measured on at most so many training images.
@@ -288,7 +298,7 @@ def _score_fold(
         part = None if weights is None else weights[train]
         if getattr(estimator, "unlabelled_weight", None) == "cv":
             # Choosing it would take further fits.
-            estimator.set_params(unlabelled_weight=USUAL_UNLABELLED_WEIGHT)
+            estimator.set_params(unlabelled_weight=DEFAULT_UNLABELLED_WEIGHT)
         fit_weighted(estimator, take_rows(X, train), y[train], table, part)
         images = FoldImages(X, y, table.labels, fold, generalized=True)
         return measure(images.scores(images.adapted(estimator), with_scale=with_scale))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +15,25 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
-from zslearn.base._meta import inner_has
-from zslearn.calibration._folds import FoldScores, mean_calibration, score_folds
-from zslearn.calibration._thresholds import HeldOutCalibration
+from zslearn.base._meta import ZeroShotMetaClassifier
+from zslearn.calibration._folds import (
+    FOLD_CONSTRAINTS,
+    FoldScores,
+    mean_calibration,
+    score_folds,
+)
 
 
 @inherit_docs
 @saves(
     bias_=Saved(),
     fold_biases_=Saved("n_folds", finite=False),
+    temperature_=Saved(above=0, optional=True),
     fold_temperatures_=Saved(None, finite=False),
     refit_time_=Saved(least=0),
 )
-class CalibratedStacking(HeldOutCalibration):
-    r"""Lower the scores of the seen classes by a factor (eGZSLPredictCalib in the paper).
+class CalibratedStacking(ZeroShotMetaClassifier):
+    r"""Lower the scores of the seen classes by a factor (Eq. 17).
 
     .. math:: \hat y = \arg\max_{c \in \mathcal{T}} f_c(x) - b \, [c \in \mathcal{S}]
 
@@ -53,11 +58,17 @@ class CalibratedStacking(HeldOutCalibration):
         such as :class:`~zslearn.model_selection.GeneralizedClassKFold`; or rows to train and to
         validate on. :class:`~zslearn.model_selection.ZeroShotSearchCV` with the same folds finds
         the same factor.
+    held_out : float, default=0.2
+        Share of the images of each seen class that is held out, if `cv` is a number.
     rescale_bias : bool, default=True
         Whether to multiply the factor and temperature of a fold by the ratio of the final model's
         score scale (the standard deviation of an image's scores over the seen classes) to the
         fold's. The authors' program does not. It matters if scores shrink as classes are added, as
         those of SynC do; otherwise the harmonic mean is the same on average.
+    n_jobs : int, optional
+        Number of folds fitted in parallel, as in scikit-learn.
+    random_state : int, RandomState or None, default=0
+        Seed of the folds and of the held-out images, if `cv` is a number.
 
     Attributes
     ----------
@@ -102,7 +113,7 @@ class CalibratedStacking(HeldOutCalibration):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **HeldOutCalibration._parameter_constraints,
+        **FOLD_CONSTRAINTS,
         "bias": [StrOptions({"cv"}), Interval(Real, None, None, closed="neither")],
         "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
         "rescale_bias": ["boolean"],
@@ -132,7 +143,7 @@ class CalibratedStacking(HeldOutCalibration):
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the estimator, then estimate the factor and the temperature."""
         start = time.perf_counter()
-        super(HeldOutCalibration, self)._learn(X, y, signatures, weights)
+        super()._learn(X, y, signatures, weights)
         self.refit_time_ = time.perf_counter() - start
         folds = []
         if "cv" in (self.bias, self.temperature):
@@ -148,15 +159,6 @@ class CalibratedStacking(HeldOutCalibration):
         )
         self.bias_ = factor if self.bias == "cv" else float(self.bias)
         self.temperature_ = found if self.temperature == "cv" else self.temperature
-
-    @inner_has("adapt")
-    def adapt(self, X: Any, **options: Any) -> Self:
-        """Adapt the inner estimator to unlabelled images; keep the factor and the temperature.
-
-        Folds with unlabelled images, such as ``cv=GeneralizedClassKFold(unlabelled="gzsl")``,
-        estimate both for adapted models.
-        """
-        return super(HeldOutCalibration, self).adapt(X, **options)
 
     def _is_generalized(self) -> bool:
         return True

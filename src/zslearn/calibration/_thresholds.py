@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
-from sklearn.utils._param_validation import HasMethods, Interval
 
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._probabilities import mean_temperature
@@ -26,7 +23,13 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._streams import read_blocks
-from zslearn.calibration._folds import FoldScores, final_score_scale, rescaled, score_folds
+from zslearn.calibration._folds import (
+    FOLD_CONSTRAINTS,
+    FoldScores,
+    final_score_scale,
+    rescaled,
+    score_folds,
+)
 from zslearn.signatures._table import SignatureTable
 
 # Groups of classes for cross-fitting, at most.
@@ -239,13 +242,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
         estimated in the folds.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
-        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
-        "held_out": [Interval(Real, 0, 1, closed="neither")],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = FOLD_CONSTRAINTS
 
     #: Whether unseen classes are candidates in the folds as well.
     _with_unseen: ClassVar[bool] = False

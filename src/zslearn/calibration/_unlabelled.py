@@ -1,4 +1,4 @@
-"""Unlabelled images: whether to use them, with what weight, and for which methods.
+"""Adaptation to unlabelled images: whether to use them, and with what weight.
 
 The weight is chosen on held-out seen classes whose images serve as the unlabelled set. It must
 raise accuracy if the set holds images of all candidates, and must not lower it if there are few
@@ -11,15 +11,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.pipeline import Pipeline
-from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._blocks import class_scores
@@ -33,15 +30,16 @@ from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot
 from zslearn.base._predictor import Fitted
 from zslearn.calibration._folds import (
-    USUAL_UNLABELLED_WEIGHT,
+    DEFAULT_UNLABELLED_WEIGHT,
+    FOLD_CONSTRAINTS,
     checked_folds,
     seen_table,
 )
 
 #: Weights to choose from.
 UNLABELLED_WEIGHTS = (0.03, 0.1, 0.3, 1.0)
-# A set of few images has one of so many.
-_SPARSE = 17
+# A small set contains one in so many images.
+_FEW_IMAGES_STEP = 17
 
 
 @saved_part
@@ -114,7 +112,7 @@ class Adaptation:
         end: Floats,
         counts: Floats,
     ) -> Self:
-        """Summarise the points of the candidates before and after, and their numbers of images."""
+        """Summarise the points of the candidates before and after, and their image counts."""
         return cls(
             accepted=bool(weight),
             weight=weight,
@@ -138,7 +136,7 @@ def accepted_weight(
     if choice is not None and choice.weight:
         return choice.weight
     if accept is True:
-        return USUAL_UNLABELLED_WEIGHT
+        return DEFAULT_UNLABELLED_WEIGHT
     reason = (
         "No classes were held out to test whether it helps: that takes ten seen classes with about "
         "five images each, in memory, and a model that was not fitted as part of a grid"
@@ -156,16 +154,15 @@ def without_history(model: Any) -> Any:
     if not hasattr(model, "adapted_from_"):
         return model
     copied = model._copy()
-    attributes = dict(model._fitted.attributes)
-    del attributes["adapted_from_"]
-    copied._fitted = Fitted(attributes)
+    attributes = model._fitted.attributes
+    copied._fitted = Fitted({k: v for k, v in attributes.items() if k != "adapted_from_"})
     return copied
 
 
-class LeftOut(NamedTuple):
-    """A model without some seen classes, and images of all classes that it was not fitted on."""
+class HeldOutFold(NamedTuple):
+    """Images that the model of a fold was not trained on, and positions of their classes."""
 
-    described: NDArray[np.intp]  # positions of the held-out classes
+    held_out: NDArray[np.intp]
     trained: NDArray[np.intp]
     images: Floats  # of the held-out classes, embedded
     y: NDArray[np.intp]
@@ -173,80 +170,87 @@ class LeftOut(NamedTuple):
     other_y: NDArray[np.intp]
 
 
-#: Scores images for some classes, after adapting to these images with a weight.
-Scored = Callable[[Floats, NDArray[np.intp], float], Floats]
+#: (images, classes, weight) → scores after adapting to these images.
+AdaptedScores = Callable[[Floats, NDArray[np.intp], float], Floats]
 
 
-def choose_weight(folds: Iterable[tuple[LeftOut, Scored]]) -> dict[str, WeightChoice]:
-    """The weight if only held-out classes are candidates ("alone") and if "all" classes are."""
-    scores: dict[str, list[Floats]] = {"alone": [], "all": []}
-    for fold, scored in folds:
-        for setting, found in scores.items():
-            if setting == "all" and not len(fold.other_y):
-                # Too few images to hold some out and measure what seen classes would lose.
-                continue
-            cases = list(_cases(fold, setting == "all"))
-            found.append(
-                np.array(
-                    [[case.score(scored, t) for t in (0.0, *UNLABELLED_WEIGHTS)] for case in cases]
-                )
-            )
-    return {setting: _chosen(np.array(found)) for setting, found in scores.items() if found}
+def choose_weight(folds: Iterable[tuple[HeldOutFold, AdaptedScores]]) -> dict[str, WeightChoice]:
+    """Choose the weight if only held-out classes are candidates ("alone"), and for "all"."""
+    results: dict[str, list[Floats]] = {"alone": [], "all": []}
+    for fold, adapted_scores in folds:
+        for setting, of_folds in results.items():
+            # With few images, none show what seen classes would lose.
+            if setting == "alone" or len(fold.other_y):
+                of_folds.append(_case_scores(fold, adapted_scores, setting == "all"))
+    return {
+        setting: best_choice(np.array(of_folds))
+        for setting, of_folds in results.items()
+        if of_folds
+    }
 
 
-def _chosen(scores: Floats) -> WeightChoice:
-    """The best weight for a set with all candidates, of those that lose nothing in other cases."""
+def best_choice(scores: Floats) -> WeightChoice:
+    """The weight with the largest gain in the first case that loses nothing in the others.
+
+    The axes of `scores` are folds, cases and weights, of which the first is 0.
+    """
     gains = scores[..., 1:] - scores[..., :1]
     mean = gains.mean(axis=0)
     error = gains.std(axis=0) / np.sqrt(max(len(gains) - 1, 1))
     allowed = (mean[0] > error[0]) & (mean[1:] >= -error[1:]).all(axis=0)
-    best = int(np.where(allowed, mean[0], -np.inf).argmax())
-    # If refused, report the gain for a set with all candidates.
-    shown = best if allowed.any() else int(mean[0].argmax())
-    before, after = scores[:, 0, 0].mean(), scores[:, 0, 1 + shown].mean()
-    return WeightChoice(
-        UNLABELLED_WEIGHTS[best] if allowed.any() else 0.0, float(before), float(after)
-    )
+    # If no weight is allowed, report the largest gain.
+    best = int(np.where(allowed | ~allowed.any(), mean[0], -np.inf).argmax())
+    before, after = scores[:, 0, 0].mean(), scores[:, 0, 1 + best].mean()
+    weight = UNLABELLED_WEIGHTS[best] if allowed.any() else 0.0
+    return WeightChoice(weight, float(before), float(after))
 
 
-class _Case(NamedTuple):
-    """An unlabelled set with the true labels of its images, and the candidates."""
+def _case_scores(fold: HeldOutFold, adapted_scores: AdaptedScores, generalized: bool) -> Floats:
+    """Scores of a fold by case and weight.
 
-    fold: LeftOut
-    images: Floats
-    y: NDArray[np.intp]
-    candidates: NDArray[np.intp]
-
-    def score(self, scored: Scored, weight: float) -> float:
-        """Accuracy of the held-out classes, or its harmonic mean with that of the others."""
-        found = self.candidates[scored(self.images, self.candidates, weight).argmax(axis=1)]
-        present, codes = np.unique(self.y, return_inverse=True)
-        right = np.bincount(codes, found == self.y) / np.bincount(codes)
-        described = np.isin(present, self.fold.described)
-        is_candidate = np.isin(present, self.candidates)
-        unseen = float(right[described & is_candidate].mean())
-        if described.all():
-            return unseen
-        seen = float(right[~described].mean())
-        return 2 * seen * unseen / max(seen + unseen, 1e-300)
-
-
-def _cases(fold: LeftOut, generalized: bool) -> Iterator[_Case]:
-    """Sets with all candidates; few images; half of the candidates absent; half undescribed."""
-    everything, half = fold.described, fold.described[::2]
-    for present, described, step in (
+    The cases are sets with images of all candidates, with few images, without images of half of the
+    candidates, and with half of the images from classes that are no candidates.
+    """
+    everything, half = fold.held_out, fold.held_out[::2]
+    rows = []
+    for present, candidates, step in (
         (everything, everything, 1),
-        (everything, everything, _SPARSE),
+        (everything, everything, _FEW_IMAGES_STEP),
         (half, everything, 1),
         (everything, half, 1),
     ):
-        rows = np.flatnonzero(np.isin(fold.y, present))[::step]
-        images, y, candidates = fold.images[rows], fold.y[rows], described
+        chosen = np.flatnonzero(np.isin(fold.y, present))[::step]
+        images, y = fold.images[chosen], fold.y[chosen]
         if generalized:
             images = np.concatenate([images, fold.others[::step]])
             y = np.concatenate([y, fold.other_y[::step]])
-            candidates = np.sort(np.concatenate([described, fold.trained]))
-        yield _Case(fold, images, y, candidates)
+            candidates = np.sort(np.concatenate([candidates, fold.trained]))
+        row = []
+        for weight in (0.0, *UNLABELLED_WEIGHTS):
+            predicted = candidates[adapted_scores(images, candidates, weight).argmax(axis=1)]
+            row.append(_accuracy(y, predicted, np.isin(y, fold.held_out), candidates))
+        rows.append(row)
+    return np.array(rows)
+
+
+def _accuracy(
+    y: NDArray[np.intp],
+    predicted: NDArray[np.intp],
+    is_held_out: NDArray[np.bool_],
+    candidates: NDArray[np.intp],
+) -> float:
+    """Per-class accuracy of held-out candidates, or its harmonic mean with that of the others."""
+
+    def mean(rows: NDArray[np.bool_]) -> float:
+        _, codes = np.unique(y[rows], return_inverse=True)
+        right = (predicted == y)[rows]
+        return float((np.bincount(codes, right) / np.bincount(codes)).mean())
+
+    unseen = mean(is_held_out & np.isin(y, candidates))
+    if is_held_out.all():
+        return unseen
+    seen = mean(~is_held_out)
+    return 2 * seen * unseen / max(seen + unseen, 1e-300)
 
 
 # Methods that compare images with exemplars
@@ -314,10 +318,7 @@ class Adapted(ZeroShotMetaClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
-        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
-        "held_out": [Interval(Real, 0, 1, closed="neither")],
-        "random_state": ["random_state"],
+        name: FOLD_CONSTRAINTS[name] for name in ("estimator", "cv", "held_out", "random_state")
     }
 
     def __init__(
@@ -337,12 +338,12 @@ class Adapted(ZeroShotMetaClassifier):
         self._moved = pd.DataFrame()
         self.unlabelled_choices_ = {}
         if signatures is not None and len(np.unique(y)) >= _FEWEST_CLASSES:
-            self.unlabelled_choices_ = choose_weight(self._trials(X, y, signatures, weights))
+            self.unlabelled_choices_ = choose_weight(self._folds(X, y, signatures, weights))
 
-    def _trials(
+    def _folds(
         self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
-    ) -> Iterator[tuple[LeftOut, Scored]]:
-        """Yield models without some of the seen classes, and embedded images of these."""
+    ) -> Iterator[tuple[HeldOutFold, AdaptedScores]]:
+        """Fit models without some of the seen classes, and embed images of all classes."""
         seen = np.unique(y)
         table = seen_table(signatures, seen)
         options = {"held_out": self.held_out, "random_state": self.random_state}
@@ -353,13 +354,13 @@ class Adapted(ZeroShotMetaClassifier):
                 warnings.simplefilter("ignore")
                 fit_weighted(model, take_rows(X, fold.train), y[fold.train], table, part)
             scorer = model.class_scorer_
-            left = np.isin(seen, fold.held_out(y, seen))
+            held_out = np.isin(seen, fold.held_out(y, seen))
             true = np.searchsorted(seen, y[fold.test])
             points = _points(scorer, scorer.embedding(take_rows(X, fold.test)))
-            out = left[true]
-            positions = np.flatnonzero(left), np.flatnonzero(~left)
-            images = points[out], true[out], points[~out], true[~out]
-            yield LeftOut(*positions, *images), partial(_scores_after, scorer)
+            own = held_out[true]
+            positions = np.flatnonzero(held_out), np.flatnonzero(~held_out)
+            images = points[own], true[own], points[~own], true[~own]
+            yield HeldOutFold(*positions, *images), partial(_adapted_scores, scorer)
 
     def adapt(self, X: Any, *, classes: Any = None, accept: str | bool = "cv") -> Self:
         """Adapt exemplars to unlabelled images; see :meth:`zslearn.synthesis.GaussianEXEM.adapt`.
@@ -385,8 +386,8 @@ class Adapted(ZeroShotMetaClassifier):
         if classes is not None:
             places = np.sort(find_classes(classes, scorer.labels))
         labels = scorer.labels[places]
-        known = is_among(labels, self.seen_classes_)
-        choice = self.unlabelled_choices_.get("all" if known.any() else "alone")
+        with_seen = is_among(labels, self.seen_classes_).any()
+        choice = self.unlabelled_choices_.get("all" if with_seen else "alone")
         weight = accepted_weight(choice, accept)
         start = _points(scorer, scorer.parameters)[places]
         counts, points, n_samples = np.zeros(len(places)), start, 0
@@ -403,13 +404,13 @@ class Adapted(ZeroShotMetaClassifier):
         )
 
     def remove_classes(self, labels: Any) -> Self:
-        """Remove classes that have no training images, and their adapted points."""
+        """Remove classes without training images, and their adapted points."""
         super().remove_classes(labels)
 
-        def keep(changed: Self) -> None:
+        def forget(changed: Self) -> None:
             changed._moved = changed._moved[changed._moved.index.isin(changed.classes_)]
 
-        return self._change(keep)
+        return self._change(forget)
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         if not len(self._moved):
@@ -450,7 +451,7 @@ def _move(images: Floats, start: Floats, weight: float) -> tuple[Floats, Floats]
     return counts, points
 
 
-def _scores_after(
+def _adapted_scores(
     scorer: ClassScorer, images: Floats, candidates: NDArray[np.intp], weight: float
 ) -> Floats:
     """Scores of embedded images for some classes, after adapting to these images."""

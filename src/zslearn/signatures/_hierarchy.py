@@ -1,13 +1,13 @@
-r"""Signatures from hierarchies: "hie", scaled distances in a tree, and ranks of a taxonomy.
+r"""Build signatures from hierarchies: "hie", scaled tree distances, and taxonomic ranks.
 
-Classical scaling (Torgerson) takes the squared distances :math:`D^{(2)}` of n classes into
+Classical scaling (Torgerson) converts the squared distances :math:`D^{(2)}` of n classes to
 
 .. math:: B = -\tfrac12 J D^{(2)} J, \qquad J = I - \tfrac1n 1 1^T, \qquad B = U \Lambda U^T,
 
-and the rows of :math:`U_+ \Lambda_+^{1/2}`, of the largest positive eigenvalues, are the vectors of
-the classes. Of too many classes, some are scaled, the landmarks, and any class is placed by its
-squared distances :math:`\delta` to these (de Silva and Tenenbaum), with :math:`\bar\delta` the mean
-of the columns of the landmarks' :math:`D^{(2)}`; landmarks themselves stay where scaling put them:
+and the rows of :math:`U_+ \Lambda_+^{1/2}` for the largest positive eigenvalues are the vectors of
+the classes. If there are many classes, only some of them, the landmarks, are scaled. Another class
+is placed by its squared distances :math:`\delta` to the landmarks (de Silva and Tenenbaum), where
+:math:`\bar\delta` is the column mean of the landmarks' :math:`D^{(2)}`:
 
 .. math:: x = -\tfrac12 \Lambda_+^{-1/2} U_+^T (\delta - \bar\delta).
 """
@@ -32,13 +32,13 @@ from zslearn.signatures._class_graph import ClassGraph, ClassTree, class_graph, 
 from zslearn.signatures._views import MultiSignatures, class_frame
 from zslearn.signatures._wordnet import WordNet
 
-#: Of more classes than this, landmarks are scaled.
+#: Above this number of classes, landmarks are used by default.
 _EXACT_CLASSES = 3000
 _COMPONENTS = 500
 _LANDMARKS = 2000
-#: Rows of a block of distances.
-_SOURCES = 128
-#: Eigenvalues below this share of the largest are noise.
+#: Number of rows in a block of distances.
+_BLOCK = 128
+#: Eigenvalues below this share of the largest count as zero.
 _NOISE = 1e-10
 
 
@@ -49,23 +49,23 @@ def hierarchy_distances(
     *,
     progress: bool = False,
 ) -> NDArray[np.float32]:
-    """Count the links on the shortest way between classes, up and down the hierarchy.
+    """Count the links on the shortest path between classes, in either direction.
 
     Parameters
     ----------
     graph : ClassGraph
-        The hierarchy; classes that it does not link are an error.
+        The hierarchy, in which all classes must be connected.
     labels : iterable
-        Classes.
+        The classes.
     others : iterable or None, default=None
-        Classes to which the ways lead; None: the same classes.
+        The classes at the other end of the paths; None: the same classes.
     progress : bool, default=False
         Whether to show a progress bar.
 
     Returns
     -------
     ndarray of shape (n_labels, n_others)
-        Numbers of links.
+        Number of links on each shortest path.
 
     Examples
     --------
@@ -78,24 +78,23 @@ def hierarchy_distances(
            [4., 4., 0.]], dtype=float32)
     """
     listed = list(labels)
-    to = list(others) if others is not None else listed
-    sources, targets = graph.find(listed), graph.find(to, "others")
+    ends = list(others) if others is not None else listed
+    sources, targets = graph.find(listed), graph.find(ends, "others")
     links = graph.adjacency()
-    found = np.empty((len(sources), len(targets)), dtype=np.float32)
+    distances = np.empty((len(sources), len(targets)), dtype=np.float32)
     with progress_bar(progress, len(sources), "classes") as advance:
-        for start in range(0, len(sources), _SOURCES):
-            some = sources[start : start + _SOURCES]
-            ways = dijkstra(links, directed=False, indices=some, unweighted=True)
-            found[start : start + _SOURCES] = ways[:, targets]
-            advance(len(some))
-    if not np.isfinite(found).all():
-        i, j = np.argwhere(~np.isfinite(found))[0]
+        for start in range(0, len(sources), _BLOCK):
+            block = sources[start : start + _BLOCK]
+            paths = dijkstra(links, directed=False, indices=block, unweighted=True)
+            distances[start : start + _BLOCK] = paths[:, targets]
+            advance(len(block))
+    if not np.isfinite(distances).all():
+        i, j = np.argwhere(~np.isfinite(distances))[0]
         raise ValueError(
-            f"Nothing in the hierarchy leads from {name_some([listed[i]])} to "
-            f"{name_some([to[j]])}: it has several parts. Give the roots of the parts a common "
-            "parent."
+            f"The hierarchy has no path from {name_some([listed[i]])} to {name_some([ends[j]])}. "
+            "Give the roots of its parts a common parent."
         )
-    return found
+    return distances
 
 
 def hierarchy_signatures(
@@ -107,25 +106,25 @@ def hierarchy_signatures(
     random_state: int | np.random.RandomState | None = 0,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """Make signatures of classes from their places in a hierarchy, the paper's "hie".
+    """Build signatures from a class hierarchy, the paper's "hie".
 
-    Multidimensional scaling takes the numbers of links between classes into vectors whose
-    Euclidean distances agree with them.
+    Multidimensional scaling finds vectors whose Euclidean distances approximate the number of links
+    between classes.
 
     Parameters
     ----------
     hierarchy : ClassGraph, WordNet, or child–parent pairs
-        The hierarchy; of WordNet, the classes with all their ancestors.
+        The hierarchy; for WordNet, the classes and all their ancestors.
     labels : iterable
         The classes; wnids for WordNet.
     n_components : int or None, default=None
-        Width of the vectors. None: 500, or as many as there are positive eigenvalues.
+        Dimension of the vectors. None: 500, or the number of positive eigenvalues if smaller.
     n_landmarks : int or None, default=None
-        How many classes are scaled; the others are placed by their distances to these. The time
-        grows with the cube of this number, memory with its square. None: all up to 3,000 classes,
-        else 2,000.
+        Number of classes to scale; the others are placed by their distances to these. Time grows
+        with the cube of this number, memory with its square. None: all of up to 3,000 classes, else
+        2,000.
     random_state : int, RandomState or None, default=0
-        Seed of the choice of landmarks.
+        Seed for the choice of landmarks.
     progress : bool, default=False
         Whether to show a progress bar.
 
@@ -154,16 +153,15 @@ def hierarchy_signatures(
     listed = [labels] if isinstance(labels, str) else list(labels)
     n_classes = len(listed)
     if n_classes < 2:
-        raise ValueError(f"labels holds {n_classes} classes; distances need at least two.")
-    twice = [label for label, count in Counter(listed).items() if count > 1]
-    if twice:
-        raise ValueError(f"labels names {name_some(twice)} more than once.")
+        raise ValueError(f"labels has {n_classes} classes; distances require at least two.")
+    if repeated := [label for label, count in Counter(listed).items() if count > 1]:
+        raise ValueError(f"labels names {name_some(repeated)} more than once.")
     for name, value, least in (("n_components", n_components, 1), ("n_landmarks", n_landmarks, 2)):
         if value is not None and not (isinstance(value, (int, np.integer)) and value >= least):
             raise ValueError(f"{name}={value!r} must be an integer of at least {least}, or None.")
     if n_components is not None and n_components >= n_classes:
         raise ValueError(
-            f"n_components={n_components} is too many: {n_classes} classes have at most "
+            f"n_components={n_components} is too large: {n_classes} classes span at most "
             f"{n_classes - 1} dimensions."
         )
     if isinstance(hierarchy, WordNet):
@@ -179,13 +177,13 @@ def hierarchy_signatures(
     chosen = np.arange(n_classes)
     if n_landmarks < n_classes:
         chosen = np.sort(check_random_state(random_state).permutation(n_classes)[:n_landmarks])
-    # One column per class, so that the distances of a class are together.
+    # One row per landmark and one column per class.
     distances = hierarchy_distances(graph, [listed[i] for i in chosen], listed, progress=progress)
     vectors = _scale(distances, chosen, width)
     if n_components is not None and vectors.shape[1] < n_components:
         raise ValueError(
-            f"n_components={n_components} is too many: the distances of {len(chosen)} classes have "
-            f"{vectors.shape[1]} positive eigenvalues."
+            f"n_components={n_components} is too large: the distances of {len(chosen)} classes "
+            f"have {vectors.shape[1]} positive eigenvalues."
         )
     return class_frame(vectors, listed, "hie")
 
@@ -193,7 +191,7 @@ def hierarchy_signatures(
 def _scale(
     distances: NDArray[np.float32], chosen: NDArray[np.intp], width: int
 ) -> NDArray[np.float64]:
-    """Vectors of all classes from the distances between `chosen` ones and all of them."""
+    """Compute the vectors of all classes from their distances to the `chosen` landmarks."""
     squares = np.square(distances[:, chosen].astype(np.float64))
     mean = squares.mean(axis=0)
     squares -= mean
@@ -206,38 +204,35 @@ def _scale(
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = values > _NOISE * max(values[0], 0.0)
     if not kept.any():
-        raise ValueError("All classes are at one place of the hierarchy: no distances to scale.")
+        raise ValueError("All distances between the classes in the hierarchy are zero.")
     values, vectors = values[kept], vectors[:, kept]
-    # An eigenvector has no sign of its own: its largest entry is positive.
+    # The sign of an eigenvector is arbitrary; make its largest entry positive.
     size = np.abs(vectors)
     largest = (size > (1 - 1e-6) * size.max(axis=0)).argmax(axis=0)
     vectors = vectors * np.sign(vectors[largest, np.arange(len(values))])
     if n == distances.shape[1]:
         return vectors * np.sqrt(values)
-    placing = -0.5 * vectors / np.sqrt(values)
-    found = np.empty((distances.shape[1], len(values)))
+    projection = -0.5 * vectors / np.sqrt(values)
+    placed = np.empty((distances.shape[1], len(values)))
     for start in range(0, distances.shape[1], 1024):
-        some = np.square(distances[:, start : start + 1024].astype(np.float64))
-        found[start : start + 1024] = (some - mean[:, None]).T @ placing
-    return found
-
-
-# A taxonomy as a table of ranks.
+        block = np.square(distances[:, start : start + 1024].astype(np.float64))
+        placed[start : start + 1024] = (block - mean[:, None]).T @ projection
+    return placed
 
 
 def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
-    """Fill the gaps of a table of ranks with what its other rows say.
+    """Fill in missing ranks from other classes of the same taxon.
 
     Parameters
     ----------
     table : DataFrame
-        As of :func:`taxonomy_hierarchy`. A class or rank that is there twice, a class without any
-        rank and a taxon in two others are errors.
+        See :func:`taxonomy_hierarchy`. Repeated classes or ranks, classes without any rank, and
+        taxa that belong to two higher ones raise an error.
 
     Returns
     -------
     DataFrame
-        The same table; a rank that no other row tells is None.
+        The same table; ranks that cannot be inferred are None.
     """
     if not isinstance(table, pd.DataFrame) or not table.shape[1] or not len(table):
         raise ValueError(
@@ -246,29 +241,29 @@ def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
         )
     for axis, repeated in (("row of", table.index), ("column", table.columns)):
         if repeated.has_duplicates:
-            twice = repeated[repeated.duplicated()].unique()
-            raise ValueError(f"The taxonomy has more than one {axis} {name_some(twice)}.")
+            names = repeated[repeated.duplicated()].unique()
+            raise ValueError(f"The taxonomy has more than one {axis} {name_some(names)}.")
     stripped = table.map(lambda taxon: taxon.strip() if isinstance(taxon, str) else taxon)
     filled = stripped.astype(object).where(stripped.notna() & (stripped != ""), None)
     for low in reversed(range(1, filled.shape[1])):
         for high in reversed(range(low)):
             _fill_from_below(filled, low, high)
-    nothing = filled.isna().all(axis=1)
-    if nothing.any():
-        raise ValueError(f"The taxonomy says nothing of {name_some(filled.index[nothing])}.")
+    is_empty = filled.isna().all(axis=1)
+    if is_empty.any():
+        raise ValueError(f"The taxonomy has no rank of {name_some(filled.index[is_empty])}.")
     return filled
 
 
 def _fill_from_below(table: pd.DataFrame, low: int, high: int) -> None:
-    """Fill a rank in from other classes of the same lower taxon; refuse one taxon in two others."""
+    """Fill in a rank from classes of the same lower taxon; raise if a taxon is in two others."""
     known = table.iloc[:, [low, high]].dropna().drop_duplicates()
-    torn = known[known.iloc[:, 0].duplicated(keep=False)]
-    if len(torn):
-        taxon = torn.iloc[0, 0]
-        above = torn[torn.iloc[:, 0] == taxon].iloc[:, 1]
+    ambiguous = known[known.iloc[:, 0].duplicated(keep=False)]
+    if len(ambiguous):
+        taxon = ambiguous.iloc[0, 0]
+        above = ambiguous[ambiguous.iloc[:, 0] == taxon].iloc[:, 1]
         raise ValueError(
             f"The {table.columns[low]} {name_some([taxon])} is in more than one "
-            f"{table.columns[high]}: {name_some(above)}. Mend the table."
+            f"{table.columns[high]}: {name_some(above)}. Correct the table."
         )
     above_of: dict[Any, Any] = dict(known.itertuples(index=False))
     higher = table.iloc[:, high]
@@ -277,23 +272,22 @@ def _fill_from_below(table: pd.DataFrame, low: int, high: int) -> None:
 
 
 def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
-    """Make child–parent pairs of a table of ranks.
+    """Convert a table of taxonomic ranks to child–parent pairs.
 
     Parameters
     ----------
     table : DataFrame
-        One row per class, one column per rank, from the highest to the lowest (order, family,
-        genus); the index holds the labels. Ranks may be missing: what another class of the same
-        lower taxon says is filled in, else the rank is skipped. A taxon in two others, or below
-        itself, is an error.
+        One row per class and one column per rank, from the highest to the lowest (order, family,
+        genus); the index holds the labels. Missing ranks are filled in from other classes of the
+        same lower taxon, else skipped. A taxon that is in two others, or below itself, raises an
+        error.
 
     Returns
     -------
     DataFrame
-        Child–parent pairs, in columns of these names, for
-        :class:`~zslearn.calibration.RankPredictor` and for the hierarchical metrics. The highest
-        taxa have no parent. A class that is the only member of a taxon of its own name, without
-        ranks above, has a row without a parent.
+        The columns "child" and "parent", for :class:`~zslearn.calibration.RankPredictor` and the
+        hierarchical metrics. The highest taxa have no parent. A class that is the only member of a
+        taxon of the same name, without higher ranks, has a row without a parent.
 
     Examples
     --------
@@ -309,7 +303,7 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     """
     filled = filled_ranks(table)
     paths = [
-        # A name that two ranks share, as of a genus and its subgenus, is one node.
+        # A name that two ranks share, such as a genus and its subgenus, is one node.
         [name for name, _ in groupby([*(taxon for taxon in ranks if pd.notna(taxon)), label])]
         for label, *ranks in filled.itertuples()
     ]
@@ -317,8 +311,8 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     for depth in range(1, filled.shape[1] + 1):
         pairs |= {(path[depth], path[depth - 1]): None for path in paths if depth < len(path)}
     if pairs:
-        ClassTree(list(pairs))
-    # A class that is its only taxon, of which nothing else is, would otherwise be in no pair.
+        ClassTree(list(pairs))  # raises if a taxon is below itself
+    # A class that is its own only taxon would otherwise be in no pair.
     linked = {node for pair in pairs for node in pair}
     pairs |= {(path[0], None): None for path in paths if path[0] not in linked}
     return pd.DataFrame(list(pairs), columns=["child", "parent"])
@@ -327,24 +321,23 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
 def taxonomy_signatures(
     table: pd.DataFrame, *, like: MultiSignatures | None = None
 ) -> MultiSignatures:
-    """Make signatures of a table of ranks: one view per rank, with one column per taxon.
+    """Build signatures from a table of ranks: one view per rank, one column per taxon.
 
-    As views, ranks have weights: equal ones, those of
-    :class:`~zslearn.model_selection.WeightedViews`, or those that
-    ``GaussianEXEM(gamma="learned")`` learns. Put other views beside them by their `views`.
+    The views have equal weights; :class:`~zslearn.model_selection.WeightedViews` or
+    ``GaussianEXEM(gamma="learned")`` can learn others.
 
     Parameters
     ----------
     table : DataFrame
-        As of :func:`taxonomy_hierarchy`. In a rank that stays missing the row is zero.
+        See :func:`taxonomy_hierarchy`. The row of a missing rank is zero.
     like : MultiSignatures or None, default=None
-        Signatures that a model was fitted with: columns are its own, so that classes can be added
-        to it, and taxa that it does not have are as missing.
+        Signatures that a model was fitted with. The result has the same columns, so that classes
+        can be added to the model; other taxa count as missing.
 
     Returns
     -------
     MultiSignatures
-        One view per rank, named as its column.
+        One view per rank, named after its column.
 
     Examples
     --------
@@ -357,15 +350,11 @@ def taxonomy_signatures(
     MultiSignatures(family × 0.5, genus × 0.5)
     """
     filled = filled_ranks(table)
-    taxonomy_hierarchy(filled)  # refuses taxa below themselves
-    unknown = [] if like is None else [rank for rank in filled.columns if rank not in like.views]
-    if like is not None and unknown:
-        raise ValueError(
-            f"The signatures given as like= have no view {name_some(unknown)}; they have "
-            f"{name_some(like.views)}."
-        )
+    taxonomy_hierarchy(filled)  # raises if a taxon is below itself
     views = {}
     for rank in filled.columns:
+        if like is not None and rank not in like.views:
+            raise ValueError(f"like has no view {rank!r}, only {name_some(like.views)}.")
         taxa = (
             pd.Index(filled[rank].dropna().unique()) if like is None else like.views[rank].columns
         )
@@ -380,22 +369,22 @@ def classes_below(
     *,
     classes: Iterable[Hashable] | None = None,
 ) -> list[Any]:
-    """List the classes below some nodes of a hierarchy, as candidates of a prediction.
+    """List the classes below some nodes of a hierarchy, for example as candidates of a prediction.
 
     Parameters
     ----------
     hierarchy : DataFrame, mapping or list of pairs
-        Child–parent pairs, as :func:`taxonomy_hierarchy` gives them.
+        Child–parent pairs, for example from :func:`taxonomy_hierarchy`.
     taxa : str or iterable
-        Names of nodes: "Passeriformes", or several genera. A class is below itself.
+        One or several nodes, such as "Passeriformes". A class counts as below itself.
     classes : iterable of labels, optional
-        Which nodes are classes, such as the index of the table of ranks; by default those without
-        children. Pairs alone do not tell that a taxon is also a class.
+        The nodes that are classes, such as the index of the table of ranks; by default the nodes
+        without children. Needed if a class is also a taxon.
 
     Returns
     -------
     list
-        Classes at or below the named nodes, in the order of the pairs.
+        Classes at or below the nodes, in the order of the pairs.
 
     Examples
     --------
@@ -422,7 +411,7 @@ def classes_by_node(
     Parameters
     ----------
     hierarchy, classes
-        As of :func:`classes_below`.
+        See :func:`classes_below`.
 
     Returns
     -------
@@ -433,9 +422,10 @@ def classes_by_node(
     tree = ClassTree(pairs)
     nodes = dict.fromkeys([child for child, _ in pairs]) | dict.fromkeys(tree.parents.values())
     leaves = set(nodes).difference(tree.parents.values())
-    are_classes = leaves if classes is None else set(classes)
-    found: dict[Hashable, list[Hashable]] = {node: [] for node in nodes}
-    for node in nodes:
-        for above in [node, *tree.ancestors(node)] if node in are_classes else []:
-            found[above].append(node)
-    return found
+    labels = leaves if classes is None else set(classes)
+    below: dict[Hashable, list[Hashable]] = {node: [] for node in nodes}
+    for label in nodes:
+        if label in labels:
+            for node in [label, *tree.ancestors(label)]:
+                below[node].append(label)
+    return below

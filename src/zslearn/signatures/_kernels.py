@@ -1,4 +1,4 @@
-"""Distances and similarities between signatures, of one view or of several."""
+"""Compute distances and similarities between signatures of one or several views."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from zslearn._utils._array import Array, floating, unit_rows
 from zslearn._utils._messages import name_some, warn_user
 from zslearn.signatures._views import SignatureViews, convex_weights
 
-# Normalising signatures: unit rows, then units of the median distance.
-
 SignatureNorm = Literal["l2", "l1", "zscore", "l2-zscore", "l1-zscore"]
 
-# Up to here all distances are held at once (64 MiB); beyond, they are counted block by block.
+#: Up to this number of classes, all distances are in memory at once (64 MiB).
 _DENSE_CLASSES = 4096
 _BINS = 1 << 16
 
@@ -28,26 +26,26 @@ _BINS = 1 << 16
 def normalize_signatures(
     signatures: ArrayLike, *, norm: SignatureNorm | None = "l2", scale: float | None = None
 ) -> NDArray[np.float64]:
-    """Normalise each signature, then divide all of them by their median distance.
+    """Normalise each signature, then divide all by their median distance.
 
     Parameters
     ----------
     signatures : array-like of shape (n_classes, n_attributes)
         One row per class.
     norm : {"l2", "l1", "zscore", "l2-zscore", "l1-zscore"} or None, default="l2"
-        What is done to the rows before scaling. "zscore" standardises each column (sample standard
-        deviation); the two-part names do the one, then the other. Zero rows and constant columns
-        stay zero.
+        Normalisation before scaling: to unit length in the Euclidean or L1 norm, or by
+        standardising each column with its sample standard deviation ("zscore"), or one after the
+        other. Zero rows and constant columns become zero.
     scale : float, optional
-        What to divide by; by default :func:`median_distance`.
+        The divisor; by default :func:`median_distance`.
 
     Returns
     -------
     ndarray of shape (n_classes, n_attributes)
-        The normalised signatures, float64.
+        The normalised signatures in float64.
     """
     if norm is not None and norm not in get_args(SignatureNorm):
-        raise ValueError(f"norm={norm!r} is not one of {get_args(SignatureNorm)} or None.")
+        raise ValueError(f"norm={norm!r} must be one of {get_args(SignatureNorm)} or None.")
     rows = check_array(signatures, dtype=np.float64, input_name="signatures")
     for step in norm.split("-") if norm else ():
         if step == "l2":
@@ -66,10 +64,10 @@ def normalize_signatures(
 
 
 def median_distance(signatures: ArrayLike) -> float:
-    """Median of the strictly positive Euclidean distances between rows; 1.0 when no two differ.
+    """Compute the median of the positive Euclidean distances between rows; 1 if all rows are equal.
 
-    Distances up to a 10⁻¹² of the longest row are rounding errors between equal rows and do not
-    count. Memory is bounded for any number of rows.
+    Distances below 10⁻¹² times the norm of the longest row count as rounding errors between equal
+    rows. Memory is bounded for any number of rows.
 
     Parameters
     ----------
@@ -91,11 +89,11 @@ def median_distance(signatures: ArrayLike) -> float:
 
 
 def _median_of_blocks(rows: NDArray[np.float64], noise: float, block: int = 1024) -> float:
-    """Median distance in two passes over blocks of rows: count into bins, then sort the middle."""
+    """Compute the median in two passes over blocks: a histogram, then sorting its middle bins."""
 
     def blocks() -> Iterator[NDArray[np.float64]]:
         for start in range(0, len(rows), block):
-            # Row i meets rows j > i only.
+            # Only pairs i < j.
             distances = cdist(rows[start : start + block], rows[start:])
             distances = distances[np.triu(np.ones(distances.shape, dtype=bool), k=1)]
             yield distances[distances > noise]
@@ -108,9 +106,9 @@ def _median_of_blocks(rows: NDArray[np.float64], noise: float, block: int = 1024
     total = int(upto[-1])
     if total == 0:
         return 1.0
-    ranks = ((total - 1) // 2, total // 2)  # the middle one, or the middle two
+    ranks = ((total - 1) // 2, total // 2)  # equal if the number of distances is odd
     first, last = (int(np.searchsorted(upto, rank, side="right")) for rank in ranks)
-    # One more bin on either side, against a rounding of the edges.
+    # One more bin on either side allows for rounding of the edges.
     low, high = edges[max(first - 1, 0)], edges[min(last + 2, _BINS)]
     below, middle = 0, []
     for distances in blocks():
@@ -120,30 +118,27 @@ def _median_of_blocks(rows: NDArray[np.float64], noise: float, block: int = 1024
     return float((ordered[ranks[0] - below] + ordered[ranks[1] - below]) / 2)
 
 
-# Signatures of several sources in one table.
-
-
 def combine_signatures(
     tables: Sequence[pd.DataFrame], weights: Sequence[float] | None = None
 ) -> pd.DataFrame:
-    """Put signatures of several sources side by side, as one table.
+    """Concatenate signatures of several sources into one table.
 
-    Each table is normalised by itself, over all classes that are kept, and multiplied by the
-    square root of its weight, so that inner products are the convex combination of those of the
-    sources. Methods that combine kernels are better given :class:`MultiSignatures`.
+    Each table is normalised over the common classes and multiplied by the square root of its
+    weight, so that inner products are convex combinations of those of the sources. For methods that
+    combine kernels, use :class:`MultiSignatures`.
 
     Parameters
     ----------
     tables : sequence of DataFrame
-        One row per class; the index holds the labels. Classes that a table lacks are left out, and
-        a warning names them.
+        One row per class; the index holds the labels. Classes that are not in every table are
+        dropped with a warning.
     weights : sequence of float or None, default=None
-        Non-negative weights, divided by their sum; None: equal ones.
+        Non-negative weights, divided by their sum; by default equal.
 
     Returns
     -------
     DataFrame
-        One row per class that all tables describe, in the order of the first.
+        One row per class that all tables describe, in the order of the first table.
 
     Examples
     --------
@@ -162,19 +157,19 @@ def combine_signatures(
     shares = tuple(convex_weights(weights, [str(i) for i in range(len(listed))]).values())
     for number, table in enumerate(listed, 1):
         if not table.index.is_unique:
-            twice = table.index[table.index.duplicated()].unique()
-            raise ValueError(f"Table {number} describes {name_some(twice)} more than once.")
+            repeated = table.index[table.index.duplicated()].unique()
+            raise ValueError(f"Table {number} describes {name_some(repeated)} more than once.")
     common = listed[0].index
     for table in listed[1:]:
         common = common[common.isin(table.index)]
     if not len(common):
         raise ValueError("The tables have no class in common.")
     every = pd.Index(dict.fromkeys(label for table in listed for label in table.index))
-    lost = every[~every.isin(common)].tolist()
-    if lost:
+    dropped = every[~every.isin(common)].tolist()
+    if dropped:
         warn_user(
-            f"{len(lost)} of {len(every)} classes are not in every table and are left out: "
-            f"{name_some(lost)}."
+            f"Dropped {len(dropped)} of {len(every)} classes that are not in every table: "
+            f"{name_some(dropped)}."
         )
     arrays = tuple(
         normalize_signatures(table.loc[common].to_numpy(dtype=np.float64)) for table in listed
@@ -186,14 +181,14 @@ def combine_signatures(
     return pd.DataFrame(rows, index=common, columns=columns)
 
 
-# Above this many multiplications BLAS is worth the digits that the expansion loses.
+#: Above this number of multiplications, the faster but less exact expansion is used.
 _EXACT_WORK = 2e9
 
 
 def squared_distances(a: Any, b: Any = None) -> Array:
-    """Squared Euclidean distances between the rows of two arrays, or of one with itself.
+    """Squared Euclidean distances between the rows of two arrays, or of one array.
 
-    In the namespace and on the device of `a`; float64 for NumPy, else of the dtype of `a`.
+    The result has the namespace and device of `a`, and float64 for NumPy, else the dtype of `a`.
     """
     is_same = b is None or b is a
     b = a if b is None else b
@@ -203,7 +198,7 @@ def squared_distances(a: Any, b: Any = None) -> Array:
         if a.shape[0] * b.shape[0] * a.shape[1] <= _EXACT_WORK:
             return cdist(a, b, "sqeuclidean")
     a, b = floating(a), floating(b)
-    # ‖a‖² + ‖b‖² − 2ab, around the mean of b so that less cancels.
+    # ‖a‖² + ‖b‖² − 2ab, relative to the mean of b to reduce cancellation.
     center = xp.mean(b, axis=0, keepdims=True)
     a, b = a - center, b - center
     squares = (
@@ -222,8 +217,8 @@ def rbf_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
     r"""RBF kernel between signatures, :math:`\exp(-\gamma \|a - b\|^2)`.
 
     Kernels of several views are combined convexly,
-    :math:`\sum_v w_v \exp(-\gamma \|a_v - b_v\|^2)`; of two classes by the views that both have,
-    at weights that are divided by their sum, and 0 where there are none.
+    :math:`\sum_v w_v \exp(-\gamma \|a_v - b_v\|^2)`. Two classes are compared by the views that
+    both have, with renormalised weights; without a common view their similarity is 0.
 
     Parameters
     ----------
@@ -246,7 +241,7 @@ def rbf_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
     for weight, *views in _paired(a, b):
         similarity = rbf_similarity(*views, gamma=gamma)
         xp = compat.array_namespace(similarity)
-        # The distance of a row of NaN, of a class that lacks the view, is NaN.
+        # A class that lacks the view has a row of NaN, and thus NaN distances.
         is_shared = ~xp.isnan(similarity)
         total = total + weight * xp.where(is_shared, similarity, xp.zeros_like(similarity))
         shared = shared + weight * xp.astype(is_shared, similarity.dtype)
@@ -254,17 +249,17 @@ def rbf_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
 
 
 def normalized_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
-    r"""RBF similarities whose rows sum to one (the paper's eSynCSimForm).
+    r"""RBF similarities normalised so that each row sums to one (Eq. 2).
 
     .. math:: s_{cr} = \frac{\exp\{-d(a_c, b_r)\}}{\sum_r \exp\{-d(a_c, b_r)\}},
               \quad d(a, b) = \gamma \|a - b\|^2
 
-    No row vanishes, however large `gamma` is. Kernels of several views are combined first.
+    Rows do not underflow for any `gamma`. Kernels of several views are combined first.
 
     Parameters
     ----------
     a, b, gamma
-        As of :func:`rbf_similarity`.
+        See :func:`rbf_similarity`.
 
     Returns
     -------
@@ -295,14 +290,14 @@ def normalized_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array
 
 
 def _scaled_squares(a: Any, b: Any, gamma: float) -> Array:
-    """The exponent of a kernel."""
+    """Compute γ‖a − b‖²."""
     if not (np.isfinite(gamma) and gamma > 0):
         raise ValueError(f"gamma must be a positive number; got {gamma!r}.")
     return gamma * squared_distances(a, b)
 
 
 def _paired(a: SignatureViews, b: SignatureViews | None) -> list[tuple[float, Array, Array]]:
-    """Weights of views with the arrays of both sides."""
+    """Pair the views of both sides with their weights."""
     b = a if b is None else b
     if not isinstance(b, SignatureViews) or len(a.arrays) != len(b.arrays):
         raise ValueError("Both sides must have the same views.")

@@ -1,7 +1,6 @@
-"""What a user gives as signatures, as one labelled table in the order of its labels.
+"""Convert signatures in any form to a validated table sorted by label.
 
-Labels and rows are read from a DataFrame of pandas or polars, a mapping or an array, and checked
-once.
+Signatures may be a pandas or polars DataFrame, a mapping, an array, or several views.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ from zslearn._utils._validation import (
     units_of,
 )
 from zslearn.signatures._kernels import median_distance
-from zslearn.signatures._views import MultiSignatures, SignatureViews
+from zslearn.signatures._views import MultiSignatures, SignatureViews, view_arrays
 
-#: The column of a polars frame, which has no index, that holds the class labels.
+#: Column of class labels in a polars DataFrame, which has no index.
 LABEL_COLUMN = "class"
 
 
 def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
-    """Class labels as an array of one kind: str, bool, or numbers."""
+    """Convert class labels to an array of strings, booleans or numbers; raise if they are mixed."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         kind = values.dtype.kind
         if kind in "biuU" or (kind == "f" and not np.isnan(values).any()):
@@ -61,8 +60,8 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
     missing = next((place for place, value in enumerate(items) if is_missing(value)), None)
     if missing is not None:
         raise ValueError(
-            f"{where} has a missing label, {items[missing]!r} at position {missing}: name the "
-            "class, or leave the row out."
+            f"{where} has a missing label, {items[missing]!r} at position {missing}; name the "
+            "class, or remove the row."
         )
     kinds = {type(value) for value in items}
     if kinds <= {str}:
@@ -73,17 +72,17 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
             f"found {', '.join(sorted(kind.__name__ for kind in kinds))}."
         )
     numbers = np.asarray(items)
-    # Integers that no dtype holds become objects, or floats that may be equal.
+    # NumPy converts integers that fit no dtype to objects, or to floats that may be equal.
     if numbers.dtype.kind == "O" or (kinds == {int} and numbers.dtype.kind == "f"):
         raise ValueError(
-            f"The class labels of {where} are integers beyond 64 bits, or too far apart for "
-            f"one type of them, such as {max(items, key=abs)}: write them as strings."
+            f"The class labels of {where} include integers that do not fit into one 64-bit type, "
+            f"such as {max(items, key=abs)}; give them as strings."
         )
     return numbers
 
 
 def _plain_label(value: Any) -> Any:
-    """A label as Python has it: scalars of array libraries, members of enums and subclasses."""
+    """Convert scalars of array libraries, enum members and subclasses to Python's own types."""
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         value = value.item()
     if isinstance(value, Enum) and isinstance(value, (str, int, float)):
@@ -93,50 +92,49 @@ def _plain_label(value: Any) -> Any:
 
 
 def sample_labels(y: Any) -> NDArray[Any]:
-    """Labels of samples, one each, as an array of one kind."""
+    """Convert the labels of samples to a one-dimensional array; raise if they are mixed."""
     if isinstance(y, (list, tuple)):
-        # Item by item: NumPy would turn a missing label or a number among strings into text.
+        # NumPy would convert a missing label or a number among strings to text.
         if y and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in y):
             y = [row[0] for row in y]
         return label_array(y, "y")
     if isinstance(y, (str, bytes, Mapping, Set)) or not hasattr(y, "__len__"):
         raise ValueError(
-            "y must hold one label per sample, in their order: give a list, an array or a "
-            f"Series; got {'None' if y is None else f'a {type(y).__name__}'}."
+            "y must be a list, an array or a Series with one label per sample; got "
+            f"{'None' if y is None else f'a {type(y).__name__}'}."
         )
     y = to_numpy(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
-        raise ValueError(f"y must hold one label per sample; got shape {y.shape}.")
+        raise ValueError(f"y must have one label per sample; got shape {y.shape}.")
     return label_array(y, "y")
 
 
 def refuse_unusable_names(labels: Iterable[Any], where: str) -> None:
-    """Refuse names of new classes that are empty or not visible, wherever a class is added."""
+    """Raise if the name of a new class is empty or invisible."""
     for label in labels:
         if isinstance(label, str) and (fault := name_problem(label)):
             raise ValueError(f"{where} has a class named {label!a}, which {fault}.")
 
 
 def label_kind(labels: NDArray[Any]) -> str:
-    """Return "boolean", "number" or "string": labels of different kinds are never equal."""
+    """Return "boolean", "number" or "string"; labels of different kinds are never equal."""
     if labels.dtype.kind == "b":
         return "boolean"
     return "number" if labels.dtype.kind in "iuf" else "string"
 
 
 def labels_like(labels: NDArray[Any], others: NDArray[Any], whose: str, where: str) -> NDArray[Any]:
-    """Labels with the dtype of others; refuse what can never be equal."""
+    """Convert labels to the dtype of others; raise if they can never be equal."""
     ours, theirs = label_kind(labels), label_kind(others)
     if ours != theirs:
         advice = "Use labels of one type."
-        counting = ours == "number" and np.array_equal(labels, np.arange(len(labels)))
-        if counting and whose == "signatures":
-            advice = "They only count the rows: put the class labels into the index."
+        is_range = ours == "number" and np.array_equal(labels, np.arange(len(labels)))
+        if is_range and whose == "signatures":
+            advice = "They are row numbers; put the class labels into the index."
         raise ValueError(
-            f"The labels of {whose} are {ours}s, those of {where} are {theirs}s: "
-            f"they can never be equal. {advice}"
+            f"The labels of {whose} are {ours}s, but those of {where} are {theirs}s. {advice}"
         )
     if ours != "number" or labels.dtype == others.dtype:
         return labels
@@ -145,28 +143,28 @@ def labels_like(labels: NDArray[Any], others: NDArray[Any], whose: str, where: s
     changed = [old for old, new in zip(labels.tolist(), cast.tolist(), strict=True) if old != new]
     if changed:
         raise ValueError(
-            f"Labels of {whose} do not fit those of {where}, which are {others.dtype}: "
+            f"Labels of {whose} cannot be converted to {others.dtype}, the type of {where}: "
             f"{name_some(changed)}."
         )
     return cast
 
 
 def labels_in_order(signatures: Any) -> NDArray[Any]:
-    """Labels of signatures that a user gave, in the order of their rows."""
+    """Return the labels of signatures in the order of their rows."""
     if isinstance(signatures, MultiSignatures):
         signatures = next(iter(signatures.views.values()))
     return label_array(as_frame(signatures, None, "signatures")[0].index, "signatures")
 
 
 def is_polars(signatures: Any) -> bool:
-    """Whether signatures are a frame of polars, which need not be installed."""
+    """Whether signatures are a polars DataFrame; polars need not be installed."""
     return type(signatures).__module__.partition(".")[0] == "polars"
 
 
 def as_frame(
     signatures: Any, seen: NDArray[Any] | None, where: str
 ) -> tuple[pd.DataFrame, tuple[Any, ...] | None]:
-    """One view as a frame of pandas whose index holds the labels, and its attribute names."""
+    """Convert one view to a DataFrame indexed by label; also return its attribute names, if any."""
     if isinstance(signatures, pd.DataFrame):
         return signatures, _unique_columns(signatures.columns, where)
     if isinstance(signatures, Mapping):
@@ -174,31 +172,31 @@ def as_frame(
     if is_polars(signatures):
         if LABEL_COLUMN not in getattr(signatures, "columns", ()):
             near = suggest(LABEL_COLUMN, getattr(signatures, "columns", ()))
-            hint = f" It has a column {near[0]!r}: rename it." if near else ""
+            hint = f" Rename the column {near[0]!r}." if near else ""
             raise ValueError(
-                f"{where} is a polars frame, which has no index: put the class labels into a "
+                f"{where} is a polars DataFrame, which has no index; put the class labels into a "
                 f"column named {LABEL_COLUMN!r}.{hint}"
             )
         columns = signatures.to_dict(as_series=False)
         return pd.DataFrame(columns, index=columns.pop(LABEL_COLUMN)), tuple(columns)
     if seen is None:
         raise ValueError(
-            f"{where} must say which class each row describes: give a DataFrame whose index "
-            "holds the labels, or a mapping label → vector."
+            f"{where} must name the class of each row; give a DataFrame whose index holds the "
+            "labels, or a mapping label → vector."
         )
     array = to_numpy(signatures) if is_foreign(signatures) else np.asarray(signatures)
     refuse_dates(array, where)
     if array.ndim != 2:
-        raise ValueError(f"{where} must have one row per class; got an array of {array.ndim} axes.")
+        raise ValueError(f"{where} must have one row per class; got shape {array.shape}.")
     if len(array) != len(seen):
         is_transposed = array.shape[1] == len(seen)
         raise ValueError(
             f"{where} looks transposed: it has {len(array)} rows and {len(seen)} columns, and "
-            f"y has samples of {len(seen)} classes; give signatures.T."
+            f"y has samples of {len(seen)} classes; pass signatures.T."
             if is_transposed
             else f"{where} is an array of {len(array)} rows, but y has samples of {len(seen)} "
-            "classes. Rows of an array follow np.unique(y); to describe classes without samples "
-            "give a DataFrame whose index holds the labels."
+            "classes. The rows of an array must follow np.unique(y); to describe classes without "
+            "samples, give a DataFrame whose index holds the labels."
         )
     try:
         return pd.DataFrame(np.array(array, dtype=np.float64), index=seen), None
@@ -209,9 +207,9 @@ def as_frame(
 def _mapping_as_frame(
     signatures: Mapping[Any, Any], where: str
 ) -> tuple[pd.DataFrame, tuple[Any, ...] | None]:
-    """A mapping label → Series, whose attributes may come in any order, or label → vector."""
+    """Convert a mapping label → vector, or label → Series with attributes in any order."""
     if not signatures:
-        raise ValueError(f"{where} is empty: describe at least the classes in y.")
+        raise ValueError(f"{where} is empty; describe at least the classes in y.")
     first_label, first = next(iter(signatures.items()))
     columns, rows = None, list(signatures.values())
     if all(isinstance(row, pd.Series) for row in rows):
@@ -219,8 +217,8 @@ def _mapping_as_frame(
         for label, row in signatures.items():
             if len(row) != len(first) or set(row.index) != set(columns):
                 raise ValueError(
-                    f"The signature of {label!r} in {where} does not have the attributes of "
-                    f"{first_label!r}: all Series must have one index."
+                    f"The signature of {label!r} in {where} has other attributes than that of "
+                    f"{first_label!r}; all Series must have the same index."
                 )
         rows = [row.reindex(columns).to_numpy() for row in rows]
     else:
@@ -229,25 +227,26 @@ def _mapping_as_frame(
             try:
                 rows[place] = np.asarray(to_numpy(row), dtype=np.float64)
             except (TypeError, ValueError):
-                message = f"The signature of {label!r} in {where} must hold numbers."
-                raise ValueError(message) from None
+                raise ValueError(
+                    f"The signature of {label!r} in {where} must contain numbers."
+                ) from None
             if rows[place].ndim != 1 or rows[place].shape != rows[0].shape:
                 raise ValueError(
                     f"The signature of {label!r} in {where} has shape {rows[place].shape}, that of "
-                    f"{first_label!r} {rows[0].shape}: all must be vectors of one length."
+                    f"{first_label!r} {rows[0].shape}; all must be vectors of the same length."
                 )
-    # Objects: strings of pandas must be valid UTF-8, of which its error would say nothing useful.
+    # As objects, labels that are not valid UTF-8 do not raise an obscure error in pandas.
     index = pd.Index(list(signatures), dtype=object, tupleize_cols=False)
     return pd.DataFrame(np.stack(rows), index, None if columns is None else first.index), columns
 
 
 def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
-    """The numbers of a table of signatures; refuse text, and what is missing or infinite."""
+    """Convert a table of signatures to float64; raise on text, missing and infinite values."""
     frame = numeric_columns(frame, where)
     others = not_numbers(frame)
     advice = ""
     if others and isinstance(frame.index, pd.RangeIndex):
-        advice = f" If {others[0]!r} holds the labels, write signatures.set_index({others[0]!r})."
+        advice = f" If {others[0]!r} holds the labels, pass signatures.set_index({others[0]!r})."
     refuse_text(frame, where, advice)
     array: Floats = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     refuse_missing(frame, array, where)
@@ -255,7 +254,7 @@ def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
 
 
 def with_scaling(signatures: Any, scaling: str | None) -> Any:
-    """Signatures that say how their columns are brought to one unit when a method is fitted."""
+    """Copy signatures, with the scaling that a method applies to their columns when fitted."""
     check_scaling(scaling, SCALING)
     if isinstance(signatures, MultiSignatures):
         views = {name: with_scaling(view, scaling) for name, view in signatures.views.items()}
@@ -268,10 +267,10 @@ def with_scaling(signatures: Any, scaling: str | None) -> Any:
 
 
 def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
-    twice = names[names.duplicated()]
-    if len(twice):
+    repeated = names[names.duplicated()].unique()
+    if len(repeated):
         raise ValueError(
-            f"{where} has attributes of the same name: {name_some(twice.unique())}. Name each once."
+            f"{where} has several attributes of the same name: {name_some(repeated)}; rename them."
         )
     return tuple(names)
 
@@ -279,29 +278,28 @@ def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
 @dataclass(frozen=True)
 @saves(arrays=Saved(kind=tuple, finite=False))
 class SignatureTable:
-    """Signatures as given: one row per class, sorted by label, one array per view.
+    """Validated signatures: one row per class, sorted by label, one array per view.
 
     Parameters
     ----------
     labels : ndarray of shape (n_classes,)
-        Sorted, without duplicates.
+        Sorted labels without duplicates.
     arrays : tuple of ndarray of shape (n_classes, n_attributes of the view)
-        Float64 and finite, but for rows of NaN of classes that lack the view.
+        Finite values in float64; a class that lacks the view has a row of NaN.
     columns : tuple of (tuple or None)
-        Names of the attributes of each view, where there are any.
+        Attribute names of each view, if any.
     names : tuple of str
-        Names of the views; one empty name when the user gave a single view.
+        Names of the views; one empty name for a single view.
     weights : tuple of float
         Convex weights of the views.
     gamma_factors : tuple of float
-        What γ of a kernel is multiplied by in each view, where views stay apart.
+        Factors of the kernel parameter γ in each view.
     indicators : bool
-        Whether the user gave no signatures: each class is described by its own indicator.
+        Whether each class is described by its own indicator, because no signatures were given.
     scalings : tuple of (str or None)
-        How the columns of each view are brought to one unit; empty where all stay as they are.
+        How the columns of each view are scaled; empty if none is.
     units : tuple of (ndarray of shape (2, n_attributes of the view) or None)
-        What is taken from the columns of each view and what they are divided by then, as the seen
-        classes of a fit have it.
+        Offset and scale of the columns of each view, computed from the seen classes.
     """
 
     labels: NDArray[Any]
@@ -316,14 +314,15 @@ class SignatureTable:
 
     @property
     def n_attributes(self) -> int:
-        """Width of a signature with its views side by side."""
+        """Number of attributes in all views together."""
         return sum(array.shape[1] for array in self.arrays)
 
     @classmethod
     def from_user(cls, signatures: Any, seen: NDArray[Any]) -> SignatureTable:
-        """Read what was given to `fit`; it must describe every class of `seen`, the sorted labels.
+        """Read the signatures passed to `fit`, which must describe all `seen` classes.
 
-        None describes each seen class by its own indicator; the rows of an array follow `seen`.
+        None describes each class by its own indicator; the rows of an array follow `seen`, which
+        is sorted.
         """
         if signatures is None:
             return cls(seen, (np.eye(len(seen)),), (None,), indicators=True)
@@ -331,7 +330,7 @@ class SignatureTable:
             table = signatures
         else:
             table = cls.read(signatures, seen)
-            table._refuse_transposed(seen.tolist())
+            table._check_not_transposed(seen.tolist())
         table = table.with_labels_like(seen, "y")
         known, wanted = dict.fromkeys(table.labels.tolist()), dict.fromkeys(seen.tolist())
         missing = [label for label in wanted if label not in known]
@@ -346,30 +345,31 @@ class SignatureTable:
 
     @classmethod
     def from_new(cls, signatures: Any, known: SignatureTable, like: Any = None) -> SignatureTable:
-        """Read what was given to `add_classes`: further classes, by the attributes of `known`.
+        """Read the signatures passed to `add_classes`, with the attributes of `known`.
 
-        `like` is the class of `known` that gives the values of attributes that are not named.
+        Attributes that are not given are copied from `like`, a class of `known`.
         """
         if known.indicators:
             raise ValueError(
-                "fit was given no signatures, so that nothing can be said of a further class: fit "
-                "again with signatures= for the classes in y."
+                "The model was fitted without signatures, so that no class can be added. Fit again "
+                "with signatures= for the classes in y."
             )
         if like is not None or _holds_mappings(signatures):
             signatures = known.rows_by_name(signatures, like)
         table = signatures if isinstance(signatures, cls) else cls.read(signatures, None)
         if table._labels_are_attributes_of(known):
             raise ValueError(
-                "signatures looks transposed: its rows are the attributes given to fit; give "
+                "signatures looks transposed: its rows are the attributes given to fit; pass "
                 "signatures.T."
             )
         table = table.with_labels_like(known.labels, "the fitted classes")
         described = set(known.labels.tolist())
-        again = [label for label in table.labels.tolist() if label in described]
-        if again:
+        repeated = [label for label in table.labels.tolist() if label in described]
+        if repeated:
             raise ValueError(
-                f"Already described: {name_some(again)}. add_classes takes new classes only. "
-                "Remove one without training images first (remove_classes); else fit again."
+                f"The model already has the classes {name_some(repeated)}; add_classes accepts "
+                "only new ones. Remove classes without training samples with remove_classes first, "
+                "or fit again."
             )
         refuse_equal_labels(
             [*known.labels.tolist(), *table.labels.tolist()], "signatures, with the fitted classes,"
@@ -382,10 +382,9 @@ class SignatureTable:
     def read(
         cls, signatures: Any, seen: NDArray[Any] | None, where: str = "signatures"
     ) -> SignatureTable:
-        """Read signatures in any form, whatever classes they describe.
+        """Read signatures in any form, of any classes; errors call them `where`.
 
-        The rows of an array follow the labels `seen`; None refuses an array. Errors call the
-        signatures `where`.
+        The rows of an array follow the labels `seen`; arrays are not accepted if it is None.
         """
         if isinstance(signatures, MultiSignatures):
             return cls._read_views(signatures)
@@ -393,22 +392,22 @@ class SignatureTable:
         labels = label_array(frame.index, where)
         order = np.argsort(labels, kind="stable")
         ordered = labels[order]
-        twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-        if twice.size:
+        repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if repeated.size:
             raise ValueError(
-                f"{where} describes a class more than once: {name_some(twice.tolist())}. "
-                "Keep one row per class."
+                f"{where} describes {name_some(repeated.tolist())} more than once; keep one row "
+                "per class."
             )
         if labels.dtype.kind == "U":
             refuse_equal_labels(labels.tolist(), where)
         array = finite_numbers(frame, where)
         if array.shape[1] == 0:
-            raise ValueError(f"{where} has no attributes: each class needs at least one number.")
+            raise ValueError(f"{where} has no attributes; each class needs at least one number.")
         zero = ~array.any(axis=1)
         if zero.any():
             warn_user(
-                f"The signature of {name_some(labels[zero].tolist())} in {where} is all zeros: "
-                "nothing is known of such a class."
+                f"The signature of {name_some(labels[zero].tolist())} in {where} is all zeros, "
+                "which does not describe a class."
             )
         scaling = frame.attrs.get(SCALING)
         check_scaling(scaling, f"{where}.attrs[{SCALING!r}]")
@@ -420,8 +419,7 @@ class SignatureTable:
         nested = [n for n, view in signatures.views.items() if isinstance(view, MultiSignatures)]
         if nested:
             raise ValueError(
-                f"The view {nested[0]!r} is itself MultiSignatures: put its views beside the "
-                "others."
+                f"The view {nested[0]!r} is itself MultiSignatures; pass its views with the others."
             )
         tables = {
             name: cls.read(view, None, where=f"the view {name!r} of signatures")
@@ -440,8 +438,8 @@ class SignatureTable:
             )
             if near:
                 raise ValueError(
-                    f"The views {first_name!r} and {name!r} do not describe the same classes; "
-                    f"only one of them has {name_some(sorted(here ^ described))}.{near}"
+                    f"The views {first_name!r} and {name!r} describe different classes; only one "
+                    f"of them has {name_some(sorted(here ^ described))}.{near}"
                 )
         labels = np.unique(np.concatenate([table.labels for table in tables.values()]))
         scalings = tuple((table.scalings or (None,))[0] for table in tables.values())
@@ -456,21 +454,21 @@ class SignatureTable:
         )
 
     def with_labels_like(self, labels: NDArray[Any], where: str) -> SignatureTable:
-        """The same table with labels of the dtype of others; refuse what can never be equal."""
+        """Convert the labels to the dtype of others; raise if they can never be equal."""
         return replace(self, labels=labels_like(self.labels, labels, "signatures", where))
 
     def refuse_lacking(self, who: str) -> None:
-        """Refuse classes that lack a view, for those who need every view."""
+        """Raise if a class lacks a view, on behalf of methods that need every view."""
         lacking = np.any([np.isnan(array).all(axis=1) for array in self.arrays], axis=0)
         if lacking.any():
             raise ValueError(
-                f"{who} needs every view of each class: {name_some(self.labels[lacking].tolist())} "
-                "lack one. Describe them in all views, leave them out, or take GaussianEXEM, which "
-                "compares classes by the views that both have."
+                f"{who} needs every view of each class, but a view is missing for "
+                f"{name_some(self.labels[lacking].tolist())}. Describe these classes in all views, "
+                "remove them, or use GaussianEXEM, which compares classes by their common views."
             )
 
-    def _refuse_transposed(self, seen: list[Any]) -> None:
-        """Refuse a view whose columns, and not its rows, are the classes of the training data."""
+    def _check_not_transposed(self, seen: list[Any]) -> None:
+        """Raise if the columns of a view, and not its rows, are the training classes."""
         if set(seen) <= set(self.labels.tolist()):
             return
         wanted, rows = _normal_forms(seen), _normal_forms(self.labels.tolist())
@@ -478,23 +476,23 @@ class SignatureTable:
             n_columns = len(wanted & _normal_forms(columns or ()))
             if n_columns > max(len(wanted & rows), len(wanted) // 2):
                 raise ValueError(
-                    f"{_view_named(name)} looks transposed: its columns are the classes; give "
+                    f"{_view_named(name)} looks transposed: its columns are the classes; pass "
                     "signatures.T."
                 )
 
     def _labels_are_attributes_of(self, known: SignatureTable) -> bool:
-        """Whether the rows are labelled by the attributes of another table."""
+        """Whether the labels are the attribute names of another table."""
         rows = _normal_forms(self.labels.tolist())
-        # Columns without names are numbers, as classes may be.
+        # Numbered columns may coincide with numbered classes.
         named = [c for c in known.columns if c and list(c) != list(range(len(c)))]
         return any(2 * len(rows & names) > len(names) for names in map(_normal_forms, named))
 
     def aligned_with(self, known: SignatureTable) -> SignatureTable:
-        """The same rows with views and attributes in the order of another table."""
+        """Reorder views and attributes to match another table."""
         if not set(self.names) <= set(known.names):
             raise ValueError(
-                f"The new signatures have the views {list(self.names)}; "
-                f"fit saw {list(known.names)}."
+                f"The new signatures have the views {list(self.names)}; those given to fit are "
+                f"{list(known.names)}."
             )
         arrays = []
         views = dict(zip(self.names, zip(self.arrays, self.columns, strict=True), strict=True))
@@ -512,7 +510,7 @@ class SignatureTable:
         return replace(known, labels=self.labels, arrays=tuple(arrays))
 
     def attribute_names(self) -> list[Any]:
-        """What classes are described by, one view after the other: numbers where it has no name."""
+        """Return the attribute names of all views in turn; numbers for unnamed attributes."""
         names: list[Any] = []
         for view, columns, array in zip(self.names, self.columns, self.arrays, strict=True):
             of_view = range(array.shape[1]) if columns is None else columns
@@ -520,7 +518,7 @@ class SignatureTable:
         return names
 
     def rows_by_name(self, signatures: Any, like: Any = None) -> Any:
-        """Rows of further classes whose values are given by attribute; see :meth:`from_new`."""
+        """Convert values given by attribute name to signatures; see :meth:`from_new`."""
         if isinstance(signatures, pd.DataFrame):
             _unique_columns(signatures.columns, "signatures")
             given = [(label, dict(row)) for label, row in signatures.iterrows()]
@@ -528,31 +526,33 @@ class SignatureTable:
             given = [(label, dict(row)) for label, row in signatures.items()]
         else:
             raise ValueError(
-                "like= goes with values by attribute: give a mapping label → {attribute: value}, "
-                "or a DataFrame with some of the columns."
+                "like= requires values by attribute: give a mapping label → {attribute: value}, or "
+                "a DataFrame with some of the columns."
             )
         names = self.attribute_names()
-        start: dict[Any, float] = {}
+        defaults: dict[Any, float] = {}
         if like is not None:
             labels = self.labels.tolist()
             if like not in labels:
-                raise ValueError(f"like={like!r} is not described.{did_you_mean(like, labels)}")
+                raise ValueError(
+                    f"like={like!r} is not a class of the model.{did_you_mean(like, labels)}"
+                )
             of_like = np.concatenate([array[labels.index(like)] for array in self.arrays])
-            start = dict(zip(names, of_like.tolist(), strict=True))
+            defaults = dict(zip(names, of_like.tolist(), strict=True))
         rows = []
         for label, row in given:
             unknown = [name for name in row if name not in names]
             if unknown:
                 raise ValueError(
-                    f"signatures given to fit have no attribute {unknown[0]!r}, which {label!r} is "
-                    f"described by.{did_you_mean(unknown[0], names)}"
+                    f"{label!r} is described by the attribute {unknown[0]!r}, which the signatures "
+                    f"given to fit do not have.{did_you_mean(unknown[0], names)}"
                 )
-            values = {**start, **row}
+            values = {**defaults, **row}
             missing = [name for name in names if name not in values]
             if missing:
                 raise ValueError(
-                    f"{label!r} has no value for {name_some(missing)}: give all {len(names)} "
-                    "attributes, or name a class to begin with by like=."
+                    f"{label!r} has no value for {name_some(missing)}; give all {len(names)} "
+                    "attributes, or pass like= with a class to copy them from."
                 )
             rows.append([_number(values[name], name, label) for name in names])
         described = label_array([label for label, _ in given], "signatures")
@@ -561,7 +561,7 @@ class SignatureTable:
         return replace(self, labels=described, arrays=arrays).as_user()
 
     def union(self, other: SignatureTable) -> SignatureTable:
-        """Both tables in one, sorted by label."""
+        """Merge two tables of different classes, sorted by label."""
         labels = np.concatenate([self.labels, other.labels])
         order = np.argsort(labels, kind="stable")
         place = np.empty_like(order)
@@ -574,7 +574,7 @@ class SignatureTable:
         return replace(self, labels=labels[order], arrays=tuple(arrays))
 
     def with_undescribed(self, labels: NDArray[Any]) -> SignatureTable:
-        """With classes of which nothing is known: their signatures are zeros."""
+        """Add classes without a description, whose signatures are zeros."""
         if not len(labels):
             return self
         refuse_unusable_names(labels.tolist(), "y")
@@ -583,21 +583,20 @@ class SignatureTable:
         return self.union(replace(self, labels=labels, arrays=arrays))
 
     def _warn_of_look_alikes(self, labels: NDArray[Any], what: str) -> None:
-        """Warn of new labels that differ from those described where nobody sees it."""
+        """Warn of new labels that look the same as existing ones but differ."""
         pairs = look_alikes(labels.tolist(), self.labels.tolist())
         if pairs:
             warn_user(
-                f"{what} classes that look like those already described, and are others: "
-                f"{name_pairs(pairs)}."
+                f"{what} classes that look like existing ones but differ: {name_pairs(pairs)}."
             )
 
     def subset(self, rows: NDArray[np.intp]) -> SignatureTable:
-        """Some rows of the table, given by ascending positions."""
+        """Select rows by ascending positions."""
         arrays = tuple(array[rows] for array in self.arrays)
         return replace(self, labels=self.labels[rows], arrays=arrays)
 
     def as_user(self) -> pd.DataFrame | MultiSignatures:
-        """The table in the form that `fit` takes."""
+        """Convert the table to a form that `fit` accepts."""
         frames = [
             pd.DataFrame(array, index=self.labels, columns=columns)
             for array, columns in zip(self.arrays, self.columns, strict=True)
@@ -610,7 +609,7 @@ class SignatureTable:
         return MultiSignatures(views, self.weights, self.gamma_factors)
 
     def reweighted(self, weights: Any, gamma_factors: Any) -> SignatureTable:
-        """The same views under other weights and factors of γ; None leaves them."""
+        """Return the same views with other weights and factors of γ; None keeps them."""
         views = MultiSignatures(
             dict.fromkeys(self.names),
             self.weights if weights is None else weights,
@@ -623,35 +622,34 @@ class SignatureTable:
         )
 
     def positions(self, labels: NDArray[Any]) -> NDArray[np.intp]:
-        """Rows of the given labels, all of which must be there."""
+        """Return the row numbers of labels, all of which must exist."""
         where = {label: i for i, label in enumerate(self.labels.tolist())}
         return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)
 
     def warn_equal_signatures(self, normalized: Floats | SignatureViews) -> None:
-        """Warn of classes whose normalised signatures are equal: no method can tell them apart."""
-        arrays = normalized.arrays if isinstance(normalized, SignatureViews) else (normalized,)
-        # Of zeros, which say nothing, there is a warning where they are read.
-        says_something = np.any([array.any(axis=1) for array in self.arrays], axis=0)
-        pairs = [pair for pair in _equal_rows(arrays) if says_something[pair[0]]]
+        """Warn of classes whose normalised signatures are equal, and thus indistinguishable."""
+        # `read` has already warned of signatures that are zero.
+        is_described = np.any([array.any(axis=1) for array in self.arrays], axis=0)
+        pairs = [pair for pair in _equal_rows(view_arrays(normalized)) if is_described[pair[0]]]
         if pairs:
             equal = [(self.labels[i].item(), self.labels[j].item()) for i, j in pairs]
-            have = "class has" if len(equal) == 1 else "classes have"
+            pairs_of = "pair" if len(equal) == 1 else "pairs"
             warn_user(
-                f"{len(equal)} {have} the signature of another one once lengths are taken out, and "
-                f"cannot be distinguished from it: {name_some(equal)}."
+                f"{len(equal)} {pairs_of} of classes cannot be distinguished, because their "
+                f"normalised signatures are equal: {name_some(equal)}."
             )
 
-    def measured(self, seen: NDArray[np.intp]) -> SignatureTable:
-        """The table with the units that the rows of the seen classes give."""
+    def with_units(self, seen: NDArray[np.intp]) -> SignatureTable:
+        """Compute the offset and scale of columns from the rows of the seen classes."""
         units: list[Floats | None] = []
         for array, scaling in zip(self.arrays, self.scalings, strict=False):
             rows = array[seen]
-            rows = rows[~np.isnan(rows).all(axis=1)]  # without classes that lack the view
+            rows = rows[~np.isnan(rows).all(axis=1)]  # drop classes that lack the view
             units.append(units_of(rows, scaling) if scaling and len(rows) else None)
         return replace(self, units=tuple(units))
 
     def warn_of_units(self, seen: NDArray[np.intp]) -> None:
-        """Warn of columns in such large units that they alone decide which classes are near."""
+        """Warn of columns that are so large that they dominate all distances between classes."""
         scalings = self.scalings or (None,) * len(self.arrays)
         for array, scaling, columns, name in zip(
             self.arrays, scalings, self.columns, self.names, strict=True
@@ -659,28 +657,27 @@ class SignatureTable:
             large = [] if scaling or self.indicators else dominating_columns(array[seen])
             if large:
                 warn_user(
-                    f"{_view_named(name)}: {columns_named(large, columns)} alone decides which "
-                    "classes are near each other, since its numbers are so much larger than those "
-                    "of the other columns. Bring the columns to one unit: signatures = "
-                    "zslearn.signatures.attribute_signatures(signatures, "
+                    f"{_view_named(name)}: {columns_named(large, columns)} is so much larger than "
+                    "the other columns that it dominates all distances between classes. Scale the "
+                    "columns: signatures = zslearn.signatures.attribute_signatures(signatures, "
                     "signature_scaling='standard')."
                 )
 
     def in_units(self) -> tuple[Floats, ...]:
-        """The rows of each view, in the units of the seen classes where these are used."""
+        """Return the rows of each view, scaled by the units of the seen classes, if any."""
         units = self.units or (None,) * len(self.arrays)
         return tuple(in_units(array, unit) for array, unit in zip(self.arrays, units, strict=True))
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
-        """Median distance of each view over the given rows, of signatures of unit norm."""
-        there = [array[rows] for array in self.in_units()]
-        there = [array[~np.isnan(array).all(axis=1)] for array in there]
-        return tuple(median_distance(unit_rows(array)) if len(array) else 1.0 for array in there)
+        """Return the median distance in each view between the given rows at unit length."""
+        views = [array[rows] for array in self.in_units()]
+        views = [array[~np.isnan(array).all(axis=1)] for array in views]
+        return tuple(median_distance(unit_rows(array)) if len(array) else 1.0 for array in views)
 
     def normalized(self, scales: tuple[float, ...], *, keep_views: bool) -> Floats | SignatureViews:
-        """Unit rows divided by the scale of their view, as in the authors' program.
+        """Normalise rows to unit length and divide them by the scale of their view.
 
-        Several views stay apart (`keep_views`), or become one vector per class.
+        With `keep_views`, several views stay separate; otherwise they are concatenated.
         """
         arrays = tuple(
             unit_rows(array) / scale for array, scale in zip(self.in_units(), scales, strict=True)
@@ -688,27 +685,27 @@ class SignatureTable:
         if len(arrays) == 1:
             return arrays[0]
         if not keep_views:
-            self.refuse_lacking("A method that takes signatures as vectors")
+            self.refuse_lacking("A method that needs signatures as vectors")
             return SignatureViews(arrays, self.weights).concatenate()
-        # γ g ‖a − a′‖² is the distance of rows that are multiplied by the root of g.
+        # γ g ‖a − a′‖² is γ times the squared distance of rows multiplied by √g.
         roots = np.sqrt(self.gamma_factors).tolist()
         scaled = tuple(root * array for root, array in zip(roots, arrays, strict=True))
         return SignatureViews(scaled, self.weights)
 
 
 def _number(value: Any, attribute: Any, label: Any) -> float:
-    """A value of a signature as a number; the error says whose it is."""
+    """Convert a value of a signature to a number."""
     read = as_numbers([value]) or float
     try:
         return read(value)
     except (TypeError, ValueError):
         raise ValueError(
-            f"The attribute {attribute!r} of {label!r} is no number: {value!r}."
+            f"The attribute {attribute!r} of {label!r} must be a number; got {value!r}."
         ) from None
 
 
 def _holds_mappings(signatures: Any, also: type = Mapping) -> bool:
-    """Whether signatures name the attributes of each class."""
+    """Whether signatures map each class to values by attribute."""
     return (
         isinstance(signatures, Mapping)
         and bool(signatures)
@@ -717,7 +714,7 @@ def _holds_mappings(signatures: Any, also: type = Mapping) -> bool:
 
 
 def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
-    """Rows of some of the labels among all of them; NaN for the others."""
+    """Place the rows of `own` labels among all labels; the others are NaN."""
     if len(own) == len(labels):
         return array
     spread = np.full((len(labels), array.shape[1]), np.nan)
@@ -726,9 +723,9 @@ def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
 
 
 def _equal_rows(arrays: Sequence[Floats]) -> list[tuple[int, int]]:
-    """Pairs of rows that are equal but for rounding, each row with one of its twins."""
+    """Find pairs of rows that are equal up to rounding, each row with one equal row."""
     rng = np.random.default_rng(0)
-    # Equal rows have equal products with a random vector; NaN stands for a view that a class lacks.
+    # Equal rows have equal products with a random vector; the rows of missing views are NaN.
     products = np.zeros(len(arrays[0]))
     for array in arrays:
         products += np.nan_to_num(array @ rng.random(array.shape[1]))
@@ -744,7 +741,7 @@ def _equal_rows(arrays: Sequence[Floats]) -> list[tuple[int, int]]:
 
 
 def _normal_forms(names: Iterable[Any]) -> set[str]:
-    """Names in the form in which spelling does not count."""
+    """Normalise names so that differences in spelling do not count."""
     return set(map(normal_form, names))
 
 
@@ -753,7 +750,7 @@ def _view_named(name: str) -> str:
 
 
 def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> list[int] | slice:
-    """Where the old attributes stand among the new ones; unnamed ones keep their places."""
+    """Return the positions of the old attributes among the new; unnamed ones keep their order."""
     if new is None or old is None or new == old:
         return slice(None)
     if set(new) == set(old):
@@ -762,13 +759,13 @@ def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> l
     if list(new) == list(range(len(new))) or list(old) == list(range(len(old))):
         return slice(None)
     raise ValueError(
-        "The attributes of the new signatures are not those given to fit."
+        "The new signatures have other attributes than those given to fit."
         f"{_differing_columns(new, old)}"
     )
 
 
 def _differing_columns(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> str:
-    """Say in which attributes two tables differ, where both name them."""
+    """Describe in which attributes two tables differ, if both have names."""
     if new is None or old is None:
         return ""
     in_new, in_old = set(new), set(old)
@@ -777,4 +774,4 @@ def _differing_columns(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None)
     near = name_near_misses(
         only_new, only_old, unknown_in="the new signatures", known_in="signatures given to fit"
     )
-    return f" They differ in {name_some([*only_new, *only_old])}.{near}"
+    return f" Only one of them has {name_some([*only_new, *only_old])}.{near}"

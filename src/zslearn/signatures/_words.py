@@ -1,4 +1,4 @@
-"""Signatures from word vectors: files that gensim reads, training on a corpus, look-up of names."""
+"""Build signatures from word vectors, which gensim reads from files or trains on a corpus."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from zslearn.signatures._text import texts_by_class
 from zslearn.signatures._views import class_frame
 
 _KINDS = ("word2vec", "word2vec-binary", "glove", "gensim")
-#: A compressed file may unpack to this multiple of its size.
-_LARGEST_MULTIPLE = 64
+#: Maximum ratio of the sizes of an uncompressed and a compressed file.
+_MAX_COMPRESSION = 64
 
 
 def read_word_vectors(
@@ -34,18 +34,18 @@ def read_word_vectors(
     Parameters
     ----------
     path : path
-        A file in word2vec's text or binary format, in GloVe's text format, or of gensim's
-        KeyedVectors; the first three may be compressed with gzip, under a name that ends in .gz.
+        A file in word2vec's text or binary format, in GloVe's text format, or with gensim's
+        KeyedVectors; the first three may be compressed with gzip (.gz).
     kind : {"word2vec", "word2vec-binary", "glove", "gensim"} or None, default=None
-        The format; None finds it out from the first bytes.
+        The format; None detects it.
     trusted : bool, default=False
-        Whether gensim may read its own format. Such a file is a pickle, which can run any code: say
-        so only of a file that you have written yourself. Files of the other formats cannot.
+        Whether gensim's own format is allowed. Such a file is a pickle, which can run arbitrary
+        code: allow it only for files that you wrote yourself. The other formats are safe.
 
     Returns
     -------
     gensim.models.KeyedVectors
-        Vectors by word. Of a word that is there twice the first vector is kept.
+        Vectors by word; the first one of a repeated word.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def read_word_vectors(
     """
     path = Path(path)
     if kind is not None and kind not in _KINDS:
-        raise ValueError(f"kind={kind!r}; there are {', '.join(map(repr, _KINDS))}.")
+        raise ValueError(f"kind={kind!r} must be one of {', '.join(map(repr, _KINDS))}.")
     regular_size(path)
     gensim = import_optional("gensim", "Reading word vectors")
     try:
@@ -69,9 +69,9 @@ def read_word_vectors(
         if kind == "gensim":
             if not trusted:
                 raise ValueError(
-                    f"{plain(path)} is a pickle, as gensim saves its KeyedVectors; reading one can "
-                    "run any code. If you have written it yourself, say trusted=True; else ask for "
-                    "the vectors in word2vec's format (KeyedVectors.save_word2vec_format)."
+                    f"{plain(path)} is a pickle with gensim's KeyedVectors; reading it can run "
+                    "arbitrary code. Pass trusted=True only if you wrote it yourself; otherwise "
+                    "use word2vec's format (KeyedVectors.save_word2vec_format)."
                 )
             return gensim.models.KeyedVectors.load(str(path), mmap="r")
         if kind != "glove":
@@ -83,7 +83,7 @@ def read_word_vectors(
             unicode_errors="replace",
         )
         if not found.vectors.size:
-            raise ValueError("there are no numbers in it")
+            raise ValueError("it has no numbers")
     except (EOFError, OSError, TypeError, ValueError, AssertionError, zlib.error) as error:
         if str(error).startswith(plain(path)):
             raise
@@ -99,7 +99,7 @@ def read_word_vectors(
 
 
 def _guess_kind(path: Path, gensim: Any) -> str:
-    """The format of a file, by its first two lines."""
+    """Detect the format of a file from its first two lines."""
     with gensim.utils.open(str(path), "rb") as file:
         first, second = file.readline(1 << 24), file.readline(1 << 24).split()
     if not first:
@@ -113,8 +113,8 @@ def _guess_kind(path: Path, gensim: Any) -> str:
     if len(fields) > 2 and _are_numbers(fields[-2:]):
         return "glove"
     raise ValueError(
-        f"{plain(path)} is no file of word vectors that is known: word2vec's text and binary "
-        "format, GloVe's text, and gensim's KeyedVectors are read."
+        f"{plain(path)} is not in a supported format: word2vec's text or binary format, GloVe's "
+        "text format, or gensim's KeyedVectors."
     )
 
 
@@ -126,27 +126,24 @@ def _are_numbers(fields: list[bytes]) -> bool:
 
 
 def _check_size(path: Path, gensim: Any) -> None:
-    """Refuse a header that announces more than the file can hold, before memory is taken for it."""
+    """Raise if the header declares more than the file can hold, before memory is allocated."""
     with gensim.utils.open(str(path), "rb") as file:
         n_words, width = map(int, file.readline(200).split())
-    largest = path.stat().st_size * (_LARGEST_MULTIPLE if path.suffix == ".gz" else 1)
-    # A number takes two bytes at least, in either format.
+    largest = path.stat().st_size * (_MAX_COMPRESSION if path.suffix == ".gz" else 1)
+    # In either format a number takes at least two bytes.
     if not (n_words >= 1 and width >= 1 and 2 * n_words * width <= largest):
         raise ValueError(
-            f"{plain(path)} announces {n_words} words of {width} numbers, which it cannot hold: it "
-            "is not whole."
+            f"{plain(path)} declares {n_words} words of {width} numbers, more than it can hold; "
+            "it is incomplete."
         )
 
 
-# Training on a corpus, by the paper's recipe: skip-gram with hierarchical softmax over phrases.
-
-#: Mean occurrences of a word below which there is nothing to learn from.
-_LEAST_OCCURRENCES = 5
-
-#: Words whose score is higher are one term, as in the program word2phrase.
+#: Minimum mean number of occurrences of a word.
+_MIN_OCCURRENCES = 5
+#: Minimum score of two words that form a phrase, as in word2phrase.
 _PHRASE_THRESHOLD = 100.0
 
-#: A corpus: one or several text files, or sentences as lists of words.
+#: One or several text files, or sentences as lists of words.
 Corpus = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Iterable[list[str]]
 
 
@@ -163,39 +160,39 @@ def train_word_vectors(
     n_jobs: int = 1,
     progress: bool = False,
 ) -> Any:
-    """Train word vectors on a corpus: skip-gram with hierarchical softmax.
+    """Train word vectors on a corpus with the skip-gram model and hierarchical softmax.
 
-    By default this is the paper's recipe: phrases are joined first, 500 dimensions, a window of
-    20 words, one epoch ("wv-v1"; with ten epochs "wv-v2"), no limit on the vocabulary.
+    The defaults follow the paper: joined phrases, 500 dimensions, a window of 20 words, one epoch
+    ("wv-v1"; ten epochs for "wv-v2"), and an unlimited vocabulary.
 
     Parameters
     ----------
     corpus : path, iterable of paths, or iterable of lists of str
-        Text files in UTF-8 with one sentence, paragraph or article per line, words parted by
-        spaces and other signs; or sentences as lists of words.
+        Text files in UTF-8 with one sentence, paragraph or article per line; or sentences as lists
+        of words.
     n_dimensions : int, default=500
-        Width of the vectors.
+        Dimension of the vectors.
     window : int, default=20
-        Words on either side that are predicted from a word.
+        Number of words on either side that a word predicts.
     n_epochs : int, default=1
-        Passes over the corpus.
+        Number of passes over the corpus.
     min_count : int, default=5
-        Words that occur less often are left out.
+        Minimum number of occurrences of a word.
     phrases : bool, default=True
-        Whether words that often stand together are joined by "_" first.
+        Whether to join words that often occur together by "_" first.
     lower_case : bool, default=True
-        Whether capitals are turned into small letters.
+        Whether to convert text files to lower case.
     random_state : int, default=0
-        Seed; with one job the same vectors come again.
+        Seed; results are reproducible with one job only.
     n_jobs : int, default=1
-        Threads.
+        Number of threads.
     progress : bool, default=False
         Whether to show a progress bar.
 
     Returns
     -------
     gensim.models.KeyedVectors
-        The commonest word first; its method `save_word2vec_format` writes a file.
+        Sorted by frequency; the method `save_word2vec_format` writes a file.
     """
     models = import_optional("gensim.models", "Training word vectors")
     sizes = {
@@ -204,26 +201,26 @@ def train_word_vectors(
     }  # fmt: skip
     for name, value in sizes.items():
         if not (isinstance(value, (int, np.integer)) and value >= 1):
-            raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
+            raise ValueError(f"{name}={value!r} must be an integer of at least 1.")
     sentences = _Sentences(corpus, lower_case)
     counts = Counter(word for sentence in sentences for word in sentence)
     if not counts:
         raise ValueError("corpus has no words.")
-    # Each pass of gensim over the sentences is counted: phrases, vocabulary, epochs.
+    # gensim iterates over the sentences for the phrases, the vocabulary and each epoch.
     n_passes = (2 if phrases else 1) + n_epochs
     with progress_bar(progress, sentences.n_sentences * n_passes, "sentences") as advance:
         sentences.advance = advance
         terms: Any = sentences
         if phrases:
-            found = models.phrases.Phrases(
+            phraser = models.phrases.Phrases(
                 sentences,
                 min_count=min_count,
                 threshold=_PHRASE_THRESHOLD,
                 scoring=_phrase_score,
                 delimiter="_",
             )
-            # Found again in each pass, so that none are in memory.
-            terms = found.freeze()[sentences]
+            # Phrases are joined again in each pass, to save memory.
+            terms = phraser.freeze()[sentences]
         model = models.Word2Vec(
             vector_size=n_dimensions,
             window=window,
@@ -248,38 +245,36 @@ def _phrase_score(
     min_count: float,
     corpus_word_count: float,
 ) -> float:
-    """How much oftener than by chance two words stand together, as word2phrase counts it.
+    """Score how much more often than by chance two words occur together, as in word2phrase.
 
-    gensim's own score has the size of the vocabulary in place of the number of words.
+    gensim's own score uses the size of the vocabulary instead of the number of words.
     """
     return (bigram_count - min_count) / worda_count / wordb_count * corpus_word_count
 
 
 def _check_corpus(model: Any, counts: Counter[str], min_count: int, width: int) -> None:
-    """Refuse a corpus in which words do not occur often enough to be learned."""
+    """Raise if the words of a corpus are too rare to be learned."""
     kept = len(model.wv)
     n_kept = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key)
-    has = f"The corpus has {counts.total()} words, {len(counts)} different ones"
+    size = f"The corpus has {counts.total()} words, {len(counts)} of them distinct"
     if kept < 2:
         raise ValueError(
-            f"{has}; {kept} of these occur at least {min_count} times (min_count). It is too small "
-            "for its vocabulary: give more text."
+            f"{size}; {kept} occur at least min_count={min_count} times. Give more text."
         )
-    if n_kept < _LEAST_OCCURRENCES * kept:
+    if n_kept < _MIN_OCCURRENCES * kept:
         raise ValueError(
-            f"{has}, and each of the {kept} that are kept occurs {n_kept / kept:.1f} times on "
-            f"average, where {_LEAST_OCCURRENCES} are the least to learn from. It is too small for "
-            "its vocabulary: give more text, or raise min_count."
+            f"{size}. The {kept} words of the vocabulary occur {n_kept / kept:.1f} times on "
+            f"average, fewer than {_MIN_OCCURRENCES}. Give more text, or raise min_count."
         )
     if kept < width:
         warn_user(
-            f"The vocabulary of {kept} words is smaller than the {width} dimensions of their "
-            "vectors: give more text, or lower n_dimensions."
+            f"The vocabulary of {kept} words is smaller than the {width} dimensions of the "
+            "vectors; give more text, or reduce n_dimensions."
         )
 
 
 class _Sentences:
-    """Sentences of a corpus, which can be gone through again and again."""
+    """The sentences of a corpus, which can be iterated over repeatedly."""
 
     def __init__(self, corpus: Any, lower_case: bool) -> None:
         self.lower_case = lower_case
@@ -326,27 +321,27 @@ def word_signatures(
     phrases: Phrases = "both",
     trusted: bool = False,
 ) -> pd.DataFrame:
-    """Make signatures of classes from word vectors of their names.
+    """Build signatures from the word vectors of class names.
 
-    Of several names that have a vector the mean is taken. A name is looked up as it is written, in
-    lower case and with capitals.
+    The vectors of several names are averaged. A name is looked up as given, in lower case, and
+    capitalised.
 
     Parameters
     ----------
     names : mapping or Series
-        Label → one name or several, as :meth:`zslearn.signatures.WordNet.names` gives them.
+        Label → one or several names, for example from :meth:`zslearn.signatures.WordNet.names`.
     vectors : path, mapping or gensim KeyedVectors
-        A file as of :func:`read_word_vectors`, or vectors by word.
+        A file for :func:`read_word_vectors`, or vectors by word.
     phrases : {"both", "joined", "averaged"}, default="both"
-        How names of several words are looked up: as one term, else the mean of their words; only
-        as one term; or only as the mean of their words.
+        How to look up names of several words: as one term ("joined"), as the mean of their words
+        ("averaged"), or as one term if it is known and else as the mean ("both").
     trusted : bool, default=False
-        Whether a file of gensim's own format may be read, as of :func:`read_word_vectors`.
+        Whether gensim's own format is allowed; see :func:`read_word_vectors`.
 
     Returns
     -------
     DataFrame
-        One row per class with a vector; a warning names the other classes.
+        One row per class with a vector; other classes are dropped with a warning.
 
     Examples
     --------
@@ -361,67 +356,67 @@ def word_signatures(
     n3        0.4     0.2
     """
     if phrases not in ("both", "joined", "averaged"):
-        raise ValueError(f"phrases={phrases!r}; there are 'both', 'joined' and 'averaged'.")
+        raise ValueError(f"phrases={phrases!r} must be 'both', 'joined' or 'averaged'.")
     of_class = texts_by_class(names, "names")
     if isinstance(vectors, (str, os.PathLike)):
         vectors = read_word_vectors(vectors, trusted=trusted)
     vectors = getattr(vectors, "wv", vectors)
     if not (isinstance(vectors, Mapping) or hasattr(vectors, "key_to_index")):
         raise ValueError(
-            "vectors must be a file, vectors by word, or gensim's KeyedVectors; got "
+            "vectors must be a path, a mapping of words to vectors, or gensim's KeyedVectors; got "
             f"{type(vectors).__name__}."
         )
-    found: dict[Any, NDArray[np.float64]] = {}
+    means: dict[Any, NDArray[np.float64]] = {}
     for label, synonyms in of_class.items():
         of_names = [_look_up(name, vectors, phrases) for name in synonyms]
-        have = [vector for vector in of_names if vector is not None]
-        if have:
-            found[label] = _mean(have)
-    if not found:
+        known = [vector for vector in of_names if vector is not None]
+        if known:
+            means[label] = _mean(known)
+    if not means:
         raise ValueError(
-            f"None of the {len(of_class)} classes has a name in the word vectors, such as "
-            f"{name_some(next(iter(of_class.values())))}: the vectors are of another language, "
-            "or the names are no words."
+            f"The word vectors contain no name of any of the {len(of_class)} classes, such as "
+            f"{name_some(next(iter(of_class.values())))}. Check the language of the vectors and "
+            "the names."
         )
-    missing = [label for label in of_class if label not in found]
+    missing = [label for label in of_class if label not in means]
     if missing:
         warn_user(
-            f"{len(missing)} of {len(of_class)} classes have no word vector and are left out: "
+            f"Dropped {len(missing)} of {len(of_class)} classes without a word vector: "
             f"{name_some(missing)}."
         )
-    rows = list(found.values())
-    _mean(rows)
-    return class_frame(np.stack(rows), found, "word")
+    rows = list(means.values())
+    _mean(rows)  # raises if their lengths differ
+    return class_frame(np.stack(rows), means, "word")
 
 
 def _mean(vectors: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The mean of vectors; those of different widths are refused."""
+    """Average vectors; raise if their lengths differ."""
     shapes = sorted({vector.shape for vector in vectors})
     if len(shapes) > 1:
-        raise ValueError(f"Word vectors must be of one width; there are {name_some(shapes)}.")
+        raise ValueError(f"Word vectors must have the same length; found {name_some(shapes)}.")
     return np.mean(vectors, axis=0)
 
 
 def _look_up(name: str, vectors: Any, phrases: str) -> NDArray[np.float64] | None:
-    """The vector of a name; None where it is not known."""
+    """Return the vector of a name, or None if it is unknown."""
     words = name.replace("_", " ").replace("-", " ").split()
     is_phrase = len(words) > 1
     if phrases != "averaged" or not is_phrase:
         whole = "_".join(name.replace("_", " ").split())
         for form in (whole, whole.replace("-", "_")):
-            found = _look_up_form(form, vectors)
-            if found is not None:
-                return found
+            vector = _look_up_form(form, vectors)
+            if vector is not None:
+                return vector
     if phrases == "joined" or not is_phrase:
         return None
-    found_words = [_look_up_form(word, vectors) for word in words]
-    have = [vector for vector in found_words if vector is not None]
-    # Half of a name may mean something else: "polar" alone is no bear.
-    return _mean(have) if len(have) == len(words) else None
+    of_words = [_look_up_form(word, vectors) for word in words]
+    known = [vector for vector in of_words if vector is not None]
+    # Part of a name may mean something else: "polar" alone is not a bear.
+    return _mean(known) if len(known) == len(words) else None
 
 
 def _look_up_form(word: str, vectors: Any) -> NDArray[np.float64] | None:
-    """The vector of a word as it is written, in lower case, or with a capital at each part."""
+    """Return the vector of a word as given, in lower case, or with each part capitalised."""
     capital = "_".join(part[:1].upper() + part[1:] for part in word.split("_"))
     for form in (word, word.lower(), capital):
         if form in vectors:

@@ -1,6 +1,6 @@
-"""Whether unlabelled images pay: a trial of Gaussian exemplars on held-out seen classes.
+"""Choose the weight of unlabelled images for Gaussian EXEM on held-out seen classes.
 
-The first :meth:`GaussianEXEM.adapt` makes it, on features of training images that `fit` keeps.
+The first :meth:`GaussianEXEM.adapt` does so, with features of training images that `fit` keeps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.base import clone
 from zslearn._utils._array import Floats, row_blocks, to_numpy
 from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._training import Training, chosen_samples
-from zslearn.calibration._unlabelled import LeftOut, Scored, WeightChoice, choose_weight
+from zslearn.calibration._unlabelled import AdaptedScores, HeldOutFold, WeightChoice, choose_weight
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._class_posterior import ClassPosterior
@@ -27,11 +27,11 @@ from zslearn.synthesis._temperature import FEWEST_CLASSES, N_GROUPS
 if TYPE_CHECKING:
     from zslearn.synthesis._gaussian import GaussianEXEM
 
-# About so many training images are kept, and one of so many of these is for testing.
+# About this many training images are kept, and one in so many of them is a test image.
 _MOST_IMAGES = 10_000
-_TESTED_EVERY = 5
-# Groups of seen classes, of five, that are held out.
-_N_TRIALS = 3
+_TEST_EVERY = 5
+# Groups of seen classes, of `N_GROUPS`, that are held out in turn.
+_N_FOLDS = 3
 
 
 @saved_part
@@ -43,23 +43,23 @@ _N_TRIALS = 3
     choices=Saved(kind=WeightChoice, some_keys=("alone", "all"), optional=True),
 )
 @dataclass(eq=False)
-class KeptImages:
+class TrialImages:
     """Prepared features of training images, ordered by class and content.
 
-    Features rather than whitened images: the covariance and the class means that whiten an image
-    have to be learned without it, or it looks nearer to its class than a new image would. Copies of
-    a model share this object, so that the trial is made once for all of them.
+    They are not whitened: the covariance and class means must be learned without an image, or it
+    would appear closer to its class than a new image. Copies of a model share this object and thus
+    the result of the trial.
     """
 
-    scaled: NDArray[np.float16]  # at most 1 in each row
+    scaled: NDArray[np.float16]  # each row divided by its largest absolute value
     units: Floats
     y: NDArray[np.intp]
     weights: Floats | None
-    choices: dict[str, WeightChoice] | None = None  # what the trial led to, once it was made
+    choices: dict[str, WeightChoice] | None = None  # None before the trial
 
     @classmethod
-    def of(cls, training: Training) -> KeptImages:
-        """About 10,000 images of all classes."""
+    def of(cls, training: Training) -> TrialImages:
+        """Select about 10,000 images, evenly from all classes."""
         most = max(_MOST_IMAGES, 2 * training.n_seen)
         rows = chosen_samples(training.keys(), training.y, most)
         scaled = np.empty((len(rows), training.rows.shape[1]), dtype=np.float16)
@@ -72,44 +72,45 @@ class KeptImages:
         weights = None if training.weights is None else training.weights[rows]
         return cls(scaled, units, training.y[rows], weights)
 
-    def trial(self, model: GaussianEXEM, table: SignatureTable) -> dict[str, WeightChoice]:
-        """The weights that held-out classes choose; empty where none can be held out."""
+    def choose(self, model: GaussianEXEM, table: SignatureTable) -> dict[str, WeightChoice]:
+        """Weights chosen on held-out classes; empty if there are too few classes."""
         if self.choices is None:
-            self.choices = choose_weight(self._trials(model, table))
+            self.choices = choose_weight(self._folds(model, table))
         return self.choices
 
-    def _trials(
+    def _folds(
         self, model: GaussianEXEM, table: SignatureTable
-    ) -> Iterator[tuple[LeftOut, Scored]]:
-        """Models of the same setting without some of the seen classes, and images of these."""
-        known = model.posterior_
-        many = np.flatnonzero(~known.few)
+    ) -> Iterator[tuple[HeldOutFold, AdaptedScores]]:
+        """Fit models without some seen classes, and embed images of all classes."""
+        posterior = model.posterior_
+        many = np.flatnonzero(~posterior.few_shot)
         if len(many) < FEWEST_CLASSES:
             return
         training = self._training(table, model.seen_classes_, model.signature_scale_)
         y = training.y
-        # Images are ordered by class: one of so many is for testing.
-        rank = np.arange(len(y)) - np.searchsorted(y, y)
-        is_tested = rank % _TESTED_EVERY == _TESTED_EVERY - 1
-        order = many[np.argsort(known.exemplars[many, 0], kind="stable")]
-        for k in range(_N_TRIALS):
-            described = np.sort(order[k::N_GROUPS])
-            trained = np.setdiff1d(np.arange(len(known.few)), described)
-            left = np.isin(y, described)
-            part = training.subset(trained, np.flatnonzero(~left & ~is_tested))
+        rank = np.arange(len(y)) - np.searchsorted(y, y)  # images are ordered by class
+        is_test = rank % _TEST_EVERY == _TEST_EVERY - 1
+        order = many[np.argsort(posterior.exemplars[many, 0], kind="stable")]
+        for k in range(_N_FOLDS):
+            held_out = np.sort(order[k::N_GROUPS])
+            trained = np.setdiff1d(np.arange(len(posterior.classes)), held_out)
+            is_held_out = np.isin(y, held_out)
+            part = training.subset(trained, np.flatnonzero(~is_held_out & ~is_test))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 (fitted,) = type(model)._learn(part, part.sums, [clone(model)])
-            posterior = fitted.posterior_
-            rows = [np.flatnonzero(which) for which in (left, ~left & is_tested)]
-            images, others = (posterior.embed(training.take(part)) for part in rows)
-            scored = partial(_scores_after, posterior, training.signatures, training.classes)
-            yield LeftOut(described, trained, images, y[rows[0]], others, y[rows[1]]), scored
+            rows = [np.flatnonzero(own) for own in (is_held_out, ~is_held_out & is_test)]
+            images, others = (fitted.posterior_.embed(training.take(own)) for own in rows)
+            fold = HeldOutFold(held_out, trained, images, y[rows[0]], others, y[rows[1]])
+            scores = partial(
+                _adapted_scores, fitted.posterior_, training.signatures, training.classes
+            )
+            yield fold, scores
 
     def _training(
         self, table: SignatureTable, classes: NDArray[Any], scale: tuple[float, ...]
     ) -> Training:
-        """The images beside the signatures of their classes, as `fit` has them."""
+        """The images with the signatures of their classes, as in `fit`."""
         table = table.subset(table.positions(classes))
         signatures = table.normalized(scale, keep_views=True)
         rows = self.scaled.astype(np.float64) * self.units
@@ -118,7 +119,7 @@ class KeptImages:
         )
 
 
-def _scores_after(
+def _adapted_scores(
     posterior: ClassPosterior,
     signatures: Signatures,
     labels: NDArray[Any],
@@ -126,7 +127,7 @@ def _scores_after(
     candidates: NDArray[np.intp],
     weight: float,
 ) -> Floats:
-    """Scores of embedded images for some classes, after adapting to them."""
+    """Scores of embedded images for some classes, after adapting to these images."""
     signatures, labels = signatures[candidates], labels[candidates]
     if weight:
         z = images[:, : posterior.n_dims]

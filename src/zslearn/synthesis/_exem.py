@@ -264,13 +264,14 @@ class EXEM(LearnsFromStatistics):
     def _needs_samples(self) -> str | None:
         if self.estimator is not None:
             return (
-                f"with estimator={type(self.estimator).__name__}(…), which learns from samples. Call "
-                "fit, or remove estimator."
+                f"with estimator={type(self.estimator).__name__}(…), which learns from samples. "
+                "Call fit, or remove estimator."
             )
         if self.whiten is not None:
             return (
-                f"with whiten={self.whiten}, because it then normalises each sample to unit length. "
-                "Call fit, or remove whiten. GaussianEXEM whitens and learns from statistics."
+                f"with whiten={self.whiten}, because it then normalises each sample to unit "
+                "length. Call fit, or remove whiten. GaussianEXEM whitens and learns from "
+                "statistics."
             )
         return None
 

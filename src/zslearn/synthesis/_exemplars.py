@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 #: Only this number of components is clipped to the rank of the samples without a warning.
 DEFAULT_COMPONENTS = 500
-# With rows on a device, the ν-SVRs are also solved there from this number of settings on and down to
+# With rows on a device, ν-SVRs are also solved there from this number of settings on and down to
 # this tolerance: fewer leave the device idle, and its solver converges slowly near the optimum.
 _DEVICE_SETTINGS = 16
 _DEVICE_TOLERANCE = 1e-4
-# Paths are cached for other searches if solving them (problems × classes² × dimensions) takes longer
-# than reading them, and if the coefficients are not too large for the cache.
+# Paths are cached for other searches if solving them (problems × classes² × dimensions) takes
+# longer than reading them, and if the coefficients are not too large for the cache.
 _MIN_CACHED_WORK = 2e7
 _MAX_CACHED_BYTES = 1 << 26
 # Hyper-parameters that predicted exemplars depend on.

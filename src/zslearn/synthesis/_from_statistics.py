@@ -1,4 +1,4 @@
-"""Methods that learn from statistics of the samples, all at once or a batch at a time."""
+"""Base of methods that learn from class statistics, at once or in batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zslearn.signatures._table import SignatureTable, label_array
 def _statistics_are_enough(model: LearnsFromStatistics) -> bool:
     reason = model._needs_samples()
     if reason is not None:
-        raise AttributeError(f"Statistics of samples are not enough {reason}")
+        raise AttributeError(f"{type(model).__name__} cannot learn from statistics {reason}")
     return True
 
 
@@ -34,45 +34,41 @@ def _statistics_are_enough(model: LearnsFromStatistics) -> bool:
     _table_so_far=Saved(kind=SignatureTable, optional=True),
 )
 class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
-    """Base of methods that learn from statistics; a subclass writes `_learn`."""
+    """Base of methods that learn from class statistics; a subclass implements `_learn`."""
 
     statistics_: ClassStatistics
-
-    # What a subclass writes.
 
     @classmethod
     def _learn(
         cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
     ) -> Iterator[Self]:
-        """Fit estimators to statistics of the samples; `training` may hold no samples itself."""
+        """Fit estimators to statistics; `training` may have no samples of its own."""
         raise NotImplementedError
 
     def _needs_samples(self) -> str | None:
-        """Why statistics are not enough under this setting; None where they are."""
+        """Why the current hyper-parameters need samples; None if statistics suffice."""
         return None
 
     def _needs_factors(self) -> bool:
-        """Whether the scatter of each single class is needed."""
+        """Whether the scatter of each class is needed."""
         return False
-
-    # What a user calls.
 
     @available_if(_statistics_are_enough)
     def fit_statistics(self, statistics: ClassStatistics, *, signatures: Any = None) -> Self:
-        """Learn from the statistics of samples instead of the samples.
+        """Learn from class statistics instead of samples.
 
         Parameters
         ----------
         statistics : ClassStatistics
-            Of features prepared by this model's `feature_norm`. For distance="standardized" with a
-            projection they must have been taken with `factors=True`.
+            Statistics of features prepared with the `feature_norm` of this model. For
+            ``distance="standardized"`` with a projection they need ``factors=True``.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
             See :meth:`fit`.
 
         Returns
         -------
         self
-            The fitted method; the same as `fit` gives on the samples.
+            The fitted method, as `fit` on the samples gives it.
         """
         self._validate_params()
         fresh = self._fresh_copy()
@@ -89,38 +85,37 @@ class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
         classes: Any = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Learn from one more batch of samples; only their statistics are kept.
+        """Learn from a further batch of samples, of which only the statistics are kept.
 
-        The model is rebuilt from all batches at every call. For many batches it is cheaper to add
-        up :class:`ClassStatistics` and to call :meth:`fit_statistics` once. What `fit` learned is
-        not continued, as it keeps no statistics; a warning says so.
+        Every call rebuilds the model from all batches. For many batches it is faster to add up
+        :class:`ClassStatistics` and to call :meth:`fit_statistics` once. A model from `fit` cannot
+        be continued, because `fit` keeps no statistics; a warning reports this.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Image features; also a :class:`~zslearn.datasets.FeatureBlocks` or a dask array.
         y : array-like of shape (n_samples,)
-            Class labels, of one class or more. There is a model once two classes have been seen.
+            Class labels. The model can predict after batches of at least two classes.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; needed at the first call, later only for classes that have
-            not been described yet.
+            Signatures of the classes; required at the first call, later only for new classes.
         classes : array-like of labels, optional
-            In place of `signatures` at the first call: every class there will be, each described by
+            Instead of `signatures` at the first call: all classes of all batches, each described by
             its own indicator.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts; see :meth:`fit`.
+            Weights of the samples; see :meth:`fit`.
 
         Returns
         -------
         self
-            The method. After an error it is as it was.
+            The method, unchanged after an error.
         """
         self._validate_params()
         known = getattr(self, "statistics_", None)
         if known is None and hasattr(self, "_described"):
             warn_user(
-                "fit kept no statistics that a batch could be added to: the model begins anew with "
-                "this one. Begin with partial_fit to go on with it."
+                "fit keeps no statistics, so partial_fit starts again from this batch. To continue "
+                "a model, call partial_fit from the first batch on."
             )
         if known is not None:
             _ = self._check_stream(X) if is_streamed(X) else self._check_features(X)
@@ -138,21 +133,19 @@ class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
             fresh._learn_from(total, table, names)
         return self._set_fitted(fresh)
 
-    # How it is done.
-
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        # The sums have no name here: `_learn` alone holds them, and frees them.
+        # Pass the sums unnamed, so that `_learn` can free them.
         return cls._learn(training, training.sums, variants)
 
     def _statistics_of(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:
-        """Statistics of the samples of one batch, which may itself come in blocks."""
+        """Statistics of one batch, which may be read in blocks."""
         options = {"feature_norm": self.feature_norm, "factors": self._needs_factors()}
         if is_streamed(X):
             samples = stream_samples(X, y, sample_weight)
             self.n_features_in_ = samples.shape[1]
-            found: ClassStatistics = samples.reduce(_block_statistics, options)
-            return found
+            statistics: ClassStatistics = samples.reduce(_block_statistics, options)
+            return statistics
         X, labels = self._check_training(X, y)
         X, labels, weights = weighted_samples(X, labels, sample_weight)
         classes, codes = np.unique(label_array(labels, "y"), return_inverse=True)
@@ -166,8 +159,8 @@ class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
         """Build the model from statistics."""
         if not np.isfinite(statistics.scatter).all():
             raise ValueError(
-                "The sums of squares of the samples are not finite: divide the features, of all "
-                "blocks alike, by a larger number."
+                "The sums of squares of the features are not finite. Divide the features of all "
+                "batches by a large number."
             )
         no_rows = np.empty((0, statistics.n_features)), np.empty(0, dtype=np.intp)
         training = self._describe_training(signatures, statistics.classes, *no_rows, names)
@@ -179,16 +172,18 @@ class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
     def _table_with(
         self, signatures: Any, classes: Any, batch: NDArray[Any], *, first: bool
     ) -> SignatureTable:
-        """All signatures so far and those given with this batch; each class of it must be there."""
+        """Signatures known so far and those of this batch, which must cover its classes."""
         if first:
             if signatures is None and classes is not None:
                 every = np.unique(label_array(classes, "classes"))
                 missing = np.setdiff1d(batch, every)
                 if missing.size:
-                    raise ValueError(f"classes does not name {name_some(missing.tolist())} of y.")
+                    raise ValueError(
+                        f"classes does not contain {name_some(missing.tolist())} of y."
+                    )
                 return SignatureTable.from_user(None, every)
             return SignatureTable.from_user(signatures, batch)
-        # Classes may have been added since the batch before.
+        # Classes may have been added since the previous batch.
         table = self._signatures_so_far() if hasattr(self, "_described") else self._table_so_far
         if signatures is not None:
             # An array can only describe the classes of this batch.
@@ -196,8 +191,8 @@ class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
         undescribed = np.setdiff1d(batch, table.labels).tolist()
         if undescribed:
             raise ValueError(
-                f"No signature describes {name_some(undescribed)} of y: give it with this batch. "
-                "Nothing of the batch was taken in."
+                f"{name_some(undescribed)} in y has no signature. Pass it with this batch, which "
+                "was ignored."
             )
         return table
 
@@ -217,8 +212,8 @@ def _block_statistics(
 
 
 def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
-    """Earlier signatures and later ones; a class in both must have the same signature."""
-    new = new.with_labels_like(known.labels, "the batches before").aligned_with(known)
+    """Union of two tables, in which common classes must have equal signatures."""
+    new = new.with_labels_like(known.labels, "the earlier batches").aligned_with(known)
     again = np.isin(new.labels, known.labels)
     old = known.positions(new.labels[again])
     for ours, theirs in zip(known.arrays, new.arrays, strict=True):
@@ -226,7 +221,7 @@ def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
         if changed.any():
             labels = new.labels[again][changed].tolist()
             raise ValueError(
-                f"The signature of {name_some(labels)} is not the one given before: fit again to "
-                "change a signature."
+                f"The signature of {name_some(labels)} differs from the one given earlier. Call "
+                "fit to change a signature."
             )
     return known.union(new.subset(np.flatnonzero(~again)))

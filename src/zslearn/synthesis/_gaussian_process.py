@@ -5,8 +5,9 @@ In each dimension j of the whitened space the mean of class c is
 .. math:: \mu_{cj} = f_j(a_c) + \delta_{cj}, \qquad f_j \sim \mathcal{GP}(0, s_j^2 k), \quad
           \delta_{cj} \sim \mathcal N(0, \alpha s_j^2),
 
-with :math:`k` a kernel of the signatures and :math:`\delta` what the signature does not tell.
-Samples have unit variance, so that the mean of the :math:`n_c` samples of a seen class is
+where :math:`k` is a kernel of the signatures and :math:`\delta` the part of the mean that the
+signature does not explain. Samples have unit variance, so that the mean of the :math:`n_c` samples
+of a seen class is
 :math:`y_{cj} \sim \mathcal N(\mu_{cj}, 1 / n_c)`, and :math:`\mathrm{cov}(y_j) = s_j^2 A_j` with
 :math:`A_j = K + \alpha I + N^{-1} / s_j^2` and N the diagonal matrix of the :math:`n_c`. One
 eigendecomposition :math:`N^{1/2} (K + \alpha I) N^{1/2} = U \mathrm{diag}(m) U^\top` serves all
@@ -14,14 +15,14 @@ dimensions: with :math:`W = N^{1/2} U`,
 
 .. math:: A_j^{-1} = W \, \mathrm{diag}\Bigl(\frac{1}{m_i + 1 / s_j^2}\Bigr) \, W^\top.
 
-There are two layers: :math:`k` is the mean of the RBF kernel of the signatures and of the RBF
-kernel between the class means that a first process predicts from it,
+The kernel has two layers: :math:`k` is the mean of the RBF kernel of the signatures and the RBF
+kernel of the class means that a first process predicts,
 
 .. math:: k_2(a, a') = \tfrac12 k(a, a') + \tfrac12 \exp(-\gamma \|g(a) - g(a')\|^2),
 
-with :math:`g(a)` the predicted mean, normalised to unit length and divided by the median distance
-over the seen classes, as signatures are. So classes are also similar where their samples are
-expected to look similar.
+where :math:`g(a)` is the predicted mean, normalised to unit length and divided by the median
+distance over the seen classes, as signatures are. Classes are thus also similar if their samples
+are expected to look similar.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.signatures._kernels import median_distance, rbf_similarity
 from zslearn.signatures._views import Signatures
 
-# The least signal variance, in units of the noise in a class mean.
+# The smallest signal variance, in units of the noise in a class mean.
 _LEAST_SIGNAL = 1e-6
-# Values of it that are tried, and steps from the best of them.
+# Signal variances on the initial grid, and Newton steps from the best of them.
 _CANDIDATES = 20
 _NEWTON_STEPS = 8
 _ROUNDING = 1e-12
@@ -53,7 +54,7 @@ _ROUNDING = 1e-12
     variances=Saved("n_classes", "n_dims", least=0),
 )
 class ClassGaussians:
-    """What is known of the mean of each of some classes: independent normal distributions."""
+    """Independent normal distributions of class means."""
 
     means: Floats  # (n_classes, n_dims)
     variances: Floats
@@ -62,13 +63,12 @@ class ClassGaussians:
         return ClassGaussians(self.means[rows], self.variances[rows])
 
     def given(self, sizes: Floats, means: Floats) -> ClassGaussians:
-        r"""The posterior after samples of unit variance, of which the number and means are given.
+        r"""The posterior given the numbers and means of samples of unit variance.
 
-        Precisions add up: :math:`1 / v + n`; so do means, weighted by them,
-        :math:`(m / v + n y) / (1 / v + n)`.
+        The precision is :math:`1 / v + n` and the mean :math:`(m / v + n y) / (1 / v + n)`.
         """
         counts = sizes[:, None]
-        # Both sides times the prior's variance, which may be next to nothing.
+        # Multiplied by the prior variance, which may be close to zero.
         denominator = 1 + counts * self.variances
         return ClassGaussians(
             (self.means + counts * self.variances * means) / denominator,
@@ -77,7 +77,7 @@ class ClassGaussians:
 
 
 def basis(similarity: Floats, sizes: Floats, alpha: float) -> tuple[Floats, Floats]:
-    r"""Eigenvalues m and W, which give :math:`A_j^{-1}` for every dimension."""
+    r"""Eigenvalues m and basis W, from which :math:`A_j^{-1}` follows for every dimension."""
     roots = np.sqrt(sizes)
     scaled = roots[:, None] * similarity * roots
     scaled[np.diag_indices_from(scaled)] += alpha * sizes
@@ -95,40 +95,40 @@ def basis(similarity: Floats, sizes: Floats, alpha: float) -> tuple[Floats, Floa
     coef=Saved("n_seen", "n_dims"),
 )
 class ClassProcess:
-    """A process conditioned on the means of the seen classes; kernels are given as tables."""
+    """A Gaussian process conditioned on the means of the seen classes."""
 
     alpha: float
     vectors: Floats  # W
     signal: Floats  # s²
-    inverse: Floats  # A⁻¹ along W, one column per dimension
+    inverse: Floats  # A⁻¹ in the basis W, one column per dimension
     coef: Floats  # A⁻¹ y
 
     @classmethod
-    def of(cls, found: tuple[Floats, Floats], means: Floats, alpha: float) -> Self:
-        """Condition on class means, from the :func:`basis` of the kernel between their classes."""
-        values, vectors = found
+    def of(cls, spectrum: tuple[Floats, Floats], means: Floats, alpha: float) -> Self:
+        """Condition on class means; `spectrum` is the :func:`basis` of the kernel."""
+        values, vectors = spectrum
         rotated = vectors.T @ means
         signal = signal_variances(rotated**2, values[:, None])
         inverse = 1 / (values[:, None] + 1 / signal)
         return cls(alpha, vectors, signal, inverse, vectors @ (inverse * rotated))
 
     def predict(self, kernel: Floats) -> ClassGaussians:
-        r"""Distributions of the means of classes without samples.
+        r"""Predict the means of classes without samples.
 
         :math:`m_{uj} = k_u^\top A_j^{-1} y_j` and
         :math:`v_{uj} = s_j^2 (1 + \alpha - k_u^\top A_j^{-1} k_u)`.
         """
         explained = (kernel @ self.vectors) ** 2 @ self.inverse
-        # At least the class's own part: rounding may leave less of a class like a seen one.
+        # Rounding must not take away the part that signatures do not explain.
         free = np.maximum(1 + self.alpha - explained, self.alpha)
         return ClassGaussians(kernel @ self.coef, self.signal * free)
 
     def leave_one_out(self, kernel: Floats) -> ClassGaussians:
-        r"""Distribution of the mean of each seen class, given the samples of all others.
+        r"""Predict the mean of each seen class from the samples of all others.
 
         Without class c the inverse is, by its Schur complement,
-        :math:`B = A^{-1} - A^{-1} e_c e_c^\top A^{-1} / [A^{-1}]_{cc}`, and with :math:`k_c` the
-        kernel of that class and the others :math:`m_c = k_c^\top B y` and
+        :math:`B = A^{-1} - A^{-1} e_c e_c^\top A^{-1} / [A^{-1}]_{cc}`. With :math:`k_c` the kernel
+        between that class and the others, :math:`m_c = k_c^\top B y` and
         :math:`v_c = s^2 (1 + \alpha - k_c^\top B k_c)`.
         """
         kernel = kernel.copy()
@@ -176,11 +176,11 @@ class SignatureKernel:
     process=Saved(kind=ClassProcess),
 )
 class ClassPrior:
-    """What signatures tell of class means: a process over two layers of kernels."""
+    """Prior of class means given signatures: a process over two layers of kernels."""
 
     kernel: SignatureKernel
     coef: Floats  # of the first process
-    points: Floats  # what it predicts of the seen classes, in units of their median distance
+    points: Floats  # its predictions for the seen classes, in units of their median distance
     scale: float
     process: ClassProcess
 
@@ -189,73 +189,74 @@ class ClassPrior:
         cls,
         kernel: SignatureKernel,
         similarity: Floats,
-        found: tuple[Floats, Floats],
+        spectrum: tuple[Floats, Floats],
         means: Floats,
         sizes: Floats,
         alpha: float,
     ) -> tuple[Self, ClassGaussians]:
-        """The prior, and what it tells of each seen class without the samples of that class.
+        """The prior, and its leave-one-out predictions of the seen classes.
 
-        `similarity` is the kernel among the seen classes, and `found` its :func:`basis`.
+        `similarity` is the kernel among the seen classes, and `spectrum` its :func:`basis`.
         """
-        first = ClassProcess.of(found, means, alpha)
+        first = ClassProcess.of(spectrum, means, alpha)
         points = unit_rows(similarity @ first.coef)
         scale = median_distance(points)
         points = points / scale
-        among = (similarity + rbf_similarity(points, gamma=kernel.gamma)) / 2
-        # A class without samples is predicted by the others, also in the first layer.
-        alone = unit_rows(first.leave_one_out(similarity).means) / scale
-        left_out = (similarity + rbf_similarity(alone, points, gamma=kernel.gamma)) / 2
-        process = ClassProcess.of(basis(among, sizes, alpha), means, alpha)
+        seen_kernel = (similarity + rbf_similarity(points, gamma=kernel.gamma)) / 2
+        process = ClassProcess.of(basis(seen_kernel, sizes, alpha), means, alpha)
+        # The held-out class must be predicted by the others in the first layer as well.
+        held_out = unit_rows(first.leave_one_out(similarity).means) / scale
+        held_out_kernel = (similarity + rbf_similarity(held_out, points, gamma=kernel.gamma)) / 2
         prior = cls(kernel, first.coef, points, scale, process)
-        return prior, process.leave_one_out(np.asarray(left_out))
+        return prior, process.leave_one_out(np.asarray(held_out_kernel))
 
     def predict(self, signatures: Signatures) -> ClassGaussians:
-        """Distributions of the means of classes without samples."""
+        """Predict the means of classes without samples."""
         similarity = self.kernel(signatures)
         points = unit_rows(similarity @ self.coef) / self.scale
-        above = np.asarray(rbf_similarity(points, self.points, gamma=self.kernel.gamma))
-        return self.process.predict((similarity + above) / 2)
+        second = np.asarray(rbf_similarity(points, self.points, gamma=self.kernel.gamma))
+        return self.process.predict((similarity + second) / 2)
 
 
 def signal_variances(squares: Floats, spectrum: Floats) -> Floats:
-    r"""The signal variance of each dimension under which the class means are most likely.
+    r"""The maximum-likelihood signal variance of each dimension.
 
-    Along W the class means are independent, with variances :math:`t_i = s^2 m_i + 1`. With
+    In the basis W the class means are independent, with variances :math:`t_i = s^2 m_i + 1`. With
     :math:`w_i = s^2 m_i / t_i` and :math:`r_i = y_i^2 / t_i`, twice the log density has the
-    derivatives by :math:`\log s^2`
+    derivatives with respect to :math:`\log s^2`
 
     .. math:: g = \sum_i w_i (r_i - 1), \qquad g' = \sum_i w_i (1 - w_i) (r_i - 1) - w_i^2 r_i.
 
-    It may have several maxima: the highest of a grid, by the sums of g along it, is followed by
-    Newton's steps between its neighbours.
+    There may be several maxima. The best point of a grid, found by summing g along it, is refined
+    by Newton steps between its neighbours.
     """
     least = np.log(_LEAST_SIGNAL / float(spectrum.mean()))
-    # Where s² m is above every y², all terms of g are negative.
-    least_value = _ROUNDING * float(spectrum.max())
-    most = (squares / np.maximum(spectrum, least_value)).max(axis=0)
-    most = np.log(np.maximum(most, 2 * np.exp(least)))
-    grid = least + np.linspace(0.0, 1.0, _CANDIDATES)[:, None] * (most - least)
+    # If s² m exceeds every y², all terms of g are negative: no maximum lies beyond.
+    smallest_value = _ROUNDING * float(spectrum.max())
+    largest = (squares / np.maximum(spectrum, smallest_value)).max(axis=0)
+    largest = np.log(np.maximum(largest, 2 * np.exp(least)))
+    grid = least + np.linspace(0.0, 1.0, _CANDIDATES)[:, None] * (largest - least)
     slopes = np.stack([_slope(row, squares, spectrum)[0] for row in grid])
-    best = np.vstack([np.zeros_like(most), np.cumsum(slopes[1:] + slopes[:-1], axis=0)]).argmax(0)
-    columns = np.arange(len(most))
+    densities = np.cumsum(slopes[1:] + slopes[:-1], axis=0)
+    best = np.vstack([np.zeros_like(largest), densities]).argmax(axis=0)
+    columns = np.arange(len(largest))
     low = grid[np.maximum(best - 1, 0), columns]
     high = grid[np.minimum(best + 1, _CANDIDATES - 1), columns]
-    found = grid[best, columns]
+    log_signal = grid[best, columns]
     for _ in range(_NEWTON_STEPS):
-        slope, curvature = _slope(found, squares, spectrum)
-        low, high = np.where(slope > 0, found, low), np.where(slope > 0, high, found)
-        step = found - slope / np.where(curvature < 0, curvature, -1.0)
-        # Half the interval where Newton's step leaves it, or where the density is not concave.
+        slope, curvature = _slope(log_signal, squares, spectrum)
+        low, high = np.where(slope > 0, log_signal, low), np.where(slope > 0, high, log_signal)
+        step = log_signal - slope / np.where(curvature < 0, curvature, -1.0)
+        # Bisect if the Newton step leaves the interval or the density is not concave.
         inside = (curvature < 0) & (step >= low) & (step <= high)
-        found = np.where(inside, step, (low + high) / 2)
-    return np.exp(found)
+        log_signal = np.where(inside, step, (low + high) / 2)
+    return np.exp(log_signal)
 
 
 def _slope(log_signal: Floats, squares: Floats, spectrum: Floats) -> tuple[Floats, Floats]:
-    """The derivatives of :func:`signal_variances` in each dimension."""
+    """The derivatives g and g' of :func:`signal_variances` in each dimension."""
     explained = np.exp(log_signal) * spectrum
     total = explained + 1
     w, r = explained / total, squares / total
-    rest = w * (r - 1)
-    return rest.sum(axis=0), (rest * (1 - w) - w * w * r).sum(axis=0)
+    terms = w * (r - 1)
+    return terms.sum(axis=0), (terms * (1 - w) - w * w * r).sum(axis=0)

@@ -1,8 +1,8 @@
-r"""Phantom classes: how many, where their signatures start, and the descent that learns them.
+r"""Phantom classes: their initial signatures, and the optimisation that learns them.
 
-A phantom class is a linear combination of the seen classes, :math:`b_r = \sum_c \beta_{rc} a_c`,
-or has a signature that the user gives. Signatures of several views have one table of coefficients
-per view.
+A phantom class is a linear combination of the seen classes, :math:`b_r = \sum_c \beta_{rc} a_c`
+(Eq. 8), or has a signature given by the user. Signatures of several views have one table of
+coefficients per view.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from zslearn.signatures._views import (
 #: One array per view.
 Views = tuple[Floats, ...]
 
-# Weights of the two classes of a random phantom: neither is nearly a phantom of its own.
+# Smallest weight of either class in a random phantom.
 _LEAST_SHARE = 0.25
-# A given phantom counts as a combination of the seen classes up to this share of its norm.
+# Largest residual of a given phantom as a combination of seen classes, relative to its norm.
 _SPAN_TOLERANCE = 1e-6
 
 
 def phantom_count(n_phantoms: float | None, n_seen: int) -> int:
-    """How many phantoms there are."""
+    """Number of phantoms."""
     if n_phantoms is None:
         return n_seen
     if isinstance(n_phantoms, Integral):
@@ -46,23 +46,23 @@ def phantom_count(n_phantoms: float | None, n_seen: int) -> int:
 
 
 def is_given(init: Any) -> bool:
-    """Whether `phantom_init` is signatures, and not the name of a choice."""
+    """Whether `phantom_init` contains signatures, and is not a name."""
     return not isinstance(init, str)
 
 
 def given_phantoms(
     init: Any, n_phantoms: float | None, table: SignatureTable, scales: tuple[float, ...]
 ) -> Signatures:
-    """Signatures of phantoms that the user gives, normalised as those of the classes."""
-    several = table.names != ("",)
-    if isinstance(init, Mapping) != several:
+    """Signatures given by the user, normalised like those of the classes."""
+    has_views = table.names != ("",)
+    if isinstance(init, Mapping) != has_views:
         raise ValueError(
             f"The signatures have the views {list(table.names)}: phantom_init must map each of "
             "them to its rows."
-            if several
+            if has_views
             else "The signatures have one view: phantom_init must be one table of rows."
         )
-    views = {name: _numbered(rows) for name, rows in init.items()} if several else None
+    views = {name: _numbered(rows) for name, rows in init.items()} if has_views else None
     signatures = _numbered(init) if views is None else MultiSignatures(views)
     try:
         phantoms = SignatureTable.read(signatures, None, where="phantom_init").aligned_with(table)
@@ -71,14 +71,13 @@ def given_phantoms(
     count = len(phantoms.labels)
     if n_phantoms is not None and not (isinstance(n_phantoms, Integral) and n_phantoms == count):
         raise ValueError(
-            f"phantom_init gives {count} phantoms, n_phantoms={n_phantoms} asks for another "
-            "number: leave n_phantoms out."
+            f"phantom_init has {count} phantoms, but n_phantoms={n_phantoms}. Remove n_phantoms."
         )
     return phantoms.normalized(scales, keep_views=True)
 
 
 def _numbered(rows: Any) -> pd.DataFrame:
-    """Rows under their numbers, so that they stay in order."""
+    """Rows labelled by their number, which preserves their order."""
     if isinstance(rows, pd.DataFrame):
         return rows.reset_index(drop=True)
     array = np.asarray(to_numpy(rows))
@@ -90,16 +89,16 @@ def _numbered(rows: Any) -> pd.DataFrame:
 
 
 def combinations_of(phantoms: Signatures, signatures: Signatures) -> Views:
-    """Coefficients β of given phantoms in the seen classes' signatures."""
+    """Coefficients β of given phantoms in the signatures of the seen classes."""
     tables: list[Floats] = []
     for rows, array in zip(view_arrays(phantoms), view_arrays(signatures), strict=True):
         beta: Floats = np.linalg.lstsq(array.T, rows.T, rcond=None)[0].T.astype(np.float64)
-        missed = np.linalg.norm(beta @ array - rows, axis=1)
-        n_outside = int(np.sum(missed > _SPAN_TOLERANCE * np.linalg.norm(rows, axis=1)))
+        residuals = np.linalg.norm(beta @ array - rows, axis=1)
+        n_outside = int(np.sum(residuals > _SPAN_TOLERANCE * np.linalg.norm(rows, axis=1)))
         if n_outside:
             raise ValueError(
-                "learn_phantoms=True learns phantoms as combinations of the seen classes; "
-                f"{n_outside} of the {len(rows)} rows of phantom_init are no such combination."
+                "learn_phantoms=True learns phantoms as combinations of the seen classes, but "
+                f"{n_outside} of the {len(rows)} rows of phantom_init are not in their span."
             )
         tables.append(beta)
     return tuple(tables)
@@ -111,35 +110,35 @@ def initial_combinations(
     init: str,
     rng: np.random.RandomState,
 ) -> Views:
-    """Coefficients β of the first phantoms; each b has the norm of the signatures."""
+    """Coefficients β of the initial phantoms, scaled to the norm of the signatures."""
     n_seen = len(signatures)
     if init == "auto":
         init = {-1: "kmeans", 0: "seen", 1: "random"}[int(np.sign(n_phantoms - n_seen))]
     if init != "random" and n_phantoms > n_seen:
         raise ValueError(
-            f'phantom_init="{init}" makes at most one phantom for each of the {n_seen} seen '
-            f'classes; for {n_phantoms} phantoms use phantom_init="random".'
+            f'phantom_init="{init}" provides at most one phantom per seen class ({n_seen}); for '
+            f'{n_phantoms} phantoms use phantom_init="random".'
         )
-    everyone = np.eye(n_seen)
+    identity = np.eye(n_seen)
     if n_phantoms == n_seen and init != "random":
-        return (everyone,) * len(view_arrays(signatures))
+        return (identity,) * len(view_arrays(signatures))
     if init == "seen":
-        mixture = everyone[np.sort(rng.permutation(n_seen)[:n_phantoms])]
+        mixture = identity[np.sort(rng.permutation(n_seen)[:n_phantoms])]
     elif init == "kmeans":
         mixture = _cluster_means(side_by_side(signatures), n_phantoms, rng)
     else:
         n_kept = n_seen if n_phantoms > n_seen else 0
-        mixture = np.vstack([everyone[:n_kept], _pairs(n_seen, n_phantoms - n_kept, rng)])
+        mixture = np.vstack([identity[:n_kept], _pairs(n_seen, n_phantoms - n_kept, rng)])
     return tuple(_to_norm(mixture, array) for array in view_arrays(signatures))
 
 
 def _cluster_means(vectors: Floats, n_clusters: int, rng: np.random.RandomState) -> Floats:
-    """Each row averages the classes of one cluster."""
+    """Rows that average the classes of each cluster."""
     from sklearn.cluster import KMeans
 
     labels = KMeans(n_clusters, n_init=10, random_state=rng).fit(vectors).labels_
     member = labels == np.arange(n_clusters)[:, None]
-    # Classes with equal signatures leave clusters empty: these take a seen class at random.
+    # Equal signatures leave clusters empty, which then get a random class.
     empty = np.flatnonzero(~member.any(axis=1))
     member[empty, rng.permutation(len(vectors))[: len(empty)]] = True
     return member / member.sum(axis=1, keepdims=True)
@@ -148,8 +147,8 @@ def _cluster_means(vectors: Floats, n_clusters: int, rng: np.random.RandomState)
 def _pairs(n_seen: int, n_rows: int, rng: np.random.RandomState) -> Floats:
     """Random convex combinations of two classes each.
 
-    Combinations of all classes would all lie near their mean. Each round goes once round a random
-    circle of the classes, so that all of them are used equally often.
+    Combinations of all classes would lie close to their mean. Neighbours on random circles of the
+    classes are combined, so that all classes are used equally often.
     """
     mixture = np.zeros((n_rows, n_seen))
     for first in range(0, n_rows, n_seen):
@@ -163,7 +162,7 @@ def _pairs(n_seen: int, n_rows: int, rng: np.random.RandomState) -> Floats:
 
 
 def _to_norm(mixture: Floats, array: Floats) -> Floats:
-    """Scale each combination to the norm of the signatures; a zero combination stays."""
+    """Scale each non-zero combination to the norm of the signatures."""
     lengths = np.linalg.norm(mixture @ array, axis=1, keepdims=True)
     target = np.linalg.norm(array, axis=1).max()
     scale = np.divide(target, lengths, out=np.ones_like(lengths), where=lengths > 0)
@@ -177,7 +176,7 @@ def combine(betas: Views, signatures: Signatures) -> Signatures:
 
 
 def signature_norms(signatures: Signatures) -> tuple[float, ...]:
-    """The norm h of the signatures of each view; all are equal but for zero rows."""
+    """The norm h of the signatures of each view, equal for all non-zero rows."""
     return tuple(
         float(np.linalg.norm(array, axis=1).max(initial=0.0)) for array in view_arrays(signatures)
     )
@@ -185,13 +184,14 @@ def signature_norms(signatures: Signatures) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class PhantomObjective:
-    r"""The objective of learned phantoms as a function of their coefficients β (eSynCSemObj).
+    r"""The objective of learned phantoms as a function of their coefficients β (Eq. 9).
 
     .. math:: g(S(\beta)) + \eta \sum_{rc} |\beta_{rc}|
               + \frac{\nu}{2} \sum_r (\|b_r\|^2 - h^2)^2, \quad b_r = \sum_c \beta_{rc} a_c,
 
-    where g, the loss with the penalty on the classifiers, enters by its gradient with respect to S,
-    and ν is the paper's γ. Distances are :math:`\gamma \|(a - b) L\|^2`, L of each view a factor.
+    where g is the loss with the penalty on the classifiers, given by its gradient with respect to
+    S, and ν is the paper's γ. Distances are :math:`\gamma \|(a - b) L\|^2`, with one factor L per
+    view.
     """
 
     signatures: Signatures
@@ -201,7 +201,7 @@ class PhantomObjective:
     norm_penalty: float
 
     def similarities(self, betas: Views) -> tuple[Floats, Views]:
-        """S, and the share of each view in it (eSynCSimForm)."""
+        """S and the contribution of each view to it (Eq. 2)."""
         weights = getattr(self.signatures, "weights", (1.0,))
         exponents = []
         for weight, beta, array, factor in zip(
@@ -218,9 +218,9 @@ class PhantomObjective:
         return np.sum(shares, axis=0), shares
 
     def gradients(self, betas: Views, slope: Floats) -> Views:
-        """Gradient with respect to each β of the part without the ℓ1 norm."""
+        """Gradient of the smooth part with respect to each β."""
         similarities, shares = self.similarities(betas)
-        # ∂S_cr / ∂(−d_cr) through the normalised exponentials, without the view's own share.
+        # ∂S_cr / ∂(−d_cr) of the normalised exponentials, before the factor of the view.
         slope = slope - np.sum(similarities * slope, axis=1, keepdims=True)
         gradients = []
         for share, beta, array, factor, norm in zip(
@@ -242,7 +242,7 @@ class PhantomObjective:
         return tuple(gradients)
 
     def penalties(self, betas: Views) -> float:
-        """What β costs beside the loss: the ℓ1 part and the norms."""
+        """The ℓ1 and norm penalties of β."""
         arrays, norms = view_arrays(self.signatures), signature_norms(self.signatures)
         excess = [
             np.sum((beta @ array) ** 2, axis=1) - norm**2
@@ -255,10 +255,10 @@ class PhantomObjective:
 def similarities_to(
     phantoms: Signatures, signatures: Signatures, factors: Views, gamma: float
 ) -> Floats:
-    """Weights of the bipartite graph between classes and phantoms (eSynCSimForm)."""
+    """Weights of the bipartite graph between classes and phantoms (Eq. 2)."""
 
     def stretched(rows: Signatures) -> Signatures:
-        """Signatures in coordinates where the metric is the identity."""
+        """Coordinates in which the metric is the identity."""
         if not factors:
             return rows
         pairs = zip(view_arrays(rows), factors, strict=True)
@@ -272,20 +272,20 @@ def metric_factors(metric: Any, signatures: Signatures) -> Views:
     arrays = view_arrays(signatures)
     if len(arrays) > 1 and not (metric is None or isinstance(metric, str)):
         raise ValueError(
-            "metric as a matrix is for signatures of one view; these have "
-            f'{len(arrays)}. Use metric="diag" or None.'
+            f"metric can be a matrix only for a single view; the signatures have {len(arrays)}. "
+            'Use metric="diag" or None.'
         )
     return tuple(metric_factor(metric, array) for array in arrays)
 
 
 def metric_factor(metric: Any, array: Floats) -> Floats:
-    r"""L with :math:`\Sigma^{-1} = L L^\top`, the metric of one view's signatures (eSynCDist)."""
+    r"""L with :math:`\Sigma^{-1} = L L^\top`, the metric of one view (Eq. 3)."""
     n_attributes = array.shape[1]
     if metric is None:
         return np.eye(n_attributes)
     if isinstance(metric, str):
         variance = array.var(axis=0)
-        # An attribute that does not vary over the seen classes says nothing about them.
+        # Ignore attributes that are constant over the seen classes.
         varies = variance > 1e-12 * variance.max(initial=0.0)
         inverse = np.divide(1.0, variance, out=np.zeros(n_attributes), where=varies)
         # The mean squared distance is twice the sum of the variances.
@@ -294,50 +294,49 @@ def metric_factor(metric: Any, array: Floats) -> Floats:
     matrix = np.asarray(metric, dtype=np.float64)
     if matrix.shape != (n_attributes, n_attributes):
         raise ValueError(
-            f"metric must be {n_attributes} × {n_attributes}, attribute by attribute; "
-            f"got shape {matrix.shape}."
+            f"metric must have the shape ({n_attributes}, {n_attributes}); got {matrix.shape}."
         )
     if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
         raise ValueError("metric must be a finite and symmetric matrix.")
     values, vectors = np.linalg.eigh(matrix)
     if values[-1] <= 0 or values[0] < -1e-10 * values[-1]:
         raise ValueError(
-            "metric must be positive semi-definite and not zero; "
-            f"its eigenvalues go from {values[0]:.3g} to {values[-1]:.3g}."
+            "metric must be positive semi-definite and not zero; its eigenvalues range from "
+            f"{values[0]:.3g} to {values[-1]:.3g}."
         )
     return vectors * np.sqrt(np.maximum(values, 0))
 
 
-# A first step moves β by this share of its norm, and none by more than the second.
-_FIRST_MOVE = 0.05
-_LARGEST_MOVE = 0.5
-# Share of the fall that the quadratic model of a step promises which must come true.
+# Length of the first step and of the longest step, relative to the norm of β.
+_FIRST_STEP = 0.05
+_LONGEST_STEP = 0.5
+# Share of the decrease predicted by the quadratic model that a step must achieve.
 _SUFFICIENT = 0.1
-# Halvings of a step before the method gives up.
+# Largest number of halvings of a step.
 _HALVINGS = 25
-# Share of a small fall below which the promise of a step is not worth a try.
+# Steps that promise less than this share of a small decrease are not tried.
 _NEGLIGIBLE = 0.1
-# Steps in a row that hardly lower the objective, after which it has converged.
+# Number of consecutive small steps after which the descent has converged.
 _SMALL_STEPS = 3
 
 
 @dataclass(frozen=True)
 class Point:
-    """Coefficients and what is known there."""
+    """Coefficients, with the objective and its gradient."""
 
     betas: Views
     value: float  # of the whole objective
-    gradients: Views  # of the part without the ℓ1 norm
-    extra: Any  # what belongs to this point besides: the base classifiers, say
+    gradients: Views  # of the smooth part
+    extra: Any  # further results at this point, such as base classifiers
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a descent ended."""
+    """Result of a descent."""
 
     point: Point  # the best coefficients
-    values: tuple[float, ...]  # the objective after each step, falling
-    refused: bool  # whether the last step was cut short by points that `evaluate` refused
+    values: tuple[float, ...]  # the objective after each step
+    refused: bool  # whether `evaluate` refused points of the last step
     converged: bool = True
 
 
@@ -347,18 +346,18 @@ def descend(
     *,
     eta: float,
     steps: int,
-    fall: float,
+    small_decrease: float,
 ) -> Descent:
-    r"""Lower an objective by proximal gradient steps; it never rises.
+    r"""Minimise an objective by proximal gradient descent.
 
     A step of length t goes to :math:`\beta' = \mathrm{soft}(\beta - t \nabla, t \eta)` and is
-    taken if the objective falls by at least a part of :math:`\|\beta' - \beta\|^2 / 2t`; else t
-    is halved. The next length follows the curvature along the step (Barzilai and Borwein).
+    accepted if the objective decreases by at least a share of :math:`\|\beta' - \beta\|^2 / 2t`;
+    else t is halved. The next length follows the curvature along the step (Barzilai and Borwein).
     """
     highest = start.value
     point, values, n_small = start, list[float](), 0
     slope = _norm(steepest(point, eta))
-    length = _FIRST_MOVE * _norm(point.betas) / slope if slope > 0 else 0.0
+    length = _FIRST_STEP * _norm(point.betas) / slope if slope > 0 else 0.0
     refused, converged = False, False
     for _ in range(steps):
         slope = _norm(steepest(point, eta))
@@ -366,14 +365,13 @@ def descend(
             converged = True
             break
         # A step is never longer than length · slope.
-        length = min(length, _LARGEST_MOVE * _norm(point.betas) / slope)
-        # Shorter steps than one that promises much less than a small fall are not worth a try.
-        least = _NEGLIGIBLE * fall * (highest - point.value)
+        length = min(length, _LONGEST_STEP * _norm(point.betas) / slope)
+        least = _NEGLIGIBLE * small_decrease * (highest - point.value)
         trial, length, refused = _search(point, evaluate, eta, length, least)
         if trial is None:
             converged = True
             break
-        is_small = point.value - trial.value <= fall * (highest - trial.value)
+        is_small = point.value - trial.value <= small_decrease * (highest - trial.value)
         n_small = n_small + 1 if is_small else 0
         length = _next_length(point, trial, length)
         point = trial
@@ -391,7 +389,7 @@ def _search(
     length: float,
     least: float,
 ) -> tuple[Point | None, float, bool]:
-    """The next point, the length of the step to it, and whether longer steps were refused."""
+    """The next point, the length of the step, and whether longer steps were refused."""
     refused = False
     for _ in range(_HALVINGS):
         betas = tuple(
@@ -410,7 +408,7 @@ def _search(
 
 
 def _next_length(point: Point, trial: Point, length: float) -> float:
-    """The inverse of the curvature along a step, within bounds of its length."""
+    """The inverse curvature along a step, within a factor of 10 of its length."""
     step = _difference(trial.betas, point.betas)
     change = _difference(trial.gradients, point.gradients)
     curvature = sum(float(np.sum(s * c)) for s, c in zip(step, change, strict=True))
@@ -421,7 +419,7 @@ def _next_length(point: Point, trial: Point, length: float) -> float:
 
 
 def steepest(point: Point, eta: float) -> Views:
-    """The smallest subgradient of the whole objective; zero where β is stationary."""
+    """The smallest subgradient of the objective, which is zero at a stationary point."""
     parts = []
     for beta, gradient in zip(point.betas, point.gradients, strict=True):
         part = gradient + eta * np.sign(beta)
@@ -430,7 +428,7 @@ def steepest(point: Point, eta: float) -> Views:
 
 
 def soft_threshold(x: Floats, threshold: float) -> Floats:
-    """The proximal map of the ℓ1 norm."""
+    """The proximal operator of the ℓ1 norm."""
     return np.sign(x) * np.maximum(np.abs(x) - threshold, 0)
 
 

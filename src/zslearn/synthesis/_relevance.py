@@ -1,20 +1,20 @@
-r"""Which views of a class, and which directions of their vectors, tell how the class looks.
+r"""Learn the weights of signature views, and of directions within them, for Gaussian EXEM.
 
 The kernel between two classes is
 
 .. math:: k(a, a') = \sum_v w_v \exp\bigl(-g_v \, (a_v - a'_v)^\top M_v (a_v - a'_v)\bigr), \qquad
           M_v = I + Q_v \, \mathrm{diag}(e^{t_v} - 1) \, Q_v^\top,
 
-with the weights w of the views of sum one, a width :math:`g_v` for each, and a factor
-:math:`e^{t_{vi}}` along each principal axis of the seen classes' rows, the columns of
-:math:`Q_v`; what is orthogonal to all of them keeps a factor of 1. With
-:math:`A = K + \alpha I + N^{-1} / s^2` and :math:`P = A^{-1}`, the mean of a seen class differs
-from what all other classes predict of it by :math:`r_c = [P Y]_c / P_{cc}`. What is minimised is
+with weights w of the views that sum to one, a width :math:`g_v` per view, and a factor
+:math:`e^{t_{vi}}` along each principal axis of the seen classes' rows, the columns of :math:`Q_v`;
+directions orthogonal to all of them keep a factor of 1. With
+:math:`A = K + \alpha I + N^{-1} / s^2` and :math:`P = A^{-1}`, the leave-one-out error of a seen
+class mean is :math:`r_c = [P Y]_c / P_{cc}`. The objective to minimise is
 
 .. math:: L = \frac{\sum_c \|r_c\|^2}{\|Y\|^2} + \lambda \sum_v \overline{t_v^2} + \text{small
-          penalties of } \log w \text{ and } \log g.
+          penalties on } \log w \text{ and } \log g.
 
-With :math:`q_c = r_c / P_{cc}` as the rows of Q, the gradient by the kernel is, in closed form,
+With :math:`q_c = r_c / P_{cc}` as the rows of Q, the gradient with respect to the kernel is
 
 .. math:: \frac{\partial L}{\partial K} = \frac{2}{\|Y\|^2} \left(P \, \mathrm{diag}(q_c^\top r_c)
           \, P - P Q (P Y)^\top\right).
@@ -34,15 +34,15 @@ from zslearn.signatures._kernels import squared_distances
 from zslearn.signatures._views import Signatures, SignatureViews, view_arrays
 from zslearn.synthesis._gaussian_process import SignatureKernel
 
-# λ: what a factor of e along every axis of a view adds to the share of variance left unexplained.
+# λ: penalty for a factor of e along every axis of a view, as a share of the variance.
 _PENALTY = 0.2
-# The same for the weights and widths of views, of which there are few.
+# The same for the weights and widths of the views.
 _SMALL_PENALTY = 0.001
 _STEPS = 100
-# Logarithms of factors, widths and weights stay within ±5, α between these.
+# Bounds of the logarithms of factors, widths and weights (±), and of α.
 _BOUND = 5.0
 _ALPHA = (0.003, 1.0)
-# Variances along axes that are a smaller share of the largest are rounding error.
+# Variances along axes below this share of the largest are rounding error.
 _ROUNDING = 1e-12
 
 
@@ -55,21 +55,21 @@ _ROUNDING = 1e-12
 )
 @dataclass(frozen=True, eq=False)
 class RelevantKernel(SignatureKernel):
-    """RBF kernel under learned weights of views and directions; `seen` is weighed already."""
+    """RBF kernel under learned weights of views and directions; `seen` is already weighted."""
 
     weights: tuple[float, ...]
     roots: tuple[float, ...]  # of the widths
     axes: tuple[Floats, ...]
-    stretch: tuple[Floats, ...]  # what is added along each axis
+    stretch: tuple[Floats, ...]  # along each axis, in addition to 1
 
     def __call__(self, signatures: Signatures) -> Floats:
         """Kernel of shape (n_classes, n_seen)."""
-        return super().__call__(self.weighed(signatures))
+        return super().__call__(self.weighted(signatures))
 
-    def weighed(self, signatures: Signatures) -> SignatureViews:
-        """Signatures in units in which the kernel is a plain RBF kernel of width 1."""
+    def weighted(self, signatures: Signatures) -> SignatureViews:
+        """Transform signatures so that the kernel is a plain RBF kernel of width 1."""
         parts = zip(view_arrays(signatures), self.roots, self.axes, self.stretch, strict=True)
-        arrays = (root * (a + ((a @ axes) * more) @ axes.T) for a, root, axes, more in parts)
+        arrays = (root * (a + ((a @ axes) * stretch) @ axes.T) for a, root, axes, stretch in parts)
         return SignatureViews(tuple(arrays), self.weights)
 
 
@@ -82,21 +82,22 @@ class _Objective:
         arrays = [_filled(array) for array in view_arrays(signatures)]
         self.axes = tuple(_principal_axes(array) for array in arrays)
         self.rows = [a @ axes for a, axes in zip(arrays, self.axes, strict=True)]
-        given = signatures.weights if isinstance(signatures, SignatureViews) else (1.0,)
+        weights = signatures.weights if isinstance(signatures, SignatureViews) else (1.0,)
         n_views = len(arrays)
         # log α, logits of the weights, logs of the widths, logs of the factors, view by view.
         self.start = np.zeros(1 + 2 * n_views + sum(axes.shape[1] for axes in self.axes))
         self.start[0] = np.log(0.1)
-        self.start[1 : 1 + n_views] = np.log(np.maximum(given, 1e-3))
+        self.start[1 : 1 + n_views] = np.log(np.maximum(weights, 1e-3))
         self.bounds = [tuple(np.log(_ALPHA)), *[(-_BOUND, _BOUND)] * (len(self.start) - 1)]
 
     def split(self, theta: Floats) -> tuple[float, Floats, Floats, list[Floats]]:
-        """α, weights, widths, and the logs of the factors of each view."""
+        """Split the parameters into α, weights, widths, and the log factors of each view."""
         n_views = len(self.rows)
-        logits, logs, rest = np.split(theta[1:], [n_views, 2 * n_views])
+        logits, log_widths, log_factors = np.split(theta[1:], [n_views, 2 * n_views])
         weights = np.exp(logits - logits.max())
         ends = np.cumsum([axes.shape[1] for axes in self.axes])[:-1]
-        return float(np.exp(theta[0])), weights / weights.sum(), np.exp(logs), np.split(rest, ends)
+        widths, factors = np.exp(log_widths), np.split(log_factors, ends)
+        return float(np.exp(theta[0])), weights / weights.sum(), widths, factors
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         alpha, weights, widths, factors = self.split(theta)
@@ -132,7 +133,7 @@ class _Objective:
 
 
 def leave_one_out_slope(kernel: Floats, means: Floats, noise: Floats) -> tuple[float, Floats]:
-    """Summed squared error of class means that all others predict, and its slope by the kernel."""
+    """Squared leave-one-out error of class means, and its gradient with respect to the kernel."""
     inverse = scipy.linalg.cho_solve(
         scipy.linalg.cho_factor(kernel + np.diag(noise), lower=True), np.eye(len(kernel))
     )
@@ -144,7 +145,7 @@ def leave_one_out_slope(kernel: Floats, means: Floats, noise: Floats) -> tuple[f
 
 
 def _filled(rows: Floats) -> Floats:
-    """A view with its mean in place of the rows of NaN, of classes that lack it."""
+    """Replace the NaN rows of classes without this view by the mean row."""
     lacking = np.asarray(np.isnan(rows).all(axis=1))
     if not lacking.any():
         return rows
@@ -153,7 +154,7 @@ def _filled(rows: Floats) -> Floats:
 
 
 def _principal_axes(rows: Floats) -> Floats:
-    """Axes of the rows around their mean, as columns."""
+    """Principal axes of the rows, as columns."""
     _, lengths, axes = scipy.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
     return axes[lengths > np.sqrt(_ROUNDING) * max(float(lengths[0]), 1e-300)].T
 
@@ -161,7 +162,7 @@ def _principal_axes(rows: Floats) -> Floats:
 def relevant_kernel(
     signatures: Signatures, means: Floats, sizes: Floats
 ) -> tuple[RelevantKernel, float]:
-    """The kernel of least penalised error on the seen classes, and its α."""
+    """Learn the kernel and α with the smallest penalised error on the seen classes."""
     objective = _Objective(signatures, means, sizes)
     found = minimize(
         objective,
@@ -180,4 +181,4 @@ def relevant_kernel(
         objective.axes,
         tuple(np.exp(t / 2) - 1 for t in factors),
     )
-    return replace(kernel, seen=kernel.weighed(signatures)), alpha
+    return replace(kernel, seen=kernel.weighted(signatures)), alpha

@@ -1,19 +1,19 @@
-r"""SynC: classifiers of unseen classes, synthesized from those of phantom classes.
+r"""SynC: synthesise classifiers of unseen classes from those of phantom classes.
 
 Real classes with signatures :math:`a_c` and phantom classes with signatures :math:`b_r` form a
-bipartite graph with the weights (eSynCSimForm, eSynCDist)
+bipartite graph with the weights (Eqs. 2 and 3)
 
 .. math:: s_{cr} = \frac{\exp\{-d(a_c, b_r)\}}{\sum_r \exp\{-d(a_c, b_r)\}}, \quad
           d(a, b) = \gamma\, (a - b)^\top \Sigma^{-1} (a - b),
 
 and the classifier of every real class, seen or unseen, is a convex combination of the phantoms'
-base classifiers (eSynCCombine), :math:`w_c = \sum_r s_{cr} v_r`. The base classifiers are learned
-from the images of the seen classes (eSynCObj),
+base classifiers, :math:`w_c = \sum_r s_{cr} v_r` (Eq. 5). The base classifiers are learned from
+the samples of the seen classes (Eq. 6),
 
 .. math:: \min_V \ell(X, y; W) + \frac{\alpha}{2} \|W\|_F^2, \quad W = S V.
 
-With the seen classes themselves as phantoms S is square: W is trained directly, whatever γ is, and
-:math:`V = S^+ W`.
+If the phantoms are the seen classes themselves, S is square: W is then trained directly, whatever γ
+is, and :math:`V = S^+ W`.
 """
 
 from __future__ import annotations
@@ -61,32 +61,32 @@ from zslearn.synthesis._phantoms import (
     similarities_to,
 )
 
-#: Smaller ridges are lost in the rounding of SᵀS, whose largest eigenvalue is about one.
-LEAST_RIDGE = 1e-12
-# What inverses of similarities may take that serve one alpha after the other.
+# Smaller ridges are lost in rounding of SᵀS, whose largest eigenvalue is about one.
+_LEAST_RIDGE = 1e-12
+# Memory for inverses of similarities that several alphas share.
 _SYNTHESES_BYTES = 2**27
-# Penalties of rows of unit length, by loss, between which training is better than chance; measured
-# on synthetic features of 1e-20 to 1e12 times their usual scale.
+# Bounds of the penalty, for rows of unit length, between which training beats chance; measured on
+# synthetic features of 1e-20 to 1e12 times their usual scale.
 _PENALTIES = {"ovo": (1e-29, np.inf), "cs": (1e-20, 1e13), "struct": (1e-20, 1e13)}
-# What a cache holds of a solution; the dual points serve the next one only.
+# Cached parts of a solution. The dual variables only serve the next one.
 _CACHED = ("coef", "alpha", "objective", "dual_gap", "n_iter", "converged", "gain")
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned under one setting."""
+    """Result of one setting."""
 
     solution: SVMResult  # the trained W
     base_classifiers: Array  # V
     phantoms: Signatures  # normalised
-    combinations: Views | None  # β of the phantoms; None where they were given
+    combinations: Views | None  # β of the phantoms; None if they were given
     objective: float
     history: tuple[float, ...]  # the objective after each step of learning phantoms
-    n_iter: int  # of all solves together
+    n_iter: int  # over all solves
 
 
 class SynCProblem:
-    """Rows, first phantoms and options of the solver, which variants on one path share."""
+    """Rows, initial phantoms and solver options, which variants on one path share."""
 
     def __init__(self, training: Training, model: Any) -> None:
         self.rng = check_random_state(model.random_state)
@@ -108,7 +108,7 @@ class SynCProblem:
         self.tol, self.max_iter = model.tol, model.max_iter
         self.learn_phantoms = model.learn_phantoms
         self._syntheses: dict[tuple[float, float], Synthesis] = {}
-        #: Whether W is trained directly, whatever gamma is.
+        #: Whether W is trained directly, independently of gamma.
         self.direct = (
             model.penalize == "w"
             and not model.learn_phantoms
@@ -118,7 +118,7 @@ class SynCProblem:
         )
 
     def _first_phantoms(self, training: Training, model: Any) -> tuple[Signatures, Views | None]:
-        """The phantoms that training starts with, and their coefficients."""
+        """The initial phantoms and their coefficients."""
         init = model.phantom_init
         if not is_given(init):
             count = phantom_count(model.n_phantoms, training.n_seen)
@@ -130,9 +130,9 @@ class SynCProblem:
         return phantoms, combinations_of(phantoms, self.signatures)
 
     def learn(self, model: SynC, start: SVMResult | None) -> Learned:
-        """Learn the base classifiers of a variant, and its phantoms if they are to be learned."""
+        """Learn the base classifiers of a variant, and its phantoms with `learn_phantoms`."""
         if self.learn_phantoms:
-            # Where phantoms end depends on the order of samples, too: each setting has the same.
+            # Learned phantoms depend on the order of samples, which must not depend on the grid.
             self.rng = np.random.RandomState()
             self.rng.set_state(self.rng_state)
             return _PhantomLearner(self, model).learn()
@@ -152,7 +152,7 @@ class SynCProblem:
         )
 
     def cached_path(self, alphas: Collection[float]) -> dict[float, SVMResult]:
-        """Solutions that other searches need, too: those that no signature plays a part in."""
+        """Solutions that do not depend on signatures, read from or written to the cache."""
         if not self.direct or self.margins is not None:
             return {}
         rows = for_many_passes(self.training.rows)
@@ -163,33 +163,33 @@ class SynCProblem:
             "multiclass_svm", rows, self.training.y, self.weights, falling,
             self.loss, self.tol, self.max_iter, self.rng_state,
         )  # fmt: skip
-        found: dict[float, SVMResult] = {}
+        solutions: dict[float, SVMResult] = {}
         for values in cached_results(parts, lambda: self._path(falling), _CACHED):
-            # W is what was penalised.
+            # The penalty is on W itself.
             result = SVMResult(base=values["coef"], **values)
             result.warn_of_gap(self.tol, self.max_iter)
-            found[result.alpha] = result
-        return found
+            solutions[result.alpha] = result
+        return solutions
 
     def _path(self, alphas: Sequence[float]) -> Iterator[SVMResult]:
-        """Train W freely for each alpha, each from the solution before."""
+        """Train W without constraints for each alpha, starting from the previous solution."""
         last: SVMResult | None = None
         for alpha in alphas:
             with warnings.catch_warnings():
-                # Given of what is read, too.
+                # Issued later, also for cached solutions.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 last = self.solve(alpha, None, last)
             yield last
 
     def _synthesis(self, gamma: float, ridge: float) -> Synthesis:
-        """How fixed phantoms make W; made once for all alphas within a limit of memory."""
-        found = self._syntheses.get((gamma, ridge))
-        if found is None:
+        """The map from base classifiers to W, shared by all alphas if memory permits."""
+        synthesis = self._syntheses.get((gamma, ridge))
+        if synthesis is None:
             similarities = similarities_to(self.phantoms, self.signatures, self.factors, gamma)
-            found = Synthesis(similarities, self.penalize, self.direct, ridge)
+            synthesis = Synthesis(similarities, self.penalize, self.direct, ridge)
             if (len(self._syntheses) + 1) * 2 * similarities.nbytes <= _SYNTHESES_BYTES:
-                self._syntheses[gamma, ridge] = found
-        return found
+                self._syntheses[gamma, ridge] = synthesis
+        return synthesis
 
     def solve(
         self,
@@ -199,7 +199,7 @@ class SynCProblem:
         *,
         base: Array = None,
     ) -> SVMResult:
-        """Train W, from a solution of another problem or from other coefficients U."""
+        """Train W, starting from another solution or its replaced coefficients U."""
         if start is not None and base is not None:
             start = replace(start, base=base)
         return train_multiclass_svm(
@@ -216,25 +216,24 @@ class SynCProblem:
 
 
 def _refuse_scale(training: Training, model: Any) -> None:
-    """Refuse features of such a scale that the loss or the penalty is lost in rounding."""
+    """Raise if the scale of the features loses the loss or the penalty in rounding."""
     if model.feature_norm is not None or not isinstance(training.rows, PreparedRows):
         return
-    # Features c·X at alpha are X at alpha / c².
-    # The median: a single outlier says nothing of the scale.
+    # Features c·X at alpha are equivalent to X at alpha / c². The median is robust to outliers.
     square = float(np.median((some_rows(training.rows.source) ** 2).sum(axis=1))) or 1.0
     alpha, (least, largest) = model.alpha, _PENALTIES[model.loss]
     is_usable = [least < penalty < largest for penalty in (alpha, alpha / square)]
     if is_usable == [True, False]:
         raise ValueError(
-            f"The rows of X have a length of about {np.sqrt(square):.0e}, at which alpha="
+            f"The rows of X have a length of about {np.sqrt(square):.0e}, for which alpha="
             f"{alpha:.3g} of {type(model).__name__} is too "
-            f"{'small' if square > 1 else 'large'} for anything to be learned. Divide X by that "
-            "length, or leave feature_norm at 'l2'."
+            f"{'small' if square > 1 else 'large'} to learn. Divide X by that length, or set "
+            "feature_norm='l2'."
         )
 
 
 def _margins(signatures: Signatures, margin: str) -> Floats:
-    """Δ(c, y) = ‖a_c − a_y‖ of the scaled signatures, or of those of unit norm."""
+    """Δ(c, y) = ‖a_c − a_y‖ of the scaled or unit-length signatures."""
     if margin == "unit":
         signatures = with_arrays(tuple(map(unit_rows, view_arrays(signatures))), signatures)
     vectors = side_by_side(signatures)
@@ -242,16 +241,16 @@ def _margins(signatures: Signatures, margin: str) -> Floats:
 
 
 class Synthesis:
-    """W = S V as the solver takes it: W = M U with the penalty on U.
+    """W = S V in the form of the solver: W = M U with the penalty on U.
 
-    With the singular value decomposition S = P Σ Oᵀ, cut at the rank of S,
+    With the singular value decomposition S = P Σ Oᵀ, truncated to the rank of S,
 
-    - a penalty on w makes M = P, U = Σ Oᵀ V, for ‖P U‖ = ‖U‖;
-    - a penalty on v makes M = P Σ, U = Oᵀ V, as the smallest V of a W lies in the span of O;
-    - where W is free, M is the identity and U = W.
+    - a penalty on w gives M = P and U = Σ Oᵀ V, since ‖P U‖ = ‖U‖;
+    - a penalty on v gives M = P Σ and U = Oᵀ V, since the smallest V of a W lies in the span of O;
+    - with unconstrained W, M is the identity and U = W.
 
-    Then V = `back` U and U = `forward` V. With a ridge, V is what minimises
-    ‖S V − W‖² + ridge · ‖V‖² instead.
+    Then V = `back` U and U = `forward` V. With a ridge, V minimises ‖S V − W‖² + ridge · ‖V‖²
+    instead.
     """
 
     def __init__(
@@ -259,14 +258,14 @@ class Synthesis:
     ) -> None:
         self.mixing: Floats | None
         if free and penalize == "w":
-            # Only V = S⁺ W is wanted, which costs less than singular vectors.
+            # V = S⁺ W costs less than singular vectors.
             self.mixing, self.forward = None, similarities
             self.back = pseudo_inverse(similarities, ridge=ridge)
             return
         left, values, right = np.linalg.svd(similarities, full_matrices=False)
         rank = int(np.sum(values > values[0] * max(similarities.shape) * np.finfo(float).eps))
         left, values, right = left[:, :rank], values[:rank], right[:rank]
-        #: Orthonormal basis P of the W that S can make.
+        #: Orthonormal basis P of the range of S.
         self.range = left
         self.values = values
         if penalize == "v":
@@ -281,25 +280,25 @@ class Synthesis:
 
     @property
     def condition(self) -> float:
-        """The largest singular value of S by its smallest within the rank."""
+        """Ratio of the largest to the smallest singular value within the rank."""
         return float(self.values[0] / self.values[-1])
 
     def rank(self, condition: float) -> int:
-        """Number of singular values within a factor of the largest."""
+        """Number of singular values within a given factor of the largest."""
         return int(np.sum(self.values * condition >= self.values[0]))
 
 
-# A step that lowers the objective by less than this share of its whole fall so far is small.
-_FALL = 3e-4
-# The condition number of S may grow up to here; beyond it phantoms cannot be distinguished.
-_CONDITION = 1e7
-# With a penalty on v: in half of the directions in which the classifiers of the seen classes differ
-# at the start (by at least the first share of their largest difference) they go on to differ by at
-# least the second share of what they did.
-_DIRECTION = 0.01
+# A step is small if it lowers the objective by less than this share of the total decrease so far.
+_SMALL_DECREASE = 3e-4
+# Largest condition number of S, beyond which phantoms cannot be distinguished.
+_LARGEST_CONDITION = 1e7
+# With a penalty on v, consider the directions in which the initial classifiers of seen classes
+# differ by at least the first share of their largest difference. In half of them, learned
+# classifiers must differ by at least the second share of the initial difference.
+_RELEVANT_DIFFERENCE = 0.01
 _LEAST_DIFFERENCE = 0.05
-# Below this share of the signatures' norm the phantoms have shrunk away.
-_SHRUNK = 0.2
+# Phantoms have collapsed below this share of the norm of the signatures.
+_COLLAPSED = 0.2
 
 
 class _Trained(NamedTuple):
@@ -310,14 +309,14 @@ class _Trained(NamedTuple):
 
 
 class _PhantomLearner:
-    r"""Learns phantoms together with their base classifiers (eSynCSemObj).
+    r"""Learns phantoms together with their base classifiers (Eq. 9).
 
-    Proximal gradient steps on :math:`\varphi(\beta) = \min_V F(V, \beta)`. The base classifiers of
-    each trial step are solved for, and the step is judged by the objective with these. By the
-    envelope theorem the gradient of φ is that of F at the best V, for Crammer–Singer with the slope
-    of the dual solution. With a penalty on w, stationarity in V reads :math:`S^\top G = 0` for the
-    gradient G with respect to W: what of G lies in the range of S is an error of the solver, and is
-    taken out. Where S can make every W, nothing is left: the data do not move β.
+    It takes proximal gradient steps on :math:`\varphi(\beta) = \min_V F(V, \beta)`. Each trial
+    step solves for its base classifiers and is judged by the objective with these. By the envelope
+    theorem the gradient of φ is that of F at the best V, for Crammer–Singer with the slope of the
+    dual solution. With a penalty on w, stationarity in V reads :math:`S^\top G = 0` for the
+    gradient G with respect to W. The part of G in the range of S is therefore solver error and is
+    removed; if S has full row rank, nothing remains and the data do not move β.
     """
 
     def __init__(self, problem: SynCProblem, model: SynC) -> None:
@@ -334,26 +333,28 @@ class _PhantomLearner:
             model.norm_penalty,
         )
         first = self._synthesis(self.start)
-        #: Whether every W can be made, and costs the same however it is made.
+        #: Whether every W can be represented, at the same penalty for all β.
         self.free = first.mixing is None
-        self.condition = max(_CONDITION, 10 * first.condition)
+        self.condition = max(_LARGEST_CONDITION, 10 * first.condition)
         self.first_rank = len(first.values)
-        #: What `_differences` must reach; set by `_demand_differences`.
+        #: Differences that classifiers must keep; see `_require_differences`.
         self.n_directions, self.least_difference = 0, 0.0
 
     def learn(self) -> Learned:
         """Learn phantoms and base classifiers."""
         start = self._solved(self.start, None)
-        self._demand_differences(start.extra)
+        self._require_differences(start.extra)
 
         def evaluate(betas: Views, before: _Trained) -> Point | None:
-            if self._singular(betas):
+            if self._is_singular(betas):
                 return None
             point = self._solved(betas, before)
-            return None if self._too_similar(betas, point.extra) else point
+            return None if self._are_too_similar(betas, point.extra) else point
 
         steps = self.problem.max_iter
-        descent = descend(start, evaluate, eta=self.eta, steps=steps, fall=_FALL)
+        descent = descend(
+            start, evaluate, eta=self.eta, steps=steps, small_decrease=_SMALL_DECREASE
+        )
         self._warn(descent)
         point = descent.point
         return Learned(
@@ -369,28 +370,28 @@ class _PhantomLearner:
     def _synthesis(self, betas: Views) -> Synthesis:
         return Synthesis(self.objective.similarities(betas)[0], self.problem.penalize)
 
-    def _singular(self, betas: Views) -> bool:
-        """Whether S has lost rank. With a penalty on w the objective jumps up there."""
+    def _is_singular(self, betas: Views) -> bool:
+        """Whether S has lost rank, where the objective with a penalty on w is discontinuous."""
         if self.problem.penalize == "v":
             return False
         return self._synthesis(betas).rank(self.condition) < self.first_rank
 
-    def _demand_differences(self, start: _Trained) -> None:
-        """With a penalty on v: how much classifiers must differ, from what they do at the start.
+    def _require_differences(self, start: _Trained) -> None:
+        """Set how much classifiers must keep differing, with a penalty on v.
 
-        The objective does not jump where S loses rank. At β = 0 all base classifiers are equal and
-        the data do not move β, so that for every eta > 0 it is a local minimum; with a large eta it
-        is the only one that learning finds, and there all classes are one.
+        The objective is then continuous where S loses rank. At β = 0 all base classifiers are equal
+        and the data do not move β: for every eta > 0 this is a local minimum, and for a large eta
+        the only one that learning reaches, although all classes coincide there.
         """
         if self.problem.penalize == "w":
             return
         differences = self._differences(self.start, start.classifiers)
-        n_directions = int(np.sum(differences > max(_DIRECTION * differences[0], 1e-12)))
+        n_directions = int(np.sum(differences > max(_RELEVANT_DIFFERENCE * differences[0], 1e-12)))
         self.n_directions = (n_directions + 1) // 2
         if self.n_directions:
             self.least_difference = _LEAST_DIFFERENCE * float(differences[self.n_directions - 1])
 
-    def _too_similar(self, betas: Views, trained: _Trained) -> bool:
+    def _are_too_similar(self, betas: Views, trained: _Trained) -> bool:
         """Whether the classifiers of the seen classes have become too similar."""
         if self.n_directions == 0:
             return False
@@ -398,7 +399,7 @@ class _PhantomLearner:
         return bool(differences[self.n_directions - 1] < self.least_difference)
 
     def _differences(self, betas: Views, classifiers: Array) -> Floats:
-        """Singular values of W = S V less its mean row: how much classifiers differ."""
+        """Singular values of the centred rows of W = S V, which measure how classifiers differ."""
         W = self.objective.similarities(betas)[0] @ to_numpy(classifiers)
         differences: Floats = np.linalg.svd(W - W.mean(axis=0), compute_uv=False)
         return differences
@@ -410,7 +411,7 @@ class _PhantomLearner:
         if before is not None and problem.penalize == "v":
             base = rows.asarray(synthesis.forward) @ before.classifiers
         elif before is not None:
-            # Where the penalty is on w the old W is near the new one, also where V is not.
+            # With a penalty on w, the new W is close to the old one even if V is not.
             base = before.solution.coef
             if synthesis.mixing is not None:
                 base = rows.asarray(synthesis.mixing.T) @ base
@@ -449,80 +450,77 @@ class _PhantomLearner:
         return slope - synthesis.range @ (synthesis.range.T @ slope)
 
     def _warn(self, descent: Descent) -> None:
-        """Say where learning could not do what was asked for."""
-        problem = self.problem
+        """Warn if the data did not determine the phantoms, or if learning did not converge."""
         if self.free:
             warn_user(
-                "learn_phantoms=True: with these phantoms every W can be made, so that with "
-                'penalize="w" the data do not move them to a lower objective, eta and norm_penalty '
-                'alone do. Use fewer phantoms (n_phantoms=0.6) or penalize="v".'
+                "learn_phantoms=True: these phantoms can represent every W, so that with "
+                'penalize="w" they follow eta and norm_penalty, not the data. Use fewer phantoms '
+                '(n_phantoms=0.6) or penalize="v".'
             )
+        problem = ""
         if descent.refused:
-            what = f"are falling together. {self._why_stopped(descent.point)}"
-        elif self._shrunk(descent.point.betas):
-            what = f"have shrunk to less than {_SHRUNK} of the signatures' norm."
-        else:
-            what = ""
-        if what:
+            problem = f"become indistinguishable. {self._why_stopped(descent.point)}"
+        elif self._has_collapsed(descent.point.betas):
+            problem = f"have shrunk to less than {_COLLAPSED} of the norm of the signatures."
+        if problem:
             warn_user(
-                f"The phantoms {what} eta={self.eta:.3g} outweighs "
-                f"norm_penalty={self.norm_penalty:.3g} and what the data say: lower eta or "
-                "raise norm_penalty.",
+                f"The phantoms {problem} eta={self.eta:.3g} outweighs norm_penalty="
+                f"{self.norm_penalty:.3g} and the data: decrease eta or increase norm_penalty.",
                 ConvergenceWarning,
             )
         if not descent.converged:
             warn_user(
-                f"Learning the phantoms took max_iter={problem.max_iter} steps, and the objective "
-                "still falls. Raise max_iter.",
+                f"Learning the phantoms stopped after max_iter={self.problem.max_iter} steps "
+                "without converging. Increase max_iter.",
                 ConvergenceWarning,
             )
 
-    def _shrunk(self, betas: Views) -> bool:
-        """Whether no phantom is nearly as long as the signatures."""
+    def _has_collapsed(self, betas: Views) -> bool:
+        """Whether all phantoms are much shorter than the signatures."""
         phantoms = view_arrays(combine(betas, self.problem.signatures))
         norms = signature_norms(self.problem.signatures)
         return all(
-            np.linalg.norm(rows, axis=1).max() < _SHRUNK * norm
+            np.linalg.norm(rows, axis=1).max() < _COLLAPSED * norm
             for rows, norm in zip(phantoms, norms, strict=True)
         )
 
     def _why_stopped(self, point: Point) -> str:
-        """What the steps that were refused would have made."""
+        """Explain why steps were refused."""
         if self.problem.penalize == "w":
-            return "Learning stopped before S became singular, where they cannot be distinguished."
+            return "Learning stopped before S became singular."
         reason = (
             "Learning stopped, not at a minimum, before the classifiers of the seen classes "
-            f"differed by less than {_LEAST_DIFFERENCE} of what they did at first."
+            f"differed by less than {_LEAST_DIFFERENCE} of their initial differences."
         )
         zero = self._solved(tuple(np.zeros_like(beta) for beta in point.betas), None).value
         if zero < point.value:
             reason += (
-                f" The objective is {point.value:.4g} there, and {zero:.4g} at β = 0, where all "
-                "classes have one classifier."
+                f" The objective there is {point.value:.4g}; it is {zero:.4g} at β = 0, where all "
+                "classes share one classifier."
             )
         return reason
 
 
 class _Grids:
-    """Grids that depend on the loss and the penalty; those of the class are for the defaults."""
+    """Grids that depend on the loss and the penalty; the class has those of the defaults."""
 
     def __get__(self, model: SynC | None, owner: type[SynC] | None = None) -> dict[str, Any]:
         phantoms = {"eta": [1e-6, 1e-5, 1e-4], "norm_penalty": [1e-4, 1e-3, 1e-2]}
         if model is not None and model.penalize == "v":
-            # The smaller gamma, the larger are base classifiers that make the same W, and the
-            # smaller the best alpha: it spans more orders of magnitude than with a penalty on w.
+            # The base classifiers of a given W grow as gamma falls, and the best alpha falls with
+            # it over more orders of magnitude than with a penalty on w.
             return {
                 "paper": {"gamma": _powers(-5, 5), "alpha": _powers(-48, -8, 2)},
                 "fast": {"gamma": _powers(-3, 2), "alpha": _powers(-40, -8, 4)},
-                # On CUB held-out classes chose 2^−34 at 2^−2 and 2^−28 at 1. Smaller alphas take
-                # many times as long to train, and so do those at larger gammas.
+                # Held-out classes of CUB chose 2^−34 at 2^−2 and 2^−28 at 1. Training takes many
+                # times as long with smaller alphas and larger gammas.
                 "quick": [
                     {"gamma": [2.0**-2], "alpha": [2.0**-34, 2.0**-28]},
                     {"gamma": [1.0], "alpha": [2.0**-28, 2.0**-22]},
                 ],
                 "phantoms": phantoms,
             }
-        # The loss of "ovo" is a mean over the classes, too, so that its alphas are smaller.
+        # The loss of "ovo" is also averaged over classes, so that its alphas are smaller.
         lowest, highest = (-20, -12) if model is None or model.loss == "ovo" else (-14, -8)
         return {
             "paper": {"gamma": _powers(-5, 5), "alpha": _powers(-30, -8, 2)},
@@ -563,52 +561,48 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         Width of the similarities, the paper's 1/σ², in units of the median distance of the
         signatures. The paper searches 2^−5 … 2^5.
     n_phantoms : int or float, optional
-        Number of phantom classes; by default one for each seen class. An int is that number. A
-        float, up to 10.0, is a share of the seen classes: 0.6 means 60 for 100 of them, 1.0 as many
-        as there are, 1 a single one. A share means the same in a fold of a cross-validation, which
-        has fewer seen classes.
+        Number of phantom classes as an int, or, up to 10.0, as a float share of the seen classes,
+        which adapts to the smaller folds of a cross-validation. By default one per seen class.
     phantom_init : {"auto", "seen", "kmeans", "random"}, array-like, DataFrame or mapping, \
             default="auto"
-        The signatures of the phantoms. "seen": those of the seen classes, chosen at random where
-        there are fewer phantoms. "kmeans": centroids of the seen classes, at most as many as
-        these. "random": random convex combinations of two classes each; with more phantoms than
-        seen classes these come first. All are brought to the norm of the signatures. "auto" takes
-        "seen", "kmeans" or "random" as there are as many, fewer or more phantoms than seen classes.
-        Or signatures, one row per phantom with the attributes of the classes, which are normalised
-        as those of the classes are; with several views a mapping of each view's name to its rows.
-        The length of a row is lost: `phantoms_` that were learned, given here, keep their
-        directions, but not the norms that they had learned.
+        Signatures of the phantoms. "seen": those of (a random subset of) the seen classes.
+        "kmeans": centroids of the seen classes. "random": random convex combinations of two classes
+        each, after the seen classes if there are more phantoms than these. All are scaled to the
+        norm of the signatures. "auto" chooses "seen", "kmeans" or "random" for as many, fewer or
+        more phantoms than seen classes. Or signatures, one row per phantom, with several views as a
+        mapping from view to rows. They are normalised like those of the classes, so that
+        `phantoms_` passed here lose their learned norms.
     learn_phantoms : bool, default=False
-        Whether the phantoms' signatures are learned, too, starting from `phantom_init`: for each
-        step that they take, the base classifiers are solved for to `tol`.
+        Whether to learn the signatures of the phantoms as well, starting from `phantom_init`. Each
+        step solves for the base classifiers to `tol`.
     eta : float, default=1e-4
         Weight of the ℓ1 norm of the phantoms' coefficients β, with `learn_phantoms`.
     norm_penalty : float, default=1e-2
-        Weight that keeps the norm of the phantoms near that of the signatures, the paper's γ, with
-        `learn_phantoms`.
+        Weight of the penalty that keeps phantoms near the norm of the signatures, the paper's γ,
+        with `learn_phantoms`.
     penalize : {"w", "v"}, default="w"
         Whether the penalty is on the classifiers of the seen classes or on the base classifiers.
     margin : {"scaled", "unit"}, default="scaled"
-        With "struct": the signatures whose distances are the margins. "scaled": those in units of
-        their median distance, as in the authors' program; "unit": those of unit norm, as in the
-        paper. With one view and the scale m, "unit" at `alpha` gives m times the classifiers of
-        "scaled" at m · `alpha`.
+        With "struct": signatures whose distances are the margins, in units of their median distance
+        ("scaled", as in the authors' program) or of unit length ("unit", as in the paper). With one
+        view and the scale m, "unit" at `alpha` gives m times the classifiers of "scaled" at
+        m · `alpha`.
     ridge : float, default=0.0
         With `penalize="w"` and fixed phantoms: V minimises ‖S V − W‖² + ridge · ‖V‖². 0 is the
-        paper's V = S⁺ W. Where signatures lie close together, as those of a hierarchy do, that V
-        is huge and what it makes of unseen classes is noise; 1e-10 to 1e-4 prevents it.
+        paper's V = S⁺ W, which becomes huge, and noise for unseen classes, if signatures lie close
+        together, such as those of a hierarchy; 1e-10 to 1e-4 prevents this.
     metric : {"diag"}, array-like of shape (n_attributes, n_attributes) or None, default=None
-        Σ⁻¹ in the distance of two signatures, which `gamma` multiplies: the identity; inverse
-        variances of the attributes over the seen classes, in units that keep the mean squared
-        distance; or a positive semi-definite matrix. With several views the last is not possible.
+        Σ⁻¹ in the distance of two signatures: the identity (None); inverse variances of the
+        attributes over the seen classes, scaled to preserve the mean squared distance ("diag"); or,
+        for a single view, a positive semi-definite matrix.
     tol : float, default=1e-4
-        Duality gap at which training ends, as a share of the objective and of what training gains:
-        of the objective at W = 0 less the minimum.
+        Duality gap at which training stops, relative to the objective and to its decrease from
+        W = 0.
     max_iter : int, default=4000
-        Largest number of Newton steps ("ovo") or passes over the samples ("cs", "struct") of each
-        solve, and of steps with `learn_phantoms`.
+        Largest number of Newton steps ("ovo") or passes over the samples ("cs", "struct") per
+        solve, and of steps that learn phantoms.
     random_state : int, RandomState instance or None, default=0
-        Seed of random phantoms, of k-means and of the order in which samples are visited.
+        Seed of random phantoms, of k-means and of the order of samples in the solver.
 
     Attributes
     ----------
@@ -621,28 +615,28 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     objective_ : float
         Value of the objective.
     dual_gap_ : float
-        `objective_` is at most this far above its minimum over the base classifiers.
+        Upper bound of the distance from `objective_` to its minimum over the base classifiers.
     n_iter_ : int
-        Newton steps or passes over the samples, all solves together.
+        Newton steps or passes over the samples in all solves.
     history_ : list of float
-        The objective after each step with `learn_phantoms`, which never rises; else `objective_`
+        The objective after each step that learns phantoms, never increasing; else `objective_`
         alone.
     combinations_ : tuple of ndarray of shape (n_phantoms, n_seen) or None
-        Coefficients β of the phantoms in the seen classes' signatures, one table per view; None
-        where `phantom_init` gives the signatures and they are not learned.
+        Coefficients β of the phantoms in the signatures of the seen classes, one table per view;
+        None if the phantoms were given and not learned.
 
     See Also
     --------
-    zslearn.solvers.multiclass_svm : The training of W.
+    zslearn.solvers.multiclass_svm : Trains W.
 
     Notes
     -----
     Losses are means, over samples and for "ovo" also over classes, as in the authors' program; the
     paper writes sums. There is no intercept.
 
-    With `learn_phantoms` the problem is not convex. A sample weight of 2 and a sample that is there
-    twice then give the same objective, but learning may end in different minima of it, above all
-    with "cs" and "struct", whose solver visits samples in random order.
+    With `learn_phantoms` the problem is not convex: a sample weight of 2 and a repeated sample give
+    the same objective, but may lead to different local minima, above all with "cs" and "struct",
+    whose solver visits samples in random order.
 
     References
     ----------
@@ -666,8 +660,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     synthesizes_independently = True
     keep_views: ClassVar[bool] = True
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "gamma", "ridge", "eta", "norm_penalty")
-    #: Grids by name; those of alpha depend on the loss and on what is penalised. "phantoms" is for
-    #: the second step of the paper's tuning, with `learn_phantoms`.
+    #: "phantoms" is for the second step of the paper's tuning, with `learn_phantoms`.
     grids = _Grids()
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -735,31 +728,31 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     def _validate_params(self) -> None:
         super()._validate_params()
         if self.ridge and (self.penalize == "v" or self.learn_phantoms):
-            raise ValueError('ridge is for penalize="w" and learn_phantoms=False; set it to 0.')
-        if 0 < self.ridge < LEAST_RIDGE:
-            raise ValueError(f"ridge={self.ridge:.3g} is lost in rounding: 0, or {LEAST_RIDGE}.")
+            raise ValueError('ridge needs penalize="w" and learn_phantoms=False; set it to 0.')
+        if 0 < self.ridge < _LEAST_RIDGE:
+            raise ValueError(f"ridge must be 0 or at least {_LEAST_RIDGE}; got {self.ridge:.3g}.")
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Each training starts from the one for the next larger alpha."""
-        if len(variants) == 1:  # in a grid, a setting that learns nothing loses to the others
+        """Start each training from the solution for the next larger alpha."""
+        if len(variants) == 1:  # in a grid, other settings score higher
             _refuse_scale(training, variants[0])
         for group in group_by_params_except(variants, *cls.path_parameters):
             problem = SynCProblem(training, group[0])
             cached = problem.cached_path({variant.alpha for variant in group})
             latest: dict[float | None, SVMResult] = {}
             for variant in sorted(group, key=lambda variant: -variant.alpha):
-                # One training serves every gamma where W is trained directly. Learned phantoms are
-                # not those that another solution belongs to.
+                # If W is trained directly, one solution serves every gamma. Solutions for other
+                # phantoms cannot serve as a start for learned ones.
                 path = None if problem.direct else variant.gamma
                 start = None if variant.learn_phantoms else latest.get(path)
                 learned = problem.learn(variant, cached.get(variant.alpha, start))
                 latest[path] = learned.solution
-                variant._take(learned, problem)
+                variant._set_learned(learned, problem)
                 yield variant
 
-    def _take(self, learned: Learned, problem: SynCProblem) -> None:
-        """Take over what was learned."""
+    def _set_learned(self, learned: Learned, problem: SynCProblem) -> None:
+        """Set the fitted attributes."""
         self._factors = problem.factors
         self.combinations_ = learned.combinations
         self.phantoms_ = learned.phantoms
@@ -771,12 +764,12 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         self.n_iter_ = learned.n_iter
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
-        """Make the classifier of each class, Σ_r s_cr v_r (eSynCCombine)."""
+        """Synthesise the classifier of each class, Σ_r s_cr v_r (Eq. 5)."""
         similarities = self.similarities(signatures)
         return move_like(similarities, self.base_classifiers_) @ self.base_classifiers_
 
     def similarities(self, signatures: Signatures) -> Floats:
-        """Weights of the bipartite graph between classes and phantoms (eSynCSimForm).
+        """Weights of the bipartite graph between classes and phantoms (Eq. 2).
 
         Parameters
         ----------
@@ -791,7 +784,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         return similarities_to(self.phantoms_, signatures, self._factors, self.gamma)
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
-        """The similarities to the phantoms, times what each phantom has of the seen classes.
+        """Influence of each seen class: similarities to phantoms times their coefficients.
 
         Parameters
         ----------
@@ -801,7 +794,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         Returns
         -------
         ndarray of shape (n_classes, n_seen) or None
-            None where the phantoms were given and are no combinations of seen classes.
+            None if the phantoms were given and not learned.
         """
         if self.combinations_ is None:
             return None

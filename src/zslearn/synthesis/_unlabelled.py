@@ -1,20 +1,20 @@
-r"""What unlabelled images add to class means.
+r"""Assign unlabelled images to classes by expectation maximisation.
 
-A few rounds of expectation and maximisation in the whitened space, from what is known of each
-class without them. An image is of class c with the probability
+Rounds start from the posterior of each class without the images. In the whitened space, an image
+belongs to class c with the probability
 
 .. math:: r_c(z) = e(z) \, \frac{\pi_c \, p_c(z)^{1/T}}{\sum_{c'} \pi_{c'} \, p_{c'}(z)^{1/T}},
           \qquad e(z) = \frac{(1 - b) \, q(z)}{(1 - b) \, q(z) + b \, \mathcal N(z; 0, 1 + w)},
 
-with :math:`p_c` the density that classes are scored by, T the temperature, and e the probability
-that any class explains the image: :math:`q(z) = \sum_c \pi_c \mathcal N(z; m_c, 1 + v_c)` against a
-background as wide as all classes together (w is the variance of the means of the seen classes). The
-image counts for :math:`t \, r_c` images of the class, with t its weight:
+where :math:`p_c` is the density that scores the class, T the temperature, and e the probability
+that some class explains the image: :math:`q(z) = \sum_c \pi_c \mathcal N(z; m_c, 1 + v_c)` against
+a background as wide as all classes together (w is the variance of the means of the seen classes).
+The image counts as :math:`t \, r_c` samples of the class, with t its weight:
 
 .. math:: m_c = \frac{m_{0c} / v_{0c} + t \sum_i r_c(z_i) z_i}{1 / v_{0c} + t \sum_i r_c(z_i)}.
 
-Proportions :math:`\pi` and b are estimated with a prior. More rounds lose what signatures say: on
-held-out classes three are as good as five and better than twenty.
+The proportions :math:`\pi` and b are estimated with a prior. On held-out classes three rounds are
+as accurate as five, and more accurate than twenty, which forget the signatures.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn.synthesis._gaussian_process import ClassGaussians
 
 _ROUNDS = 3
-# The share of images that no class explains before any is looked at, and the share of all images
-# that this guess counts for; proportions of classes count for as many images as there are.
+# Prior share of images that no class explains, and its weight as a share of the images. The prior
+# proportions of the classes weigh as much as all images.
 _BACKGROUND = 0.1
 _BACKGROUND_WEIGHT = 0.1
-# Powers of e stay within the range of float32.
+# exp of at most this fits in float32.
 _LARGEST_POWER = 80.0
 
 
 @dataclass(frozen=True)
 class UnlabelledSums:
-    """What blocks of images add up to."""
+    """Sums over images, weighted by the probability that they belong to each class."""
 
     counts: Floats
     sums: Floats
@@ -49,7 +49,7 @@ class UnlabelledSums:
 
     @property
     def means(self) -> Floats:
-        """Mean of the images of each class; zeros where it has none."""
+        """Mean of the images of each class; zeros for a class without images."""
         return self.sums / np.where(self.counts > 0, self.counts, 1.0)[:, None]
 
     def __add__(self, other: UnlabelledSums) -> UnlabelledSums:
@@ -69,33 +69,35 @@ def unlabelled_sums(
     weight: float,
     scores: Callable[[ClassGaussians], tuple[Floats, ...]],
 ) -> UnlabelledSums | None:
-    """Responsibilities of the classes for all images, summed; None where there is no image.
+    """Sums of the responsibilities of the classes for all images; None if there are no images.
 
-    `blocks` reads the images in the whitened space again in every round; `scores` gives the
-    coefficients of z and 1 in the score of each class.
+    Every round calls `blocks` to read the whitened images again. `scores` returns the coefficients
+    of z and 1 in the score of each class.
     """
-    classes, first = prior, np.exp(log_prior - np.logaddexp.reduce(log_prior))
-    shares, background = first, _BACKGROUND
-    outside = _log_densities(ClassGaussians(np.zeros_like(width)[None, :], width[None, :]))
-    found: UnlabelledSums | None = None
+    classes, prior_shares = prior, np.exp(log_prior - np.logaddexp.reduce(log_prior))
+    shares, background_share = prior_shares, _BACKGROUND
+    background = _log_densities(ClassGaussians(np.zeros_like(width)[None, :], width[None, :]))
+    total: UnlabelledSums | None = None
     for _ in range(_ROUNDS):
-        logs = np.log(shares), np.log(background) - np.log1p(-background)
-        parts = scores(classes), _log_densities(classes), outside
-        found = None
+        log_shares = np.log(shares)
+        log_background = np.log(background_share) - np.log1p(-background_share)
+        coefficients = scores(classes), _log_densities(classes), background
+        total = None
         for z in blocks():
-            part = _expected(z, *parts, *logs)
-            found = part if found is None else found + part
-        if found is None:
+            part = _expected(z, *coefficients, log_shares, log_background)
+            total = part if total is None else total + part
+        if total is None:
             return None
-        classes = prior.given(weight * found.counts, found.means)
-        shares = (found.counts + found.n * first) / (found.counts.sum() + found.n)
-        guess = _BACKGROUND_WEIGHT * found.n
-        background = (found.n - found.explained + guess * _BACKGROUND) / (found.n + guess)
-    return found
+        classes = prior.given(weight * total.counts, total.means)
+        shares = (total.counts + total.n * prior_shares) / (total.counts.sum() + total.n)
+        prior_n = _BACKGROUND_WEIGHT * total.n
+        unexplained = total.n - total.explained
+        background_share = (unexplained + prior_n * _BACKGROUND) / (total.n + prior_n)
+    return total
 
 
 def _log_densities(classes: ClassGaussians) -> tuple[Floats, ...]:
-    r"""Log densities with the uncertainty of the mean, as coefficients of z², z and 1.
+    r"""Log densities that include the uncertainty of the mean, as coefficients of z², z and 1.
 
     .. math:: \log \mathcal N(z; m, 1 + v) - \log \mathcal N(z; 0, 1) = \sum_j
               \tfrac12 \left(1 - \tfrac{1}{1 + v_j}\right) z_j^2 + \tfrac{m_j}{1 + v_j} z_j
@@ -110,29 +112,28 @@ def _log_densities(classes: ClassGaussians) -> tuple[Floats, ...]:
 def _expected(
     z: Array,
     scores: tuple[Floats, ...],
-    inside: tuple[Floats, ...],
-    outside: tuple[Floats, ...],
+    classes: tuple[Floats, ...],
+    background: tuple[Floats, ...],
     log_shares: Floats,
     log_background: float,
 ) -> UnlabelledSums:
     """Sums of the responsibilities for a block of images."""
     xp = compat.array_namespace(z)
     shares = move_like(log_shares, z)[None, :]
-    r = softmax(_values(z, scores) + shares, 1.0)
-    within = _values(z, inside) + shares
-    most = xp.max(within, axis=1, keepdims=True)
-    within = most + xp.log(xp.sum(xp.exp(within - most), axis=1, keepdims=True))
-    against = _values(z, outside) + log_background - within
-    against = xp.clip(against, -_LARGEST_POWER, _LARGEST_POWER)
-    explained = 1 / (1 + xp.exp(against))
-    r = r * explained
+    responsibilities = softmax(_evaluate(z, scores) + shares, 1.0)
+    inside = _evaluate(z, classes) + shares
+    largest = xp.max(inside, axis=1, keepdims=True)
+    inside = largest + xp.log(xp.sum(xp.exp(inside - largest), axis=1, keepdims=True))
+    outside = _evaluate(z, background) + log_background
+    explained = 1 / (1 + xp.exp(xp.clip(outside - inside, -_LARGEST_POWER, _LARGEST_POWER)))
+    r = responsibilities * explained
     counts, sums = (to_numpy(part).astype(np.float64) for part in (xp.sum(r, axis=0), r.T @ z))
     return UnlabelledSums(counts, sums, float(xp.sum(explained)), z.shape[0])
 
 
-def _values(z: Array, parts: tuple[Floats, ...]) -> Array:
-    """Values from coefficients of z², if there are any, z and 1."""
-    *square, linear, constant = (move_like(part, z) for part in parts)
+def _evaluate(z: Array, coefficients: tuple[Floats, ...]) -> Array:
+    """Evaluate coefficients of z² (optional), z and 1 at each image."""
+    *square, linear, constant = (move_like(part, z) for part in coefficients)
     out = z @ linear.T + constant.T
     for factor in square:
         out = out + (z * z) @ factor.T
