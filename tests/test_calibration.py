@@ -369,8 +369,8 @@ def test_a_given_temperature_needs_no_folds(problem, monkeypatch):
 
 def test_without_a_temperature_there_are_no_probabilities(problem):
     for model, advice in (
-        (ESZSL(), r"fit CalibratedStacking\(ESZSL\(…\), temperature='cv'\)"),
-        (CalibratedStacking(ESZSL()), r"fit CalibratedStacking\(…, temperature='cv'\)"),
+        (ESZSL(), r"Fit CalibratedStacking\(ESZSL\(…\), temperature='cv'\)"),
+        (CalibratedStacking(ESZSL()), r"Fit CalibratedStacking\(…, temperature='cv'\)"),
         (ZeroShotPipeline([("method", ESZSL())]), r"CalibratedStacking\(ZeroShotPipeline\(…\)"),
     ):
         _fit(model, problem)

@@ -75,5 +75,5 @@ def test_nothing_waits_for_a_pipe_or_a_device(tmp_path, soon, name, kind):
     with pytest.raises((OSError, ValueError)) as caught:
         READERS[name](path)
     # Readers of images, of WordNet and of shards look for a kind of file first.
-    refusals = ("regular file", "not a file", "no file", "no features")
+    refusals = ("regular file", "not a file", "no file", "no features", "was not found")
     assert any(refusal in str(caught.value) for refusal in refusals)

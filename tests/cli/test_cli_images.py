@@ -125,7 +125,7 @@ def test_explain(model, capsys):
     table = pd.read_csv("p.csv").set_index("image")
     why = table.loc["cyan/0.png", "explanation"]
     assert re.search(
-        r"runner-up: yellow .*made from: .*%.*distinguished from yellow by: [rgb]: 0\.", why
+        r"runner-up: yellow .*built from: .*%.*distinguished from yellow by: [rgb]: 0\.", why
     )
     nearest = re.search(r"nearest training pictures: (\w+)/\d.png \((\w+), ", why)
     assert nearest[1] == nearest[2]
@@ -240,7 +240,7 @@ def test_concurrent_commands_do_not_lose_classes(model, capsys, monkeypatch):
 
     monkeypatch.setattr(_model_files, "save", meanwhile)
     assert main(["add-class", "m.zsl", "grey.csv"]) == 0
-    assert "m.zsl is in use by another process;" in capsys.readouterr().err
+    assert "m.zsl is in use by another process:" in capsys.readouterr().err
     assert main(["add-class", "m.zsl", "brown.csv"]) == 0
     assert {"grey", "brown"} <= set(read_model(model).model.unseen_classes_.tolist())
     assert main(["add-class", "nowhere/m.zsl", "grey.csv"]) == 1

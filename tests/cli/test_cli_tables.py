@@ -61,8 +61,8 @@ def test_fit_reports_its_samples_and_conversions(files, capsys):
     lines = [line for line in printed.err.splitlines() if "warning" in line]
     assert len(lines) == 2
     assert "classes.csv: yes and no are read as 1 and 0 in 8 columns" in lines[0]
-    assert "signatures: the column 'weight_kg' of the signatures has numbers so" in lines[1]
-    assert "--signature-scaling none leaves them" in lines[1]
+    assert "signatures: the column 'weight_kg' of the signatures is so much" in lines[1]
+    assert "--signature-scaling none to leave them" in lines[1]
     table = pd.read_csv("animals.csv")
     table.assign(**{"sensor 0": 1e4 * table["sensor 0"]}).to_csv("grams.csv", index=False)
     leave = ["--signature-scaling", "none", "--feature-scaling", "none"]
@@ -70,7 +70,7 @@ def test_fit_reports_its_samples_and_conversions(files, capsys):
     for words in (["fit", "grams.csv", *WORDS, *FIT], ["bench", "grams.csv", *WORDS, *bench]):
         assert main([*words, *leave]) == 0
         error = capsys.readouterr().err
-        assert "the columns to one unit: --signature-scaling standard.\n" in error
+        assert "Scale the columns: --signature-scaling standard.\n" in error
         assert "Standardise the features with --feature-scaling standard.\n" in error
         assert "attribute_signatures" not in error
         assert "make_pipeline" not in error
@@ -138,7 +138,7 @@ def test_tune_and_none(files, capsys):
     assert main(["tune", "grams.csv", *words[1:]]) == 0
     printed = capsys.readouterr()
     assert "Best of" in printed.out
-    assert "the column 'sensor 0' has numbers so much larger" in printed.err
+    assert "the column 'sensor 0' dominates all distances" in printed.err
     words_of_auto = ["fit", "grams.csv", *WORDS, "--tune", "none", "--out", "a.zsl"]
     assert main(words_of_auto) == 0
     assert read_model("a.zsl").about["method"] == "Gaussian EXEM"

@@ -40,7 +40,7 @@ def bench(folder, methods, pause, may_tune=True):
         fsync(descriptor)
 
     _files._CHECKPOINT_SECONDS = 0.0
-    _exemplars._WORTH_KEEPING = 0  # small fits are read, too
+    _exemplars._MIN_CACHED_WORK = 0  # small fits are read, too
     _files.os.fsync = slow_fsync
     warnings.simplefilter("ignore")
     run_benchmark(DATA, methods, folder, n_splits=2)

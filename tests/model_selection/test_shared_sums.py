@@ -9,12 +9,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from zslearn._utils._fit_cache import FitCache
-from zslearn.base import _training as _row_sums
+from zslearn.base import _training
 from zslearn.baselines import CCA, COSTA, ESZSL, GFZSL, HAT, SAE
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.synthesis import EXEM, GaussianEXEM
-from zslearn.synthesis import _exemplars as _kept_regressors
+from zslearn.synthesis import _exemplars
 
 # Each with a grid of which every part of the method is asked.
 SEARCHES = {
@@ -40,8 +40,8 @@ def data():
 @pytest.fixture(autouse=True)
 def everything_is_kept(monkeypatch):
     """However small it is."""
-    monkeypatch.setattr(_row_sums, "_WORTH_KEEPING", 0)
-    monkeypatch.setattr(_kept_regressors, "_WORTH_KEEPING", 0)
+    monkeypatch.setattr(_training, "_MIN_CACHED_OPERATIONS", 0)
+    monkeypatch.setattr(_exemplars, "_MIN_CACHED_WORK", 0)
 
 
 def _search(data, name, memory, **options):

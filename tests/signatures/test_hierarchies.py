@@ -376,7 +376,7 @@ def test_rank_accuracy_counts_the_right_taxon():
     assert found.round(4).to_dict() == {
         "order": 1.0, "family": 0.6667, "genus": 0.6667, "class": 0.5,
     }  # fmt: skip
-    with pytest.raises(ValueError, match="no row of 'emu'"):
+    with pytest.raises(ValueError, match="no row for 'emu'"):
         rank_accuracy(["emu"], ["oriole"], BIRDS)
     for name in ("order", "class"):
         with pytest.raises(ValueError, match=f"more than one column '{name}'"):

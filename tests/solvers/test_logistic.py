@@ -209,7 +209,7 @@ def test_bad_input(rows):
         softmax_path(X, y, 6, alphas=[1.0])
     with pytest.raises(ValueError, match="sample_weight"):
         softmax_path(X, y, alphas=[1.0], sample_weight=np.ones(3))
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="non-negative"):
         softmax_path(X, y, alphas=[1.0], sample_weight=-np.ones(len(X)))
 
 
