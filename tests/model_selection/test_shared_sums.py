@@ -13,8 +13,7 @@ from zslearn.base import _training
 from zslearn.baselines import CCA, COSTA, ESZSL, GFZSL, HAT, SAE
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.synthesis import EXEM, GaussianEXEM
-from zslearn.synthesis import _exemplars
+from zslearn.synthesis import EXEM, GaussianEXEM, _exemplars
 
 # Each with a grid of which every part of the method is asked.
 SEARCHES = {
