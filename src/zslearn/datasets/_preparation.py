@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -26,7 +27,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -63,6 +64,8 @@ _IDENTIFIER_SHARE = 0.5
 _RARE_SHARE, _RARE_ROWS = 0.01, 3
 #: Gain of a column on held-out rows, besides chance, below which it is not used.
 _LEAST_GAIN = 0.02
+#: With fewer rows, no column can be shown to tell classes apart.
+_FEWEST_COMPARED = 30
 #: A table of fewer rows may count them by chance.
 _FEWEST_ROWS = 5
 _KINDS = ("number", "yes/no", "category", "date", "dropped")
@@ -142,15 +145,15 @@ class PreparedColumn:
     shift_=Saved("n_outputs"),
     scale_=Saved("n_outputs", above=0),
 )
-class TablePreparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class TablePreparation(TransformerMixin, BaseEstimator):
     """Turn a table with numbers, categories, dates and missing values into an array of numbers.
 
     `fit` decides what happens to each column, and `transform` does the same to further tables,
-    whose columns may come in any order. Numbers are scaled, and the median replaces missing ones. Yes and
-    no become 1 and 0, categories one column per frequent value and one for all rare ones, dates the
-    number of days and the season. Constants, identifiers and columns that copy the label are
-    dropped. If `y` is given, dates, categories, yes/no columns and indicators of missing values are
-    used only if they tell classes apart on held-out rows.
+    whose columns may come in any order. Numbers are scaled, and the median replaces missing ones.
+    Yes and no become 1 and 0, categories one column per frequent value and one for all rare ones,
+    dates the number of days and the season. Constants, identifiers and columns that copy the label
+    are dropped. If `y` is given, dates, categories, yes/no columns and indicators of missing values
+    are used only if they tell classes apart on held-out rows.
 
     Parameters
     ----------
@@ -226,12 +229,18 @@ class TablePreparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self
             The fitted preparation.
         """
+        return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any, varying: Collection[Any] = ()) -> Self:
+        """Fit, and keep `varying` columns even if they are constant in these rows."""
         table = as_pandas(X)
         if not table.columns.is_unique:
             twice = table.columns[table.columns.duplicated()].unique()
             raise ValueError(f"Several columns are called {name_some(twice)}; rename them.")
         codes = None if y is None else pd.factorize(np.asarray(y))[0]
-        self.columns_ = [self._choose(str(name), table[name], codes) for name in table.columns]
+        self.columns_ = [
+            self._choose(str(name), table[name], codes, name in varying) for name in table.columns
+        ]
         if not any(column.outputs for column in self.columns_):
             raise ValueError(
                 "No column is left that could be a feature: "
@@ -261,9 +270,35 @@ class TablePreparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         TablePreparation
             A fitted copy.
         """
-        other = type(self)(**{**self.get_params(), "scaling": scaling})
-        vars(other).update({n: v for n, v in vars(self).items() if n not in other.get_params()})
+        other = clone(self)
+        vars(other).update(vars(self))
+        other.scaling = scaling
         return other._set_units(self._unscaled(self._aligned(X)))
+
+    def without(self, name: str, reason: str) -> TablePreparation:
+        """Return the same preparation with one more column dropped.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        reason : str
+            Why it is dropped.
+
+        Returns
+        -------
+        TablePreparation
+            A fitted copy.
+        """
+        other = clone(self)
+        vars(other).update(vars(self))
+        kept = [column.name != name for column in self.columns_ for _ in column.outputs]
+        other.shift_, other.scale_ = self.shift_[kept], self.scale_[kept]
+        other.columns_ = [
+            PreparedColumn(name, "dropped", reason=reason) if column.name == name else column
+            for column in self.columns_
+        ]
+        return other
 
     def transform(self, X: Any) -> Floats:
         """Convert a table to numbers.
@@ -410,11 +445,19 @@ class TablePreparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if missing := [name for name in needed if name not in table.columns]:
             extra = [name for name in table.columns if name not in names]
             near = name_near_misses(missing, extra, unknown_in="the model", known_in="the table")
-            raise ValueError(f"There are no columns {name_some(missing, len(missing))}.{near}")
+            raise ValueError(
+                f"There are no columns {name_some(missing, len(missing))}; the table has "
+                f"{name_some(table.columns)}.{near}"
+            )
+        for column in self.columns_:
+            if column.kind == "number":
+                _warn_of_text(column.name, table[column.name])
         # A column that is dropped need not be there.
         return table.reindex(columns=names)
 
-    def _choose(self, name: str, values: pd.Series, codes: NDArray[Any] | None) -> PreparedColumn:
+    def _choose(
+        self, name: str, values: pd.Series, codes: NDArray[Any] | None, varies: bool
+    ) -> PreparedColumn:
         """Decide what happens to one column."""
 
         def dropped(reason: str) -> PreparedColumn:
@@ -435,9 +478,14 @@ class TablePreparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         is_missing = _is_missing(column, values)
         if codes is not None and is_missing.any() and tells_apart(is_missing[:, None], codes):
             column = replace(column, indicates_missing=True)
-        if not column.indicates_missing and (np.ptp(outputs, axis=0) == 0).all():
+        is_constant = not column.indicates_missing and (np.ptp(outputs, axis=0) == 0).all()
+        if is_constant and not varies:
             return dropped("constant")
-        if codes is not None and column.kind != "number" and not tells_apart(outputs, codes):
+        if (
+            codes is not None
+            and column.kind != "number"
+            and not tells_apart(outputs, codes, undecided=True)
+        ):
             kind = "yes/no" if column.kind == "yes/no" else f"a {column.kind}"
             return dropped(f"{kind} that does not tell classes apart")
         return column
@@ -457,12 +505,7 @@ class TablePreparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if date_format := _date_format(values, numbers):
             return self._as_date(name, values, date_format)
         if texts is None or n_numbers >= _MOSTLY * n_values:
-            if n_numbers < n_values and texts is not None:
-                odd = texts[np.isnan(numbers) & texts.notna().to_numpy()]
-                warn_user(
-                    f"The column {name!r} holds numbers except for {name_some(odd.unique(), 3)}, "
-                    f"in {len(odd)} rows; these are treated as missing."
-                )
+            _warn_of_text(name, values)
             if not n_numbers:
                 return PreparedColumn(name, "dropped", reason="empty")
             average = np.nanmedian if self.missing == "median" else np.nanmean
@@ -499,24 +542,26 @@ def prepare_classes(
         return None, table
     if not is_seen.any() or not table.index.is_unique or not table.shape[1]:
         return None, table
-    preparation = TablePreparation(scaling=None).fit(table[is_seen])
+    varies = [name for name in table.columns if table[name].astype(str).nunique() > 1]
+    preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
     return preparation, preparation.transform_classes(table)
 
 
-def tells_apart(outputs: Floats, codes: NDArray[Any]) -> bool:
+def tells_apart(outputs: Floats, codes: NDArray[Any], *, undecided: bool = False) -> bool:
     r"""Whether columns differ between classes on held-out rows.
 
     Each row x of a class with n rows and mean m is predicted by the mean of the other rows,
     (n m − x) / (n − 1), and by that of all other rows. The share by which the squared errors of the
-    first are smaller must exceed `_LEAST_GAIN` and twice its standard deviation by chance.
+    first are smaller must exceed `_LEAST_GAIN` and twice its standard deviation by chance. With few
+    rows the result is `undecided`.
     """
     X = np.asarray(outputs, dtype=np.float64)
     sizes = np.bincount(codes).astype(np.float64)
     kept = sizes[codes] > 1
     X, codes = X[kept], codes[kept]
     n_rows = len(X)
-    if n_rows < _FEWEST_ROWS:
-        return False
+    if n_rows < _FEWEST_COMPARED:
+        return undecided
     spread = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     sums = np.zeros((len(sizes), X.shape[1]))
@@ -555,7 +600,8 @@ def _as_numbers(values: pd.Series) -> Floats:
     if _has_numbers(values):
         found = values.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
-        texts = _texts(values)
+        is_bool = values.map(lambda value: isinstance(value, (bool, np.bool_)))
+        texts = _texts(values.where(~is_bool, values.map({True: 1, False: 0})))
         found = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64)
         if np.isnan(found).any():
             commas = texts.where(texts.str.fullmatch(r"[-+]?[\d.]*,\d+", na=False)).str
@@ -565,6 +611,23 @@ def _as_numbers(values: pd.Series) -> Floats:
             )
             found = np.where(np.isnan(found), other.to_numpy(dtype=np.float64), found)
     return np.where(np.isfinite(found), found, np.nan)
+
+
+def _warn_of_text(name: str, values: pd.Series) -> None:
+    """Warn of values of a column of numbers that are none; refuse a column without numbers."""
+    if _has_numbers(values):
+        return
+    texts, numbers = _texts(values), _as_numbers(values)
+    odd = texts[np.isnan(numbers) & texts.notna().to_numpy()]
+    if len(odd) and np.isnan(numbers).all():
+        raise ValueError(
+            f"The column {name!r} must hold numbers, and has {name_some(odd.unique(), 1)}."
+        )
+    if len(odd):
+        warn_user(
+            f"The column {name!r} holds numbers except for {name_some(odd.unique(), 3)}, in "
+            f"{len(odd)} rows; these are treated as missing."
+        )
 
 
 def _is_yes_no(texts: pd.Series) -> bool:

@@ -20,6 +20,7 @@ from zslearn.images._samples import Samples, check_labels
 from zslearn.model_selection import (
     LEADING_METHODS,
     GeneralizedClassKFold,
+    TableChoice,
     TableChoices,
     TableClassifier,
     TuningOptions,
@@ -33,6 +34,8 @@ _logger = logging.getLogger("zslearn")
 
 #: Choose the method on held-out classes.
 AUTO = "auto"
+#: AUSUC by which the best method for a table is ahead of those that are not tuned.
+_FAR_BEHIND = 0.05
 #: With fewer seen classes, none can be held out.
 _FEWEST_CLASSES = 4
 
@@ -135,17 +138,22 @@ def fit_samples(
     known = [find_method(name) for name in (LEADING_METHODS if method == AUTO else [method])]
     if tune is None:
         known = known[:1]
-    chosen = [
-        choices.choose(
+    chosen: list[TableChoice] = []
+    for one in known:
+        scores = [choice.score for choice in chosen if choice.score is not None]
+        choice = choices.choose(
             one.make_with(**settings),
             scaling=feature_scaling,
             row_norm=row_norm,
             signature_scaling=signature_scaling,
             random_state=random_state,
-            n_jobs=n_jobs,
+            least=max(scores, default=0.0) - 2 * _FAR_BEHIND,
         )
-        for one in known
-    ]
+        chosen.append(choice)
+    # A method that is far behind at its defaults is not tuned.
+    best = max((c.score for c in chosen if c.score is not None), default=0.0)
+    kept = [i for i, c in enumerate(chosen) if c.score is None or c.score >= best - _FAR_BEHIND]
+    known, chosen = [known[i] for i in kept], [chosen[i] for i in kept]
     # The attributes of a data set that tuning reads.
     data: list[Any] = [
         SimpleNamespace(X_train=c.rows, y_train=y, signatures=c.signatures, seen_classes=seen)
@@ -245,7 +253,8 @@ def of_numbers(model: Any, X: Any) -> tuple[Any, Any]:
     """The model inside a :class:`TableClassifier`, and the numbers of a table; others unchanged."""
     if not isinstance(model, TableClassifier):
         return model, X
-    return model.estimator_, X if model.columns_ is None else model.columns_.transform(X)
+    is_raw = X is not None and model.columns_ is not None
+    return model.estimator_, model.columns_.transform(X) if is_raw else X
 
 
 def adaptation_of(model: Any) -> Adaptation:

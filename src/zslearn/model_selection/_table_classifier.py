@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Floats, is_empty
+from zslearn._utils._array import Floats, is_empty, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._folds import GeneralizedClassKFold
 from zslearn._utils._messages import name_some, no_user_warnings
@@ -31,20 +31,19 @@ from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import TablePreparation
 from zslearn.datasets._preparation import prepare_classes
 from zslearn.datasets._signature_files import indexed_by_label
-from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.metrics import ausuc
 from zslearn.signatures._attributes import scale_signatures
 from zslearn.signatures._table import sample_labels, with_scaling
 from zslearn.synthesis import GaussianEXEM
 
-#: Scaling of the numbers, and norm of the rows: the first is kept unless another is better.
-_CHOICES = (
-    *(("standard", None), ("standard", "l2"), ("robust", None), ("robust", "l2")),
-    *((None, "l2"), (None, None)),
-)
+#: Scalings of numbers and norms of rows; the first of each is kept unless another is better.
+_SCALINGS, _NORMS = ("standard", "robust", None), (None, "l2")
 #: Methods without a preparation of tables.
 _UNPREPARED = (None, "l2")
 #: How much more of the AUSUC a later choice must have.
 _LEAST_GAIN = 0.005
+#: Columns of words in a class table without which the method is tried.
+_MOST_TRIED = 8
 #: With fewer seen classes, none can be held out.
 _FEWEST_CLASSES = 4
 _SCALING_WORDS = {
@@ -83,6 +82,17 @@ class TableChoice:
     row_norm: str | None = "l2"
     score: float | None = None
     score_before: float | None = None
+
+    def without_attribute(self, name: str) -> TableChoice | None:
+        """The same without a column of the class table; None if no other is left."""
+        assert self.attributes is not None
+        attributes = self.attributes.without(
+            name, "held-out classes are recognised better without it"
+        )
+        kept = attributes.get_feature_names_out().tolist()
+        table = self.signatures[kept]
+        table.attrs = dict(self.signatures.attrs)
+        return replace(self, attributes=attributes, signatures=table) if kept else None
 
     @property
     def method_settings(self) -> dict[str, Any]:
@@ -139,56 +149,72 @@ class TableChoices:
         row_norm: str | None = "auto",
         signature_scaling: str | None = "auto",
         random_state: Any = 0,
-        n_jobs: int | None = None,
+        least: float = 0.0,
     ) -> TableChoice:
-        """Choose scaling and norm by the AUSUC of a method on held-out seen classes."""
-        choices = [
-            (chosen, norm)
-            for chosen, norm in _CHOICES
-            if scaling in ("auto", chosen) and row_norm in ("auto", norm)
-        ] or [(scaling, None if row_norm == "auto" else row_norm)]
-        if self.columns is None or not _norm_names(estimator):
-            choices = choices[:1]
+        """Choose scaling and norm by the AUSUC of a method on held-out seen classes.
+
+        A method whose AUSUC is below `least` is not worth more trials.
+        """
+        scalings = _SCALINGS if scaling == "auto" else (scaling,)
+        norms = _NORMS if row_norm == "auto" else (row_norm,)
+        if not _norm_names(estimator):
+            norms = ("l2",)
+        chosen = self.without_choice(scalings[0], norms[0])
         n_seen = len(np.unique(self.y))
         if n_seen < _FEWEST_CLASSES or self.columns is None:
-            chosen = self.without_choice(*choices[0])
             if not isinstance(self.signatures, pd.DataFrame):
                 return chosen
             seen = set(self.y.tolist())
             scaled = scale_signatures(self.signatures, signature_scaling, seen_classes=seen)
             return replace(chosen, signatures=scaled)
-        cv = GeneralizedClassKFold(min(5, n_seen // 2), random_state=random_state)
+        classes = np.unique(self.y)
+        splitter = GeneralizedClassKFold(min(5, n_seen // 2), random_state=random_state)
+        folds = list(splitter.split(chosen.rows, self.y))
 
         def score(choice: TableChoice) -> float:
-            search = ZeroShotSearchCV(
-                with_row_norm(innermost(estimator), choice.row_norm),
-                {},
-                setting="gzsl",
-                cv=cv,
-                n_jobs=n_jobs,
-            )
-            with no_user_warnings():
-                search.fit(choice.rows, self.y, signatures=choice.signatures)
-            return float(np.nan_to_num(search.best_score_))
+            method = with_row_norm(innermost(estimator), choice.row_norm)
+            values = []
+            for train, test in folds:
+                with no_user_warnings():
+                    fitted = clone(method).fit(
+                        choice.rows[train], self.y[train], signatures=choice.signatures
+                    )
+                    scores = to_numpy(fitted.decision_function(choice.rows[test], classes=classes))
+                trained = fitted.seen_classes_
+                values.append(ausuc(self.y[test], scores, classes=classes, seen_classes=trained))
+            return float(np.nan_to_num(np.mean(values)))
 
-        scores: dict[tuple[str | None, str | None], float] = {}
-        for pair in dict.fromkeys([*choices, _UNPREPARED]):
-            scores[pair] = score(self.without_choice(*pair))
-        best = choices[0]
-        for pair in choices[1:]:
-            if scores[pair] > scores[best] + _LEAST_GAIN:
-                best = pair
-        chosen = self.without_choice(*best)
-        found = scores[best]
+        found = score(chosen)
+
+        def consider(other: TableChoice) -> None:
+            nonlocal chosen, found
+            if (value := score(other)) > found + _LEAST_GAIN:
+                chosen, found = other, value
+
+        # One at a time: the norm, the scaling, that of the class table, and its words.
+        for norm in norms[1:]:
+            consider(self.without_choice(scalings[0], norm))
+        if found < least:
+            return replace(chosen, score=found, score_before=None)
+        for other_scaling in scalings[1:]:
+            consider(self.without_choice(other_scaling, chosen.row_norm))
+        before = score(self.without_choice(*_UNPREPARED))
         if isinstance(self.signatures, pd.DataFrame):
             given = self.signatures.attrs.get(SCALING, signature_scaling)
-            scalings = [None, "standard"] if given == "auto" else [given]
-            for scaled in scalings:
-                table = with_scaling(self.signatures, scaled)
-                value = score(replace(chosen, signatures=table))
-                if scaled == scalings[0] or value > found + _LEAST_GAIN:
-                    chosen, found = replace(chosen, signatures=table), value
-        return replace(chosen, score=found, score_before=scores[_UNPREPARED])
+            if given == "auto":
+                consider(replace(chosen, signatures=with_scaling(self.signatures, "standard")))
+            elif given != self.signatures.attrs.get(SCALING):
+                chosen = replace(chosen, signatures=with_scaling(self.signatures, given))
+                found = score(chosen)
+        if self.attributes is not None:
+            words = [
+                c.name for c in self.attributes.columns_ if c.kind not in ("number", "dropped")
+            ]
+            for name in words[:_MOST_TRIED]:
+                other = chosen.without_attribute(name)
+                if other is not None:
+                    consider(other)
+        return replace(chosen, score=found, score_before=before)
 
 
 def innermost(estimator: Any) -> Any:
@@ -233,7 +259,7 @@ class TableClassifier(ZeroShotMetaClassifier):
     signature_scaling : {"auto", "standard", "robust", "range"} or None, default="auto"
         How the numbers of the class table are scaled.
     n_jobs : int, optional
-        Number of folds fitted in parallel.
+        Number of folds of the calibration fitted in parallel.
     random_state : int, default=0
         Seed of the folds.
 
@@ -319,7 +345,7 @@ class TableClassifier(ZeroShotMetaClassifier):
                 random_state=self.random_state,
             )
         estimator = as_zero_shot(estimator)
-        names = ("scaling", "row_norm", "signature_scaling", "random_state", "n_jobs")
+        names = ("scaling", "row_norm", "signature_scaling", "random_state")
         options = {name: getattr(self, name) for name in names}
         choice = TableChoices(X, y, signatures).choose(estimator, **options)
         fresh._set_choice(choice)
