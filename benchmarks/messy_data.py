@@ -119,7 +119,9 @@ def _missing(tables: Tables, rng: np.random.Generator) -> Tables:
 
 def _dates(tables: Tables, rng: np.random.Generator) -> Tables:
     def days(n: int) -> dict[str, Any]:
-        dates = pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D"))
+        dates = pd.Series(
+            pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D")
+        )
         return {
             "measured": dates.dt.strftime("%Y%m%d").astype(int),
             "entered": dates.dt.strftime("%Y-%m-%d"),

@@ -157,7 +157,7 @@ def test_one_feature_in_grams(animals):
         SynC().fit(heavy[trained], y[trained], signatures=signatures)
     options = {"signature_scaling": "standard", "unseen_classes": unseen}
     with pytest.warns(InputWarning, match="the column 'grams' dominates.*feature_scaling='st"):
-        assert load_table(frame, y, classes, **options).feature_units is None
+        assert load_table(frame, y, classes, **options).preparation.scaling is None
     with warnings.catch_warnings():
         warnings.simplefilter("error", InputWarning)
         pipe = make_pipeline(StandardScaler(), SynC())

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._reading import text_format
 from zslearn.datasets import load_table, read_descriptions, read_signature_table
 from zslearn.images import read_class_texts
 
@@ -111,8 +112,11 @@ def test_byte_order_marks(tmp_path):
 def test_other_encodings(tmp_path, encoding):
     text = (HEADER + ROWS).replace("ant", "ämt")
     path = write(tmp_path / "t.csv", text.encode(encoding))
-    with pytest.raises(ValueError, match=r"t\.csv: .*UTF-8"):
-        load(path)
+    if encoding in ("utf-16", "latin-1"):
+        assert "ämt" in load(path, CLASSES.rename(index={"ant": "ämt"})).seen_classes
+    else:
+        with pytest.raises(ValueError, match=r"t\.csv: .*(UTF-8|byte order mark)"):
+            load(path)
     unseen = write(tmp_path / "u.txt", "ämt\n".encode(encoding))
     with pytest.raises(ValueError, match=r"u\.txt: .*UTF-8"):
         load(X, labels=Y, unseen_classes=unseen)
@@ -121,12 +125,10 @@ def test_other_encodings(tmp_path, encoding):
 def test_one_name_in_two_unicode_forms():
     y = np.where(Y == "ant", COMPOSED, Y)
     shown = r"code points: 'caf\\xe9' and 'cafe\\u0301'"
-    for other in (
-        CLASSES.rename(index={"ant": DECOMPOSED}),
-        CLASSES.rename(index={"ant": COMPOSED, "bee": DECOMPOSED}),
-    ):
-        with pytest.raises(ValueError, match=shown):
-            load(X, other, labels=y)
+    with pytest.raises(ValueError, match=shown):
+        load(X, CLASSES.rename(index={"ant": COMPOSED, "bee": DECOMPOSED}), labels=y)
+    with pytest.warns(UserWarning, match=r"joined: 'caf\\xe9' and 'cafe\\u0301'"):
+        load(X, CLASSES.rename(index={"ant": DECOMPOSED}), labels=y)
     assert COMPOSED in load(X, CLASSES.rename(index={"ant": COMPOSED}), labels=y).seen_classes
 
 
@@ -228,7 +230,7 @@ def test_parquet_keeps_strings(tmp_path):
     assert np.array_equal(data.X, X)
     pd.testing.assert_frame_equal(data.signatures, CLASSES)
     pd.DataFrame({"label": Y, "a": [[1, 2]] * 6}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"t\.parquet: columns 'a' are not numeric"):
+    with pytest.raises(ValueError, match=r"'a' holds a ndarray in each row"):
         load(tmp_path / "t.parquet")
 
 
@@ -261,21 +263,22 @@ def test_the_limit_can_be_set(tmp_path, monkeypatch):
     ("sign", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")]
 )
 @pytest.mark.parametrize("value", ["0.5", "0,5"])
-def test_tables_that_commas_do_not_separate(tmp_path, sign, name, value):
-    """One sentence says what separates the fields, wherever the table is read."""
+def test_tables_that_commas_do_not_separate(tmp_path, sign, name, value, caplog):
+    caplog.set_level("INFO", "zslearn")
     path = tmp_path / "table.csv"
     path.write_text(f"class{sign}fur{sign}size\ncat{sign}1{sign}{value}\ndog{sign}1{sign}0\n")
-    said = f"Its fields are separated by {name}: separate them by commas, with points in numbers"
-    with pytest.raises(ValueError, match=said):
-        read_signature_table(path)
-    with pytest.raises(ValueError, match=said):
-        read_descriptions(path)
-    with pytest.raises(ValueError, match=said):
-        read_class_texts(path)
-    path.write_text(f"{value}{sign}1\n1{sign}2\n3{sign}4\n")
+    assert read_signature_table(path)["size"].tolist() == [0.5, 0]
+    said = f"table.csv: fields are separated by {name}"
+    assert said + (", numbers have decimal commas" if value == "0,5" else " (sep") in caplog.text
+    path.write_text(f"class{sign}text\ncat{sign}small, soft\ndog{sign}loud; barks\n")
+    expected = {"cat": ["small, soft"], "dog": ["loud; barks"]}
+    if sign != ";":
+        assert read_descriptions(path) == read_class_texts(path) == expected
+    # Without a header.
+    path.write_text(f"{value}{sign}1\n1{sign}3\n3{sign}5\n")
     y = np.array(["cat", "dog", "dog"])
-    with pytest.raises(ValueError, match=said if value == "0.5" else "one field per column"):
-        load_table(path, y, {"cat": [1.0], "dog": [2.0]})
-    path.write_text(f"class{sign}fur\ncat{sign}1\ndog{sign}0\n")
-    with pytest.raises(ValueError, match=f"there is no column 'class'; .* {said}"):
-        load_table(path, label="class", signatures={"cat": [1.0], "dog": [2.0]})
+    classes = pd.DataFrame({"legs": [1.0, 2.0, 3.0]}, ["cat", "dog", "emu"])
+    data = load_table(path, y, classes)
+    assert data.X.tolist() == [[0.5, 1], [1, 3], [3, 5]]
+    with text_format(sep="~"), pytest.raises(ValueError, match="there are 1 columns"):
+        read_signature_table(path)

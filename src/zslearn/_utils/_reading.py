@@ -335,9 +335,15 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
     if not first:
         raise ValueError(f"{plain(path)}: the table cannot be read: the file is empty.")
     n_rows = 1 + sum(1 for _ in rows)
-    arguments = options(first)
-    has_header = "header" not in arguments
     written = _format_of(path)
+    is_comma = written.decimal == ","
+    arguments = options(
+        [
+            cell.replace(",", ".") if is_comma and _DECIMAL_COMMA.fullmatch(cell) else cell
+            for cell in first
+        ]
+    )
+    has_header = "header" not in arguments
     if has_header and len(first) > 1 and not first[-1]:
         raise ValueError(
             f"{plain(path)}: the header ends in a separator, so that the last column has no name. "

@@ -486,6 +486,7 @@ _FORMAT = (
     ("--decimal", [".", ","], None, "decimal sign of text tables (default: recognised)"),
     ("--encoding", "NAME", None, "encoding of text tables (default: recognised)"),
 )
+_GRID = "grid of hyper-parameters to search; auto: quick for tables, fast for images"
 _SOURCE = (
     "folder with one folder of images per class, CSV table of paths and labels, table (.csv, "
     ".tsv, .xlsx, .parquet) of features and labels, or .npz file of features"
@@ -575,14 +576,14 @@ OPTIONS = {
         _run_fit,
         ("--out", "FILE", Path("model.zsl"), "model file to write"),
         ("--keep-features", "FILE", None, "file for the features (default: NAME.features.npz)"),
-        ("--tune", [*GRIDS, "none"], "fast", "grid of hyper-parameters to search"),
+        ("--tune", ["auto", *GRIDS, "none"], "auto", _GRID),
         ("--none", float, None, "reject images that fit no class, at this false-alarm rate"),
         ("--taxonomy", "FILE", None, f"{TAXONOMY}; also predict the deepest confident rank"),
         *_TRAINING,
     ),
     "tune": (
         _run_tune,
-        ("--tune", GRIDS, "fast", "grid of hyper-parameters to search"),
+        ("--tune", ["auto", *GRIDS], "auto", _GRID),
         *_TRAINING,
     ),
     "predict": (

@@ -46,7 +46,7 @@ from zslearn._utils._validation import (
 _logger = logging.getLogger("zslearn")
 
 #: Names that pandas gives to an index saved with a table.
-SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
+_SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
 #: Names of columns that number or name the rows.
 _ID_NAME = re.compile(r"(^|[\s_\-.])(id|uuid|guid|key|index|row|nr|no)$", re.IGNORECASE)
 #: Texts that mean a missing value among numbers, without case.
@@ -464,7 +464,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             return PreparedColumn(name, "dropped", reason=reason)
 
         filled = values.dropna()
-        if SAVED_INDEX.fullmatch(name) or _counts_rows(values, name):
+        if len(filled) and isinstance(filled.iloc[0], (list, dict, tuple, np.ndarray)):
+            kind = type(filled.iloc[0]).__name__
+            raise ValueError(f"The column {name!r} holds a {kind} in each row; drop the column.")
+        if _SAVED_INDEX.fullmatch(name) or counts_rows(values, name):
             return dropped("row numbers")
         texts = None if _has_numbers(values) or _has_dates(values) else _texts(values)
         if not len(filled) or (texts is not None and texts.isna().all()):
@@ -681,7 +684,7 @@ def _is_missing(column: PreparedColumn, values: pd.Series) -> NDArray[np.bool_]:
     return single.numbers(values)[:, -1] > 0
 
 
-def _counts_rows(values: pd.Series, name: str) -> bool:
+def counts_rows(values: pd.Series, name: str) -> bool:
     """Whether a column numbers the rows, in order or under the name of an identifier."""
     if len(values) < _FEWEST_ROWS or not _has_numbers(values) or values.isna().any():
         return False

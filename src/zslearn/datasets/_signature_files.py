@@ -22,7 +22,6 @@ from zslearn._utils._validation import (
     refuse_text,
 )
 from zslearn.datasets._array_files import read_excel, read_parquet
-from zslearn.datasets._preparation import SAVED_INDEX
 from zslearn.signatures import filled_ranks
 from zslearn.signatures._table import LABEL_COLUMN, is_polars
 
@@ -90,9 +89,7 @@ def read_signatures(
     if not any_columns:
         table = numeric_columns(table, plain(path))
     counts = [str(i) for i in range(len(table))]
-    if not_numbers(table) and (
-        SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts
-    ):
+    if not_numbers(table) and list(map(str, table.index)) == counts:
         refuse_text(
             table,
             plain(path),

@@ -39,7 +39,7 @@ from zslearn._utils._validation import (
 )
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
-from zslearn.datasets._preparation import TablePreparation, prepare_classes
+from zslearn.datasets._preparation import TablePreparation, counts_rows, prepare_classes
 from zslearn.datasets._signature_files import (
     TABLE_ENDINGS,
     TEXT_ENDINGS,
@@ -207,6 +207,11 @@ def load_table(
         fixed = None if feature_scaling == "auto" else feature_scaling
         known_names = X.columns
         known = X.set_axis([str(column) for column in X.columns], axis=1)
+        # In the training samples alone, the numbers would have gaps.
+        numbering = [column for column in known if counts_rows(known[column], column)]
+        if numbering:
+            warn_user(f"{name}: dropped: {name_some(numbering)} (row numbers).")
+            known = known.drop(columns=numbering)
         preparation = TablePreparation(scaling=fixed).fit(known.iloc[train], y[train])
         _warn_of_preparation(preparation, name)
         X = preparation.transform(known)

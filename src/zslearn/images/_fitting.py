@@ -45,7 +45,7 @@ def fit_samples(
     signatures: pd.DataFrame,
     method: str = AUTO,
     *,
-    tune: str | None = "fast",
+    tune: str | None = AUTO,
     leave_out: Iterable[str] = (),
     none_rate: float | None = None,
     taxonomy: pd.DataFrame | None = None,
@@ -72,8 +72,9 @@ def fit_samples(
         A name known to :func:`~zslearn.model_selection.find_method`; or "auto", which tunes
         Gaussian EXEM, EXEM and SynC and keeps the one with the largest AUSUC on held-out classes
         (Gaussian EXEM without tuning).
-    tune : str or None, default="fast"
-        The hyper-parameter grid to search; None keeps the method's defaults.
+    tune : str or None, default="auto"
+        The hyper-parameter grid to search: "auto" is "quick" for tables and "fast" for other
+        features; None keeps the method's defaults.
     leave_out : iterable of str, default=()
         Classes whose samples are not used for training.
     none_rate : float, optional
@@ -133,6 +134,8 @@ def fit_samples(
     if feature_scaling not in ("auto", None) and not hasattr(X, "columns"):
         X = pd.DataFrame(X).add_prefix("column ")
     choices = TableChoices(X, y, signatures)
+    if tune == AUTO:
+        tune = "fast" if choices.columns is None else "quick"
     # The unlabelled weight is tuned because the model may be adapted later.
     settings = {"random_state": random_state, "unlabelled_weight": "cv"}
     known = [find_method(name) for name in (LEADING_METHODS if method == AUTO else [method])]

@@ -42,7 +42,9 @@ _SCALINGS, _NORMS = ("standard", "robust", None), (None, "l2")
 _UNPREPARED = (None, "l2")
 #: How much more of the AUSUC a later choice must have.
 _LEAST_GAIN = 0.005
-#: Columns of words in a class table without which the method is tried.
+#: The same for a class table without one of its columns.
+_LEAST_GAIN_OF_DROPPING = 0.02
+#: Categories and dates in a class table without which the method is tried.
 _MOST_TRIED = 8
 #: With fewer seen classes, none can be held out.
 _FEWEST_CLASSES = 4
@@ -186,9 +188,9 @@ class TableChoices:
 
         found = score(chosen)
 
-        def consider(other: TableChoice) -> None:
+        def consider(other: TableChoice, least_gain: float = _LEAST_GAIN) -> None:
             nonlocal chosen, found
-            if (value := score(other)) > found + _LEAST_GAIN:
+            if (value := score(other)) > found + least_gain:
                 chosen, found = other, value
 
         # One at a time: the norm, the scaling, that of the class table, and its words.
@@ -207,13 +209,11 @@ class TableChoices:
                 chosen = replace(chosen, signatures=with_scaling(self.signatures, given))
                 found = score(chosen)
         if self.attributes is not None:
-            words = [
-                c.name for c in self.attributes.columns_ if c.kind not in ("number", "dropped")
-            ]
+            words = [c.name for c in self.attributes.columns_ if c.kind in ("category", "date")]
             for name in words[:_MOST_TRIED]:
                 other = chosen.without_attribute(name)
                 if other is not None:
-                    consider(other)
+                    consider(other, _LEAST_GAIN_OF_DROPPING)
         return replace(chosen, score=found, score_before=before)
 
 
