@@ -1,7 +1,7 @@
 """Tables as people have them: clean ones of four kinds, and what may be wrong with each.
 
-A class is described by attributes, which determine the mean of the measurements of its samples. Each
-mess takes clean tables and returns messy ones; the new samples have the same mess.
+A class is described by attributes, which determine the mean of the measurements of its samples.
+Each mess takes clean tables and returns messy ones; the new samples have the same mess.
 """
 
 from __future__ import annotations

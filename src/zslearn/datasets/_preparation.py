@@ -187,7 +187,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     ... )
     >>> prepare = TablePreparation(scaling=None).fit(table)
     >>> prepare.transform(table).tolist()
-    [[1.0, 1.0, 0.0], [2.0, 0.0, 1.0], [3.0, 1.0, 0.0]]
+    [[1.0, 0.0, 1.0], [2.0, 1.0, 0.0], [3.0, 0.0, 1.0]]
     >>> print(prepare.summary())
     1 number, 1 category (2 columns); dropped: 'unit' (constant); 1 missing value is the median
     """

@@ -28,7 +28,7 @@ from zslearn.model_selection import (
     best_search,
     find_method,
 )
-from zslearn.signatures import taxonomy_hierarchy
+from zslearn.signatures import indistinct_pairs, taxonomy_hierarchy
 
 _logger = logging.getLogger("zslearn")
 
@@ -196,6 +196,17 @@ def fit_samples(
             scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
             name = fitted_method(model)
             _logger.info("chose %s; AUSUC on held-out classes: %s", name, scores)
+    if choice.attributes is not None:
+        described = signatures.loc[choice.signatures.index]
+        pairs = indistinct_pairs(described, choice.signatures, seen_classes=seen)
+        if pairs:
+            listed = ", ".join(map(str, pairs[:5]))
+            more = f" and {len(pairs) - 5} more pairs" if len(pairs) > 5 else ""
+            warn_user(
+                f"The description cannot tell these classes apart: {listed}{more}. No classes with "
+                "samples differ in these attributes: add other attributes, or a few samples of "
+                "these classes."
+            )
     _drop_harmful_factor(model, choice.rows, y, samples.row_noun)
     if none_rate is not None or hierarchy is not None:
         stacked = CalibratedStacking(

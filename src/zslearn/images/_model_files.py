@@ -31,6 +31,8 @@ from zslearn.synthesis import GaussianEXEM
 
 #: Training features saved with a model, in bytes at most.
 _MAX_TRAINING_BYTES = 64 * 2**20
+#: A sample whose class has a smaller probability looks unlike its description.
+_UNLIKE = 0.01
 #: Entries of `Samples.about` that a model file keeps.
 _RECORD = (
     *("backbone", "weights_sha256", "n_features", "preprocessing", "boxes", "versions"),
@@ -379,6 +381,7 @@ def add_examples_to_file(
         check_can_learn(file.model, "add_examples", plain(path))
         known = [*file.model.classes_.tolist(), *([] if signatures is None else signatures.index)]
         labels = join_spellings(y, known, f"labels of the {noun}s")
+        _warn_of_unlike(file.model, samples, labels)
         undescribed.extend(n for n in dict.fromkeys(labels.tolist()) if n not in set(known))
         model = file.model.add_examples(samples.X, labels, signatures=signatures)
         extras = dict(file.extras)
@@ -389,6 +392,28 @@ def add_examples_to_file(
 
     _change_file(path, out, add)
     return undescribed
+
+
+def _warn_of_unlike(model: Any, samples: Samples, labels: NDArray[Any]) -> None:
+    """Warn of samples of known classes that the model takes for something else."""
+    known = model.classes_
+    rows = np.flatnonzero(np.isin(labels, known))
+    if not hasattr(model, "predict_proba") or not len(rows) or len(known) < 2:
+        return
+    labels, own = labels[rows], samples.take(rows)
+    shares = np.asarray(model.predict_proba(own.X, classes=known))
+    place = {label: column for column, label in enumerate(known.tolist())}
+    share = shares[np.arange(len(rows)), [place[label] for label in labels.tolist()]]
+    unlike = np.flatnonzero(share < _UNLIKE)
+    if not len(unlike):
+        return
+    best = known[shares.argmax(axis=1)]
+    listed = [f"{own.names[i]} ({labels[i]!s}, more like {best[i]!s})" for i in unlike[:5]]
+    more = f" and {len(unlike) - 5} more" if len(unlike) > 5 else ""
+    warn_user(
+        f"{len(unlike)} of {len(rows)} {samples.row_noun}s look unlike the description of their "
+        f"class: {', '.join(listed)}{more}. Check their labels."
+    )
 
 
 def adapt_file(

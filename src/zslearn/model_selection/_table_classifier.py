@@ -339,7 +339,7 @@ class TableClassifier(ZeroShotMetaClassifier):
         estimator = self.estimator
         if estimator is None:
             estimator = CalibratedStacking(
-                GaussianEXEM(random_state=self.random_state),
+                GaussianEXEM(),
                 temperature="cv",
                 n_jobs=self.n_jobs,
                 random_state=self.random_state,

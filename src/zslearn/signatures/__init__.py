@@ -6,9 +6,11 @@ Functions build signatures from attributes, texts, word vectors, hierarchies and
 """
 
 from zslearn.signatures._attributes import (
+    IndistinctPair,
     attribute_report,
     attribute_signatures,
     binarize_signatures,
+    indistinct_pairs,
     scale_signatures,
 )
 from zslearn.signatures._class_graph import (
@@ -48,6 +50,7 @@ from zslearn.signatures._words import read_word_vectors, train_word_vectors, wor
 __all__ = [
     "ENCODER_NAMES",
     "ClassGraph",
+    "IndistinctPair",
     "MultiSignatures",
     "SentenceKinds",
     "SignatureTable",
@@ -68,6 +71,7 @@ __all__ = [
     "hierarchy_distances",
     "hierarchy_signatures",
     "imagenet_graph",
+    "indistinct_pairs",
     "median_distance",
     "normalize_signatures",
     "normalized_similarity",

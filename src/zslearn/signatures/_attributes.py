@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,14 +15,27 @@ from zslearn._utils._validation import (
     SCALING,
     columns_named,
     dominating_columns,
+    is_missing,
     not_numbers,
     numeric_columns,
     refuse_text,
 )
-from zslearn.signatures._table import as_frame, with_scaling
+from zslearn.signatures._table import as_frame, equal_rows, with_scaling
 from zslearn.signatures._views import MultiSignatures
 
 Missing = Literal["error", "mean", "drop"]
+
+
+class IndistinctPair(NamedTuple):
+    """Two classes that cannot be told apart, and the attributes in which they differ."""
+
+    first: Any
+    second: Any
+    attributes: list[str]
+
+    def __str__(self) -> str:
+        names = f"differ only in {name_some(self.attributes, 3)}" if self.attributes else "equal"
+        return f"{name_some([self.first])} and {name_some([self.second])} ({names})"
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,8 @@ class _AttributeReport:
     constant: list[str]  # columns with a single value
     empty: list[str]  # columns without values
     missing: dict[str, int]  # column → number of missing values
+    #: Pairs of classes that cannot be told apart, and the attributes in which they differ.
+    indistinct: list[IndistinctPair]
 
     def __str__(self) -> str:
         lines = [f"{self.n_classes} classes, {self.n_attributes} attributes, {self.kind}"]
@@ -49,22 +64,32 @@ class _AttributeReport:
             listed = ", ".join(f"{plain(name)} ({self.missing[name]})" for name in worst[:5])
             more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
             lines.append(f"with missing values: {len(self.missing)}, {listed}{more}")
+        if self.indistinct:
+            more = len(self.indistinct) - 5
+            listed = ", ".join(map(str, self.indistinct[:5]))
+            lines.append(f"cannot be told apart: {listed}{f' and {more} more' if more > 0 else ''}")
         return "\n".join(lines)
 
 
-def attribute_report(table: pd.DataFrame) -> _AttributeReport:
+def attribute_report(
+    table: pd.DataFrame, *, seen_classes: Iterable[Any] | None = None
+) -> _AttributeReport:
     """Summarise an attribute table and its problems.
 
     Parameters
     ----------
     table : DataFrame
         See :func:`attribute_signatures`.
+    seen_classes : iterable of labels or None, default=None
+        The classes with training samples, from which a method learns what attributes mean.
 
     Returns
     -------
     AttributeReport
-        Its attributes are `n_classes`, `n_attributes`, `kind`, and the columns that are `constant`
-        or `empty` or have `missing` values; ``str(report)`` is a readable summary.
+        Its attributes are `n_classes`, `n_attributes`, `kind`, the columns that are `constant` or
+        `empty` or have `missing` values, and `indistinct`: pairs of classes with equal attributes,
+        or which differ only in attributes that do not vary over the seen classes, and the names of
+        these. ``str(report)`` is a readable summary.
 
     Examples
     --------
@@ -88,7 +113,56 @@ def attribute_report(table: pd.DataFrame) -> _AttributeReport:
     n_missing = numbers.isna().sum()
     kind = kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "constant"
     missing = {str(name): int(count) for name, count in n_missing.items() if count}
-    return _AttributeReport(*table.shape, kind, constant, empty, missing)
+    filled = numbers.fillna(numbers.mean()).fillna(0.0)
+    indistinct = indistinct_pairs(numbers, filled, seen_classes=seen_classes)
+    return _AttributeReport(*table.shape, kind, constant, empty, missing, indistinct)
+
+
+def indistinct_pairs(
+    table: pd.DataFrame, numbers: pd.DataFrame, *, seen_classes: Iterable[Any] | None = None
+) -> list[IndistinctPair]:
+    """Find pairs of classes that no method can tell apart by their attributes.
+
+    A method learns the meaning of an attribute from classes with samples: a difference of two
+    classes outside the span of the differences between seen classes has no known effect.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per class.
+    numbers : DataFrame
+        The same classes in the same order, as numbers without missing values.
+    seen_classes : iterable of labels or None, default=None
+        The classes with samples; by default all.
+
+    Returns
+    -------
+    list of IndistinctPair
+        The pairs, and the columns of `table` in which they differ.
+    """
+    rows = numbers.to_numpy(dtype=np.float64)
+    is_seen = np.ones(len(rows), bool)
+    if seen_classes is not None:
+        is_seen = numbers.index.isin(list(seen_classes))
+    if not is_seen.any():
+        return []
+    spread = rows.std(axis=0)
+    rows = (rows - rows[is_seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    _, sizes, directions = np.linalg.svd(rows[is_seen], full_matrices=False)
+    known = directions[sizes > _TOLERANCE * max(1.0, sizes.max(initial=0.0))]
+    pairs = []
+    for i, j in equal_rows([rows @ known.T]):
+        if is_seen[i] and is_seen[j] and seen_classes is not None:
+            continue
+        first, second = (table.iloc[place] for place in (i, j))
+        differ = [
+            str(name)
+            for name in table.columns
+            if first[name] != second[name]
+            and not (is_missing(first[name]) and is_missing(second[name]))
+        ]
+        pairs.append(IndistinctPair(numbers.index[i], numbers.index[j], differ))
+    return pairs
 
 
 def attribute_signatures(

@@ -630,7 +630,7 @@ class SignatureTable:
         """Warn of classes whose normalised signatures are equal, and thus indistinguishable."""
         # `read` has already warned of signatures that are zero.
         is_described = np.any([array.any(axis=1) for array in self.arrays], axis=0)
-        pairs = [pair for pair in _equal_rows(view_arrays(normalized)) if is_described[pair[0]]]
+        pairs = [pair for pair in equal_rows(view_arrays(normalized)) if is_described[pair[0]]]
         if pairs:
             equal = [(self.labels[i].item(), self.labels[j].item()) for i, j in pairs]
             pairs_of = "pair" if len(equal) == 1 else "pairs"
@@ -722,7 +722,7 @@ def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
     return spread
 
 
-def _equal_rows(arrays: Sequence[Floats]) -> list[tuple[int, int]]:
+def equal_rows(arrays: Sequence[Floats]) -> list[tuple[int, int]]:
     """Find pairs of rows that are equal up to rounding, each row with one equal row."""
     rng = np.random.default_rng(0)
     # Equal rows have equal products with a random vector; the rows of missing views are NaN.
