@@ -173,12 +173,12 @@ STRANGE: list[Any] = [
     {"function": "os.system"}, {"function": "zslearn.synthesis.held_out_accuracy_score"},
     {"function": "zslearn.metrics.ausuc"}, {"range": [0, 10**18]},
     {"slice": [0, None, 0]}, {"set": [[], 1]}, {"frozenset": [1, 1]}, {"dtype": "V100000000"},
-    {"dtype": "O"}, {"numpy": "float64"}, {"numpy": "getattr"}, {"scalar": 1e300, "of": "float32"},
-    {"scalar": 300, "of": "uint8"}, {"objects": [1], "shape": [10**9]},
-    {"objects": [], "shape": [0, 10**18]}, {"objects": [None], "shape": [-1, -1]},
+    {"dtype": "O"}, {"numpy": "float64"}, {"numpy": "getattr"}, {"scalar": ["float32", 1e300]},
+    {"scalar": ["uint8", 300]}, {"objects": [[10**9], [1]]}, {"objects": [[0, 10**18], []]},
+    {"objects": [[-1, -1], [None]]},
     {"generator": {"dict": [["bit_generator", "PCG64"]]}}, {"random_state": {"dict": []}},
-    {"masked": {"objects": [], "shape": [0]}, "mask": 3}, {"frame": [], "index": 1, "columns": 2},
-    {"index": {"objects": [1], "shape": [1]}, "name": {"array": "x"}},
+    {"masked": [{"objects": [[0], []]}, 3]}, {"frame": [[], 1, 2]},
+    {"index": [{"objects": [[1], [1]]}, {"array": "x"}]},
 ]  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from zslearn.calibration import CalibratedStacking
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.networks import GeneratedFeatures
 from zslearn.persistence import ModelFileError
-from zslearn.persistence._encode import _SKLEARN
+from zslearn.persistence._classes import _SKLEARN
 from zslearn.signatures import cluster_hierarchy
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
@@ -214,13 +214,13 @@ def test_descriptions(path, parts):
 NODES = [
     ({"dict": [[1, 2], [1, 3]]}, "twice"),
     ({"dict": [[[], 2]]}, "cannot be"),
-    ({"dict": 3}, "cannot be"),
+    ({"dict": 3}, "should be"),
     ({"set": [1, 1]}, "twice"),
     ({"array": "nothing"}, "does not have"),
-    ({"objects": [1], "shape": [10**9]}, "does not fit"),
-    ({"objects": [1], "shape": [-1, -1]}, "does not fit"),
-    ({"scalar": 300, "of": "uint8"}, "cannot be|none of"),
-    ({"scalar": 3, "of": "object"}, "unknown type"),
+    ({"objects": [[10**9], [1]]}, "does not fit"),
+    ({"objects": [[-1, -1], [1]]}, "does not fit"),
+    ({"scalar": ["uint8", 300]}, "cannot be|none of"),
+    ({"scalar": ["object", 3]}, "unknown type"),
     ({"dtype": "V99999999"}, "unknown dtype"),
     ({"numpy": "float64"}, "unknown kind"),
     ({"function": "os.system"}, "do not hold"),
@@ -228,7 +228,7 @@ NODES = [
     ({"random_state": {"dict": []}}, "cannot be"),
     ({"generator": {"dict": [["bit_generator", "PCG64"]]}}, "unknown kind"),
     ({"function": "zslearn.model_selection.read_landscape"}, "do not hold"),
-    ({"frame": [], "index": 1, "columns": 2}, "without an index"),
+    ({"frame": [[], 1, 2]}, "without an index"),
     ({"pickle": "gASVAAAA"}, "unknown kind 'pickle'"),
     ({"reduce": ["os.system", ["true"]]}, "unknown kind"),
     ({}, "unknown kind"),
@@ -247,13 +247,13 @@ def test_nodes(path, parts):
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("_described.parameters", lambda a: a[:-1], "rows of parameters for 9 classes"),
-        ("_described.table.arrays.0", lambda a: a[:-1], "8 signatures for 9 classes"),
+        ("_described.parameters", lambda a: a[:-1], "labels has shape .9,., but 8 .n_classes."),
+        ("_described.table.arrays.0", lambda a: a[:-1], r"arrays has shape \(8, 5\), but 9"),
         ("_described.table.arrays.0", lambda a: a[:, :-1], "another number of attributes"),
         ("_described.table.labels", lambda a: a[::-1], "not sorted"),
         ("_described.table.labels", lambda a: a[[0, 0, *range(2, 9)]], "duplicates"),
         ("_described.table.labels", lambda a: a | np.uint32(0x110000), "characters that there are"),
-        ("_described.table.labels", lambda a: a[:-1], "9 signatures for 8|for 8 classes"),
+        ("_described.table.labels", lambda a: a[:-1], "but 8 .n_classes. is needed"),
         ("coef_", lambda a: a[:-1], "do not fit|cannot be"),
         ("seen_classes_", lambda a: a[:, ::-1], "not sorted|does not describe"),
     ],
@@ -474,9 +474,9 @@ def test_empty_arrays_with_long_axes(path, parts, kind):
 
 def test_a_table_of_one_column_again_and_again(path, parts):
     column = {"array": "extras.0"}
-    labels = {"index": {"array": "extras.0"}, "name": None}
-    names = {"index": {"objects": list(range(10**4)), "shape": [10**4]}, "name": None}
-    table = {"frame": [column] * 10**4, "index": labels, "columns": names}
+    labels = {"index": [column, None]}
+    names = {"index": [{"objects": [[10**4], list(range(10**4))]}, None]}
+    table = {"frame": [[column] * 10**4, labels, names]}
     big = parts.with_array("extras.0", np.arange(200.0))
     _too_large(path, changed(big, lambda c: c["model"]["state"].update(extra_=table)))
 
