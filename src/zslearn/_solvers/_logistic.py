@@ -105,7 +105,6 @@ def logistic_path(
     alphas: Sequence[float],
     tol: float = 1e-6,
     max_iter: int = 100,
-    sample_weight: Any = None,
     codes: Any = None,
 ) -> list[LogisticResult]:
     """Fit binary logistic regressions that share their rows, for several penalties.
@@ -124,8 +123,6 @@ def logistic_path(
         the objective at zero coefficients, with the best intercept, less the minimum.
     max_iter : int, default=100
         Largest number of Newton steps for each penalty.
-    sample_weight : array-like of shape (n_samples,) or (n_samples, n_problems), optional
-        How much each sample counts; the weights of a problem are divided by their sum.
     codes : array-like of int of shape (n_samples,), optional
         Which row of Y has the targets of each sample, where samples share rows; by default row n of
         Y is that of sample n.
@@ -161,9 +158,9 @@ def logistic_path(
     n_samples = X.shape[0] if len(X.shape) else 0
     rows = TrainingRows(X, np.zeros(n_samples, dtype=np.intp), 2)  # its labels are not used
     table, places = _checked_targets(Y, n_samples, codes)
-    weights = _sum_one(sample_weight, (n_samples, table.shape[1]))
-    ones, zeros = (_target_mass(x, places, weights) for x in (table, 1 - table))
-    constant = np.flatnonzero((ones <= 0) | (zeros <= 0))
+    weights = _weights(None, n_samples)
+    mass = _target_mass(table, places, weights), _target_mass(1 - table, places, weights)
+    constant = np.flatnonzero((mass[0] <= 0) | (mass[1] <= 0))
     if constant.size:
         raise ValueError(
             f"Column {name_some(constant.tolist())} of Y has one outcome only: its intercept has "
@@ -190,9 +187,8 @@ def softmax_path(
     ----------
     X : array of shape (n_samples, n_features)
         Rows, float32 or float64; an array of torch or CuPy is computed with on its own device.
-    y : array-like of int of shape (n_samples,), or of float of shape (n_samples, n_classes)
-        Class of each row, from 0 to n_classes − 1, or the probabilities of all classes; every
-        class needs a row.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1; every class needs a row.
     n_classes : int, optional
         By default the largest label plus one.
     alphas, tol, max_iter : sequence of float, float and int
@@ -201,8 +197,7 @@ def softmax_path(
         How much each sample counts.
     pseudo_counts : float, default=0.0
         Softens the labels: a class of n samples counts as if so many more, m, were spread evenly
-        over all C classes, and its samples' targets are (n + m/C)/(n + m) and (m/C)/(n + m). Not
-        with probabilities in `y`.
+        over all C classes, and its samples' targets are (n + m/C)/(n + m) and (m/C)/(n + m).
 
     Returns
     -------
@@ -227,31 +222,18 @@ def softmax_path(
     >>> bool(abs(weak.coef).max() > abs(strong.coef).max())
     True
     """
-    labels = np.asarray(to_numpy(y))
-    if labels.ndim == 2:
-        if pseudo_counts:
-            raise ValueError("pseudo_counts softens labels; y holds probabilities already.")
-        rows = TrainingRows(X, labels.argmax(axis=1), labels.shape[1])
-        table, codes = labels.astype(np.float64), np.arange(len(labels))
-        if not ((table >= 0).all() and np.allclose(table.sum(axis=1), 1)):
-            raise ValueError(
-                "The rows of y must be probabilities: non-negative, with a sum of one."
-            )
-    else:
-        rows = TrainingRows(X, labels, n_classes)
-        counts = np.bincount(rows.y, minlength=rows.n_classes)
-        codes, table = rows.y, _soft_labels(counts, pseudo_counts)
-    weights = _sum_one(sample_weight, (len(codes), 1))
-    missing = _target_mass(table, codes, weights) == 0
-    if labels.ndim == 1:
-        # Softened labels give every class some mass, whether it has rows or not.
-        missing |= counts == 0
+    rows = TrainingRows(X, y, n_classes)
+    counts = np.bincount(rows.y, minlength=rows.n_classes)
+    table = _soft_labels(counts, pseudo_counts)
+    weights = _weights(sample_weight, len(rows.y))
+    # Softened labels give every class some mass, whether it has rows or not.
+    missing = (counts == 0) | (_target_mass(table, rows.y, weights) == 0)
     if missing.any():
         raise ValueError(
             f"No row of y belongs to class {name_some(np.flatnonzero(missing).tolist())}: "
             "its intercept has no minimum. Number only the classes that have rows."
         )
-    loss = _SoftmaxLoss(_CentredRows(rows, rows.n_classes), table, codes, weights)
+    loss = _SoftmaxLoss(_CentredRows(rows, rows.n_classes), table, rows.y, weights)
     return _Newton(loss, tol, max_iter).path(alphas)
 
 
@@ -280,20 +262,18 @@ def _soft_labels(counts: NDArray[np.intp], pseudo_counts: float) -> Floats:
     return (own + pseudo_counts / len(counts)) / np.maximum(counts + pseudo_counts, 1)[:, None]
 
 
-def _sum_one(sample_weight: Any, shape: tuple[int, int]) -> Floats:
-    """Weights as columns that sum to one: a single one where all problems share them."""
+def _weights(sample_weight: Any, n_samples: int) -> Floats:
+    """Weights of the samples, which sum to one, as a column."""
     if sample_weight is None:
-        return np.full((shape[0], 1), 1 / shape[0])
-    weights = checked_weights(sample_weight, shape[:1], shape, (shape[0], 1))
-    weights = weights[:, None] if weights.ndim == 1 else weights
+        return np.full((n_samples, 1), 1 / n_samples)
+    weights = checked_weights(sample_weight, (n_samples,))[:, None]
     return weights / weights.sum(axis=0)
 
 
 def _target_mass(table: Floats, codes: NDArray[np.intp], weights: Floats) -> Floats:
     """Σκt of each column; for the parameters see :class:`_Loss`."""
-    mass = np.zeros((len(table), weights.shape[1]))
-    np.add.at(mass, codes, weights)
-    return np.asarray((mass * table).sum(axis=0))
+    mass = np.bincount(codes, weights[:, 0], minlength=len(table))
+    return np.asarray((mass[:, None] * table).sum(axis=0))
 
 
 class _CentredRows:
@@ -372,8 +352,7 @@ class _Point(NamedTuple):
 class _Loss(ABC):
     """A loss of rows, with one column of scores for each problem or class.
 
-    Row `codes[n]` of `table` holds the targets t of sample n. The columns of `weights`, κ, sum to
-    one: there is one for all problems, or one for each.
+    Row `codes[n]` of `table` holds the targets t of sample n. The column `weights`, κ, sums to one.
     """
 
     #: Whether each column is a problem of its own.

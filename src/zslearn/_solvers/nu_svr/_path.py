@@ -83,11 +83,6 @@ class NuSVRResult:
     violation: Array
     n_iter: Array
 
-    @property
-    def n_support(self) -> NDArray[np.intp]:
-        """Number of points with a coefficient other than 0, for each target."""
-        return np.count_nonzero(to_numpy(self.coef), axis=0)
-
     def predict(self, K: Array) -> Array:
         """Predict all targets.
 
