@@ -259,7 +259,7 @@ def test_what_travels_beside_a_model(path):
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"about": {"x": float("nan")}}, ValueError, "about cannot be written as JSON: .*not JSON compliant"),
+        ({"about": {"x": float("nan")}}, ValueError, "about cannot be .*not JSON compliant"),
         ({"about": {"x": [object()]}}, TypeError, "about .*type object.*extras="),
         ({"about": [1]}, TypeError, "mapping"),
         ({"extras": {3: np.zeros(3)}}, TypeError, "extras"),
