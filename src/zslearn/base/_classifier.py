@@ -512,15 +512,18 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """Refuse parameters from a model file that `synthesize` could not have returned."""
         # Some subclasses describe classes by another method, which is checked by itself.
         parameters = getattr(self._described, "parameters", None)
-        if parameters is None or self._synthesis_trains:
+        if parameters is None:
             return
         table = self._described.table
         # Unseen classes first, since some methods ignore the signatures of seen classes.
         is_seen = is_among(table.labels, self.seen_classes_)
         some = np.sort(np.argsort(is_seen, kind="stable")[:_N_TRIAL_CLASSES])
+        signatures = self._normalized(table)[some]
+        if self._synthesis_trains:
+            return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = self.synthesize(self._normalized(table)[some], table.labels[some])
+            made = self.synthesize(signatures, table.labels[some])
         if made.shape[1:] != parameters.shape[1:] or not np.isfinite(to_numpy(made)).all():
             raise ValueError("it makes other parameters of classes than it has")
 
