@@ -412,7 +412,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def _copy(self) -> Self:
         """An estimator with the same hyper-parameters and the same fitted value."""
         other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other.__dict__.update(self.__dict__)
         return other
 
     def _snapshot(self) -> Self:
