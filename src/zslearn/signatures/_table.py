@@ -87,8 +87,10 @@ def _plain_label(value: Any) -> Any:
         value = value.item()
     if isinstance(value, Enum) and isinstance(value, (str, int, float)):
         value = value.value
-    plain = next((kind for kind in (str, bool, int, float) if isinstance(value, kind)), None)
-    return value if plain is None else plain(value)
+    for kind in (str, bool, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
 
 
 def sample_labels(y: Any) -> NDArray[Any]:
@@ -243,11 +245,11 @@ def _mapping_as_frame(
 def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
     """Convert a table of signatures to float64; raise on text, missing and infinite values."""
     frame = numeric_columns(frame, where)
-    others = not_numbers(frame)
-    advice = ""
-    if others and isinstance(frame.index, pd.RangeIndex):
-        advice = f" If {others[0]!r} holds the labels, pass signatures.set_index({others[0]!r})."
-    refuse_text(frame, where, advice)
+    if others := not_numbers(frame):
+        advice = ""
+        if isinstance(frame.index, pd.RangeIndex):
+            advice = f" If {others[0]!r} holds the labels, use signatures.set_index({others[0]!r})."
+        refuse_text(frame, where, advice)
     array: Floats = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     refuse_missing(frame, array, where)
     return array
