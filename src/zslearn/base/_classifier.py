@@ -278,7 +278,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         training = fresh._make_training(X, y, signatures)
         with numerical_failures_named(type(self)):
             for _ in self._fit_many(training, [fresh]):
-                fresh._describe(training.table)
+                fresh._describe(training.table, training.all_signatures())
         if not hasattr(fresh, "_described"):
             raise _not_each_once(type(self))
         return self._set_fitted(fresh)
@@ -422,8 +422,10 @@ class ZeroShotClassifier(ZeroShotPredictor):
             training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
             training = replace(training, weights=weights)
         self._set_training_attributes(training)
+        # A table was read from the user's signatures by a caller, which has warned of them.
         if not isinstance(signatures, SignatureTable):
             training.warn_of_units()
+            training.table.warn_equal_signatures()
         return training
 
     def _sum_up(self, X: Any, y: Any, signatures: Any, sample_weight: Any) -> SummedTraining:
@@ -493,7 +495,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         if described is None:
             self._check_views(table)
             described = self._normalized(table)
-            table.warn_equal_signatures(described)
+            table.warn_equal_signatures()
         self._described = _Described(table, self._synthesize_finite(described, table.labels))
 
     def _normalized(self, table: SignatureTable) -> Any:
@@ -508,7 +510,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
             self._describe(table)
             return
         self._check_views(new)
-        table.warn_equal_signatures(self._normalized(table))
+        table.warn_equal_signatures()
         added = self._synthesize_finite(self._normalized(new), new.labels)
         order = np.argsort(np.concatenate([before.table.labels, new.labels]), kind="stable")
         self._described = before.with_rows(table, order, added)
@@ -572,7 +574,7 @@ class AcceptsSampleWeight(ZeroShotClassifier):
         training = fresh._make_training(X, y, signatures, sample_weight)
         with numerical_failures_named(type(self)):
             for _ in self._fit_many(training, [fresh]):
-                fresh._describe(training.table)
+                fresh._describe(training.table, training.all_signatures())
         if not hasattr(fresh, "_described"):
             raise _not_each_once(type(self))
         return self._set_fitted(fresh)
@@ -627,7 +629,6 @@ def fit_variants(
         for variant in group.values():
             variant._set_training_attributes(training)
         table, described = training.table, training.all_signatures()
-        table.warn_equal_signatures(described)
         if classes is not None and all(v.synthesizes_independently for v in group.values()):
             rows = np.sort(table.positions(np.asarray(classes)))
             table, described = table.subset(rows), described[rows]
