@@ -363,10 +363,10 @@ class _Interpolation:
 
     def __init__(self, K: Floats, Y: Floats) -> None:
         self.K, self.Y = K, Y
-        self._factor = scipy.linalg.cho_factor(K, lower=True)
-        solved = scipy.linalg.cho_solve(self._factor, np.column_stack([Y, np.ones(len(K))]))
-        coef, self._ones = solved[:, :-1], solved[:, -1]
-        coef = coef - self._ones[:, None] * (coef.sum(axis=0) / self._ones.sum())
+        self.factor = scipy.linalg.cho_factor(K, lower=True)
+        solved = scipy.linalg.cho_solve(self.factor, np.column_stack([Y, np.ones(len(K))]))
+        coef, self.ones = solved[:, :-1], solved[:, -1]
+        coef = coef - self.ones[:, None] * (coef.sum(axis=0) / self.ones.sum())
         coef -= coef.mean(axis=0)
         if not np.isfinite(coef).all():
             raise scipy.linalg.LinAlgError("The kernel is singular.")
@@ -376,21 +376,21 @@ class _Interpolation:
         # For exact coefficients yᵀβ and βᵀKβ are equal.
         linear = np.einsum("nt,nt->t", Y, self.coef)
         quadratic = np.einsum("nt,nt->t", Y - self.residual, self.coef)
-        self._exact = bool(np.all(np.abs(linear - quadratic) <= _ROUNDING * quadratic))
+        self.is_exact = bool(np.all(np.abs(linear - quadratic) <= _ROUNDING * quadratic))
         # Rows of G, computed as needed, and where the row of each point is; −1: nowhere.
-        self._rows = np.empty((0, len(K)))
-        self._row_of = np.full(len(K), -1, dtype=np.intp)
+        self.rows = np.empty((0, len(K)))
+        self.row_of = np.full(len(K), -1, dtype=np.intp)
 
     def within(self, C: float) -> _BoxedInterpolant:
         """The coefficients, with those beyond ±C held there if they are few for a target."""
-        held = self._held_at(C) if self._exact and len(self.K) > _FEW_POINTS else {}
+        held = self._held_at(C) if self.is_exact and len(self.K) > _FEW_POINTS else {}
         if not held:
-            return _BoxedInterpolant(C, self.coef, self.residual, self._exact)
+            return _BoxedInterpolant(C, self.coef, self.residual, self.is_exact)
         coef, residual = self.coef.copy(), self.residual.copy()
         targets = np.fromiter(held, dtype=np.intp)
         coef[:, targets] = np.column_stack(list(held.values()))
         residual[:, targets] = self.Y[:, targets] - self.K @ coef[:, targets]
-        return _BoxedInterpolant(C, coef, residual, self._exact)
+        return _BoxedInterpolant(C, coef, residual, self.is_exact)
 
     def _held_at(self, C: float) -> dict[int, Floats]:
         """By target, coefficients of which some are at ±C and the others interpolate."""
@@ -416,7 +416,7 @@ class _Interpolation:
         self, free: Floats, held: NDArray[np.intp], C: float
     ) -> tuple[Floats, NDArray[np.intp] | None]:
         """Coefficients with a set held at ±C, and the next set; None where it is the right one."""
-        rows = self._rows[self._row_of[held]]
+        rows = self.rows[self.row_of[held]]
         side = np.sign(free[held])
         try:
             factor = scipy.linalg.cho_factor(rows[:, held], lower=True)
@@ -440,12 +440,12 @@ class _Interpolation:
 
     def _need(self, points: NDArray[np.intp]) -> None:
         """Compute the rows of G that are missing."""
-        missing = np.unique(points[self._row_of[points] < 0])
+        missing = np.unique(points[self.row_of[points] < 0])
         if not missing.size:
             return
         unit = np.zeros((len(self.K), len(missing)))
         unit[missing, np.arange(len(missing))] = 1.0
-        columns = scipy.linalg.cho_solve(self._factor, unit, overwrite_b=True)
-        columns -= self._ones[:, None] * (self._ones[missing] / self._ones.sum())
-        self._row_of[missing] = len(self._rows) + np.arange(len(missing))
-        self._rows = np.vstack([self._rows, columns.T])
+        columns = scipy.linalg.cho_solve(self.factor, unit, overwrite_b=True)
+        columns -= self.ones[:, None] * (self.ones[missing] / self.ones.sum())
+        self.row_of[missing] = len(self.rows) + np.arange(len(missing))
+        self.rows = np.vstack([self.rows, columns.T])
