@@ -447,11 +447,12 @@ class _Loss:
             scores = xp.astype(block @ turned, xp.float64, copy=False) + intercept
             targets = take_rows(self._table, self._codes[rows])
             weights = self._weights[rows, :]
+            value = xp.sum(weights * self._losses(scores, targets), axis=0)
             probabilities = self._probabilities(scores)
             weighted = weights * probabilities
             residual = weighted - weights * targets
             parts: tuple[Any, ...] = (
-                xp.sum(weights * self._losses(scores, targets), axis=0),
+                value,
                 xp.sum(residual, axis=0),
                 xp.sum(xp.abs(residual), axis=0),
                 xp.sum(weighted * (1 - probabilities), axis=0),

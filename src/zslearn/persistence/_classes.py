@@ -97,7 +97,7 @@ _OF_ESTIMATORS = (
     *("networks", "signatures", "synthesis"),
 )
 #: Packages whose marked parts files may contain.
-_OF_PARTS = (*_OF_ESTIMATORS, "base", "_solvers", "_utils")
+_OF_PARTS = (*_OF_ESTIMATORS, "base", "_solvers")
 #: Functions that files may contain: the scoring functions of searches.
 _SCORERS = frozenset(
     {
