@@ -90,13 +90,6 @@ def test_a_graph_may_have_two_parents_but_no_node_twice():
         ClassGraph.from_tree([])
 
 
-def test_part_of_a_graph():
-    graph = ClassGraph.from_tree([("x", "a"), ("y", "b"), ("a", "top"), ("b", "top")])
-    part = graph.ancestors(["y"])
-    assert part.nodes == ["y", "b", "top"]
-    assert part.edges.tolist() == [[0, 1], [1, 2]]
-
-
 def test_clusters_are_found_and_nested():
     rng = np.random.default_rng(0)
     centers = np.eye(3)[np.arange(9) % 3]
@@ -290,17 +283,6 @@ def test_rows_say_which_taxon():
     backwards = taxonomy_signatures(BIRDS.iloc[::-1]).views
     for rank, view in views.items():
         pd.testing.assert_frame_equal(backwards[rank].loc[view.index, view.columns], view)
-
-
-def test_columns_of_another_table():
-    known = taxonomy_signatures(BIRDS)
-    new = pd.DataFrame([["Passeriformes", "Corvidae", "Corvus"]], ["crow"], BIRDS.columns)
-    views = taxonomy_signatures(new, like=known).views
-    assert views["order"].loc["crow"].sum() == 1
-    assert views["family"].columns.equals(known.views["family"].columns)
-    assert not views["family"].loc["crow"].any()
-    with pytest.raises(ValueError, match="no view 'tribe'"):
-        taxonomy_signatures(pd.DataFrame({"tribe": ["a"]}, index=["b"]), like=known)
 
 
 @pytest.mark.parametrize(

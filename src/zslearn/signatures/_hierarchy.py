@@ -150,7 +150,7 @@ def hierarchy_signatures(
            [2., 0., 4.],
            [4., 4., 0.]])
     """
-    listed = [labels] if isinstance(labels, str) else list(labels)
+    listed = list(labels)
     n_classes = len(listed)
     if n_classes < 2:
         raise ValueError(f"labels has {n_classes} classes; distances require at least two.")
@@ -318,9 +318,7 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(list(pairs), columns=["child", "parent"])
 
 
-def taxonomy_signatures(
-    table: pd.DataFrame, *, like: MultiSignatures | None = None
-) -> MultiSignatures:
+def taxonomy_signatures(table: pd.DataFrame) -> MultiSignatures:
     """Build signatures from a table of ranks: one view per rank, one column per taxon.
 
     The views have equal weights; :class:`~zslearn.model_selection.WeightedViews` or
@@ -330,9 +328,6 @@ def taxonomy_signatures(
     ----------
     table : DataFrame
         See :func:`taxonomy_hierarchy`. The row of a missing rank is zero.
-    like : MultiSignatures or None, default=None
-        Signatures that a model was fitted with. The result has the same columns, so that classes
-        can be added to the model; other taxa count as missing.
 
     Returns
     -------
@@ -353,11 +348,7 @@ def taxonomy_signatures(
     taxonomy_hierarchy(filled)  # raises if a taxon is below itself
     views = {}
     for rank in filled.columns:
-        if like is not None and rank not in like.views:
-            raise ValueError(f"like has no view {rank!r}, only {name_some(like.views)}.")
-        taxa = (
-            pd.Index(filled[rank].dropna().unique()) if like is None else like.views[rank].columns
-        )
+        taxa = pd.Index(filled[rank].dropna().unique())
         rows = filled[rank].to_numpy()[:, None] == taxa.to_numpy()
         views[rank] = pd.DataFrame(rows.astype(np.float64), index=filled.index, columns=taxa)
     return MultiSignatures({rank: view for rank, view in views.items() if view.shape[1]})
