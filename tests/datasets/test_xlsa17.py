@@ -315,27 +315,6 @@ def test_class_splits(tmp_path):
         "cat",
         "dog",
     ]
-    path = tmp_path / "CUB_GZSL_inform.mat"
-    savemat(path, {"tr_hold_ind": cells([1, 2, 11, 12, 21, 22], [1, 2, 11, 12])})
-    data = load_xlsa17("CUB", folder=tmp_path, split="ss-2", hold_out=path)
-    assert data.active_split.test_seen.tolist() == [0, 1, 10, 11]
-    # One row of cells per class split, filled up with empty ones.
-    rows = np.empty((2, 3), dtype=object)
-    for at in np.ndindex(rows.shape):
-        rows[at] = np.zeros((0, 0))
-    for k, cell in enumerate(([1, 2], [9, 10])):
-        rows[1, k] = np.array(cell)
-    rows[0] = rows[1][[1, 0, 2]]
-    both = {"tr_hold_ind": cells([1, 2, 11, 12, 21, 22], [1, 2, 11, 12]), "CV_hold_loc": rows}
-    savemat(path, both)
-    again = load_xlsa17("CUB", folder=tmp_path, split="ss-2", hold_out=path)
-    assert again.version == data.version
-    with pytest.raises(ValueError, match=r"samples in another order"):
-        load_xlsa17("CUB", folder=tmp_path, split="ss-1", hold_out=path)
-    with pytest.raises(ValueError, match=r"for 2 class splits, not for 'ss-3'"):
-        load_xlsa17(
-            "CUB", folder=tmp_path, split="ss-3", hold_out=path, class_splits={"ss-3": ["ant"]}
-        )
 
 
 def test_random_class_splits(tmp_path):

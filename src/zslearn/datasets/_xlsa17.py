@@ -186,9 +186,10 @@ def load_xlsa17(
         and the version records it.
     hold_out : float, path, "authors" or None, default=None
         Test images of seen classes for splits without their own: a share of each class, drawn with
-        `random_state` (0.2 is common), or the authors' file (``NAME_SS_GZSL_inform.mat``);
-        "authors" looks for it in the folder ``authors`` in `folder`. None: all images of seen
-        classes are used for training, as in the conventional setting.
+        `random_state` (0.2 is common), or for "ss" and "ss0" the authors' file
+        (``NAME_SS_GZSL_inform.mat``), which "authors" looks for in the folder ``authors`` in
+        `folder`. None: all images of seen classes are used for training, as in the conventional
+        setting.
     random_state : int, RandomState or None, default=0
         Seed of the hold-out and of random class splits.
     max_bytes : int or None, default=None
@@ -451,7 +452,7 @@ def _held_out(
 
 def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Return which training samples the authors hold out; raise if they do not fit."""
-    hold_outs = read_hold_outs(path, split)
+    hold_outs = read_hold_outs(path)
     if hold_outs.test_seen is None:
         raise ValueError(
             f"{path}: there is no tr_hold_ind; use the authors' files for the standard splits "
