@@ -139,13 +139,6 @@ def test_thresholds_may_be_given():
     np.testing.assert_array_equal(
         binarize_signatures(STRENGTHS, threshold=5.0), [[1, 1], [0, 1], [1, 0]]
     )
-    np.testing.assert_array_equal(
-        binarize_signatures(STRENGTHS, threshold=[7, 65]), [[1, 0], [0, 1], [1, 0]]
-    )
-    by_name = pd.Series({"tail": 65, "stripes": 7})
-    np.testing.assert_array_equal(
-        binarize_signatures(STRENGTHS, threshold=by_name), [[1, 0], [0, 1], [1, 0]]
-    )
 
 
 def test_binary_signatures_stay_as_they_are():
@@ -158,13 +151,7 @@ def test_binary_signatures_stay_as_they_are():
     ("given", "message"),
     [
         ({"threshold": "median"}, 'threshold must be "mean"'),
-        ({"threshold": [1.0, 2.0, 3.0]}, "2 attributes"),
         ({"threshold": np.nan}, "finite"),
-        ({"threshold": pd.Series({"stripes": 1.0, "wings": 1.0})}, "do not match: 'tail'"),
-        (
-            {"threshold": pd.Series({"stripes": 1.0, "tail": 1.0, "wings": 1.0})},
-            "do not match: 'wings'",
-        ),
         ({"classes": ["dog", "cat"]}, "cat"),
         ({"classes": []}, "classes is empty"),
     ],
