@@ -10,7 +10,6 @@ import hashlib
 import math
 import os
 import string
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -196,7 +195,7 @@ def load_glyphs(
     except (FileNotFoundError, DamagedCacheError) as error:
         if isinstance(error, DamagedCacheError):
             warn_user(f"Rendering the glyphs again, because the cache {path} is damaged ({error}).")
-        images = _render(ft2font, fonts, progress=progress and sys.stderr.isatty())
+        images = _render(ft2font, fonts, progress)
         try:
             write_arrays(path, {"images": images})
         except OSError as unwritable:
@@ -327,7 +326,7 @@ def _read_images(path: Path) -> NDArray[np.uint8]:
     return images
 
 
-def _render(ft2font: Any, fonts: Path, *, progress: bool = False) -> NDArray[np.uint8]:
+def _render(ft2font: Any, fonts: Path, progress: bool) -> NDArray[np.uint8]:
     """Render all images, ordered by class and face."""
     n_classes = len(CLASSES)
     images = np.empty((n_classes, len(FACES), N_VARIANTS, SIDE, SIDE), dtype=np.uint8)

@@ -14,7 +14,6 @@ import pandas as pd
 
 from zslearn._utils._messages import name_some, plain
 from zslearn._utils._reading import DATA_VARIABLE, data_home, read_lines
-from zslearn.datasets._signature_files import read_table
 from zslearn.signatures._class_graph import ClassGraph, imagenet_branches, imagenet_graph
 from zslearn.signatures._wordnet import WordNet
 
@@ -149,7 +148,7 @@ def _near_classes(
 
 
 def populated_classes(
-    counts: Mapping[Any, int] | pd.Series | str | os.PathLike[str],
+    counts: Mapping[Any, int] | pd.Series,
     n_classes: int,
     *,
     which: Literal["most", "least"] = "most",
@@ -159,9 +158,8 @@ def populated_classes(
 
     Parameters
     ----------
-    counts : mapping, Series or path
-        Label → number of images; or a ``.csv`` or ``.parquet`` table with labels in the first
-        column and counts in the second.
+    counts : mapping or Series
+        Label → number of images.
     n_classes : int
         How many classes to list.
     which : {"most", "least"}, default="most"
@@ -186,7 +184,7 @@ def populated_classes(
         raise ValueError(f"which={which!r} must be 'most' or 'least'.")
     if not isinstance(n_classes, (int, np.integer)) or n_classes < 1:
         raise ValueError(f"n_classes={n_classes!r} must be an integer of at least 1.")
-    counted = _read_counts(counts)
+    counted = _check_counts(counts)
     among = list(counted.index) if classes is None else list(classes)
     unknown = [label for label in among if label not in counted.index]
     if unknown:
@@ -201,16 +199,8 @@ def populated_classes(
     return sorted(chosen.index, key=lambda label: (sign * chosen[label], label))[:n_classes]
 
 
-def _read_counts(counts: Any) -> pd.Series:
-    """Return the number of images per label."""
-    if isinstance(counts, (str, os.PathLike)):
-        table = read_table(Path(counts), lambda row: {"dtype": {0: str}})
-        if table.shape[1] != 2:
-            raise ValueError(
-                f"{plain(counts)}: there are {table.shape[1]} columns; give the labels in the "
-                "first column and the numbers of images in the second."
-            )
-        counts = table.set_index(table.columns[0])[table.columns[1]]
+def _check_counts(counts: Any) -> pd.Series:
+    """Return the number of images per label; raise if one is invalid."""
     series = counts if isinstance(counts, pd.Series) else pd.Series(dict(counts))
     if not series.index.is_unique:
         twice = series.index[series.index.duplicated()].unique()
