@@ -264,24 +264,17 @@ def test_authors_hold_out(tmp_path):
     assert "AWA1_SS_GZSL_inform" in data.version
     # The same numbers for samples in another order: cells that mix classes, uneven shares.
     mixed = cells([1, 9], [2, 17], [10, 18])
-    savemat(path, {"tr_hold_ind": held[:, None], "CV_hold_loc": mixed})
-    with pytest.raises(ValueError, match=r"samples in another order"):
-        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
-    savemat(path, {"tr_hold_ind": np.arange(1, 7)[:, None]})
-    with pytest.raises(ValueError, match=r"samples in another order"):
-        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
-    savemat(path, {"CV_hold_ind": held[:, None]})
-    with pytest.raises(ValueError, match=r"there is no tr_hold_ind"):
-        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
-    savemat(path, {"x": 1})
-    with pytest.raises(ValueError, match=r"give a file of the authors' hold-outs"):
-        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
-    savemat(path, {"tr_hold_ind": held[:, None], "CV_hold_loc": np.eye(3)})
-    with pytest.raises(ValueError, match=r"CV_hold_loc is not a cell array"):
-        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
-    savemat(path, {"tr_hold_ind": held[:, None] + 30})
-    with pytest.raises(ValueError, match=r"samples in another order"):
-        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
+    for variables, message in (
+        ({"tr_hold_ind": held[:, None], "CV_hold_loc": mixed}, "samples in another order"),
+        ({"tr_hold_ind": np.arange(1, 7)[:, None]}, "samples in another order"),
+        ({"tr_hold_ind": held[:, None] + 30}, "samples in another order"),
+        ({"CV_hold_ind": held[:, None]}, "there is no tr_hold_ind"),
+        ({"x": 1}, "give a file of the authors' hold-outs"),
+        ({"tr_hold_ind": held[:, None], "CV_hold_loc": np.eye(3)}, "not a cell array"),
+    ):
+        savemat(path, variables)
+        with pytest.raises(ValueError, match=message):
+            load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
 
 
 @pytest.mark.parametrize("place", ["authors", "authors/GZSL_info"])
@@ -331,21 +324,11 @@ def test_random_class_splits(tmp_path):
     last = load_xlsa17("CUB", folder=tmp_path, split="ss-4", class_splits="random", hold_out=0.2)
     assert last.unseen_classes.tolist() == unseen[3]
     assert last.version.startswith("xlsa17/ss-4/random-seed0/hold-out 0.2/")
-    others = [
-        load_xlsa17(
-            "CUB", folder=tmp_path, split="ss", class_splits="random", random_state=seed
-        ).splits["ss-1"]
-        for seed in range(1, 6)
-    ]
-    assert {tuple(split.unseen_classes) for split in others} != {tuple(unseen[0])}
+    options = {"folder": tmp_path, "split": "ss-1", "class_splits": "random"}
+    others = [load_xlsa17("CUB", random_state=seed, **options) for seed in range(1, 6)]
+    assert {tuple(other.unseen_classes) for other in others} != {tuple(unseen[0])}
     assert others[0].version.startswith("xlsa17/ss-1/random-seed1/")
-    unnamed = load_xlsa17(
-        "CUB",
-        folder=tmp_path,
-        split="ss-1",
-        class_splits="random",
-        random_state=np.random.RandomState(0),
-    )
+    unnamed = load_xlsa17("CUB", random_state=np.random.RandomState(0), **options)
     assert unnamed.version.startswith("xlsa17/ss-1/random/")
     write_data_set(tmp_path, "SUN")
     with pytest.raises(ValueError, match=r"'ss-5' lists 0 of 4 classes as unseen"):
@@ -552,9 +535,6 @@ def test_many_names_one_of_them_repeated(tmp_path):
     (home / "allclasses.txt").write_text("\n".join([*map(str, range(60_000)), "7"]))
     with pytest.raises(ValueError, match=r"empty or repeated names \('7'\)"):
         load_xlsa17("CUB", folder=tmp_path)
-
-
-# --------------------------------------------------------------------------------------- fuzzing
 
 
 # ----------------------------------------------------------------------------------- real files
