@@ -260,7 +260,7 @@ def test_onnx_models_that_are_no_encoders(tmp_path):
         encoder_name(folder)
     (folder / "two.onnx").write_bytes(b"no network")
     (folder / "one.onnx").unlink()
-    with pytest.raises(ValueError, match="cannot be loaded"):
+    with pytest.raises(ValueError, match="the ONNX model cannot be read"):
         encode_text(["red"], folder, cache=False)
     folder = write_onnx(tmp_path / "c")
     (folder / "1_Pooling").mkdir()

@@ -377,9 +377,7 @@ def load_imagenet(
     signatures: pd.DataFrame,
     *,
     seen_classes: Sequence[str] | None = None,
-    known: Container[str] | None = None,
     test_seen: float = 0.0,
-    features: str = "own",
     random_state: int = 0,
 ) -> ZeroShotDataset:
     """Load your own ImageNet features, stored as one shard per class, without reading them.
@@ -389,9 +387,8 @@ def load_imagenet(
 
     Parameters
     ----------
-    folder, known
-        See :class:`ClassShards`. The nouns of a :class:`~zslearn.signatures.WordNet` are its
-        `wnids`.
+    folder : path
+        See :class:`ClassShards`.
     signatures : DataFrame
         One row per class, indexed by wnid. Classes with rows but without a signature are dropped
         with a warning; a seen class must have both.
@@ -399,8 +396,6 @@ def load_imagenet(
         Classes to train on; by default those of the 1,000 of ILSVRC 2012 that have rows.
     test_seen : float, default=0
         Share of each seen class that is held out for the generalized setting.
-    features : str, default="own"
-        Name of the features.
     random_state : int, default=0
         Seed of the hold-out.
 
@@ -413,23 +408,20 @@ def load_imagenet(
     --------
     ClassShards : Its example creates such a folder.
     """
-    shards = ClassShards(folder, known=known)
+    shards = ClassShards(folder)
     if seen_classes is None:
         seen = [label for label in imagenet_classes("1k") if label in shards]
     else:
         seen = list(seen_classes)
-    if (empty := [label for label in seen if label not in shards]) or not seen:
-        why = [f"{name} ({shards.skipped[name]})" for name in empty if name in shards.skipped]
-        raise ValueError(
-            f"{shards.path} has no rows of {len(empty)} of {len(seen)} seen classes: "
-            f"{name_some(empty)}." + (f" Skipped: {name_some(why)}." if why else "")
-        )
     described = set(signatures.index)
-    if undescribed := [label for label in seen if label not in described]:
-        raise ValueError(
-            f"signatures lack {len(undescribed)} of {len(seen)} seen classes: "
-            f"{name_some(undescribed)}."
-        )
+    for verb, known in (
+        (f"{shards.path} has no rows", shards),
+        ("signatures lack rows", described),
+    ):
+        if (missing := [label for label in seen if label not in known]) or not seen:
+            raise ValueError(
+                f"{verb} of {len(missing)} of {len(seen)} seen classes: {name_some(missing)}."
+            )
     if not 0 <= test_seen < 1:
         raise ValueError(f"test_seen must be at least 0 and below 1; got {test_seen!r}.")
     if bare := [label for label in shards.classes if label not in described]:
@@ -464,5 +456,5 @@ def load_imagenet(
         splits={"ss": split},
         split="ss",
         name="ImageNet",
-        features=features,
+        features="own",
     )

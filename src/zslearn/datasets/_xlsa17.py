@@ -62,13 +62,8 @@ class Benchmark:
     sizes: tuple[int, int, int]
     n_class_splits: int = 0
 
-    def status(self, folder: str | os.PathLike[str] | None = None) -> str:
-        """Check whether the files of the data set are present.
-
-        Parameters
-        ----------
-        folder : str, path or None, default=None
-            See :func:`load_xlsa17`.
+    def status(self) -> str:
+        """Check whether the files of the data set are present in the default folder.
 
         Returns
         -------
@@ -76,7 +71,7 @@ class Benchmark:
             Whether the files are present.
         """
         try:
-            home = find_data_set(folder, self.name)
+            home = find_data_set(None, self.name)
         except FileNotFoundError:
             return "no"
         return "yes" if feature_files(home) else "without features"
