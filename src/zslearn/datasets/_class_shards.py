@@ -414,13 +414,11 @@ def load_imagenet(
     else:
         seen = list(seen_classes)
     described = set(signatures.index)
-    for verb, known in (
-        (f"{shards.path} has no rows", shards),
-        ("signatures lack rows", described),
-    ):
+    for source, known in ((str(shards.path), shards), ("The table of signatures", described)):
         if (missing := [label for label in seen if label not in known]) or not seen:
             raise ValueError(
-                f"{verb} of {len(missing)} of {len(seen)} seen classes: {name_some(missing)}."
+                f"{source} has no rows of {len(missing)} of {len(seen)} seen classes: "
+                f"{name_some(missing)}."
             )
     if not 0 <= test_seen < 1:
         raise ValueError(f"test_seen must be at least 0 and below 1; got {test_seen!r}.")
