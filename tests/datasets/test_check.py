@@ -79,6 +79,7 @@ def column(*values):
         ({"test_seen_loc": None}, "there is no variable 'test_seen_loc'"),
         ({"original_att": np.full((3, 4), np.nan)}, "12 values that are not finite"),
         ({"features": np.zeros((5, 3))}, "features has 3 columns and labels 40 entries"),
+        ({"features": None, "labels": None}, "no variables 'features' and 'labels'"),
         ({"trainval_loc": {"a": 1}}, "'trainval_loc' is or contains a struct"),
         ({"test_unseen_loc": column(21, 31, 9)}, "share 1 samples"),
         ({"trainval_loc": column(1, 2)}, "not listed in"),
@@ -112,14 +113,6 @@ def test_what_loading_refuses_is_a_problem(tmp_path, variable):
         assert variable in refusal
     else:
         assert variable in ("att", "allclasses_names", "train_loc", "val_loc")
-
-
-def test_neither_features_nor_labels(tmp_path):
-    write_data_set(tmp_path, features=None, labels=None)
-    with pytest.raises(ValueError, match="no variables 'features' and 'labels'"):
-        load_xlsa17("CUB", folder=tmp_path)
-    problems = check_data(tmp_path).problems
-    assert any("no variables 'features'" in text for text in problems)
 
 
 def test_the_other_splits_are_checked_against_the_labels(tmp_path):

@@ -201,18 +201,6 @@ def test_versions_say_what_was_not_verified(server, tmp_path, bring, content):
     assert load_xlsa17("CUB", folder=tmp_path).version.endswith("/unknown-origin")
 
 
-def test_a_page_instead_of_an_archive(server, tmp_path, bring):
-    """It is removed, so that the next fetch can succeed."""
-    server.payload = b"<html>please log in</html>"
-    with pytest.raises(ValueError, match=r"not a zip file.*download was removed"):
-        bring(server.archive(sha256=None))
-    assert left(tmp_path) == []
-    server.payload = PAYLOAD
-    with pytest.warns(InputWarning):
-        bring(server.archive(sha256=None))
-    assert_whole(tmp_path, "xlsa17.fetched.json")
-
-
 def test_several_fetches_at_once(server, tmp_path, monkeypatch):
     """One downloads, the others wait and find it there."""
     server.pause = 0.02

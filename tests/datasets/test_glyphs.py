@@ -133,24 +133,21 @@ def test_splits(glyphs):
         assert (split.train.size, split.test_seen.size) == (6825, 1575)
 
 
-def test_parts_of_unseen_classes_are_seen(glyphs):
+def test_parts_of_unseen_classes_are_seen_and_faces_are_held_out_whole(glyphs):
     composed = Counter(parts(c)[1] for c in glyphs.signatures.index)
     for split in glyphs.splits.values():
         letters = {parts(c)[0] for c in split.seen_classes}
         marks = Counter(parts(c)[1] for c in split.seen_classes)
-        for character in split.unseen_classes:
-            letter, mark = parts(character)
+        for letter, mark in map(parts, split.unseen_classes):
             assert mark
             assert letter in letters
             assert marks[mark] >= composed[mark] / 2
-
-
-def test_held_out_faces(glyphs):
-    """All images of a face are on one side, and each seen class has its own choice of faces."""
-    for split in glyphs.splits.values():
-        group = lambda indices: {(i // 48, i % 48 // 3) for i in indices.tolist()}  # noqa: E731
-        train, test = group(split.train), group(split.test_seen)
+        train, test = (
+            {(i // 48, i % 48 // 3) for i in indices.tolist()}
+            for indices in (split.train, split.test_seen)
+        )
         assert not train & test
+        # Each seen class has its own choice of three faces.
         assert set(Counter(label for label, _ in test).values()) == {3}
         assert {face for _, face in test} == set(range(16))
 

@@ -526,17 +526,6 @@ def test_missing_h5py_is_named(tmp_path, monkeypatch):
         load_xlsa17("CUB", folder=tmp_path)
 
 
-def test_many_names_one_of_them_repeated(tmp_path):
-    """Names are counted once: 60,000 of them took a minute when each was looked for in all."""
-    labels = np.ones((1, 40))
-    home = write_data_set(
-        tmp_path, allclasses_names=None, original_att=np.ones((1, 60_000)), labels=labels
-    )
-    (home / "allclasses.txt").write_text("\n".join([*map(str, range(60_000)), "7"]))
-    with pytest.raises(ValueError, match=r"empty or repeated names \('7'\)"):
-        load_xlsa17("CUB", folder=tmp_path)
-
-
 # ----------------------------------------------------------------------------------- real files
 
 

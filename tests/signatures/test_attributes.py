@@ -9,7 +9,6 @@ import pytest
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import DAP
 from zslearn.datasets import (
-    load_table,
     make_zero_shot,
     read_signature_table,
     save_signature_table,
@@ -211,11 +210,3 @@ def test_files_that_are_refused(tmp_path):
     path.write_text("class,x\na,1\na,2\n")
     with pytest.raises(ValueError, match=r"s\.csv: 'a' are described more than once"):
         read_signature_table(path)
-
-
-def test_load_table_reads_it(tmp_path):
-    table = pd.DataFrame({"x": [0.1, 0.9, 0.5], "y": [1.0, 0.0, 0.5]}, index=["a", "b", "c"])
-    path = save_signature_table(table, tmp_path / "s.csv")
-    X = np.random.default_rng(0).normal(size=(30, 3))
-    data = load_table(X, np.repeat(["a", "b", "c"], 10), path, unseen_classes="c")
-    assert data.signatures.equals(table.rename_axis("class"))

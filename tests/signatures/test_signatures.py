@@ -179,11 +179,3 @@ def test_twins_among_the_signatures_and_new_classes():
     with pytest.raises(ValueError, match=SHOWN):
         model.add_classes(new)
     assert COMPOSED in fitted(["ant", "bee", COMPOSED]).classes_
-
-
-def test_many_classes_one_of_them_repeated():
-    names = [f"class {i}" for i in range(60_000)]
-    names[-1] = names[0]
-    signatures = pd.DataFrame(np.ones((60_000, 1)), index=names)
-    with pytest.raises(ValueError, match=r"describes 'class 0' more than once"):
-        ESZSL().fit(np.eye(2), ["class 1", "class 2"], signatures=signatures)
