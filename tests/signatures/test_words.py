@@ -171,8 +171,8 @@ def test_training_learns_what_stands_together(tmp_path):
 @pytest.mark.parametrize(
     ("corpus", "options", "message"),
     [
-        (b"some few words\n", {}, "3 words, 3 of them distinct; 0 occur at least"),
-        (b"a few words more than once a few\n", {"min_count": 1}, "occur 1.3 times on average"),
+        (b"some few words\n", {}, "3 words, 3 of them distinct\\. The 0 that"),
+        (b"a few words more than once a few\n", {"min_count": 1}, "do so 1.3 times on average"),
         (b"1 2 3\n", {}, "has no words"),
         (b"a\n", {"n_epochs": 0}, "'n_epochs' parameter"),
         ("Zürich".encode("latin-1"), {}, "not UTF-8"),

