@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import pdist
 
 from zslearn import load, save
@@ -122,20 +123,12 @@ def random_graph(n_nodes, seed, n_more=0):
     return ClassGraph.from_tree([*pairs, *((b, a) for a, b in more)])
 
 
-def floyd_warshall(graph):
-    distance = np.full((len(graph), len(graph)), np.inf)
-    np.fill_diagonal(distance, 0)
-    for a, b in graph.edges:
-        distance[a, b] = distance[b, a] = 1
-    for via in range(len(graph)):
-        distance = np.minimum(distance, distance[:, [via]] + distance[via])
-    return distance
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_distances_are_shortest_ways(seed):
     graph = random_graph(150, seed, n_more=40)
-    expected = floyd_warshall(graph)
+    links = np.zeros((len(graph), len(graph)))
+    links[tuple(graph.edges.T)] = 1
+    expected = shortest_path(links, method="FW", directed=False)
     assert np.array_equal(hierarchy_distances(graph, graph.nodes), expected)
     some, others = graph.nodes[5:30], graph.nodes[40:]
     assert np.array_equal(hierarchy_distances(graph, some, others), expected[5:30, 40:])
