@@ -245,6 +245,13 @@ def load_xlsa17(
             n_splits = max(1, XLSA17[name].n_class_splits)
             dealt = enumerate(np.array_split(order, n_splits), start=1)
             class_splits = {f"ss-{k}": np.sort(numbers) for k, numbers in dealt}
+        # Check everything else before reading features, which is slow.
+        if version is not None and "ns" in names:
+            path = home / SPLIT_FILE
+            checked_version(path, read_parts(path, PART_VARIABLES, None), version)
+        for one in names:
+            if one.startswith("ss-"):
+                _unseen_classes(class_splits, home, one, classes.names)
         X, numbers, called = read_any_features(home, features, classes)
         splits = {
             one: read_split(

@@ -152,8 +152,6 @@ def combine_signatures(
     dog -0.25  0.612  0.000
     """
     listed = list(tables)
-    if not listed:
-        raise ValueError("There is no table to combine.")
     shares = tuple(convex_weights(weights, [str(i) for i in range(len(listed))]).values())
     for number, table in enumerate(listed, 1):
         if not table.index.is_unique:
