@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.sparse.csgraph import dijkstra
 
 from zslearn._utils._messages import name_some, plain
 from zslearn._utils._reading import DATA_VARIABLE, data_home, read_lines
@@ -130,21 +131,13 @@ def _near_classes(
     classes = [*seen, *candidates]
     graph = imagenet_graph(wordnet, classes)
     inside = imagenet_branches(wordnet)
-    misc = [graph.position[wnid] for wnid in classes if wnid not in inside]
-    links = np.column_stack([misc, np.full(len(misc), len(graph))]).astype(np.intp)
-    graph = ClassGraph([*graph.nodes, "misc"], np.vstack([graph.edges, links]))
-    both = graph.adjacency()
-    both = both + both.T
-    distance = np.full(len(graph), -1)
-    level = np.unique(graph.find(seen, "seen"))
-    for n in range(n_links + 1):
-        if n == 1:
-            level = np.union1d(level, graph.find([_ANIMAL], "the animals"))
-        level = level[distance[level] < 0]
-        distance[level] = n
-        level = np.unique(both[level].indices)
-    where = graph.find(candidates, "candidates")
-    return [label for label, at in zip(candidates, where, strict=True) if distance[at] >= 0]
+    links = [(wnid, "misc") for wnid in classes if wnid not in inside]
+    graph = ClassGraph.from_tree([*graph.pairs(), *links, (seen[0], _ANIMAL)])
+    sources, targets = graph.find(seen, "seen"), graph.find(candidates, "candidates")
+    distance = dijkstra(
+        graph.adjacency(), directed=False, indices=sources, unweighted=True, min_only=True
+    )
+    return [label for label, at in zip(candidates, targets, strict=True) if distance[at] <= n_links]
 
 
 def populated_classes(
