@@ -164,7 +164,7 @@ def test_training_learns_what_stands_together(tmp_path):
     assert again.index_to_key == found.index_to_key
     assert np.array_equal(again.vectors, found.vectors)
     lists = [line.lower().replace(".", "").split() for line in path.read_text().splitlines()]
-    assert train_word_vectors(lists, phrases=False, **options).index_to_key[0] == "the"
+    assert train_word_vectors(lists, **options).index_to_key[0] == "the"
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_wrong_corpora(tmp_path, corpus, options, message):
         path.write_bytes(corpus)
         corpus = path
     with pytest.raises(ValueError, match=message):
-        train_word_vectors(corpus, phrases=False, **options)
+        train_word_vectors(corpus, **options)
 
 
 @pytest.mark.slow

@@ -138,15 +138,15 @@ def train_word_vectors(
     window: int = 20,
     n_epochs: int = 1,
     min_count: int = 5,
-    phrases: bool = True,
     random_state: int = 0,
     n_jobs: int = 1,
     progress: bool = False,
 ) -> Any:
     """Train word vectors on a corpus with the skip-gram model and hierarchical softmax.
 
-    The defaults follow the paper: joined phrases, 500 dimensions, a window of 20 words, one epoch
-    ("wv-v1"; ten epochs for "wv-v2"), and an unlimited vocabulary.
+    Words that often occur together are joined by "_" first. The defaults follow the paper: 500
+    dimensions, a window of 20 words, one epoch ("wv-v1"; ten epochs for "wv-v2"), and an unlimited
+    vocabulary.
 
     Parameters
     ----------
@@ -161,8 +161,6 @@ def train_word_vectors(
         Number of passes over the corpus.
     min_count : int, default=5
         Minimum number of occurrences of a word.
-    phrases : bool, default=True
-        Whether to join words that often occur together by "_" first.
     random_state : int, default=0
         Seed; results are reproducible with one job only.
     n_jobs : int, default=1
@@ -181,16 +179,14 @@ def train_word_vectors(
     if not counts:
         raise ValueError("corpus has no words.")
     # gensim iterates over the sentences for the phrases, the vocabulary and each epoch.
-    n_passes = (2 if phrases else 1) + n_epochs
+    n_passes = 2 + n_epochs
     with progress_bar(progress, sentences.n_sentences * n_passes, "sentences") as advance:
         sentences.advance = advance
-        terms: Any = sentences
-        if phrases:
-            phraser = models.phrases.Phrases(
-                sentences, min_count, _PHRASE_THRESHOLD, scoring=_phrase_score, delimiter="_"
-            )
-            # Phrases are joined again in each pass, to save memory.
-            terms = phraser.freeze()[sentences]
+        phraser = models.phrases.Phrases(
+            sentences, min_count, _PHRASE_THRESHOLD, scoring=_phrase_score, delimiter="_"
+        )
+        # Phrases are joined again in each pass, to save memory.
+        terms = phraser.freeze()[sentences]
         options = {"window": window, "min_count": min_count, "seed": random_state}
         model = models.Word2Vec(
             vector_size=n_dimensions, sg=1, hs=1, negative=0, workers=n_jobs, **options
