@@ -5,7 +5,6 @@ import io
 import shutil
 import stat
 import threading
-import unicodedata
 import warnings
 import zipfile
 
@@ -122,25 +121,6 @@ def test_certificates_are_checked(server, monkeypatch, bring):
     with pytest.raises(OSError, match="certificate"):
         bring(server.archive())
     assert server.asked == []
-
-
-ESCAPE = "\x1b]0;gotcha\x07\x1b[2J\x9b31m"
-
-
-@pytest.mark.parametrize(
-    "behaviour",
-    [
-        {"status": 404, "reason": ESCAPE},
-        {"redirects": {"/xlsa17.zip": f"https://{ESCAPE}/"}},
-        {"headers": {"Content-Range": f"bytes {ESCAPE}"}, "payload": b"x"},
-    ],
-)
-def test_what_a_server_says_is_written_in_plain_letters(server, bring, behaviour):
-    archive = server.archive()
-    vars(server).update(behaviour)
-    with pytest.raises((OSError, ValueError)) as caught:
-        bring(archive)
-    assert not any(unicodedata.category(letter) == "Cc" for letter in str(caught.value))
 
 
 # ------------------------------------------------------------------------------------- proof

@@ -403,6 +403,8 @@ def test_sentences_as_a_table_and_new_classes():
     pd.testing.assert_frame_equal(kinds.transform(table), kinds.transform(sentences))
     new = kinds.transform({"new": sentences["c0"]})
     np.testing.assert_allclose(new.loc["new"], kinds.transform(table).loc["c0"])
+    with pytest.raises(ValueError, match="the same encoder"):
+        kinds.transform({"a": np.ones((4, 2))})
 
 
 @pytest.mark.parametrize(
@@ -417,12 +419,6 @@ def test_sentences_as_a_table_and_new_classes():
 def test_bad_sentences_are_named(sentences, message):
     with pytest.raises(ValueError, match=message):
         SentenceKinds().fit(sentences)
-
-
-def test_other_encoder_is_named():
-    kinds = SentenceKinds(1).fit({"a": np.ones((4, 3))})
-    with pytest.raises(ValueError, match="the same encoder"):
-        kinds.transform({"a": np.ones((4, 2))})
 
 
 def _nearest(found):
