@@ -184,7 +184,6 @@ def test_landmarks_are_taken_where_there_are_many_classes():
         (["a", "z"], {}, "1 of 2 are not in the hierarchy: 'z'"),
         (["a"], {}, "has 1 classes"),
         (["a", "c", "a"], {}, "names 'a' more than once"),
-        (["a", "c"], {"n_components": 2}, "at most 1 dimensions"),
         (["a", "c"], {"n_components": 0}, "n_components=0"),
         (["a", "c"], {"n_landmarks": 1}, "n_landmarks=1 must be an integer of at least 2"),
         (["a", "b", "c"], {"n_components": 2}, "have 1 positive eigenvalues"),

@@ -159,11 +159,6 @@ def hierarchy_signatures(
     for name, value, least in (("n_components", n_components, 1), ("n_landmarks", n_landmarks, 2)):
         if value is not None and not (isinstance(value, (int, np.integer)) and value >= least):
             raise ValueError(f"{name}={value!r} must be an integer of at least {least}, or None.")
-    if n_components is not None and n_components >= n_classes:
-        raise ValueError(
-            f"n_components={n_components} is too large: {n_classes} classes span at most "
-            f"{n_classes - 1} dimensions."
-        )
     if isinstance(hierarchy, WordNet):
         graph = class_graph(hierarchy, listed)
     elif isinstance(hierarchy, ClassGraph):
@@ -202,9 +197,7 @@ def _scale(
     values, vectors = eigh(squares, subset_by_index=last, overwrite_a=True, check_finite=False)
     del squares
     values, vectors = values[::-1], vectors[:, ::-1]
-    kept = values > _NOISE * max(values[0], 0.0)
-    if not kept.any():
-        raise ValueError("All distances between the classes in the hierarchy are zero.")
+    kept = values > _NOISE * values[0]
     values, vectors = values[kept], vectors[:, kept]
     # The sign of an eigenvector is arbitrary; make its largest entry positive.
     size = np.abs(vectors)
