@@ -72,7 +72,10 @@ def column(*values):
     ("changes", "message"),
     [
         ({"test_seen_loc": column(8, 9)}, "trainval_loc and test_seen_loc share 1 samples"),
-        ({"trainval_loc": column(1, 11, 30)}, "1 classes ('cat') have samples both"),
+        (
+            {"trainval_loc": column(1, 11, 21), "test_unseen_loc": column(22, 31)},
+            "class 'cat' listed both as seen and as unseen",
+        ),
         ({"test_seen_loc": column(9, 35)}, "test_unseen_loc share 1 samples"),
         ({"trainval_loc": column(1, 11, 50)}, "trainval_loc has index 50, but there are 40"),
         ({"labels": column(*[5] * 40)}, "do not belong together"),

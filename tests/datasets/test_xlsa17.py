@@ -412,7 +412,7 @@ def column(*values):
         ({"test_seen_loc": column(9, 21)}, r"test_seen and test_unseen share 1 samples"),
         (
             {"trainval_loc": column(1, 11, 21), "test_unseen_loc": column(22, 31)},
-            r"1 classes \('cat'\) .* unseen classes would be trained on",
+            r"class 'cat' listed both as seen .* unseen classes would be trained on",
         ),
         (
             {"test_seen_loc": column(9, 21), "test_unseen_loc": column(22, 31)},

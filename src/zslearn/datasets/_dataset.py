@@ -106,8 +106,8 @@ def _check_split(
             )
     if both := [label for label in seen if label in listed["unseen"]]:
         raise ValueError(
-            f"{where}: {_name_classes(both)} listed both as seen and as unseen; "
-            "keep each class in one list."
+            f"{where}: {_name_classes(both)} listed both as seen and as unseen, so that unseen "
+            "classes would be trained on; keep each class in one list."
         )
     if unknown := [label for label in seen + unseen if label not in described]:
         raise ValueError(

@@ -326,7 +326,7 @@ class SplitReader:
         if split == "ns":
             path = self.home / SPLIT_FILE
             parts = read_parts(path, PART_VARIABLES, len(numbers))
-            label, where = f"ns/{checked_version(path, parts, self.version)}", str(path)
+            label = f"ns/{checked_version(path, parts, self.version)}"
         else:
             label = split
             if split in ("ss", "ss0"):
@@ -342,16 +342,8 @@ class SplitReader:
                 held, how = self._held_out(split, numbers[train])
                 parts |= {"train": train[~held], "test_seen": train[held]}
                 label += how
-            where = label
         labels = np.asarray(self.class_names)
         seen, unseen = (np.unique(numbers[parts[part]]) for part in ("train", "test_unseen"))
-        if (both := np.intersect1d(seen, unseen)).size:
-            raise ValueError(
-                f"{where}: {both.size} classes ({name_some(labels[both - 1])}) have samples both "
-                f"in {PART_VARIABLES['train']} and in {PART_VARIABLES['test_unseen']}: unseen "
-                "classes would be trained on. Either the split leaks, or it does not belong to "
-                "these features."
-            )
         return ClassSplit(
             train=parts["train"],
             test_seen=parts.get("test_seen", np.empty(0, dtype=np.intp)),

@@ -20,7 +20,7 @@ from zslearn._utils._validation import (
     numeric_columns,
     refuse_text,
 )
-from zslearn.signatures._table import as_frame, with_scaling
+from zslearn.signatures._table import as_frame, finite_numbers, with_scaling
 from zslearn.signatures._views import MultiSignatures, map_views
 
 Missing = Literal["error", "mean", "drop"]
@@ -276,11 +276,9 @@ def binarize_signatures(
         )
     positions = None if isinstance(signatures, Mapping) else np.arange(len(signatures))
     frame, columns = as_frame(signatures, positions, "signatures")
-    rows = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    rows = finite_numbers(frame, "signatures")
     if 0 in rows.shape:
         raise ValueError(f"signatures must have one row per class; got shape {rows.shape}.")
-    if not np.isfinite(rows).all():
-        raise ValueError("signatures contain NaN or infinity. Fill in the missing values first.")
     if threshold != "mean" and not (isinstance(threshold, Real) and np.isfinite(threshold)):
         raise ValueError(f'threshold must be "mean" or a finite number; got {threshold!r}.')
     averaged = rows

@@ -165,7 +165,6 @@ def hierarchy_signatures(
         graph = hierarchy
     else:
         graph = ClassGraph.from_tree(hierarchy)
-    graph.find(listed)
     width = n_components or _COMPONENTS
     if n_landmarks is None:
         n_landmarks = n_classes if n_classes <= _EXACT_CLASSES else max(_LANDMARKS, 2 * width)
