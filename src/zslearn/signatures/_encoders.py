@@ -63,17 +63,13 @@ def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
             f"{', '.join(map(repr, ENCODER_NAMES))}, or a folder as 'st:FOLDER'."
         )
     named = str(encoder).removeprefix(FOLDER_PREFIX)
-    if str(encoder) == named and not isinstance(encoder, os.PathLike) and not Path(named).is_dir():
-        known = ", ".join(f"{name!r} ({package})" for name, package in _PACKAGES.items())
-        raise ValueError(
-            f"There is no encoder {encoder!r}.{did_you_mean(encoder, ENCODER_NAMES)} Choose one of "
-            f"{known}, or 'st:FOLDER' for the folder of a sentence-transformers or ONNX model."
-        )
     folder = Path(named).expanduser().absolute()
     if not folder.is_dir():
+        known = ", ".join(f"{name!r} ({package})" for name, package in _PACKAGES.items())
         raise ValueError(
-            f"{plain(folder)}: there is no such folder. An encoder 'st:FOLDER' is a "
-            "sentence-transformers or ONNX model on this machine; encoders are not downloaded."
+            f"There is no encoder or folder {plain(named)!r}.{did_you_mean(named, ENCODER_NAMES)} "
+            f"Choose one of {known}, or 'st:FOLDER' for the folder of a sentence-transformers or "
+            "ONNX model on this machine; encoders are not downloaded."
         )
     if not _has_safetensors(folder):
         _onnx_files(folder)
