@@ -5,8 +5,6 @@ import pandas as pd
 import pytest
 import scipy.linalg
 import sklearn.cross_decomposition
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from zslearn.baselines import CCA
 from zslearn.signatures import normalize_signatures
@@ -94,17 +92,12 @@ def test_more_attributes_than_classes(problem):
     assert bare.correlations_[0] < 1 + 1e-12
 
 
-def test_units_change_nothing(problem):
-    def scores(features, signatures, scale="seen"):
-        model = CCA(feature_norm=None, signature_scale=scale).fit(
-            features * problem.X_train, problem.y_train, signatures=signatures * problem.signatures
-        )
-        return model.decision_function(features * problem.X_test_unseen)
-
-    expected = scores(1.0, 1.0)
-    np.testing.assert_allclose(scores(1000.0, 1.0), expected, atol=1e-9)
-    np.testing.assert_allclose(scores(1.0, 1000.0), expected, atol=1e-9)
-    np.testing.assert_allclose(scores(1.0, 1.0, 123.0), expected, atol=1e-9)
+def test_scale_of_signatures_does_not_matter(problem):
+    scores = [
+        _fit(problem, signature_scale=scale).decision_function(problem.X_test_unseen)
+        for scale in ("seen", 123.0)
+    ]
+    np.testing.assert_allclose(*scores, atol=1e-9)
 
 
 def test_twice_the_same_attributes_change_nothing(problem):
@@ -117,18 +110,3 @@ def test_twice_the_same_attributes_change_nothing(problem):
         _fit(problem).decision_function(X),
         atol=1e-9,
     )
-
-
-@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**31), st.integers(2, 6), st.integers(1, 5), st.integers(1, 6))
-def test_any_small_problem_has_finite_scores(seed, n_classes, n_attributes, n_features):
-    rng = np.random.default_rng(seed)
-    y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=10)])
-    signatures = rng.integers(-1, 2, size=(n_classes, n_attributes)).astype(float)
-    X = rng.integers(-1, 2, size=(len(y), n_features)).astype(float)
-    for alpha in (0.0, 1.0):
-        model = CCA(alpha_features=alpha, alpha_signatures=alpha)
-        model.fit(X, y, signatures=pd.DataFrame(signatures, index=range(n_classes)))
-        assert np.isfinite(model.decision_function(X)).all()
-        assert (model.correlations_ < 1 + 1e-9).all()

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 from zslearn.baselines import COSTA
@@ -96,35 +93,3 @@ def test_each_class_counts_alike_whatever_its_samples_weigh(problem):
     data = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
     weighted, plain = COSTA().fit(**data, sample_weight=weights[codes]), COSTA().fit(**data)
     np.testing.assert_allclose(weighted.coef_, plain.coef_, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("similarity", SIMILARITIES)
-def test_units_change_no_prediction(problem, similarity):
-    def scores(features, signatures):
-        model = COSTA(feature_norm=None, similarity=similarity).fit(
-            features * problem.X_train, problem.y_train, signatures=signatures * problem.signatures
-        )
-        return model.decision_function(features * problem.X_test_unseen)
-
-    expected = scores(1.0, 1.0)
-    np.testing.assert_allclose(scores(1000.0, 1.0), expected, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(scores(1.0, 1000.0), expected, rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
-@settings(max_examples=25, deadline=None)
-@given(
-    st.integers(0, 2**31),
-    st.integers(2, 6),
-    st.integers(1, 5),
-    st.integers(1, 6),
-    st.sampled_from(SIMILARITIES),
-)
-def test_any_small_problem_has_finite_scores(seed, n_classes, d, n_features, similarity):
-    rng = np.random.default_rng(seed)
-    y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=10)])
-    signatures = rng.integers(-1, 2, size=(n_classes, d)).astype(float)
-    X = rng.integers(-1, 2, size=(len(y), n_features)).astype(float)
-    model = COSTA(similarity=similarity)
-    model.fit(X, y, signatures=pd.DataFrame(signatures, index=range(n_classes)))
-    assert np.isfinite(model.decision_function(X)).all()

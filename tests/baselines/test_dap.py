@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from zslearn._utils._array import unit_rows
 from zslearn.baselines import DAP
 from zslearn.datasets import make_zero_shot
-from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, binarize_signatures, normalize_signatures
 
 
@@ -235,39 +234,3 @@ def test_two_classes_of_one_attribute(calibration):
     y = np.repeat(["a", "b"], 20)
     model = DAP(calibration=calibration).fit(X, y, signatures={"a": [-1.0], "b": [1.0]})
     assert model.score(X, y) > 0.8
-
-
-@pytest.mark.slow
-def test_recovers_what_follows_its_assumption():
-    """Binary attributes that show in the features independently of each other; three draws."""
-    best, found = [], []
-    for seed in range(3):
-        data, truth = make_zero_shot(
-            n_seen=60,
-            n_unseen=10,
-            n_attributes=12,
-            n_features=40,
-            noise=0.22,
-            nonlinearity=0.0,
-            signature_kind="binary",
-            return_truth=True,
-            random_state=seed,
-        )
-        search = ZeroShotSearchCV(DAP(), "fast", cv=3)
-        search.fit(data.X_train, data.y_train, signatures=data.signatures)
-        unseen = data.X_test_unseen, data.y_test_unseen
-        best.append(truth.score(*unseen, classes=data.unseen_classes))
-        found.append(search.score(*unseen, classes=data.unseen_classes))
-    assert max(best) < 0.99
-    assert np.mean(found) >= 0.9 * np.mean(best)
-
-
-@pytest.mark.slow
-def test_real_birds(data_folder):
-    """CUB, split ns, EfficientNet-Lite0 features, untuned."""
-    from zslearn.datasets import load_xlsa17
-
-    data = load_xlsa17("CUB", folder=data_folder / "xlsa17", features="efficientnet_lite0.mat")
-    model = DAP(calibration="targets").fit(data.X_train, data.y_train, signatures=data.signatures)
-    accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
-    assert accuracy > 0.35

@@ -117,19 +117,3 @@ def test_more_attributes_than_classes(problem):
     X, _, Y = _prepared(problem)
     left = (X.T @ X + 10.0 * np.eye(X.shape[1])) @ model.coef_ @ (A.T @ A + 0.1 * np.eye(40))
     np.testing.assert_allclose(left, X.T @ Y @ A, atol=1e-9)
-
-
-@pytest.mark.slow
-def test_real_birds(data_folder):
-    """CUB, split ns: centred ESZSL on EfficientNet-Lite0 features, untuned defaults."""
-    import scipy.io
-
-    folder = data_folder / "xlsa17" / "CUB"
-    features = scipy.io.loadmat(folder / "efficientnet_lite0.mat")
-    splits = scipy.io.loadmat(folder / "att_splits.mat")
-    X, y = features["features"].T, features["labels"].ravel()
-    signatures = dict(enumerate(splits["original_att"].T, start=1))
-    train, test = (splits[name].ravel() - 1 for name in ("trainval_loc", "test_unseen_loc"))
-    model = ESZSL().fit(X[train], y[train], signatures=signatures)
-    accuracy = model.score(X[test], y[test], classes=model.unseen_classes_)
-    assert 0.55 < accuracy < 0.62

@@ -44,7 +44,7 @@ def _loop(X, y, A, n_maps, rate, epochs, batch_size, seed):
 @pytest.mark.parametrize("n_maps", [1, 3])
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_trains_as_a_plain_loop_over_samples(problem, n_maps, batch_size):
-    model = LatEm(n_maps, 0.5, 4, batch_size=batch_size, random_state=5)
+    model = LatEm(0.5, 4, n_maps=n_maps, batch_size=batch_size, random_state=5)
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     X, y, A, seen = _prepared(problem)
     X = _zscored(X)
@@ -57,7 +57,7 @@ def test_trains_as_a_plain_loop_over_samples(problem, n_maps, batch_size):
 
 
 def test_one_map_is_the_bilinear_model(problem):
-    model = LatEm(1, max_iter=5).fit(
+    model = LatEm(n_maps=1, max_iter=5).fit(
         problem.X_train, problem.y_train, signatures=problem.signatures
     )
     assert model.class_scorer_.parameters.shape == (16, 1, 20)
@@ -155,7 +155,7 @@ def test_recovers_two_modes_where_one_map_does_not():
     assert best < 0.98
 
     def accuracy(n_maps):
-        model = LatEm(n_maps, max_iter=32)
+        model = LatEm(n_maps=n_maps, max_iter=32)
         model.fit(data.X_train, data.y_train, signatures=data.signatures)
         return model.score(images, labels, classes=data.unseen_classes)
 

@@ -31,7 +31,7 @@ from zslearn.persistence._encode import _SKLEARN
 from zslearn.signatures import cluster_hierarchy
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
-SCORER = "zslearn.synthesis.held_out_accuracy_score"
+SCORER = "zslearn.synthesis.exemplar_distance_score"
 
 
 @pytest.fixture(scope="module")
@@ -455,7 +455,7 @@ def test_features_without_end(path, parts, scaled, n_features):
 
 
 def test_generated_features_without_end(path, folder):
-    model = GeneratedFeatures(n_generated=5, estimator="mean")
+    model = GeneratedFeatures(n_generated=5, classifier="mean")
     parts = take_apart(_file(model, folder, "generated.zsl"))
     file = changed(parts, lambda c: c["model"]["parameters"].update(n_generated=10**9))
     _too_large(path, file)

@@ -199,18 +199,6 @@ def test_given_phantoms_of_two_views(problem):
         fit(problem, phantom_init=rows)
 
 
-def test_given_phantoms_can_be_learned_within_the_span(problem):
-    mixture = np.random.default_rng(0).dirichlet(np.ones(12), size=5)
-    unit = problem.signatures.loc[problem.seen_classes].to_numpy(copy=True)
-    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-    model = fit(problem, phantom_init=mixture @ unit, learn_phantoms=True)
-    assert model.history_[-1] < model.history_[0]
-    assert model.combinations_[0].shape == (5, 12)
-    narrow = make_zero_shot(n_seen=4, n_attributes=8, random_state=0)
-    with pytest.raises(ValueError, match="5 of the 5 rows of phantom_init"):
-        fit(narrow, phantom_init=np.random.default_rng(0).random((5, 8)), learn_phantoms=True)
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -219,6 +207,7 @@ def test_given_phantoms_can_be_learned_within_the_span(problem):
         ({"phantom_init": np.full((5, 8), np.nan)}, "phantom_init cannot be used"),
         ({"phantom_init": np.ones((5, 8)), "n_phantoms": 6}, "has 5 phantoms, but n_phantoms=6"),
         ({"phantom_init": np.ones((5, 8)), "n_phantoms": 0.5}, "Remove n_phantoms"),
+        ({"phantom_init": np.eye(8), "learn_phantoms": True}, "cannot start from given phantoms"),
     ],
 )
 def test_given_phantoms_that_do_not_fit(problem, params, message):
@@ -454,7 +443,7 @@ def test_learning_a_tiny_problem_against_a_general_method():
 def test_phantoms_do_not_collapse():
     """The ℓ1 norm outweighs the norms: β → 0, but W stays free on the way."""
     data = make_zero_shot(random_state=0)
-    with pytest.warns(ConvergenceWarning, match="stopped before S became singular.*decrease eta"):
+    with pytest.warns(ConvergenceWarning, match="before the phantoms became.*Decrease eta"):
         model = fit(data, learn_phantoms=True, eta=1e-2, norm_penalty=1e-2)
     # What β = 0.05 I reaches; at β = 0, where every class has one classifier, it is 0.892.
     assert model.objective_ <= 0.8387
@@ -486,7 +475,7 @@ def test_no_weights_make_all_classes_one(problem, loss, penalize):
     # Four unseen classes. With a penalty on w, S comes near to singular, and V becomes huge.
     assert accuracy(model, problem) > (0.5 if penalize == "v" else 0.3)
     said = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
-    assert any("become indistinguishable" in text and "decrease eta" in text for text in said)
+    assert any("indistinguishable" in text and "Decrease eta" in text for text in said)
 
 
 @pytest.mark.parametrize("loss", ["ovo", "cs"])
@@ -496,7 +485,7 @@ def test_phantoms_do_not_collapse_with_a_penalty_on_v(loss, n_phantoms):
     data = make_zero_shot(random_state=0)
     tol = 1e-4 if loss == "ovo" else 1e-3
     params = {"penalize": "v", "n_phantoms": n_phantoms, "tol": tol}
-    with pytest.warns(ConvergenceWarning, match="not at a minimum.* at β = 0.*decrease eta"):
+    with pytest.warns(ConvergenceWarning, match="before the phantoms became.*Decrease eta"):
         model = fit(
             data,
             loss,

@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -58,7 +58,6 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import for_many_passes
 from zslearn._solvers._logistic import LogisticResult, logistic_path, softmax_path
 from zslearn._solvers._platt import platt_scaling, platt_targets
@@ -119,6 +118,7 @@ def linear_scores(X: Array, coef: Array, intercept: Array) -> Array:
     _kinds=Saved(kind=list),
     _seen_binary=Saved("n_seen", "n_varying", kind="bool"),
 )
+@dataclass(eq=False, repr=False)
 class AttributeClassifier(ZeroShotClassifier):
     """Base of methods that predict binary attributes.
 
@@ -145,6 +145,12 @@ class AttributeClassifier(ZeroShotClassifier):
         over the seen classes.
     """
 
+    alpha: float = 1e-4
+    _: KW_ONLY
+    calibration: str | None = "targets"
+    tol: float = 1e-4
+    random_state: Any = 0
+
     synthesizes_independently = True
     keep_views: ClassVar[bool] = True
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha",)
@@ -156,23 +162,6 @@ class AttributeClassifier(ZeroShotClassifier):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        calibration: str | None = "targets",
-        tol: float = 1e-4,
-        random_state: Any = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.alpha = alpha
-        self.calibration = calibration
-        self.tol = tol
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
@@ -365,6 +354,7 @@ class DAP(AttributeClassifier):
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class IAP(AttributeClassifier):
     """Indirect attribute prediction: predict seen classes, their attributes, then the class.
 
@@ -411,6 +401,9 @@ class IAP(AttributeClassifier):
     likelihood methods", Advances in Large Margin Classifiers, 1999.
     """
 
+    _: KW_ONLY
+    probabilities: str = "softmax"
+
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
         "paper": {
             "calibration": [None, "targets", "classes"],
@@ -426,27 +419,6 @@ class IAP(AttributeClassifier):
         **AttributeClassifier._parameter_constraints,
         "probabilities": [StrOptions({"softmax", "platt"})],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        probabilities: str = "softmax",
-        calibration: str | None = "targets",
-        tol: float = 1e-4,
-        random_state: Any = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        super().__init__(
-            alpha,
-            calibration=calibration,
-            tol=tol,
-            random_state=random_state,
-            feature_norm=feature_norm,
-            signature_scale=signature_scale,
-        )
-        self.probabilities = probabilities
 
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
@@ -533,6 +505,7 @@ def _stratified_folds(y: NDArray[np.intp], rng: np.random.RandomState) -> NDArra
     intercept_=Saved("n_seen"),
     seen_signatures_=Saved("n_seen", "n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class ConSE(ZeroShotClassifier):
     """Convex combination of the signatures of the most probable seen classes.
 
@@ -566,8 +539,13 @@ class ConSE(ZeroShotClassifier):
     "Zero-shot learning by convex combination of semantic embeddings", ICLR 2014.
     """
 
+    n_top: int = 10
+    alpha: float = 1e-4
+    _: KW_ONLY
+    tol: float = 1e-4
+
     synthesizes_independently = True
-    score_function: ScoreFunction = "cosine"
+    score_function = "cosine"
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "n_top")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -587,21 +565,6 @@ class ConSE(ZeroShotClassifier):
             "n_top": [1, 3, 5, 10, 30],
         },
     }
-
-    def __init__(
-        self,
-        n_top: int = 10,
-        alpha: float = 1e-4,
-        *,
-        tol: float = 1e-4,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.n_top = n_top
-        self.alpha = alpha
-        self.tol = tol
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:

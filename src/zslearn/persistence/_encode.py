@@ -45,7 +45,8 @@ def field_names(cls: type) -> tuple[str, ...] | None:
     """Fields of a named tuple or a dataclass; None for other classes."""
     if issubclass(cls, tuple):
         return tuple(cls._fields) if hasattr(cls, "_fields") else None
-    if dataclasses.is_dataclass(cls):
+    # The fields of an estimator are only its hyper-parameters.
+    if dataclasses.is_dataclass(cls) and not issubclass(cls, BaseEstimator):
         return tuple(field.name for field in dataclasses.fields(cls) if field.init)
     return None
 
@@ -100,7 +101,7 @@ def make(cls: type, state: dict[str, Any]) -> Any:
 def _refuse_names(cls: type, state: dict[str, Any]) -> None:
     """An attribute may not stand before a method, a property or a constant of its class."""
     own = cls.__module__.startswith("zslearn.")
-    for name in state:
+    for name in set(state) - parameter_names(cls):
         if not name.isidentifier() or name.startswith("__"):
             raise BadContentError(f"its {cls.__name__} has the attribute {plain(name, 60)!r}")
         in_class = inspect.getattr_static(cls, name, None)
@@ -126,7 +127,6 @@ _SCORERS = frozenset(
     {
         "zslearn.model_selection.unseen_accuracy_scorer",
         "zslearn.synthesis.exemplar_distance_score",
-        "zslearn.synthesis.held_out_accuracy_score",
     }
 )
 

@@ -291,34 +291,11 @@ def _fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> An
     return SignatureRegressor(regressor, model.gamma).fit(signatures, exemplars)
 
 
-@saved_part
-@dataclass(frozen=True, eq=False)
-@saves(
-    {
-        "regressor.signatures": Saved("n_seen", kind="signatures"),
-        "projection.exemplars": Saved("n_seen", "n_dims"),
-    },
-    projection=Saved(kind=Projection),
-    regressor=Saved(kind=object),
-)
-class Exemplars:
-    """Real exemplars of the seen classes, and a regressor that predicts those of any class."""
-
-    projection: Projection
-    regressor: Any  # fitted
-
-    def of_seen(self) -> Floats:
-        """Predicted exemplars of the seen classes."""
-        return to_numpy(self.regressor.predict(self.regressor.signatures))
-
-    def predict(self, signatures: Signatures) -> Array:
-        """Predict exemplars."""
-        return self.regressor.predict(signatures)
+#: Real exemplars of the seen classes, a fitted regressor, and the estimators that share both.
+Learned = tuple[Projection, Any, list["EXEM"]]
 
 
-def learn_exemplars(
-    spaces: ExemplarSpaces, models: Sequence[EXEM]
-) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+def learn_exemplars(spaces: ExemplarSpaces, models: Sequence[EXEM]) -> Iterator[Learned]:
     """Learn the exemplars for estimators that differ in hyper-parameters."""
     signatures = spaces.training.signatures
     for group in group_by_params(models, "regressor", "tol", "max_iter", "n_jobs"):
@@ -328,12 +305,10 @@ def learn_exemplars(
         for same in group_by_params(group, *_EXEMPLAR_PARAMS):
             projection = spaces.projection(same[0].n_components)
             regressor = _fit_regressor(same[0], signatures, projection.exemplars)
-            yield Exemplars(projection, regressor), same
+            yield projection, regressor, same
 
 
-def _learn_by_paths(
-    spaces: ExemplarSpaces, models: Sequence[EXEM]
-) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+def _learn_by_paths(spaces: ExemplarSpaces, models: Sequence[EXEM]) -> Iterator[Learned]:
     """Solve one path of ν-SVRs per kernel, then yield models that share an embedding together."""
     signatures = spaces.training.signatures
     # Models with and without a projection have different targets. Kernels with the same grid of C
@@ -368,7 +343,7 @@ def _learn_by_paths(
                 projection = spaces.projection(same[0].n_components)
                 n_dims = projection.exemplars.shape[1]
                 result = results[same[0].C, same[0].nu]
-                yield Exemplars(projection, KernelRegressor.of_nu_svr(kernel, result, n_dims)), same
+                yield projection, KernelRegressor.of_nu_svr(kernel, result, n_dims), same
 
 
 def _solve_paths(
