@@ -262,6 +262,6 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
         failures["check_unused_class"] = "described classes are nodes that others propagate through"
         if estimator.graph == "all":
             failures["check_described_later"] = "all classes described at fit train the network"
-    if isinstance(estimator, networks.GeneratedFeatures) and estimator.estimator != "mean":
+    if isinstance(estimator, networks.GeneratedFeatures) and estimator.classifier != "mean":
         failures["check_unused_class"] = "one classifier is trained over all described classes"
     return failures

@@ -360,10 +360,13 @@ def test_intercepts_are_the_last_column(problem):
     ("change", "message"),
     [
         (lambda rows: rows.iloc[1:], "lacks rows for 1 of the 8 seen classes: 'c02'"),
-        (lambda rows: rows.to_numpy()[1:], "one row for each of the 8 seen classes"),
+        (lambda rows: rows.to_numpy()[1:], "array of 7 rows, but y has samples of 8"),
         (lambda rows: rows.iloc[:, 2:], "has 22 columns; it needs 24"),
-        (lambda rows: rows.replace(rows.iloc[0, 0], np.nan), "NaN or infinity in the rows of"),
-        (lambda rows: pd.concat([rows, rows.iloc[:1]]), "more than one row for 'c02'"),
+        (
+            lambda rows: rows.replace(rows.iloc[0, 0], np.nan),
+            "targets contains NaN or infinity for",
+        ),
+        (lambda rows: pd.concat([rows, rows.iloc[:1]]), "describes 'c02' more than once"),
     ],
 )
 def test_targets_that_do_not_fit(problem, change, message):

@@ -360,6 +360,16 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         """Weights of the seen classes in the parameters of each class, or None.
 
         A method that combines seen classes overrides this for :func:`zslearn.inspection.explain`.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_seen) or None
+            None if the method has no such weights.
         """
         return None
 

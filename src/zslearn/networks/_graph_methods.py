@@ -65,6 +65,7 @@ from zslearn.signatures._class_graph import (
     warn_of_missing_hierarchy,
 )
 from zslearn.signatures._kernels import squared_distances
+from zslearn.signatures._table import SignatureTable
 
 #: Parents of each node, by name.
 Parents = Mapping[Hashable, Sequence[Hashable]]
@@ -180,37 +181,19 @@ def target_rows(training: Training, targets: Any, alpha: float) -> Floats:
 
 def _given_rows(training: Training, targets: Any) -> Floats:
     """Rows given by the user, in the order of the seen classes."""
-    labels = training.classes.tolist()
-    if isinstance(targets, Mapping):
-        targets = pd.DataFrame.from_dict(dict(targets), orient="index")
-    if isinstance(targets, pd.DataFrame):
-        if not targets.index.is_unique:
-            repeated = targets.index[targets.index.duplicated()].unique().tolist()
-            raise ValueError(f"targets has more than one row for {name_some(repeated)}.")
-        missing = [label for label in labels if label not in targets.index]
-        if missing:
-            raise ValueError(
-                f"targets lacks rows for {len(missing)} of the {len(labels)} seen classes: "
-                f"{name_some(missing)}. Its index must contain the labels of y."
-            )
-        targets = targets.loc[labels]
-    rows = np.asarray(to_numpy(targets), dtype=np.float64)
-    n_features = training.X.shape[1]
-    if rows.ndim != 2 or len(rows) != len(labels):
+    table = SignatureTable.read(targets, training.classes, where="targets")
+    labels, known = training.classes.tolist(), set(table.labels.tolist())
+    missing = [label for label in labels if label not in known]
+    if missing:
         raise ValueError(
-            f"targets must have one row for each of the {len(labels)} seen classes, in the order "
-            f"of np.unique(y); got shape {rows.shape}. A DataFrame indexed by label may have rows "
-            "of further classes."
+            f"targets lacks rows for {len(missing)} of the {len(labels)} seen classes: "
+            f"{name_some(missing)}. Its index must contain the labels of y."
         )
+    rows, n_features = table.arrays[0][table.positions(training.classes)], training.X.shape[1]
     if rows.shape[1] not in (n_features, n_features + 1):
         raise ValueError(
             f"targets has {rows.shape[1]} columns; it needs {n_features}, one per feature, or "
             f"{n_features + 1} with the intercepts in the last one."
-        )
-    if not np.isfinite(rows).all():
-        bad = training.classes[~np.isfinite(rows).all(axis=1)]
-        raise ValueError(
-            f"targets contains NaN or infinity in the rows of {name_some(bad.tolist())}."
         )
     return rows
 

@@ -390,18 +390,7 @@ class EXEM(LearnsFromStatistics):
         return to_numpy(self.regressor_.predict(signatures))
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
-        """Influence of each seen class: its kernel times the norm of its coefficients.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-            Normalised signatures.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_seen) or None
-            None for regressors without coefficients per seen class.
-        """
+        """Kernel of each seen class times the norm of its coefficients, if these exist."""
         if not isinstance(self.regressor_, KernelRegressor):
             return None
         return self.regressor_.seen_weights(signatures)

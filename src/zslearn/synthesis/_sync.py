@@ -734,11 +734,6 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     def similarities(self, signatures: Signatures) -> Floats:
         """Weights of the bipartite graph between classes and phantoms (Eq. 2).
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-            Normalised signatures.
-
         Returns
         -------
         ndarray of shape (n_classes, n_phantoms)
@@ -747,18 +742,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         return similarities_to(self.phantoms_, signatures, self._factors, self.gamma)
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
-        """Influence of each seen class: similarities to phantoms times their coefficients.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-            Normalised signatures.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_seen) or None
-            None if the phantoms were given.
-        """
+        """Similarities to phantoms times the coefficients of these; None for given phantoms."""
         if self.combinations_ is None:
             return None
         mixture = np.mean([np.abs(to_numpy(part)) for part in self.combinations_], axis=0)
