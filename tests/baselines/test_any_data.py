@@ -66,7 +66,7 @@ def _scores(method, data, scale, dtype=np.float64, **parameters):
 
 
 def _is_refused_or_finite(method, data, power, dtype, largest_power):
-    """Within the powers of ten up to one the scores are finite and differ; beyond, an error."""
+    """Up to a power of ten the scores are finite and differ; beyond it, fit raises an error."""
     scale = float(f"1e{power}")
     if abs(power) > largest_power:
         with pytest.raises(ValueError, match="its square overflows or underflows. Rescale X"):
@@ -85,7 +85,7 @@ def test_features_and_signatures_of_any_scale(small, method):
         _is_refused_or_finite(method, small, power, np.float32, 14)
     expected = _scores(method, small, 1.0)
     for power in (-300, 300):
-        # Unit norm takes every scale of the features out.
+        # Normalised features do not depend on the scale.
         scores = _scores(method, small, float(f"1e{power}"))
         np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6)
         model = clone(method)
@@ -151,7 +151,7 @@ def test_units_do_not_matter(problem, method):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 6), st.integers(1, 5), st.integers(1, 6))
 def test_any_small_problem_has_finite_scores(method, seed, n_classes, n_attributes, n_features):
-    """Among them equal classes, zeros and constants."""
+    """Equal classes, zeros and constants are among the draws."""
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=10)])
     signatures = rng.integers(-1, 2, size=(n_classes, n_attributes)).astype(float)

@@ -157,14 +157,14 @@ def test_joint_placement_does_not_depend_on_the_order_nor_on_when(problem):
     before = fewer.decision_function(X)
     fewer.add_classes(problem.signatures.loc[late])
     np.testing.assert_allclose(fewer.decision_function(X), expected, rtol=1e-9)
-    # The classes that were there have moved; the seen ones have not.
+    # Landmarks of the other unseen classes have moved; those of seen classes have not.
     now = fewer.decision_function(X, classes=left)
     seen = np.isin(left, model.seen_classes_)
     np.testing.assert_allclose(now[:, seen], before[:, seen], rtol=1e-12)
     assert np.abs(now[:, ~seen] - before[:, ~seen]).max() > 1e-3
 
 
-def test_copys_placed_jointly_share_a_landmark(problem):
+def test_equal_signatures_placed_jointly_share_a_landmark(problem):
     signatures = problem.signatures.copy()
     first, second = np.sort(problem.unseen_classes)[:2]
     signatures.loc[second] = signatures.loc[first]
@@ -200,7 +200,7 @@ def test_more_components_than_features_are_clipped(problem):
 
 
 def test_one_dimension_keeps_more_than_a_sign():
-    """Two seen classes make a line; classes placed along it must all be within reach."""
+    """Two seen classes span a line; every class placed along it must be predictable."""
     rng = np.random.default_rng(0)
     centers = np.array([0.0, 4.0, 1.3, 2.7])
     X = centers[:, None, None] * np.eye(3)[0] + 0.1 * rng.normal(size=(4, 20, 3))
@@ -232,7 +232,7 @@ def test_two_classes_and_equal_samples():
 
 @pytest.mark.filterwarnings("error")
 def test_samples_of_a_class_that_are_equal_but_for_rounding():
-    """They have no distances to weigh pairs by: all samples count alike."""
+    """Without distances to weight pairs by, all samples have the same weight."""
     rows = np.array([[0.1, 0.7, 0.3], [0.3, 0.2, 0.9], [0.7, 0.1, 0.1]])
     y = np.repeat(np.arange(3), 10)
     X = rows[y]

@@ -26,7 +26,7 @@ def _sides(problem, feature_norm="l2"):
 
 
 def test_without_shrinkage_it_is_scikit_learns(problem):
-    """Canonical variates are the same but for sign and length, which CCA leaves open."""
+    """Canonical variates are equal up to sign and length, which CCA does not determine."""
     model = _fit(problem, alpha_features=0.0, alpha_signatures=0.0, feature_norm=None)
     X, A = _sides(problem, feature_norm=None)
     n = problem.signatures.shape[1]
@@ -80,13 +80,13 @@ def test_scores_are_cosines_of_weighted_projections(problem, power):
 
 
 def test_more_attributes_than_classes(problem):
-    """One direction fewer than classes is left, as the signatures are centred."""
+    """Centred signatures leave one direction fewer than there are classes."""
     rng = np.random.default_rng(0)
     wide = np.tanh(problem.signatures @ rng.standard_normal((problem.signatures.shape[1], 40)))
     model = _fit(problem, signatures=wide, n_components=100)
     assert len(model.correlations_) == len(model.seen_classes_) - 1
     assert (np.diff(model.correlations_) <= 0).all()
-    # Without shrinkage every direction correlates as well as class means allow; with it less.
+    # Shrinkage lowers the correlation of every direction.
     bare = _fit(problem, signatures=wide, alpha_features=0.0, alpha_signatures=0.0)
     assert (bare.correlations_ > model.correlations_).all()
     assert bare.correlations_[0] < 1 + 1e-12

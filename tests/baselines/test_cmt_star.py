@@ -1,4 +1,4 @@
-"""CMT*: the gate that tells novel images."""
+"""CMT*: the gate that detects novel images."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_common_cutoff_is_that_of_a_mixture_of_gaussians(problem, share):
     train, test = density(X), density(np.r_[problem.X_test_seen, problem.X_test_unseen])
     passed = ~model.is_novel(X)
     assert share <= passed.mean() <= share + 1.5 / len(X)
-    # One cutoff: what passes is denser than what does not.
+    # Images that pass the cutoff have a higher density than the others.
     novel = model.is_novel(np.r_[problem.X_test_seen, problem.X_test_unseen])
     least = train[passed].min()
     assert not (train[~passed] > least).any()

@@ -32,7 +32,7 @@ def uneven():
 
 @pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0])
 def test_seen_classifiers_are_balanced_least_squares(uneven, alpha):
-    """Ridge regression of ±1 with an intercept, each class weighing 1, one class after another."""
+    """Ridge regressions of ±1 with an intercept, in which each class has the weight 1."""
     model = _fit(uneven, alpha=alpha)
     X = uneven.X_train / np.linalg.norm(uneven.X_train, axis=1, keepdims=True)
     seen, codes, counts = np.unique(uneven.y_train, return_inverse=True, return_counts=True)
@@ -74,20 +74,20 @@ def test_classes_are_weighted_sums_of_the_seen(problem, similarity, sharpness):
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_a_sharp_similarity_gives_the_nearest_seen_classifier(problem, similarity):
-    """However sharp, weights do not vanish; a seen class then has its own classifier."""
+    """Weights do not underflow, and a seen class gets its own classifier."""
     model = _fit(problem, similarity=similarity, sharpness=1e6)
     seen = normalize_signatures(problem.signatures.loc[model.seen_classes_])
     np.testing.assert_allclose(model.synthesize(seen), model.coef_, atol=1e-9)
 
 
-def test_a_class_on_no_side_is_like_all_alike(problem):
-    """No seen class has a positive cosine with the mean of the seen signatures itself."""
+def test_a_class_without_positive_cosines_weighs_all_classes_equally(problem):
+    """The mean of the seen signatures has no positive cosine with any of them."""
     model = _fit(problem)
     mean = model.signatures_.mean(axis=0, keepdims=True)
     np.testing.assert_allclose(model.synthesize(mean)[0], model.coef_.mean(axis=0), atol=1e-10)
 
 
-def test_each_class_counts_alike_whatever_its_samples_weigh(problem):
+def test_sample_weights_do_not_change_the_weight_of_a_class(problem):
     weights = np.random.default_rng(0).uniform(0.5, 2, size=len(problem.seen_classes))
     _, codes = np.unique(problem.y_train, return_inverse=True)
     data = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}

@@ -41,7 +41,7 @@ def test_solves_the_stated_equation(problem, center, columns):
 
 @pytest.mark.parametrize("center", [None, "features", "signatures", "both"])
 def test_is_a_ridge_regression_on_all_pairs(problem, center):
-    """The objective as one least squares problem in vec(W), solved without its structure."""
+    """The objective as one dense least-squares problem in vec(W)."""
     gamma, lam = 3.0, 0.5
     model = ESZSL(gamma, lam, center=center)
     model.fit(problem.X_train[:80], problem.y_train[:80], signatures=problem.signatures)
@@ -98,7 +98,7 @@ def test_the_gradient_of_the_objective_vanishes(problem, penalties):
 
 @pytest.mark.parametrize("alpha", [1e-300, 1e-20, 1e-15])
 def test_a_penalty_below_the_rounding_of_the_features(problem, alpha):
-    """XᵀX is singular and the penalty is lost in it: the solution of least norm."""
+    """XᵀX is singular and the penalty below its rounding error: the solution of least norm."""
     twice = np.concatenate([problem.X_train, problem.X_train], axis=1)
     model = ESZSL(alpha, 0.5, center=None)
     model.fit(twice, problem.y_train, signatures=problem.signatures)

@@ -11,7 +11,7 @@ from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 
 @pytest.fixture
 def few(problem):
-    """Two images of the first two unseen classes beside the training data; others have none."""
+    """The training data and two images each of the first two unseen classes."""
     rows = [np.flatnonzero(problem.y_test_unseen == c)[:2] for c in problem.unseen_classes[:2]]
     X = np.concatenate([problem.X_train, problem.X_test_unseen[np.concatenate(rows)]])
     return X, np.concatenate([problem.y_train, np.repeat(problem.unseen_classes[:2], 2)])
@@ -72,8 +72,8 @@ def test_without_weight_any_method_predicts_as_alone(problem, few, inner):
     np.testing.assert_array_equal(model.predict(rows), model.estimator_.predict(rows))
 
 
-def test_the_weight_is_found_on_classes_that_are_given_some_images_back(problem, few):
-    """Where descriptions are of other classes, images alone decide."""
+def test_the_weight_is_tuned_on_held_out_classes_with_a_few_images(problem, few):
+    """If descriptions belong to other classes, only images determine the prediction."""
     wrong = problem.signatures.copy()
     wrong[:] = np.random.default_rng(0).permutation(wrong.to_numpy())
     chosen = [

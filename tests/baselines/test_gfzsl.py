@@ -23,7 +23,7 @@ def _unit(X):
 
 
 def _log_densities(model, X, signatures):
-    """By SciPy, in the units of the features themselves."""
+    """Log densities by SciPy, in the units of the features."""
     means, variances = model._gaussians(signatures)
     rows = X - model.mean_
     if model.components_ is not None:
@@ -100,7 +100,7 @@ def test_regression_is_ridge_on_explicit_features(problem, kernel):
 
 @pytest.mark.parametrize("n_components", [None, 6])
 def test_isotropic_is_the_nearest_predicted_mean(problem, n_components):
-    """Scores are minus half the squared distances, but for the factor and the row's constant."""
+    """Scores are negative squared distances up to a factor and a constant per row."""
     model = _fit(problem, n_components=n_components)
     scale = model.signature_scale_[0]
     A = normalize_signatures(problem.signatures.loc[model.classes_], scale=scale)
@@ -138,7 +138,7 @@ def test_large_penalties_give_one_gaussian(problem):
 
 @pytest.mark.parametrize("covariance", ["class", "isotropic"])
 @pytest.mark.parametrize("n_components", [None, 8])
-def test_units_and_origin_change_nothing(problem, n_components, covariance):
+def test_units_and_origin_do_not_matter(problem, n_components, covariance):
     def scores(features, signatures=1.0, origin=0.0):
         model = GFZSL(feature_norm=None, n_components=n_components, covariance=covariance).fit(
             features * problem.X_train + origin,
@@ -150,7 +150,7 @@ def test_units_and_origin_change_nothing(problem, n_components, covariance):
     expected = scores(1.0)
     np.testing.assert_allclose(scores(1000.0), expected, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(scores(1.0, 1000.0), expected, rtol=1e-8, atol=1e-8)
-    # Features of small variance far from the origin: their squares would lose it.
+    # The squares of features far from the origin would lose a small variance.
     np.testing.assert_allclose(scores(1e-3, origin=100.0), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -173,7 +173,7 @@ def test_single_precision_at_many_features():
 
 
 def test_a_variance_never_leaves_its_bounds(problem):
-    """A signature far from all others does not make a Gaussian without width."""
+    """A signature far from all others gives no degenerate Gaussian."""
     model = _fit(
         problem, covariance="class", alpha_mean=1e-6, alpha_variance=1e-6, variance_prior=0.0
     )
@@ -185,7 +185,7 @@ def test_a_variance_never_leaves_its_bounds(problem):
 
 @pytest.mark.parametrize("n_components", [None, 3])
 def test_one_sample_per_class_and_a_constant_feature(n_components):
-    """No spread within the classes is known: that between them stands in for it."""
+    """Without a variance within classes, that between them replaces it."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((6, 4)), np.full((6, 1), 0.1)], axis=1)
     model = GFZSL(
@@ -216,7 +216,7 @@ def test_recovers_the_generating_model(seed):
     best = truth.score(*test, classes=data.unseen_classes)
     assert 0.7 < best < 0.98
     assert model.score(*test, classes=data.unseen_classes) >= 0.9 * best
-    # And not by the means alone.
+    # The means alone do not suffice.
     for setting in ({"alpha_variance": 1e6}, {"covariance": "isotropic"}):
         equal = clone(model).set_params(**setting)
         equal.fit(data.X_train, data.y_train, signatures=data.signatures)
@@ -255,7 +255,7 @@ def test_adapting_is_expectation_maximisation(problem, covariance):
     rows = np.searchsorted(adapted.adapted_classes_, unseen)
     np.testing.assert_allclose(adapted.adapted_means_[rows], mean, atol=1e-9)
     np.testing.assert_allclose(adapted.adapted_variances_[rows], variance, rtol=1e-7)
-    # Classes that were no candidates, and those described later, are as they were.
+    # Classes that were not candidates, or are described later, keep their scores.
     seen = problem.seen_classes
     later = problem.signatures.iloc[:2].mean().to_frame("zz-new").T
     scores = adapted.add_classes(later).decision_function(pile, classes=[*seen, "zz-new"])

@@ -135,7 +135,7 @@ def test_nodes(zoo):
             ["weight", "parent", "child"]
         ],
         {**HIERARCHY, "animal": None},
-        # Without a common root, and with inner nodes that say nothing of the seen classes.
+        # Without a common root, and with inner nodes above no seen class.
         {**{k: v for k, v in HIERARCHY.items() if v != "animal"}, "trout": "fish", "moss": "plant"},
     ],
     ids=["list", "frame", "frame with more columns", "root named", "forest"],
@@ -178,7 +178,7 @@ def test_new_classes_take_their_place(zoo):
     )
 
 
-def test_without_a_hierarchy_one_is_built_and_it_says_so(problem):
+def test_without_a_hierarchy_one_is_built_with_a_warning(problem):
     data = (problem.X_train, problem.y_train)
     with pytest.warns(InputWarning, match="builds one by clustering"):
         silent = HAT().fit(*data, signatures=problem.signatures)
@@ -190,7 +190,7 @@ def test_without_a_hierarchy_one_is_built_and_it_says_so(problem):
     assert len(silent.nodes_) > 1
     scores = meant.decision_function(problem.X_test_unseen)
     np.testing.assert_array_equal(silent.decision_function(problem.X_test_unseen), scores)
-    # The helper makes the same one; the unseen classes are placed by their signatures.
+    # The public function builds the same one, and places unseen classes by their signatures.
     pairs = cluster_hierarchy(problem.signatures.loc[np.sort(problem.seen_classes)])
     named = HAT(pairs).fit(*data, signatures=problem.signatures)
     np.testing.assert_allclose(named.decision_function(problem.X_test_unseen), scores)
@@ -213,7 +213,7 @@ def test_one_level_is_flat_attribute_least_squares(problem):
 
 @pytest.mark.parametrize("low", [0.0, -1.0])
 def test_binary_signatures_stay_as_they_are(problem, low):
-    """However many attributes a class has: its row is divided by its norm."""
+    """Normalisation by the length of a row does not change which attributes are present."""
     rng = np.random.default_rng(0)
     binary = (rng.random((16, 30)) < np.linspace(0.1, 0.95, 16)[:, None]).astype(float)
     binary[:, 0] = 1
@@ -229,7 +229,7 @@ def test_binary_signatures_stay_as_they_are(problem, low):
 def test_a_search_over_hierarchies_scores_each_by_its_own_nodes(problem):
     names = problem.signatures.index.tolist()
     trees = [{name: f"node {i % n}" for i, name in enumerate(names)} for n in (2, 3)]
-    # Nodes of other classes, of the same sizes: a mistake would not show in a shape.
+    # Nodes of the same sizes but other classes: a wrong one would not change any shape.
     trees.append(dict(zip(names, np.roll(list(trees[0].values()), 1), strict=True)))
     trees.append({name: f"node {i // 8}" for i, name in enumerate(names)})
     data = (problem.X_train, problem.y_train)

@@ -44,7 +44,7 @@ def test_is_the_product_of_probabilities(problem):
 
 
 def test_softened_targets_are_further_samples(problem):
-    """Two samples more in each class, spread evenly over all classes."""
+    """Softening adds two samples to each class, spread evenly over all classes."""
     model = _fit(IAP(0.01, calibration="targets", tol=1e-10), problem)
     X = unit_rows(problem.X_train)
     _, y, counts = np.unique(problem.y_train, return_inverse=True, return_counts=True)
@@ -141,7 +141,7 @@ def test_a_class_of_one_sample_takes_the_sigmoid_of_the_others(problem):
     ]
     X, y = problem.X_train[rows], problem.y_train[rows]
     model = IAP(probabilities="platt").fit(X, y, signatures=problem.signatures)
-    # Its log-odds are as low as those of the others where it is not.
+    # Its log-odds are as low as those of the others for samples of other classes.
     odds = unit_rows(X) @ model.coef_.T + model.intercept_
     others = odds[y != last]
     assert others[:, -1].mean() < -1

@@ -16,13 +16,13 @@ def _prepared(problem):
 
 
 def _zscored(X):
-    """The original's scaling: z-scores, divided by the largest of them, not the largest in size."""
+    """The original's scaling: z-scores divided by the largest (not the largest absolute) one."""
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     return Z / Z.max()
 
 
 def _loop(X, y, A, n_maps, rate, epochs, batch_size, seed):
-    """W_k themselves, a sample at a time: the plain way to write the method."""
+    """The method as written: explicit W_k, one sample at a time."""
     size, length = np.mean(np.sum(X**2, axis=1)), np.mean(np.sum(A**2, axis=1))
     rng = np.random.RandomState(seed)
     W = rng.standard_normal((n_maps, X.shape[1], A.shape[1])) * 0.1 / np.sqrt(size * length)
@@ -87,7 +87,7 @@ def test_classifiers_kept_up_to_date_are_those_of_the_maps(n_classes, n_maps, ba
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ties_go_to_the_first_map_and_a_margin_that_is_met_is_no_violation(dtype):
-    """Whole numbers, which nothing is rounded of: many scores are equal, many margins just met."""
+    """Integers, so that nothing is rounded: many scores tie and many margins are exactly met."""
     rng = np.random.default_rng(1)
     X, y = rng.integers(-1, 2, size=(80, 5)).astype(dtype), rng.integers(4, size=80)
     A, start = np.eye(4, 3), rng.integers(-1, 2, size=(3, 5, 3)).astype(dtype)
@@ -121,7 +121,7 @@ def test_scaling_is_that_of_the_original():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 4)) * [1, 10, 100, 1000] + 5
     np.testing.assert_allclose(Scaling.of(X, "zscore")(X), _zscored(X))
-    # A long tail on one side, either way round.
+    # A long tail on either side.
     skewed = np.exp(rng.normal(size=(30, 4)))
     assert Scaling.of(skewed, "zscore")(skewed).max() == pytest.approx(1)
     assert Scaling.of(-skewed, "zscore")(-skewed).max() == pytest.approx(1)

@@ -78,12 +78,12 @@ def test_slopes_are_differences_of_the_loss(loss, slopes):
     shift=st.integers(-10, 10),
 )
 def test_properties_of_the_slopes(loss, slopes, scores, y, shift):
-    # Of 1/1024, so that a shift rounds nothing: it may not tie what was apart.
+    # Multiples of 1/1024, so that a shift is exact and creates no ties.
     scores = scores / 1024
     slope = slopes(scores, y)
     np.testing.assert_allclose(slope.sum(axis=1), 0, atol=1e-12)
     np.testing.assert_allclose(slopes(scores + shift, y), slope, atol=1e-9)
-    # Far ahead of all others nothing is lost.
+    # A class far ahead of all others has no loss.
     scores[np.arange(4), y] += 100
     assert not slopes(scores, y).any()
 
@@ -143,7 +143,7 @@ def _random_problem(n_samples=40, n_features=7, n_classes=5, n_attributes=4):
     )
 
 
-def test_what_all_signatures_share_changes_nothing():
+def test_a_common_offset_of_signatures_does_not_matter():
     X, y, A = _random_problem()
     first, again = _descent(X, y, A), _descent(X, y, A + 5.0)
     for _ in range(4):
@@ -163,8 +163,8 @@ def test_the_loss_falls():
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_signatures_that_lie_in_a_plane_lose_nothing():
-    """Steps are taken in the span of the signatures, whatever their number of columns is."""
+def test_signatures_in_a_plane_are_trained_exactly():
+    """Steps are taken in the span of the signatures."""
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(40, 7)), rng.integers(6, size=40)
     A = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 9)) + 4.0
@@ -180,7 +180,7 @@ def test_signatures_that_lie_in_a_plane_lose_nothing():
     np.testing.assert_allclose(descent.coef, W, atol=1e-11)
 
 
-def test_equal_signatures_teach_nothing():
+def test_equal_signatures_leave_the_map_at_zero():
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(10, 3)), rng.integers(4, size=10)
     descent = BilinearDescent(
@@ -196,7 +196,7 @@ def test_equal_signatures_teach_nothing():
 
 @every_method
 @pytest.mark.parametrize("scaling", ["center", "zscore", None])
-def test_scales_change_nothing(problem, method, scaling):
+def test_scales_do_not_matter(problem, method, scaling):
     first = _fit(method, problem, scaling=scaling, feature_norm=None)
     again = _fit(
         method, problem, scaling=scaling, feature_norm=None,

@@ -48,7 +48,7 @@ def test_solves_the_sylvester_equation(problem, center, alpha):
 @pytest.mark.parametrize("center", [None, "both"])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_reduced_features_are_ridge_scores_of_the_seen_classes(problem, direction, center):
-    """As if scikit-learn's ridge regression of the indicators had made the features."""
+    """The scores of scikit-learn's ridge regression of the indicators replace the features."""
     model = _fit(problem, direction=direction, center=center, alpha_reduction=2.0)
     seen = np.unique(problem.y_train)
     unit = [
@@ -107,8 +107,8 @@ def test_scores_are_cosines(problem, direction, center):
     np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
-def test_equal_signatures_say_nothing(problem):
-    """No direction among the signatures is left: all scores are equal."""
+def test_equal_signatures_have_equal_scores(problem):
+    """No direction remains among centred signatures: all scores are equal."""
     with pytest.warns(InputWarning, match="cannot be distinguished"):
         model = _fit(problem, signatures=problem.signatures * 0 + 1.0, center="both")
     np.testing.assert_allclose(model.decision_function(problem.X_test_unseen), 0.0, atol=1e-7)

@@ -22,7 +22,7 @@ def _fit(model, problem, **changes):
 
 
 def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=0.02):
-    """A small problem of any kind, with unequal classes in no order."""
+    """A small random problem with unsorted classes of different sizes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_samples, n_features)).astype(dtype)
     y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n_samples - n_classes)])
@@ -95,7 +95,7 @@ def test_slopes_by_finite_differences():
             _check_slopes(objective, w, V)
 
 
-def test_blocks_and_threads_change_nothing(monkeypatch):
+def test_blocks_and_threads_do_not_matter(monkeypatch):
     objective, *_, w, V = _objective(n_samples=50)
     point = objective.at(w, V)
     slopes = objective.slope_in_w(point), objective.slope_in_v(point)
@@ -147,7 +147,7 @@ def test_references_stay_within_the_features(problem):
     *_, (last, _) = islice(alternate(objective, 1e-6), 60)
     low, high = X.min(axis=0), X.max(axis=0)
     assert ((low <= last.V) & (high >= last.V)).all()
-    # Some would have left.
+    # Some references would have left the range.
     assert ((low == last.V) | (high == last.V)).any()
 
 
@@ -188,7 +188,7 @@ def test_a_gamma_lost_in_rounding_is_named(problem):
         _fit(SSE(gamma=1e-20), problem, signatures=few)
 
 
-def test_copys_tie(problem):
+def test_equal_signatures_tie(problem):
     model = _fit(SSE(), problem)
     label = model.seen_classes_[2]
     copy = pd.DataFrame(problem.signatures.loc[[label]].to_numpy(), index=["copy"])

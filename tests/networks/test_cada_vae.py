@@ -172,7 +172,7 @@ def test_embedding_is_the_mean_of_the_scaled_features(model, data):
 
 
 def test_parameters_are_a_softmax_on_the_latents(model):
-    """Against scikit-learn's, on latents that are put together here."""
+    """The softmax of scikit-learn on the same latent vectors."""
     described = model._described.table.normalized(model.signature_scale_, keep_views=False)
     unit = described / np.linalg.norm(described, axis=1, keepdims=True)
     W, b, M, m, V, v = model.signature_encoder_

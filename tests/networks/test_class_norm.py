@@ -1,4 +1,4 @@
-"""Class-Norm: its pieces against NumPy and finite differences, and what it learns."""
+"""Class-Norm: its parts against NumPy and finite differences, and accuracy."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_loss_against_numpy():
 
 
 def test_running_statistics():
-    """After n equal steps 0.9ⁿ of the start is left."""
+    """After n equal steps, 0.9ⁿ of the initial value remains."""
     moments = cn.Moments(torch.zeros(1), torch.ones(1))
     for _ in range(5):
         moments = moments.updated(cn.Moments(torch.tensor([2.0]), torch.tensor([3.0])))
@@ -110,7 +110,7 @@ def test_running_statistics():
 
 
 def test_parameters_are_prototypes_by_running_statistics(model, data):
-    """What a fitted model makes of signatures, by hand; features may be negative: no ReLU."""
+    """Prototypes by hand; without a ReLU, since features may be negative."""
     assert model.rectify_ is False
     signatures = data.signatures.loc[model.classes_].to_numpy()
     signatures = signatures / np.linalg.norm(signatures, axis=1, keepdims=True)
@@ -133,7 +133,7 @@ def test_rectified_where_features_are_not_negative(data):
 
 
 def test_features_of_any_norm(data):
-    """Cosines: with feature_norm=None the length of a row does not matter either."""
+    """Scores are cosines: with feature_norm=None the length of a row does not matter either."""
     model = ClassNorm(**TINY, feature_norm=None)
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
     X = data.X_test_seen
@@ -145,7 +145,7 @@ def test_learns(model, data):
     assert model.loss_curve_[-1] < 0.5 * model.loss_curve_[0]
 
 
-def test_no_gpu_is_said(monkeypatch, data):
+def test_missing_gpu_is_reported(monkeypatch, data):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="torch finds no GPU"):
         ClassNorm(device="cuda").fit(data.X_train, data.y_train, signatures=data.signatures)

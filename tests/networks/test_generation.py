@@ -48,7 +48,7 @@ def _gaussian_classes(n_per_class=400):
 def test_gaussian_generator_recovers_a_known_gaussian():
     X, y, signatures, means, covariance = _gaussian_classes()
     model = GaussianGenerator(0.1, 1e-6, shrinkage=0.0).fit(X, y, signatures)
-    # A ridge of nothing interpolates: what is left is the error of a mean of 400 samples.
+    # Without a penalty the regression interpolates: only the standard error of a mean remains.
     error = 5 * np.sqrt(np.diag(covariance) / 400)
     assert (np.abs(model.predict(signatures) - means) < error).all()
     n = 20_000
@@ -57,7 +57,7 @@ def test_gaussian_generator_recovers_a_known_gaussian():
     standard_error = np.sqrt(np.diag(covariance) / n)
     for rows, mean in zip(drawn, model.predict(signatures[:2]), strict=True):
         assert (np.abs(rows.mean(axis=0) - mean) < 5 * standard_error).all()
-        # The covariance is off by what 4,788 degrees of freedom and 20,000 draws leave.
+        # Sampling error of a covariance with 4,788 degrees of freedom and 20,000 draws.
         np.testing.assert_allclose(np.cov(rows.T), covariance, atol=0.12)
 
 
@@ -81,7 +81,7 @@ def test_noise_does_not_depend_on_the_other_classes():
 
 
 def test_nearest_mean_is_that_of_scikit_learn(data, y):
-    """Where no class is unseen, nothing is generated."""
+    """If no class is unseen, nothing is generated."""
     signatures = np.random.default_rng(0).normal(size=(4, 3))
     model = GeneratedFeatures(classifier="mean", feature_norm=None)
     predicted = model.fit(data, y, signatures=signatures).predict(data)

@@ -17,7 +17,7 @@ from zslearn.signatures._class_graph import ClassTree
 from zslearn.synthesis import SynC
 
 torch = pytest.importorskip("torch")
-# One row per class is what scikit-learn takes for a regression.
+# scikit-learn takes a target with one row per class for a regression.
 pytestmark = pytest.mark.filterwarnings("ignore:The number of unique classes")
 
 from zslearn.networks import _graph_methods as layers  # noqa: E402
@@ -57,7 +57,7 @@ def _adjacency(graph):
 
 
 def _distances_by_powers(A):
-    """Shortest way up between all nodes, by powers of the adjacency; −1 where there is none."""
+    """Length of the shortest upward path between all nodes; −1 if there is none."""
     distance = np.full(A.shape, -1)
     power = np.eye(len(A))
     for length in range(len(A)):
@@ -98,7 +98,7 @@ def test_five_groups_of_distance_against_dense_ones(seed):
             np.testing.assert_allclose(matrix.toarray(), dense / np.maximum(sums, 1))
 
 
-def test_nodes_are_described_classes_and_what_lies_above():
+def test_nodes_are_described_classes_and_their_ancestors():
     parents = {"cat": ["mammal"], "owl": ["bird"], "mammal": ["animal"], "bird": ["animal"]}
     parents |= {"animal": [], "oak": ["tree"], "tree": []}
     graph = nodes.described_graph(["owl", "cat"], parents, {})
@@ -204,7 +204,7 @@ def test_gradients_against_finite_differences(kind):
 
 
 def test_group_that_no_node_has():
-    """In a flat tree nothing is four links away: those groups add nothing."""
+    """In a flat tree no node is four links away: the last groups are empty."""
     graph = nodes.described_graph(["a", "b"], {"a": ["r"], "b": ["r"], "r": []}, {})
     groups = nodes.ancestor_groups(graph, 5)
     assert [group.nnz for group in groups] == [3, 2, 0, 0, 0]
@@ -219,7 +219,7 @@ def test_group_that_no_node_has():
 
 
 def _tree_problem(seed=0, n_branches=8, n_children=8, n_features=24, n_attributes=10):
-    """Classes whose rows follow the tree and, within a branch, their signature."""
+    """Classes whose features follow the tree and, within a branch, their signatures."""
     rng = np.random.default_rng(seed)
     to_features = rng.normal(size=(n_attributes, n_features))
     pairs, signatures, rows = [], {}, {}
@@ -242,7 +242,7 @@ def _unit(rows):
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_better_than_the_mean_of_neighbours(kind):
-    """On classes held out, and the loss goes down to what is documented."""
+    """Accuracy on held-out classes, and a decreasing loss."""
     pairs, signatures, rows, held_out = _tree_problem()
     seen = [name for name in rows.index if name not in held_out]
     model = clone(METHODS[kind]).set_params(hierarchy=pairs, targets="mean")
@@ -292,7 +292,7 @@ def test_hierarchies_of_all_forms_agree(problem):
 
 
 @pytest.mark.filterwarnings("ignore:1 class has the signature")
-def test_class_outside_the_hierarchy_stands_beside_its_nearest(problem):
+def test_class_outside_the_hierarchy_is_placed_next_to_its_nearest(problem):
     pairs, signatures, X, y = problem
     model = _quick(hierarchy=pairs).fit(X, y, signatures=signatures)
     copy = signatures.loc[["c33"]].rename(index={"c33": "stranger"})
@@ -319,7 +319,7 @@ def test_graph_of_all_described_classes(problem):
     assert not np.allclose(small.weights_[0], large.weights_[0])
 
 
-def test_none_builds_one_and_says_so(problem):
+def test_without_a_hierarchy_one_is_built_with_a_warning(problem):
     _, signatures, X, y = problem
     with pytest.warns(InputWarning, match="builds one by clustering"):
         model = _quick().fit(X, y, signatures=signatures)

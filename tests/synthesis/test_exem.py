@@ -61,7 +61,7 @@ def _scores(model, problem):
 
 @pytest.mark.parametrize("n_components", [5, None])
 @pytest.mark.parametrize("distance", ["euclidean", "standardized"])
-def test_is_what_the_paper_says(problem, n_components, distance):
+def test_equations_of_the_paper(problem, n_components, distance):
     model = _fit(problem, n_components=n_components, distance=distance, C=0.5, nu=0.4, gamma=0.8)
     X, y = _unit(problem.X_train), problem.y_train
     test = _unit(problem.X_test_unseen)
@@ -136,7 +136,7 @@ def test_inverse_transform(problem):
     np.testing.assert_allclose(model.inverse_transform(model.exemplars_), means, atol=1e-12)
 
 
-# Samples that are odd.
+# Unusual samples.
 
 
 def test_a_class_of_one_sample_does_not_enter_the_average(problem):
@@ -218,7 +218,7 @@ def test_perceptron(problem):
 
 
 @pytest.mark.slow
-def test_the_perceptron_says_where_it_is_trained():
+def test_device_of_the_perceptron():
     torch = pytest.importorskip("torch")
     X, Y = np.eye(4), np.eye(4)[:, :2]
     model = ExemplarMLP(hidden_size=3, max_iter=2, device="cpu").fit(X, Y)
@@ -292,7 +292,7 @@ def test_inner_scale_over_all_classes(problem):
 def test_the_inner_method_knows_the_names_of_classes(problem):
     model = _fit(problem, estimator=CMTStar())
     assert model.estimator_.seen_classes_.tolist() == model.seen_classes_.tolist()
-    # The last parameter of CMT* tells the seen classes.
+    # The last parameter of CMT* marks the seen classes.
     is_seen = np.isin(model.classes_, model.seen_classes_)
     *_, last = model.class_scorer_.parameters.T
     assert len(np.unique(last)) == 2
@@ -410,7 +410,7 @@ def test_a_failed_chunk_loses_nothing(problem):
     np.testing.assert_allclose(_scores(model, problem), _scores(_fit(problem), problem), atol=1e-6)
 
 
-def test_one_class_so_far_is_no_model(problem):
+def test_one_class_is_not_enough_to_predict(problem):
     rows = problem.y_train == problem.y_train[0]
     model = EXEM().partial_fit(
         problem.X_train[rows], problem.y_train[rows], signatures=problem.signatures
@@ -419,7 +419,7 @@ def test_one_class_so_far_is_no_model(problem):
         model.predict(problem.X_train)
 
 
-def test_where_statistics_are_not_enough(problem):
+def test_methods_that_need_samples_refuse_statistics(problem):
     with pytest.raises(AttributeError) as raised:
         EXEM(estimator=ESZSL()).partial_fit(problem.X_train, problem.y_train)
     assert "learns from samples" in str(raised.value.__cause__)
@@ -530,7 +530,7 @@ def test_distance_score_names_what_is_missing(problem):
         exemplar_distance_score(model, problem.X_test_unseen, problem.y_test_unseen)
 
 
-# What the authors' program gave.
+# Results of the authors' program.
 
 
 @pytest.fixture(scope="module")
@@ -579,7 +579,7 @@ def test_golden_intermediate_arrays(golden, golden_arrays):
     np.testing.assert_allclose(
         rbf_similarity(table[unseen], table[seen], gamma=0.5), want["fixed_Ker_te"], atol=1e-12
     )
-    # Exemplars within what the tolerance of LIBSVM leaves open.
+    # Exemplars within the tolerance of LIBSVM.
     np.testing.assert_allclose(
         model.predicted_exemplars_ * signs, want["fixed_mean_Xtr_rec"], atol=2e-3
     )
@@ -610,14 +610,14 @@ def test_golden_results(golden, golden_arrays):
     X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
     for distance, short in (("euclidean", "eu"), ("standardized", "seu")):
         params = {"distance": distance, **FIXED}
-        # The program's solver and tolerance inside give the program's result.
+        # With the program's solver and tolerance, the result is the program's.
         theirs = _golden_fit(golden, regressor=_LibSVM(), **params)
         accuracy = _accuracy(theirs, X, y)
         assert accuracy == pytest.approx(float(want[f"fixed_acc_{short}"]), abs=0.015)
-        # Ours goes on to the optimum, where LIBSVM arrives too when it is let.
+        # Our solver reaches the optimum; LIBSVM reaches it, too, with a smaller tolerance.
         ours = _golden_fit(golden, **params)
         exact = _golden_fit(golden, regressor=_LibSVM(tol=1e-9), **params)
-        # One image of the smallest class may stand on the border between two exemplars.
+        # One image of the smallest class may be equally close to two exemplars.
         one_image = 1 / (len(np.unique(y)) * np.unique(y, return_counts=True)[1].min())
         accuracy = _accuracy(exact, X, y)
         assert _accuracy(ours, X, y) == pytest.approx(accuracy, abs=one_image)
@@ -770,7 +770,7 @@ def test_no_scatter_is_held_while_an_inner_method_learns(whiten, monkeypatch):
 
 @pytest.mark.parametrize("distance", ["euclidean", "standardized"])
 def test_nothing_holds_the_samples_after_fit(distance, monkeypatch):
-    """Also before Python looks for cycles of references."""
+    """Memory is freed without the garbage collector."""
     original, spaces = ExemplarSpaces.__init__, []
 
     def noted(self, *args):

@@ -1,4 +1,4 @@
-"""EXEM where the samples lie on a device, played by torch on the CPU."""
+"""EXEM with samples on a device, simulated by torch on the CPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def data():
 
 @pytest.fixture
 def paths(monkeypatch):
-    """Types of the targets that ν-SVRs were asked for."""
+    """Array types of the targets of all ν-SVRs."""
     asked = []
     solve = exemplars._solve_paths
 
@@ -81,7 +81,7 @@ def test_a_grid_is_solved_beside_the_samples(data, paths, distance):
         scores = found.decision_function(torch.asarray(X), classes=data.unseen_classes)
         wanted = expected.decision_function(X, classes=data.unseen_classes)
         np.testing.assert_allclose(scores.numpy(), wanted, atol=0.05 * np.abs(wanted).max())
-        # Rows of the host meet it, too.
+        # Host rows reach the tolerance, too.
         again = found.decision_function(X, classes=data.unseen_classes)
         np.testing.assert_allclose(again, scores.numpy(), atol=1e-5)
 

@@ -247,7 +247,7 @@ def test_golden_generalized_grid(golden, loss):
         np.testing.assert_allclose(values.mean(axis=0), expected[key], atol=1e-12)
 
 
-# What is minimised.
+# The objective.
 
 
 VARIANTS = [
@@ -295,12 +295,12 @@ def test_objective_is_certified(problem, loss, variant):
     assert model.objective_ == pytest.approx(value, rel=1e-8)
     assert 0 <= model.dual_gap_ <= 1e-5 * model.objective_
     assert model.history_[-1] == model.objective_
-    # No direction leads below the certificate.
+    # No direction decreases the objective by more than the certificate allows.
     rng = np.random.default_rng(0)
     for size in (1e-4, 1e-2, 1.0):
         step = size * np.abs(V).mean() * rng.standard_normal(V.shape)
         assert total_objective(model, problem, V + step) >= value - model.dual_gap_ - 1e-12
-    # The seen classes' classifiers are those that were trained.
+    # Seen classes have the trained classifiers.
     seen = problem.signatures.loc[model.seen_classes_].to_numpy()
     W = model.similarities(unit(seen) / model.signature_scale_[0]) @ V
     np.testing.assert_allclose(W, model.coef_, atol=1e-7 * np.abs(W).max())
@@ -317,7 +317,7 @@ def test_penalty_on_v_is_smaller_in_v(problem):
 
 @every_loss
 def test_more_phantoms_than_classes_do_not_change_the_training(problem, loss):
-    """W stays free, and with the penalty on w so does the solution."""
+    """W is unconstrained; with the penalty on w the solution does not change."""
     plain = fit(problem, loss, tol=1e-7)
     more = fit(problem, loss, n_phantoms=30, tol=1e-7)
     assert more.base_classifiers_.shape == (30, 20)
@@ -330,13 +330,13 @@ def test_more_phantoms_than_classes_do_not_change_the_training(problem, loss):
 
 
 def test_margins_of_unit_signatures_are_another_scale(problem):
-    """Margins m times as large: m times the classifiers of m times the penalty."""
+    """With margins m times as large, classifiers are m times those of m times the penalty."""
     scaled = fit(problem, "struct", tol=1e-8)
     (m,) = scaled.signature_scale_
     alpha = scaled.alpha / m
     on_unit = fit(problem, "struct", tol=1e-8, alpha=alpha, margin="unit")
     np.testing.assert_allclose(on_unit.coef_, m * scaled.coef_, rtol=1e-3, atol=1e-5)
-    # The other losses have margins of their own.
+    # The other losses have fixed margins.
     for loss in ("ovo", "cs"):
         same = [fit(problem, loss, margin=margin).coef_ for margin in ("scaled", "unit")]
         np.testing.assert_array_equal(*same)
@@ -364,14 +364,14 @@ def test_indicators_and_a_narrow_kernel_are_the_plain_svm(problem, loss):
 
 
 @every_loss
-def test_a_large_penalty_leaves_nothing(problem, loss):
+def test_a_large_penalty_shrinks_classifiers_to_zero(problem, loss):
     assert np.abs(fit(problem, loss, alpha=1e6).coef_).max() < 1e-5
 
 
 @every_loss
 @pytest.mark.parametrize("penalize", ["w", "v"])
 def test_a_very_narrow_kernel_is_stable(problem, loss, penalize):
-    """At γ = 2¹⁰ every similarity of an unseen class would underflow without its largest."""
+    """At γ = 2¹⁰ all similarities of an unseen class would underflow without normalisation."""
     far = problem.signatures.copy()
     far.loc[problem.unseen_classes] *= -1
     model = fit(problem, loss, gamma=2.0**10, penalize=penalize, signatures=far)
@@ -395,12 +395,12 @@ def test_twins_share_a_classifier(problem, loss):
 
 
 def close_signatures(spread, n_groups=24, n_members=3, n_unseen=8):
-    """Seen classes in groups that hardly differ in what is known of them; unseen ones elsewhere."""
+    """Groups of seen classes with nearly equal signatures, and unseen classes far from these."""
     rng = np.random.default_rng(0)
     known = np.repeat(rng.standard_normal((n_groups, 6)), n_members, axis=0)
     known += spread * rng.standard_normal(known.shape)
     known = np.vstack([known, rng.standard_normal((n_unseen, 6))])
-    # Of each class there is also something that its signature does not say.
+    # Each class also has an offset that its signature does not determine.
     centers = known @ rng.standard_normal((6, 20)) + 0.5 * rng.standard_normal((len(known), 20))
     y = np.repeat(np.arange(len(known)), 12)
     X = centers[y] + 0.3 * rng.standard_normal((len(y), 20))
@@ -409,7 +409,7 @@ def close_signatures(spread, n_groups=24, n_members=3, n_unseen=8):
 
 @pytest.mark.parametrize(("loss", "spread"), [("ovo", 1e-4), ("ovo", 1e-2), ("struct", 1e-2)])
 def test_a_ridge_serves_signatures_that_lie_close_together(loss, spread):
-    """S is nearly singular there, and S⁺W makes classifiers of unseen classes that are noise."""
+    """S is nearly singular, so that S⁺W gives noise as classifiers of unseen classes."""
     X, y, signatures, unseen = close_signatures(spread)
     learned = ~np.isin(y, unseen)
 
@@ -436,7 +436,7 @@ def test_ridge_by_its_definition(problem, variant):
     wanted = np.vstack([model.coef_, np.zeros_like(model.base_classifiers_)])
     expected = np.linalg.lstsq(stacked, wanted, rcond=None)[0]
     np.testing.assert_allclose(model.base_classifiers_, expected, atol=1e-8)
-    # A small ridge is none where S is regular.
+    # A small ridge has no effect if S is well conditioned.
     near = fit(problem, ridge=1e-12, **variant)
     np.testing.assert_allclose(
         near.decision_function(problem.X_test_unseen),
@@ -454,7 +454,7 @@ def test_ridge_by_its_definition(problem, variant):
         ({"ridge": 1e-6, "learn_phantoms": True, "n_phantoms": 0.5}, "learn_phantoms=False"),
     ],
 )
-def test_ridges_that_make_no_sense(problem, params, message):
+def test_invalid_ridges(problem, params, message):
     with pytest.raises(ValueError, match=message):
         fit(problem, **params)
 
@@ -576,7 +576,7 @@ def test_warns_when_not_converged(problem):
 
 
 def test_grids_follow_the_loss():
-    """The class itself has those of the default loss, as every method's class has its grids."""
+    """The class has the grids of the default loss."""
     assert SynC.grids == SynC().grids
     assert set(SynC.grids) == {"paper", "fast", "phantoms"}
     smallest = {loss: min(SynC(loss).grids["fast"]["alpha"]) for loss in ("ovo", "cs", "struct")}
@@ -603,7 +603,7 @@ def test_grid_of_learned_phantoms_is_the_second_step():
 @pytest.mark.slow
 @pytest.mark.parametrize("random_state", [0, 1])
 def test_the_grid_of_v_holds_the_best_alpha(random_state):
-    """The best setting by held-out classes lies inside, where the grid of w ends."""
+    """The best setting for held-out classes lies inside this grid, but outside that of w."""
     data = make_zero_shot(n_seen=30, random_state=random_state)
     search = ZeroShotSearchCV(SynC(penalize="v", tol=1e-3), "fast", cv=ClassKFold(5))
     search.fit(data.X_train, data.y_train, signatures=data.signatures)

@@ -26,12 +26,12 @@ def test_a_training_without_signatures_serves_exemplars_too(tmp_path, loss, is_s
     first = _search(method, GRID, tmp_path)
     assert first.n_read_fits_ == 0
     second = _search(EXEM(estimator=method), INNER_GRID, tmp_path)
-    # One path in each fold; the last fit may be another one.
+    # One path per fold; the last fit may be another one.
     assert (second.n_read_fits_ >= 2) == is_shared
     for name in ("mean_test_accuracy", "split0_test_accuracy"):
         np.testing.assert_array_equal(second.cv_results_[name], alone.cv_results_[name])
     assert second.best_params_ == alone.best_params_
-    # Another order of samples, or another path of penalties, is another training.
+    # Another order of samples or another path of penalties is not cached.
     assert _search(SynC(loss=loss, random_state=1), GRID, tmp_path).n_read_fits_ == 0
     assert _search(method, {"alpha": [1e-2, 1e-3]}, tmp_path).n_read_fits_ <= 1
 
