@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import scipy.linalg
 from scipy.spatial.distance import cdist, pdist, squareform
+from sklearn.preprocessing import normalize
 
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import BiDiLEL
@@ -14,10 +15,6 @@ from zslearn.signatures import normalize_signatures
 def _fit(model, problem, **changes):
     X = changes.get("X", problem.X_train)
     return model.fit(X, problem.y_train, signatures=changes.get("signatures", problem.signatures))
-
-
-def _unit(X):
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def _explicit(X, y):
@@ -33,7 +30,7 @@ def _explicit(X, y):
 @pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])
 def test_projection_solves_the_explicit_eigenproblem(problem, alpha):
     model = _fit(BiDiLEL(6, alpha), problem)
-    X, y = _unit(problem.X_train), problem.y_train
+    X, y = normalize(problem.X_train), problem.y_train
     D, L = _explicit(X, y)
     mean = D.sum(axis=1) @ X / D.sum()
     total = (X - mean).T @ D @ (X - mean)
@@ -53,8 +50,8 @@ def test_scores_are_distances_to_landmarks(problem, latent_norm):
     model = _fit(BiDiLEL(6, latent_norm=latent_norm), problem)
 
     def embed(X):
-        latent = (_unit(X) - model.mean_) @ model.components_.T
-        return latent if latent_norm is None else _unit(latent)
+        latent = (normalize(X) - model.mean_) @ model.components_.T
+        return latent if latent_norm is None else normalize(latent)
 
     seen = model.seen_classes_
     latent = embed(problem.X_train)

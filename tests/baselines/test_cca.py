@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import scipy.linalg
 import sklearn.cross_decomposition
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import CCA
 from zslearn.signatures import normalize_signatures
@@ -19,7 +20,7 @@ def _sides(problem, feature_norm="l2"):
     """Centred features, and the centred signature of each sample's class."""
     X = problem.X_train
     if feature_norm == "l2":
-        X = X / np.linalg.norm(X, axis=1, keepdims=True)
+        X = normalize(X)
     seen, codes = np.unique(problem.y_train, return_inverse=True)
     A = normalize_signatures(problem.signatures.loc[seen])[codes]
     return X - X.mean(axis=0), A - A.mean(axis=0)
@@ -72,9 +73,7 @@ def test_scores_are_cosines_of_weighted_projections(problem, power):
     A = normalize_signatures(problem.signatures.loc[model.seen_classes_]) - model.signature_mean_
     left = X @ model.feature_weights_ * model.correlations_**power
     right = A @ model.signature_weights_ * model.correlations_**power
-    expected = (left / np.linalg.norm(left, axis=1, keepdims=True)) @ (
-        right / np.linalg.norm(right, axis=1, keepdims=True)
-    ).T
+    expected = normalize(left) @ normalize(right).T
     found = model.decision_function(problem.X_train, classes=model.seen_classes_)
     np.testing.assert_allclose(found, expected, atol=1e-10)
 

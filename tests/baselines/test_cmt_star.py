@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import CMT, CMTStar
 from zslearn.datasets import make_zero_shot
@@ -25,7 +26,7 @@ def test_gate_is_the_rule_written_out(problem, share):
     seen, unseen = A.loc[model.seen_classes_], A.loc[model.unseen_classes_]
 
     def mapped(X):
-        X = X / np.linalg.norm(X, axis=1, keepdims=True)
+        X = normalize(X)
         hidden = np.tanh(X @ model.coefs_[0] + model.intercepts_[0])
         return hidden @ model.coefs_[1] + model.intercepts_[1]
 
@@ -56,7 +57,7 @@ def test_a_common_cutoff_is_that_of_a_mixture_of_gaussians(problem, share):
     )
 
     def mapped(X):
-        return CMT.embed(model, X / np.linalg.norm(X, axis=1, keepdims=True))
+        return CMT.embed(model, normalize(X))
 
     own = A[np.searchsorted(model.seen_classes_, y)]
     apart = np.mean((mapped(X) - own) ** 2, axis=1)

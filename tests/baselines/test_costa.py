@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import COSTA
 from zslearn.datasets import make_zero_shot
@@ -34,7 +35,7 @@ def uneven():
 def test_seen_classifiers_are_balanced_least_squares(uneven, alpha):
     """Ridge regressions of ±1 with an intercept, in which each class has the weight 1."""
     model = _fit(uneven, alpha=alpha)
-    X = uneven.X_train / np.linalg.norm(uneven.X_train, axis=1, keepdims=True)
+    X = normalize(uneven.X_train)
     seen, codes, counts = np.unique(uneven.y_train, return_inverse=True, return_counts=True)
     weight = 1 / counts[codes]
     center = weight @ X / len(seen)
@@ -58,7 +59,7 @@ def test_classes_are_weighted_sums_of_the_seen(problem, similarity, sharpness):
     scale = model.signature_scale_[0]
     seen = normalize_signatures(problem.signatures.loc[model.seen_classes_], scale=scale)
     every = normalize_signatures(problem.signatures.loc[model.classes_], scale=scale)
-    X = problem.X_test_unseen / np.linalg.norm(problem.X_test_unseen, axis=1, keepdims=True)
+    X = normalize(problem.X_test_unseen)
     scores = model.decision_function(problem.X_test_unseen)
     for column, a in enumerate(every):
         total, w = 0.0, np.zeros(X.shape[1])

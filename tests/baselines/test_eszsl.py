@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import ESZSL
 from zslearn.signatures import normalize_signatures
@@ -9,7 +10,7 @@ from zslearn.signatures import normalize_signatures
 
 def _prepared(problem, rows=slice(None)):
     X, y = problem.X_train[rows], problem.y_train[rows]
-    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    X = normalize(X)
     seen = np.unique(y)
     A = normalize_signatures(problem.signatures.loc[seen])
     Y = np.where(y[:, None] == seen[None, :], 1.0, 0.0)

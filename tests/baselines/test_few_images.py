@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import CMT, ESZSL, GDA, SAE, LatEm, TipAdapter
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
@@ -15,10 +16,6 @@ def few(problem):
     rows = [np.flatnonzero(problem.y_test_unseen == c)[:2] for c in problem.unseen_classes[:2]]
     X = np.concatenate([problem.X_train, problem.X_test_unseen[np.concatenate(rows)]])
     return X, np.concatenate([problem.y_train, np.repeat(problem.unseen_classes[:2], 2)])
-
-
-def _unit(X):
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def _gda(X, y, classes, rows):
@@ -43,13 +40,13 @@ def test_scores_by_description_and_by_images(problem, few, method, by_images):
     seen, rows = np.unique(few[1]), problem.X_test_unseen
     by_description = model.estimator_.decision_function(rows)
     images = np.zeros_like(by_description)
-    of_seen = by_images(_unit(few[0]), few[1], seen, _unit(rows))
+    of_seen = by_images(normalize(few[0]), few[1], seen, normalize(rows))
     # Classes without images have the score of their description.
     images[:, np.searchsorted(model.classes_, seen)] = of_seen
     unit, unit_of_images = model.units_
     expected = by_description / unit + 0.7 * images / unit_of_images
     np.testing.assert_allclose(model.decision_function(rows), expected, atol=1e-9)
-    means = np.stack([_unit(few[0])[few[1] == c].mean(axis=0) for c in seen])
+    means = np.stack([normalize(few[0])[few[1] == c].mean(axis=0) for c in seen])
     scores = model.estimator_.decision_function(means, classes=seen)
     assert unit == pytest.approx(np.median(scores.std(axis=1)))
 

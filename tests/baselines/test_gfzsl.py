@@ -7,6 +7,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import GFZSL
 from zslearn.datasets import make_zero_shot
@@ -16,10 +17,6 @@ from zslearn.signatures import normalize_signatures
 def _fit(problem, signatures=None, **setting):
     signatures = problem.signatures if signatures is None else signatures
     return GFZSL(**setting).fit(problem.X_train, problem.y_train, signatures=signatures)
-
-
-def _unit(X):
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def _log_densities(model, X, signatures):
@@ -47,7 +44,7 @@ def test_scores_differ_as_scipys_log_densities(problem, kernel, n_components):
     A = normalize_signatures(problem.signatures.loc[model.classes_], scale=scale)
     _, variances = model._gaussians(A)
     assert variances.std(axis=0).min() > 1e-3  # the square term has something to say
-    expected = _log_densities(model, _unit(problem.X_test_unseen), A)
+    expected = _log_densities(model, normalize(problem.X_test_unseen), A)
     scores = model.decision_function(problem.X_test_unseen)
     np.testing.assert_allclose(scores - scores[:, :1], expected - expected[:, :1], atol=1e-10)
 
@@ -55,7 +52,7 @@ def test_scores_differ_as_scipys_log_densities(problem, kernel, n_components):
 def test_statistics_of_the_seen_classes(problem):
     """Means, pooled deviation and shrunk variances, class by class."""
     model = _fit(problem, covariance="class", variance_prior=7.0)
-    X = _unit(problem.X_train)
+    X = normalize(problem.X_train)
     groups = [X[problem.y_train == label] for label in model.seen_classes_]
     pooled = sum(((g - g.mean(axis=0)) ** 2).sum(axis=0) for g in groups)
     pooled = pooled / (len(X) - len(groups))
@@ -105,7 +102,7 @@ def test_isotropic_is_the_nearest_predicted_mean(problem, n_components):
     scale = model.signature_scale_[0]
     A = normalize_signatures(problem.signatures.loc[model.classes_], scale=scale)
     means = model._gaussians(A)[0] * model.std_
-    rows = _unit(problem.X_test_unseen) - model.mean_
+    rows = normalize(problem.X_test_unseen) - model.mean_
     if n_components is not None:
         rows = rows @ model.components_
     distances = cdist(rows, means, "sqeuclidean")
@@ -123,7 +120,7 @@ def test_isotropic_is_the_original_under_its_penalty(problem):
     A = normalize_signatures(problem.signatures)
     seen = np.unique(problem.y_train)
     S = A[problem.signatures.index.get_indexer(seen)]
-    X = _unit(problem.X_train)
+    X = normalize(problem.X_train)
     variances = np.stack([X[problem.y_train == c].var(axis=0, ddof=1) for c in seen])
     K, k = (1 + S @ S.T) ** 2, (1 + A @ S.T) ** 2
     predicted = np.exp(k @ np.linalg.solve(K + 1e7 * np.eye(len(S)), np.log(variances + 1e-4)))
@@ -250,7 +247,7 @@ def test_adapting_is_expectation_maximisation(problem, covariance):
     adapted = model.adapt(pile, classes=problem.unseen_classes)
     np.testing.assert_array_equal(model.decision_function(pile), before)
     A = normalize_signatures(problem.signatures.loc[unseen], scale=model.signature_scale_[0])
-    z = model.embed(_unit(pile))[:, 6:-1]
+    z = model.embed(normalize(pile))[:, 6:-1]
     mean, variance = _mixture_by_hand(z, *model._gaussians(A), covariance)
     rows = np.searchsorted(adapted.adapted_classes_, unseen)
     np.testing.assert_allclose(adapted.adapted_means_[rows], mean, atol=1e-9)

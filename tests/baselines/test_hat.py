@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
+from sklearn.preprocessing import normalize
 
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import HAT
@@ -199,7 +200,7 @@ def test_without_a_hierarchy_one_is_built_with_a_warning(problem):
 def test_one_level_is_flat_attribute_least_squares(problem):
     model = HAT("cluster", n_levels=1, alpha=0.01)
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    X = normalize(problem.X_train)
     A = pd.DataFrame(normalize_signatures(problem.signatures), index=problem.signatures.index)
     B = np.where(A.gt(A.loc[model.seen_classes_].mean()), 1.0, -1.0)
     targets = pd.DataFrame(B, index=A.index).loc[problem.y_train].to_numpy()

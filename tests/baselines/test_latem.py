@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import LatEm
 from zslearn.baselines._ranking import LatentDescent, Scaling
@@ -10,7 +11,7 @@ from zslearn.signatures import normalize_signatures
 
 
 def _prepared(problem):
-    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    X = normalize(problem.X_train)
     seen, y = np.unique(problem.y_train, return_inverse=True)
     return X, y, normalize_signatures(problem.signatures.loc[seen]), seen
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import ALE, SJE, DeViSE, LatEm
 from zslearn.baselines._ranking import (
@@ -102,7 +103,7 @@ def test_trains_as_a_plain_loop_over_samples(problem, method, batch_size):
     """W itself, one sample and one violator at a time, without the span of the signatures."""
     options = {"learning_rate": 0.5, "max_iter": 3, "random_state": 4}
     model = _fit(method, problem, batch_size=batch_size, **options)
-    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    X = normalize(problem.X_train)
     X = X - X.mean(axis=0)
     X = X / np.sqrt(np.mean(np.sum(X**2, axis=1)))
     seen, y = np.unique(problem.y_train, return_inverse=True)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from sklearn.linear_model import Ridge
+from sklearn.preprocessing import normalize
 
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import SAE
@@ -19,7 +20,7 @@ def _fit(problem, signatures=None, **setting):
 
 def _columns(problem, signatures, center):
     """X and S as the equation has them: one column per sample."""
-    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    X = normalize(problem.X_train)
     seen, codes = np.unique(problem.y_train, return_inverse=True)
     S = normalize_signatures(signatures.loc[seen])[codes]
     if center in ("both", "features"):
@@ -51,9 +52,7 @@ def test_reduced_features_are_ridge_scores_of_the_seen_classes(problem, directio
     """The scores of scikit-learn's ridge regression of the indicators replace the features."""
     model = _fit(problem, direction=direction, center=center, alpha_reduction=2.0)
     seen = np.unique(problem.y_train)
-    unit = [
-        X / np.linalg.norm(X, axis=1, keepdims=True) for X in (problem.X_train, problem.X_test_seen)
-    ]
+    unit = [normalize(X) for X in (problem.X_train, problem.X_test_seen)]
     indicators = (problem.y_train[:, None] == seen).astype(float)
     ridge = Ridge(alpha=2.0, fit_intercept=False, solver="cholesky").fit(unit[0], indicators)
     train, test = (ridge.predict(X) for X in unit)
@@ -100,9 +99,7 @@ def test_scores_are_cosines(problem, direction, center):
     X, _ = _columns(problem, problem.signatures, center)
     A = normalize_signatures(problem.signatures.loc[model.seen_classes_]) - model.signature_mean_
     left, right = (X.T, A @ model.coef_) if direction == DIRECTIONS[0] else (X.T @ model.coef_.T, A)
-    expected = (left / np.linalg.norm(left, axis=1, keepdims=True)) @ (
-        right / np.linalg.norm(right, axis=1, keepdims=True)
-    ).T
+    expected = normalize(left) @ normalize(right).T
     found = model.decision_function(problem.X_train, classes=model.seen_classes_)
     np.testing.assert_allclose(found, expected, atol=1e-10)
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.spatial.distance import cdist
+from sklearn.preprocessing import normalize
 
 from zslearn._solvers._simplex import project_to_simplex
 from zslearn._utils._messages import InputWarning
@@ -153,7 +154,7 @@ def test_references_stay_within_the_features(problem):
 
 def test_the_objective_of_a_model_is_as_stated(problem):
     model = _fit(SSE(0.5, 1e-3, max_iter=2), problem)
-    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    X = normalize(problem.X_train)
     assert model.feature_scale_ == pytest.approx(1.0)
     signatures = normalize_signatures(problem.signatures.loc[model.seen_classes_])
     patterns = simplex_least_squares(signatures, signatures, gamma=0.5).weights
@@ -169,7 +170,7 @@ def test_score_is_as_stated(problem, feature_norm):
     model = _fit(SSE(0.1, feature_norm=feature_norm), problem)
     X = problem.X_test_unseen
     if feature_norm == "l2":
-        X = X / np.linalg.norm(X, axis=1, keepdims=True)
+        X = normalize(X)
     X = X / model.feature_scale_
     scale = model.signature_scale_[0]
     seen, every = (

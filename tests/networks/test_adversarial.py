@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 from zslearn.networks import GeneratedFeatures, VAEGANGenerator, WGANGenerator
 from zslearn.networks._adversarial import (
@@ -123,7 +124,7 @@ def _classes(n_per_class=150):
     """Six classes, a Gaussian each: features, positions, signatures, means, deviations."""
     rng = np.random.default_rng(0)
     signatures = rng.uniform(size=(6, 5))
-    unit = signatures / np.linalg.norm(signatures, axis=1, keepdims=True)
+    unit = normalize(signatures)
     means, y = 3 * unit @ rng.normal(size=(5, 30)), np.repeat(np.arange(6), n_per_class)
     std = rng.uniform(0.3, 1.0, 30)
     return means[y] + rng.normal(size=(len(y), 30)) * std, y, signatures, means, std

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 from zslearn.datasets import make_zero_shot
 from zslearn.networks import ClassNorm
@@ -90,10 +91,10 @@ def test_gradient_against_finite_differences():
 def test_loss_against_numpy():
     rng = np.random.default_rng(2)
     weights, signatures, X = _weights(rng), rng.normal(size=(4, 5)), rng.random((6, 6))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X = normalize(X)
     y = np.array([0, 1, 2, 3, 0, 2])
     made, _ = _prototypes_by_hand(weights, signatures)
-    logits = 25 * X @ (made / np.linalg.norm(made, axis=1, keepdims=True)).T
+    logits = 25 * X @ normalize(made).T
     expected = np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(6), y])
     tensors = [torch.tensor(part) for part in (signatures, X, y)]
     found, _ = cn.loss([torch.tensor(w) for w in weights], *tensors, 25.0, True)
@@ -113,15 +114,15 @@ def test_parameters_are_prototypes_by_running_statistics(model, data):
     """Prototypes by hand; without a ReLU, since features may be negative."""
     assert model.rectify_ is False
     signatures = data.signatures.loc[model.classes_].to_numpy()
-    signatures = signatures / np.linalg.norm(signatures, axis=1, keepdims=True)
+    signatures = normalize(signatures)
     W1, b1, W2, b2, W3, b3 = model.weights_
     (mean, variance), (mean2, variance2) = model.moments_
     hidden = np.maximum(signatures * np.sqrt(8) @ W1 + b1, 0) @ W2 + b2
     hidden = np.maximum((hidden - mean) / (variance + 1e-5), 0)
     made = (hidden - mean2) / (variance2 + 1e-5) @ W3 + b3
-    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    made = normalize(made)
     np.testing.assert_allclose(model.class_scorer_.parameters, made, rtol=1e-8, atol=1e-10)
-    X = data.X_test_seen / np.linalg.norm(data.X_test_seen, axis=1, keepdims=True)
+    X = normalize(data.X_test_seen)
     np.testing.assert_allclose(model.decision_function(data.X_test_seen), X @ made.T, atol=1e-10)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.neighbors import NearestCentroid
+from sklearn.preprocessing import normalize
 
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.networks import GaussianGenerator, GeneratedFeatures
@@ -112,7 +113,7 @@ def test_softmax_over_real_and_generated_features(problem, balanced):
     labels = model.classes_
     seen = np.isin(labels, problem.seen_classes)
     table = problem.signatures.loc[labels].to_numpy()
-    unit = table / np.linalg.norm(table, axis=1, keepdims=True) / model.signature_scale_[0]
+    unit = normalize(table) / model.signature_scale_[0]
     generated = model.generate(unit[~seen])
     np.testing.assert_allclose(np.linalg.norm(generated, axis=1), 1)
     X = np.concatenate([model.X_, generated])
@@ -122,7 +123,7 @@ def test_softmax_over_real_and_generated_features(problem, balanced):
     weights = (1 / np.bincount(y))[y] if balanced else None
     alpha = 1e-2 * mean_square_distance(X)
     (result,) = softmax_path(X, y, alphas=[alpha], tol=1e-8, sample_weight=weights)
-    rows = problem.X_test_unseen / np.linalg.norm(problem.X_test_unseen, axis=1, keepdims=True)
+    rows = normalize(problem.X_test_unseen)
     np.testing.assert_allclose(
         model.decision_function(problem.X_test_unseen),
         rows @ result.coef.T + result.intercept,
@@ -134,7 +135,7 @@ def test_classifier_of_unseen_classes_alone(problem):
     model = _fit(problem)
     labels = np.sort(problem.unseen_classes)
     table = problem.signatures.loc[labels].to_numpy()
-    unit = table / np.linalg.norm(table, axis=1, keepdims=True) / model.signature_scale_[0]
+    unit = normalize(table) / model.signature_scale_[0]
     rows = model.synthesize(unit, labels)
     assert rows.shape == (len(labels), problem.X_train.shape[1] + 1)
     predicted = labels[(model.embed(model.generate(unit)) @ rows.T).argmax(axis=1)]

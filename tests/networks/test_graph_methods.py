@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 from zslearn._utils._messages import InputWarning
 from zslearn.networks import DGP, GCNZ, SGCN
@@ -149,7 +150,7 @@ def _dense_network(parts, matrices, X):
         H = A @ (H @ layer.weight + (0 if layer.intercept is None else layer.intercept))
         if number + 1 < len(parts):
             H = np.where(H > 0, H, 0.2 * H)
-    return H / np.linalg.norm(H, axis=1, keepdims=True)
+    return normalize(H)
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -236,10 +237,6 @@ def _tree_problem(seed=0, n_branches=8, n_children=8, n_features=24, n_attribute
     return pairs, pd.DataFrame(signatures).T, pd.DataFrame(rows).T, held_out
 
 
-def _unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 @pytest.mark.parametrize("kind", METHODS)
 def test_better_than_the_mean_of_neighbours(kind):
     """Accuracy on held-out classes, and a decreasing loss."""
@@ -252,9 +249,11 @@ def test_better_than_the_mean_of_neighbours(kind):
     assert model.loss_curve_[-1] < 0.1
     scorer = model.class_scorer_
     made = pd.DataFrame(scorer.parameters, index=scorer.labels).loc[held_out].to_numpy()
-    true = _unit(rows.loc[held_out].to_numpy())
+    true = normalize(rows.loc[held_out].to_numpy())
     siblings = [[name for name in seen if name[1] == label[1]] for label in held_out]
-    baseline = _unit(np.stack([_unit(rows.loc[s].to_numpy()).mean(axis=0) for s in siblings]))
+    baseline = normalize(
+        np.stack([normalize(rows.loc[s].to_numpy()).mean(axis=0) for s in siblings])
+    )
     error, least = ((made - true) ** 2).sum(axis=1), ((baseline - true) ** 2).sum(axis=1)
     assert error.mean() < 0.6 * least.mean()
     hits = (made @ true.T).argmax(axis=0) == np.arange(len(held_out))
@@ -339,7 +338,7 @@ def test_targets_are_those_of_sync(problem, loss):
     training, X, y = _training(problem)
     sync = SynC(loss, tol=1e-6, alpha=1e-3).fit(X, y, signatures=problem[1])
     seen = sync.class_scorer_.parameters[np.isin(sync.classes_, y)]
-    np.testing.assert_allclose(target_rows(training, loss, 1e-3), _unit(seen), atol=0.02)
+    np.testing.assert_allclose(target_rows(training, loss, 1e-3), normalize(seen), atol=0.02)
 
 
 def test_intercepts_are_the_last_column(problem):
@@ -350,7 +349,7 @@ def test_intercepts_are_the_last_column(problem):
     model.fit(X, y, signatures=signatures)
     parameters = model.class_scorer_.parameters
     assert parameters.shape[1] == X.shape[1] + 1
-    unit = _unit(X)
+    unit = normalize(X)
     np.testing.assert_allclose(
         model.decision_function(X), unit @ parameters[:, :-1].T + parameters[:, -1]
     )

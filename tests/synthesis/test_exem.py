@@ -18,6 +18,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
+from sklearn.preprocessing import normalize
 from sklearn.svm import NuSVR
 
 from zslearn._utils._messages import InputWarning
@@ -47,10 +48,6 @@ def _accuracy(model, X, y, classes=None):
     return model.score(X, y, classes=np.unique(y) if classes is None else classes)
 
 
-def _unit(X):
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
-
-
 def _scores(model, problem):
     X = np.concatenate([problem.X_test_seen, problem.X_test_unseen])
     return model.decision_function(X)
@@ -63,8 +60,8 @@ def _scores(model, problem):
 @pytest.mark.parametrize("distance", ["euclidean", "standardized"])
 def test_equations_of_the_paper(problem, n_components, distance):
     model = _fit(problem, n_components=n_components, distance=distance, C=0.5, nu=0.4, gamma=0.8)
-    X, y = _unit(problem.X_train), problem.y_train
-    test = _unit(problem.X_test_unseen)
+    X, y = normalize(problem.X_train), problem.y_train
+    test = normalize(problem.X_test_unseen)
     if n_components is not None:
         pca = PCA(n_components, svd_solver="full").fit(X)
         signs = np.sign((pca.components_ * model.components_).sum(axis=1))
@@ -131,7 +128,7 @@ def test_components_do_not_depend_on_signs_of_features(problem):
 def test_inverse_transform(problem):
     model = _fit(problem)
     means = np.stack(
-        [_unit(problem.X_train)[problem.y_train == c].mean(axis=0) for c in model.seen_classes_]
+        [normalize(problem.X_train)[problem.y_train == c].mean(axis=0) for c in model.seen_classes_]
     )
     np.testing.assert_allclose(model.inverse_transform(model.exemplars_), means, atol=1e-12)
 
@@ -147,7 +144,7 @@ def test_a_class_of_one_sample_does_not_enter_the_average(problem):
     model = EXEM(distance="standardized", n_components=None)
     model.fit(X, y, signatures=problem.signatures)
     rest = [c for c in np.sort(problem.seen_classes) if c != first]
-    expected = np.stack([_unit(X)[y == c].std(axis=0, ddof=1) for c in rest]).mean(axis=0)
+    expected = np.stack([normalize(X)[y == c].std(axis=0, ddof=1) for c in rest]).mean(axis=0)
     np.testing.assert_allclose(model.within_std_, expected, atol=1e-13)
 
 
@@ -271,7 +268,7 @@ def test_predicted_exemplars_become_signatures(problem, inner):
     exemplars = pd.DataFrame(
         model.predict_exemplars(problem.signatures), index=problem.signatures.index
     )
-    by_hand = clone(inner).fit(_unit(problem.X_train), problem.y_train, signatures=exemplars)
+    by_hand = clone(inner).fit(normalize(problem.X_train), problem.y_train, signatures=exemplars)
     assert model.score_function == by_hand.score_function
     np.testing.assert_allclose(_scores(model, problem), _scores(by_hand, problem), atol=1e-8)
     copy = pickle.loads(pickle.dumps(model))
@@ -284,7 +281,7 @@ def test_inner_scale_over_all_classes(problem):
     exemplars = pd.DataFrame(
         model.predict_exemplars(problem.signatures), index=problem.signatures.index
     )
-    by_hand = clone(inner).fit(_unit(problem.X_train), problem.y_train, signatures=exemplars)
+    by_hand = clone(inner).fit(normalize(problem.X_train), problem.y_train, signatures=exemplars)
     np.testing.assert_allclose(model.estimator_.signature_scale_, by_hand.signature_scale_)
     np.testing.assert_allclose(_scores(model, problem), _scores(by_hand, problem), atol=1e-8)
 
@@ -309,11 +306,11 @@ def test_the_inner_method_knows_the_names_of_classes(problem):
         index=signatures.index,
     )
     seen = exemplars.loc[model.seen_classes_]
-    by_hand = HAT(tree).fit(_unit(problem.X_train), y, signatures=seen)
+    by_hand = HAT(tree).fit(normalize(problem.X_train), y, signatures=seen)
     by_hand.add_classes(exemplars.drop(index=model.seen_classes_))
     np.testing.assert_allclose(
         model.decision_function(problem.X_test_unseen),
-        by_hand.decision_function(_unit(problem.X_test_unseen)),
+        by_hand.decision_function(normalize(problem.X_test_unseen)),
         atol=1e-8,
     )
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.preprocessing import normalize
 
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.synthesis import EXEM, SynC, exemplar_distance_score
@@ -136,7 +137,7 @@ def test_exem_generalized(golden, short):
 
 def program_scale(signatures):
     """The program's median distance, which counts the diagonal."""
-    unit = signatures / np.linalg.norm(signatures, axis=1, keepdims=True)
+    unit = normalize(signatures)
     return float(np.median(cdist(unit, unit)))
 
 

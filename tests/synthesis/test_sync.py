@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import normalize
 
 from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm._multiclass import loss_and_slope
@@ -28,10 +29,6 @@ def fit(problem, *args, **changes):
     changes = {"random_state": 0, **changes}
     signatures = changes.pop("signatures", problem.signatures)
     return SynC(*args, **changes).fit(problem.X_train, problem.y_train, signatures=signatures)
-
-
-def unit(X):
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 # The authors' program.
@@ -132,7 +129,7 @@ def test_golden_results_end_to_end(golden, loss, kind):
     X, Y = golden.X[golden.train], golden.Y[golden.train]
     model.fit(X, Y, signatures=golden.signatures)
     theirs = multiclass_svm_objective(
-        unit(X),
+        normalize(X),
         np.unique(Y, return_inverse=True)[1],
         expected[prefix + "W"],
         alpha=model.alpha,
@@ -270,13 +267,13 @@ def total_objective(model, problem, V):
     """eSynCSemObj written out from the fitted attributes, at any base classifiers."""
     y = np.unique(problem.y_train, return_inverse=True)[1]
     seen = problem.signatures.loc[model.seen_classes_].to_numpy()
-    A = unit(seen) / model.signature_scale_[0]
+    A = normalize(seen) / model.signature_scale_[0]
     W = model.similarities(A) @ V
     loss = "squared_hinge" if model.loss == "ovo" else "crammer_singer"
     margins = None
     if model.loss == "struct":
         margins = np.sqrt(((A[:, None] - A[None]) ** 2).sum(axis=2))
-    value = loss_and_slope(unit(problem.X_train) @ W.T, y, loss, margins)[0]
+    value = loss_and_slope(normalize(problem.X_train) @ W.T, y, loss, margins)[0]
     value += 0.5 * model.alpha * np.sum((W if model.penalize == "w" else V) ** 2)
     if model.learn_phantoms:
         value += model.eta * np.abs(model.combinations_[0]).sum()
@@ -302,7 +299,7 @@ def test_objective_is_certified(problem, loss, variant):
         assert total_objective(model, problem, V + step) >= value - model.dual_gap_ - 1e-12
     # Seen classes have the trained classifiers.
     seen = problem.signatures.loc[model.seen_classes_].to_numpy()
-    W = model.similarities(unit(seen) / model.signature_scale_[0]) @ V
+    W = model.similarities(normalize(seen) / model.signature_scale_[0]) @ V
     np.testing.assert_allclose(W, model.coef_, atol=1e-7 * np.abs(W).max())
 
 
@@ -348,7 +345,7 @@ def test_indicators_and_a_narrow_kernel_are_the_plain_svm(problem, loss):
     model.fit(problem.X_train, problem.y_train)
     seen, y = np.unique(problem.y_train, return_inverse=True)
     plain = multiclass_svm(
-        unit(problem.X_train),
+        normalize(problem.X_train),
         y,
         alpha=model.alpha,
         loss="squared_hinge" if loss == "ovo" else "crammer_singer",
@@ -357,7 +354,7 @@ def test_indicators_and_a_narrow_kernel_are_the_plain_svm(problem, loss):
         max_iter=20_000,
         random_state=0,
     )
-    scores = unit(problem.X_test_seen) @ plain.coef.T
+    scores = normalize(problem.X_test_seen) @ plain.coef.T
     expected = seen[np.argmax(scores, axis=1)]
     np.testing.assert_array_equal(model.predict(problem.X_test_seen), expected)
     np.testing.assert_allclose(model.decision_function(problem.X_test_seen), scores, atol=1e-2)
@@ -376,7 +373,7 @@ def test_a_very_narrow_kernel_is_stable(problem, loss, penalize):
     far.loc[problem.unseen_classes] *= -1
     model = fit(problem, loss, gamma=2.0**10, penalize=penalize, signatures=far)
     similarities = model.similarities(
-        unit(far.loc[problem.unseen_classes].to_numpy()) / model.signature_scale_[0]
+        normalize(far.loc[problem.unseen_classes].to_numpy()) / model.signature_scale_[0]
     )
     np.testing.assert_allclose(similarities.sum(axis=1), 1)
     assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
@@ -431,7 +428,7 @@ def test_ridge_by_its_definition(problem, variant):
     model = fit(problem, ridge=0.03, **variant)
     np.testing.assert_array_equal(model.coef_, plain.coef_)
     known = problem.signatures.loc[model.seen_classes_].to_numpy()
-    seen = model.similarities(unit(known) / model.signature_scale_[0])
+    seen = model.similarities(normalize(known) / model.signature_scale_[0])
     stacked = np.vstack([seen, np.sqrt(0.03) * np.eye(seen.shape[1])])
     wanted = np.vstack([model.coef_, np.zeros_like(model.base_classifiers_)])
     expected = np.linalg.lstsq(stacked, wanted, rcond=None)[0]

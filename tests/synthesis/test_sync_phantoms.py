@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import pdist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
+from sklearn.preprocessing import normalize
 
 from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn._utils._messages import InputWarning
@@ -40,7 +41,7 @@ either_penalty = pytest.mark.parametrize("penalize", ["w", "v"])
 
 def signatures(n=9, d=5, seed=0):
     A = np.random.default_rng(seed).standard_normal((n, d))
-    return A / np.linalg.norm(A, axis=1, keepdims=True) / 0.8
+    return normalize(A) / 0.8
 
 
 def views(n=9, seed=0):
@@ -105,7 +106,7 @@ def test_kmeans_finds_the_clusters():
     centers = np.eye(3)
     rng = np.random.default_rng(0)
     A = np.repeat(centers, 4, axis=0) + 0.01 * rng.standard_normal((12, 3))
-    A /= np.linalg.norm(A, axis=1, keepdims=True)
+    A = normalize(A)
     betas = initial_combinations(A, 3, "auto", np.random.RandomState(0))
     phantoms = combine(betas, A)
     np.testing.assert_allclose(np.sort(phantoms.max(axis=1)), 1, atol=1e-3)
@@ -179,8 +180,8 @@ def test_given_phantoms_stay_in_order_and_serve_a_path(problem):
     )
     for _, model in path:
         np.testing.assert_allclose(
-            model.phantoms_ / np.linalg.norm(model.phantoms_, axis=1, keepdims=True),
-            rows / np.linalg.norm(rows, axis=1, keepdims=True),
+            normalize(model.phantoms_),
+            normalize(rows),
         )
         assert model.base_classifiers_.shape == (5, 20)
 
@@ -235,7 +236,7 @@ def test_attributes_as_phantoms_make_a_bilinear_model():
 
     A = binary / np.sqrt(2)
     basis = np.linalg.qr(A[:10])[0]
-    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    rows = normalize(X)
     bilinear = multiclass_svm(
         rows, y, alpha=2.0**-6, loss="crammer_singer", mixing=basis, tol=1e-8, random_state=0
     )
@@ -293,8 +294,8 @@ def training_of(problem):
     y = np.unique(problem.y_train, return_inverse=True)[1]
     seen = problem.signatures.loc[problem.seen_classes].to_numpy()
     table = SignatureTable.from_user(problem.signatures, np.unique(problem.y_train))
-    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
-    A = seen / np.linalg.norm(seen, axis=1, keepdims=True) / 0.8
+    X = normalize(problem.X_train)
+    A = normalize(seen) / 0.8
     return Training(X, y, A, np.unique(problem.y_train), table, (0.8,))
 
 
