@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.model_selection import ParameterGrid
 
 from zslearn import load, save
 from zslearn.datasets import make_zero_shot
@@ -34,27 +35,17 @@ def paths(monkeypatch):
     asked = []
     solve = exemplars._solve_paths
 
-    def watched(kernels, Y, **options):
+    def watched(signatures, gammas, Y, **options):
         asked.append(type(Y))
-        return solve(kernels, Y, **options)
+        return solve(signatures, gammas, Y, **options)
 
     monkeypatch.setattr(exemplars, "_solve_paths", watched)
     return asked
 
 
-def _settings():
-    return [
-        {"n_components": d, "gamma": g, "nu": v, "C": c}
-        for d in GRID["n_components"]
-        for g in GRID["gamma"]
-        for v in GRID["nu"]
-        for c in GRID["C"]
-    ]
-
-
 def _grid(model, X, data):
-    fitted = model.fit_grid(X, data.y_train, signatures=data.signatures, settings=_settings())
-    return dict(fitted)
+    settings = list(ParameterGrid(GRID))
+    return dict(model.fit_grid(X, data.y_train, signatures=data.signatures, settings=settings))
 
 
 @pytest.mark.slow

@@ -354,7 +354,7 @@ def _solve_paths(
     """Solve paths of ν-SVRs, or read them: searches of EXEM (1NN), (1NNs) and (M) share them."""
     n_problems, (n_seen, n_dims) = len(options["C"]) * len(options["nu"]), targets.shape
     is_large = n_problems * n_seen**2 * n_dims >= _MIN_CACHED_WORK
-    is_small_enough = 8 * n_problems * targets.size <= _MAX_CACHED_BYTES
+    is_small_enough = 8 * n_problems * n_seen * n_dims <= _MAX_CACHED_BYTES
     is_cached = caches_fits(targets) and is_large and is_small_enough
     if on_device(targets) and not is_cached:
         # A few problems at a time would leave the device idle.
