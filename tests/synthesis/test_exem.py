@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import gc
 import pickle
 import warnings
-import weakref
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -24,7 +20,7 @@ from sklearn.svm import NuSVR
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, HAT, CMTStar
 from zslearn.calibration import CalibratedStacking
-from zslearn.datasets import make_zero_shot
+from zslearn.datasets import load_xlsa17
 from zslearn.metrics import ausuc
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, normalize_signatures, rbf_similarity
@@ -36,7 +32,6 @@ from zslearn.synthesis import (
     exemplar_distance_score,
     ideal_signatures,
 )
-from zslearn.synthesis._exemplars import ExemplarSpaces
 
 
 def _fit(problem, signatures=None, **params):
@@ -357,16 +352,6 @@ def test_chunks_give_the_same_model(problem, distance, n_components):
         np.testing.assert_allclose(_scores(model, problem), _scores(whole, problem), atol=1e-6)
 
 
-def test_chunks_of_single_classes(problem):
-    model = EXEM()
-    for label in np.unique(problem.y_train):
-        rows = problem.y_train == label
-        model.partial_fit(
-            problem.X_train[rows], problem.y_train[rows], signatures=problem.signatures
-        )
-    np.testing.assert_allclose(_scores(model, problem), _scores(_fit(problem), problem), atol=1e-6)
-
-
 def test_chunks_may_describe_their_classes(problem):
     model = EXEM()
     seen = np.unique(problem.y_train)
@@ -405,15 +390,6 @@ def test_a_failed_chunk_loses_nothing(problem):
     assert pickle.loads(before).statistics_.n_samples == model.statistics_.n_samples
     model.partial_fit(*last, signatures=problem.signatures.loc[[seen[-1]]])
     np.testing.assert_allclose(_scores(model, problem), _scores(_fit(problem), problem), atol=1e-6)
-
-
-def test_one_class_is_not_enough_to_predict(problem):
-    rows = problem.y_train == problem.y_train[0]
-    model = EXEM().partial_fit(
-        problem.X_train[rows], problem.y_train[rows], signatures=problem.signatures
-    )
-    with pytest.raises(Exception, match="not fitted"):
-        model.predict(problem.X_train)
 
 
 def test_methods_that_need_samples_refuse_statistics(problem):
@@ -717,68 +693,8 @@ def test_golden_exem_sync(golden, golden_arrays, loss, name, atol):
 @pytest.mark.parametrize(("distance", "expected"), [("euclidean", 0.627), ("standardized", 0.636)])
 @pytest.mark.slow
 def test_cub(data_folder, distance, expected):
-    folder = data_folder / "xlsa17" / "CUB"
-    if not (folder / "efficientnet_lite0.mat").exists():
-        pytest.skip("no features of CUB")
-    features = scipy.io.loadmat(folder / "efficientnet_lite0.mat")
-    splits = scipy.io.loadmat(folder / "att_splits.mat")
-    X, y = features["features"].T, features["labels"].ravel().astype(int)
-    train, test = (
-        splits[name].ravel().astype(int) - 1 for name in ("trainval_loc", "test_unseen_loc")
-    )
-    signatures = pd.DataFrame(splits["original_att"].T, index=np.arange(1, 201))
-    model = EXEM(distance=distance, C=1.0, nu=0.5, gamma=1.0, n_components=500)
-    model.fit(X[train], y[train], signatures=signatures)
+    data = load_xlsa17("CUB", folder=data_folder / "xlsa17", features="efficientnet_lite0.mat")
+    model = EXEM(distance=distance).fit(data.X_train, data.y_train, signatures=data.signatures)
     assert model.components_.shape == (500, 1280)
-    accuracy = model.score(X[test], y[test], classes=np.unique(y[test]))
+    accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     assert accuracy == pytest.approx(expected, abs=0.01)
-
-
-class _Watching(ESZSL):
-    """Counts the tables of `scatters` that are still held when it is fitted."""
-
-    scatters: ClassVar[list[weakref.ref]] = []
-    n_held: ClassVar[int | None] = None
-
-    @classmethod
-    def _fit_many(cls, training, variants):
-        gc.collect()
-        cls.n_held = sum(table() is not None for table in cls.scatters)
-        yield from super()._fit_many(training, variants)
-
-
-@pytest.mark.parametrize("whiten", [None, 0.5])
-def test_no_scatter_is_held_while_an_inner_method_learns(whiten, monkeypatch):
-    original = ClassStatistics.of_rows.__func__
-    monkeypatch.setattr(_Watching, "scatters", [])
-
-    def of_rows(cls, *args, **options):
-        statistics = original(cls, *args, **options)
-        _Watching.scatters.append(weakref.ref(statistics.scatter))
-        return statistics
-
-    monkeypatch.setattr(ClassStatistics, "of_rows", classmethod(of_rows))
-    data = make_zero_shot(random_state=0)
-    model = EXEM(estimator=_Watching(), whiten=whiten)
-    model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    assert len(_Watching.scatters) == (1 if whiten is None else 2)
-    assert _Watching.n_held == 0
-
-
-@pytest.mark.parametrize("distance", ["euclidean", "standardized"])
-def test_nothing_holds_the_samples_after_fit(distance, monkeypatch):
-    """Memory is freed without the garbage collector."""
-    original, spaces = ExemplarSpaces.__init__, []
-
-    def noted(self, *args):
-        spaces.append(weakref.ref(self))
-        original(self, *args)
-
-    monkeypatch.setattr(ExemplarSpaces, "__init__", noted)
-    data = make_zero_shot(random_state=0)
-    gc.disable()
-    try:
-        EXEM(distance=distance).fit(data.X_train, data.y_train, signatures=data.signatures)
-        assert [ref() for ref in spaces] == [None]
-    finally:
-        gc.enable()

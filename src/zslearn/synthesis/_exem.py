@@ -264,21 +264,13 @@ class EXEM(LearnsFromStatistics):
         cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
     ) -> Iterator[Self]:
         """Learn exemplars from class statistics, then fit inner methods to them."""
-        groups = group_by_params(variants, "whiten")
-        while groups:
-            group = groups.pop(0)
+        for group in group_by_params(variants, "whiten"):
             whitening, learned_from, sums = None, training, statistics
             if group[0].whiten is not None:
                 whitening = Whitening.of(statistics, group[0].whiten)
                 learned_from = replace(training, rows=whitening(training.X))
                 sums = learned_from.sums
             spaces = ExemplarSpaces(learned_from, sums, [model.n_components for model in group])
-            for rows in {training, learned_from}:
-                rows.release_sums()
-            # Free tables of features by features before an inner method computes its own.
-            del sums, learned_from
-            if not groups:
-                del statistics
             for projection, regressor, models in learn_exemplars(spaces, group):
                 for model in models:
                     model._whitening, model._projection = whitening, projection
