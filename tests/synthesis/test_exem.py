@@ -209,22 +209,6 @@ def test_perceptron(problem):
     assert named.regressor_.estimator.coefs_[0].shape == (problem.signatures.shape[1], 700)
 
 
-@pytest.mark.slow
-def test_device_of_the_perceptron():
-    torch = pytest.importorskip("torch")
-    X, Y = np.eye(4), np.eye(4)[:, :2]
-    model = ExemplarMLP(hidden_size=3, max_iter=2, device="cpu").fit(X, Y)
-    assert all(isinstance(weights, np.ndarray) for weights in model.coefs_)
-    if torch.cuda.is_available():
-        other = clone(model).set_params(device="cuda").fit(X, Y)
-        np.testing.assert_allclose(other.predict(X), model.predict(X), rtol=1e-9)
-    else:
-        with pytest.raises(ValueError, match="no GPU"):
-            clone(model).set_params(device="cuda").fit(X, Y)
-    with pytest.raises(ValueError, match="device"):
-        clone(model).set_params(device="tpu").fit(X, Y)
-
-
 def test_perceptron_objective():
     pytest.importorskip("torch")
     rng = np.random.default_rng(0)

@@ -195,7 +195,7 @@ class FewImages(ZeroShotMetaClassifier):
         return self._seen
 
     def __sklearn_tags__(self) -> Tags:
-        """Declare that non-finite features are replaced, whatever the inner estimator does."""
+        """Declare that non-finite features are replaced, regardless of the inner estimator."""
         tags = super(ZeroShotMetaClassifier, self).__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

@@ -148,7 +148,7 @@ class ClassNorm(ScheduledMethod):
     prediction uses running averages of both, as in the authors' program
     (github.com/universome/class-norm), so that describing another class never changes the others.
 
-    Features are normalised to unit length whatever `feature_norm` is. The authors multiply the
+    Features are normalised to unit length for any `feature_norm`. The authors multiply the
     scores of seen classes by 1 for CUB and by 0.95 elsewhere;
     :class:`~zslearn.calibration.CalibratedStacking` chooses such a factor by cross-validation.
 
