@@ -55,6 +55,7 @@ from typing import Any, ClassVar, Self
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -236,8 +237,8 @@ class AttributeClassifier(ZeroShotClassifier):
             others = replace(others, signatures=others.signatures[:, columns])
             # Log-odds are relative to the frequency of an attribute, which differs between the
             # other classes and all classes.
-            shift = _logit(has[:, columns].mean(axis=0))
-            shift -= _logit(others.signatures[others.y].mean(axis=0))
+            shift = logit(has[:, columns].mean(axis=0))
+            shift -= logit(others.signatures[others.y].mean(axis=0))
             rows = np.flatnonzero(np.isin(training.y, held_out))
             X, cells = training.take(rows), np.ix_(rows, columns)
             is_predicted[cells] = True
@@ -251,7 +252,7 @@ class AttributeClassifier(ZeroShotClassifier):
         """Compute the log-odds of each attribute minus those of its prior."""
         scores = linear_scores(X, self.coef_, self.intercept_)
         odds = self._log_odds(scores, self._seen_binary)
-        offset = self.offset_ - _logit(self.prior_)
+        offset = self.offset_ - logit(self.prior_)
         return odds * move_like(self.slope_, odds) + move_like(offset, odds)
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Floats:
@@ -265,11 +266,6 @@ class AttributeClassifier(ZeroShotClassifier):
 def _varying(has: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Attributes that some classes have and others lack."""
     return np.flatnonzero(has.any(axis=0) & ~has.all(axis=0))
-
-
-def _logit(share: Floats) -> Floats:
-    """Log-odds of probabilities."""
-    return np.log(share) - np.log1p(-share)
 
 
 @inherit_docs
