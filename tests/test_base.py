@@ -65,16 +65,6 @@ def fitted(problem):
     return ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
 
 
-def test_a_method_is_one_small_class(problem):
-    model = Prototypes().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    unseen = model.unseen_classes_
-    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.5
-    assert model.predict_top_k(problem.X_test_unseen, 2)[0].shape == (
-        len(problem.X_test_unseen),
-        2,
-    )
-
-
 def test_a_method_without_its_verbs_says_so(problem):
     class Nothing(ZeroShotClassifier):
         feature_norm = "l2"
@@ -614,11 +604,6 @@ def test_tensors_with_gradients_sparse_and_complex_ones(problem):
 # One training for many settings
 
 
-def test_a_wrong_setting_of_a_grid_is_named(problem):
-    with pytest.raises(ValueError, match="alpha_features"):
-        list(ESZSL().fit_grid(problem.X_train, problem.y_train, settings=[{"alpha_features": -1}]))
-
-
 def test_training_carries_what_a_method_may_ask_for(problem):
     class Curious(Prototypes):
         def _fit(self, training):
@@ -794,11 +779,6 @@ def test_chunks_of_weighted_samples(problem):
 
 @pytest.mark.parametrize("kind", ["method", "wrapper", "pipeline", "wrapped pipeline"])
 def test_a_copy_describes_other_classes(problem, kind):
-    from sklearn.preprocessing import StandardScaler
-
-    from zslearn.baselines import ESZSL
-    from zslearn.model_selection import ZeroShotPipeline
-
     pipeline = ZeroShotPipeline([("scale", StandardScaler()), ("method", ESZSL())])
     model = {
         "method": ESZSL(),
