@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -218,7 +217,6 @@ class Counting(ESZSL):
 
 
 def test_a_stopped_search_goes_on(problem, tmp_path, monkeypatch):
-    monkeypatch.setattr("zslearn._utils._files._CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(Counting, "log", tmp_path / "log")
     expected = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=3), problem)
     search = ZeroShotSearchCV(Counting(), GRID, cv=3, checkpoint=tmp_path / "kept")
@@ -492,23 +490,6 @@ def test_a_method_that_always_fails_ends_soon(problem):
     with pytest.warns(FitFailedWarning), pytest.raises(ValueError, match="Every setting.*never"):
         _fit(search, problem)
     assert len(calls) < 2 * 20
-
-
-def test_what_was_finished_before_ctrl_c_is_kept(problem, tmp_path):
-    class Stopped(ESZSL):
-        @classmethod
-        def _fit_many(cls, training, variants):
-            for number, model in enumerate(super()._fit_many(training, variants)):
-                if number == 2:
-                    raise KeyboardInterrupt
-                yield model
-
-    grid = {"alpha_features": [1.0, 2.0, 3.0, 4.0]}
-    search = ZeroShotSearchCV(Stopped(), grid, cv=ClassKFold(2), checkpoint=tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        _fit(search, problem)
-    (path,) = tmp_path.glob("fold-0-*.json")
-    assert len(json.loads(path.read_text())["done"]) == 2
 
 
 def test_what_a_search_says(problem, capsys, caplog):
