@@ -18,7 +18,6 @@ from zslearn.metrics._curve import (
     best_harmonic_mean,
     generalized_accuracy,
     seen_unseen_curve,
-    seen_unseen_summary,
 )
 from zslearn.metrics._hierarchical import hierarchical_correct_set, hierarchical_precision_at_k
 from zslearn.metrics._plot_confusion import ConfusedPair, UnseenConfusionDisplay
@@ -46,5 +45,4 @@ __all__ = [
     "rank_accuracy",
     "reliability_curve",
     "seen_unseen_curve",
-    "seen_unseen_summary",
 ]
