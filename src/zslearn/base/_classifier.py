@@ -488,7 +488,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
             scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
         else:
             scales = (float(self.signature_scale),) * len(table.arrays)
-        described = table.normalized(scales, keep_views=self.keep_views)[rows]
+        described = table.subset(rows).normalized(scales, keep_views=self.keep_views)
         return Training(X, y, described, seen, table, scales, self.keep_views, feature_names)
 
     def _check_views(self, table: SignatureTable) -> None:
