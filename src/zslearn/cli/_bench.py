@@ -194,9 +194,6 @@ def _run_table(arguments: argparse.Namespace) -> int:
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(experiments.render(table, arguments.format, width=width))
-    if arguments.picture is not None:
-        experiments.save_ranks_plot(table, arguments.picture)
-        _print_line(f"wrote {arguments.picture}")
     return 0
 
 
@@ -314,7 +311,6 @@ OPTIONS = {
         ("--protocol", "NAME", None, "use only records with this protocol"),
         ("--grid", "NAME", None, "use only records with this grid"),
         ("--all", bool, False, "include rows and columns that only the paper has"),
-        ("--picture", "FILE", None, "also plot mean ranks with the critical difference"),
     ),
     "report": (
         _run_report,

@@ -25,7 +25,7 @@ from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors
 from zslearn.experiments._published import dataset_table, load_published
 from zslearn.experiments._ranks import Ranking, rank_methods
 from zslearn.experiments._records import read_failures, read_records, write_record
-from zslearn.experiments._render import FORMATS, render, save_ranks_plot
+from zslearn.experiments._render import FORMATS, render
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._summary import RunSummary, summarize_runs
@@ -62,7 +62,6 @@ __all__ = [
     "run_benchmark",
     "run_demo",
     "run_last_layers",
-    "save_ranks_plot",
     "summarize_runs",
     "write_record",
     "write_report",
