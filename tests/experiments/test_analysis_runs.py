@@ -58,10 +58,10 @@ def test_an_interrupted_analysis_resumes(data, tmp_path):
 def test_other_data_and_options_are_recomputed(data, tmp_path):
     analyze("components", data, tmp_path, alphas=ALPHAS[:1])
     said: list[str] = []
-    analyze("components", data, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
+    analyze("components", data, tmp_path, alphas=ALPHAS[:1], n_splits=2, say=said.append)
     assert len(said) == 1
     other = make_zero_shot(random_state=1)
-    analyze("components", other, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
+    analyze("components", other, tmp_path, alphas=ALPHAS[:1], n_splits=2, say=said.append)
     assert len(said) == 2
 
 
