@@ -114,7 +114,7 @@ _COUNTS = "table of the numbers of images by wnid (default: numbers of features)
 _EPOCHS = "training epochs of GCNZ (default: 300), SGCN and DGP (default: 3,000)"
 _KINDS = f"some of {', '.join(map(repr, experiments.TRACK_SIGNATURES))} (default: all)"
 _METHODS = f"some of {', '.join(experiments.TRACK_METHODS)} (default: ESZSL SGCN)"
-_RECIPE = "training of graph methods: short (minutes on a CPU), as published, or tuned"
+_RECIPE = "training of graph methods: short (minutes on a CPU), or as published"
 _GRAPH = "graph for graph methods: the classes and their ancestors, or all 32,324 nodes"
 OPTIONS = {
     "bench-imagenet": (
