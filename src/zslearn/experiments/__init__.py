@@ -20,6 +20,7 @@ from zslearn.experiments._last_layers import (
     TRACK_SIGNATURES,
     run_last_layers,
 )
+from zslearn.experiments._names import explain_measures
 from zslearn.experiments._prompts_only import PromptsOnly
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
 from zslearn.experiments._published import dataset_table, load_published
@@ -53,6 +54,7 @@ __all__ = [
     "build_table",
     "dataset_table",
     "evaluate",
+    "explain_measures",
     "load_published",
     "rank_methods",
     "read_failures",

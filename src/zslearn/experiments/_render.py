@@ -9,7 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from zslearn.experiments._names import metric_label, same_features
+from zslearn.experiments._names import explain_measures, metric_label, same_features
 from zslearn.experiments._summary import NOT_DIFFERENT_NOTE, seeds_text
 from zslearn.experiments._tables import ResultTable
 
@@ -51,7 +51,8 @@ def render(
     parts = _parts(table, format)
     if format == "csv":
         return _csv(table, parts)
-    notes = [*table.notes]
+    measures = dict.fromkeys(metric_label(c.keys.get("metric", "")) for c in table.columns)
+    notes = [*table.notes, *filter(None, [explain_measures(measures)])]
     if table.not_different.any(axis=None):
         notes.append(NOT_DIFFERENT_NOTE)
     if format == "terminal":

@@ -35,6 +35,8 @@ from zslearn.images._model_files import (
     save_fitted,
 )
 from zslearn.images._predicting import (
+    DESCRIBED,
+    SEEN,
     PromptClassifier,
     RankedClasses,
     explain_predictions,
@@ -45,6 +47,8 @@ from zslearn.images._samples import Samples, load_features
 
 __all__ = [
     "BACKBONES",
+    "DESCRIBED",
+    "SEEN",
     "Backbone",
     "Description",
     "ImageList",

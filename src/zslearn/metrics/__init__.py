@@ -6,6 +6,7 @@ accumulates accuracies over blocks. Only the Display classes accept estimators.
 """
 
 from zslearn.metrics._accuracy import (
+    class_accuracies,
     flat_hit_at_k,
     harmonic_mean,
     per_class_accuracy,
@@ -40,6 +41,7 @@ __all__ = [
     "VarianceDisplay",
     "ausuc",
     "best_harmonic_mean",
+    "class_accuracies",
     "expected_calibration_error",
     "flat_hit_at_k",
     "generalized_accuracy",
