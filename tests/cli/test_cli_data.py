@@ -44,11 +44,11 @@ def test_features_of_imagenet_by_class(home, monkeypatch):
         np.save(home / f"{wnid}.npy", np.ones((3, 4), dtype=np.float32))
     monkeypatch.setattr("zslearn.datasets._class_shards.imagenet_classes", lambda _: wnids[:2])
     (home / "words.csv").write_text("".join(f"{w},1,{i}\n" for i, w in enumerate(["wnid", *wnids])))
-    words = [str(home), "--signatures-file", str(home / "words.csv")]
+    words = [str(home), "--signatures", str(home / "words.csv")]
     data = _data.load_named(arguments_of(*words))
     assert (data.name, data.unseen_classes.tolist()) == ("ImageNet", wnids[2:])
     for wrong in (words[:1], [*words, "--drop", "x"]):
-        with pytest.raises(ValueError, match="give only --signatures-file"):
+        with pytest.raises(ValueError, match="give only --signatures"):
             _data.load_named(arguments_of(*wrong))
 
 

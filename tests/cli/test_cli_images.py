@@ -358,10 +358,10 @@ def test_prompts_only_in_a_benchmark(folder, open_clip, capsys):  # noqa: F811
     text.to_csv("text.csv", index_label="class")
     words = ["bench", "f.npz", "--unseen", "cyan", "red", "--setting", "zsl", "--jobs", "1"]
     method = ["--methods", "zslearn.experiments:PromptsOnly"]
-    assert main([*words, *method, "--signatures-file", "text.csv"]) == 0
+    assert main([*words, *method, "--signatures", "text.csv"]) == 0
     assert re.search(r"PromptsOnly +1\.000", capsys.readouterr().out)
-    assert main([*words, *method, "--signatures-file", "classes.csv", "--out", "r2"]) == 0
+    assert main([*words, *method, "--signatures", "classes.csv", "--out", "r2"]) == 0
     two = pd.read_csv("classes.csv").drop(columns="b")
     two.to_csv("two.csv", index=False)
-    assert main([*words, *method, "--signatures-file", "two.csv", "--out", "r3"]) == 1
+    assert main([*words, *method, "--signatures", "two.csv", "--out", "r3"]) == 1
     assert "image and text features of the same model" in capsys.readouterr().err

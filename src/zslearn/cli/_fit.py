@@ -320,6 +320,7 @@ def _samples_for(
         model_name=plain(arguments.model),
         label=getattr(arguments, "label", None),
         described=described,
+        cache=arguments.cache,
         **_network(arguments),
     )
     _print_skipped(samples)
@@ -362,8 +363,9 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
         mean = harmonic_mean(*(row["accuracy"] for row in list(rows.values())[:2]))
         rows["harmonic mean of the first two"] = {"accuracy": mean, f"{noun}s": len(labels)}
     table = pd.DataFrame.from_dict(rows, orient="index").astype({f"{noun}s": int})
-    table = table.rename_axis("per-class accuracy of")
-    print_table(table, title=f"{arguments.model} on {arguments.source}", name="accuracies")
+    title = f"{arguments.model} on {arguments.source}"
+    values, table = table.rename_axis("of"), table.rename_axis("per-class accuracy of")
+    print_table(table, title=title, name="accuracies", values=values)
     explained(explain_measures(table.columns[1:]))
     if arguments.per_class:
         classes = class_accuracies(labels, model.predict(samples.X))
@@ -402,6 +404,19 @@ def _run_add_class(arguments: argparse.Namespace) -> int:
         arguments.model, description, arguments.out, encoder=encoder
     )
     note(f"added {plain(name_some(labels, 10))}", added=labels)
+    wrote(arguments.out or arguments.model)
+    return 0
+
+
+def _run_remove_class(arguments: argparse.Namespace) -> int:
+    """Remove described classes from a model file, without refitting it.
+
+    Classes with training samples cannot be removed.
+    """
+    names = [composed(name) for name in arguments.classes]
+    left = images.remove_classes_from_file(arguments.model, names, arguments.out)
+    note(f"removed {plain(name_some(names, 10))}; {counted(len(left), 'class', 'es')} left")
+    note(removed=names, classes=left)
     wrote(arguments.out or arguments.model)
     return 0
 
@@ -490,6 +505,7 @@ _READING = (
     ("--device", "DEVICE", "auto", "cpu, cuda, …; auto uses a GPU if there is one"),
     ("--batch-size", int, None, "images per batch (default: 8 on a CPU, 64 elsewhere)"),
 )
+_CACHE = ("--cache", bool, True, "keep image features in the cache folder for the next call")
 _NETWORKS = f"network: {', '.join(images.BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS"
 _CROP = "use the central square or the whole image (default: as in training of the network)"
 _NETWORK = (
@@ -588,6 +604,7 @@ OPTIONS = {
         ("--out", "FILE", None, "CSV table to write (default: print)"),
         ("--explain", bool, False, _EXPLAIN),
         *_READING,
+        _CACHE,
     ),
     "evaluate": (
         _run_evaluate,
@@ -597,6 +614,7 @@ OPTIONS = {
         ("--per-class", bool, False, "also print the accuracy of each class"),
         ("--out", "FILE", None, "CSV table to write: the classes with --per-class"),
         *_READING,
+        _CACHE,
     ),
     "add-class": (
         _run_add_class,
@@ -607,6 +625,12 @@ OPTIONS = {
         ("--text-encoder", "NAME", None, "text encoder, if the model file names one in a folder"),
         _OUT,
     ),
+    "remove-class": (
+        _run_remove_class,
+        _MODEL,
+        ("classes", "CLASS…", ..., "classes without training samples"),
+        _OUT,
+    ),
     "add-examples": (
         _run_add_examples,
         *_SAMPLE_ARGUMENTS,
@@ -614,6 +638,7 @@ OPTIONS = {
         ("--signatures", "FILE", None, "table of signatures of new classes"),
         _OUT,
         *_READING,
+        _CACHE,
     ),
     "adapt": (
         _run_adapt,
@@ -622,5 +647,6 @@ OPTIONS = {
         ("--always", bool, False, "adapt even if the score on held-out classes does not improve"),
         _OUT,
         *_READING,
+        _CACHE,
     ),
 }

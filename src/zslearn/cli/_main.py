@@ -27,6 +27,7 @@ _COMMANDS = {
     "predict": ("_fit", "predict the classes of images or table rows with a model file"),
     "evaluate": ("_fit", "evaluate a model file on labelled images or table rows"),
     "add-class": ("_fit", "add described classes to a model file"),
+    "remove-class": ("_fit", "remove described classes from a model file"),
     "add-examples": ("_fit", "add labelled examples to a model file"),
     "adapt": ("_fit", "adapt a model file to unlabelled images or table rows"),
     "bench": ("_bench", "tune and evaluate methods on a data set"),
@@ -36,7 +37,7 @@ _COMMANDS = {
     "report": ("_bench", "write records as a web page"),
     "serve": ("_serve", "serve a model file over HTTP, with a web page"),
     "analyze": ("_bench", "run an analysis of the paper on a data set"),
-    "info": ("_info", "print versions, threads, device and data for a bug report"),
+    "info": ("_info", "describe a model file, or the installation for a bug report"),
     # "bench imagenet" and "demo imagenet"; not listed in the help.
     "bench-imagenet": ("_imagenet", None),
     "demo-imagenet": ("_imagenet", None),

@@ -214,6 +214,12 @@ def wrote(path: Path | str, what: str = "") -> None:
     _report.get().add("files", [path])
 
 
+def aside(text: str) -> None:
+    """Say what was done on standard error, so that results can be piped."""
+    if not _report.get().quiet:
+        print(f"zslearn: {plain(text)}", file=sys.stderr)
+
+
 def is_printed() -> bool:
     """Whether text is printed, and not one JSON document."""
     return not _report.get().as_json

@@ -183,6 +183,28 @@ class ResultTable:
         """Whether our number does not differ significantly from our best one."""
         return self.verdict == NOT_DIFFERENT
 
+    def cells(self) -> pd.DataFrame:
+        """The numbers in long form.
+
+        Returns
+        -------
+        DataFrame
+            A row per cell with a number: "row", "column", "ours" with its "deviation", "n_seeds",
+            "mark" and "verdict", "published" and "difference".
+        """
+        parts = {
+            "ours": self.ours,
+            "deviation": self.deviation,
+            "n_seeds": self.n_seeds,
+            "mark": self.marks_ours,
+            "verdict": self.verdict,
+            "published": self.published,
+            "difference": self.difference,
+        }
+        long = {name: frame.stack(future_stack=True) for name, frame in parts.items()}
+        table = pd.DataFrame(long).rename_axis(["row", "column"])
+        return table.dropna(subset=["ours", "published"], how="all").reset_index()
+
     @property
     def difference(self) -> pd.DataFrame:
         """Ours minus published; NaN unless features and split are the same."""

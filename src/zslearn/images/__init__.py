@@ -32,7 +32,9 @@ from zslearn.images._model_files import (
     describe_for_model,
     encoder_for_model,
     features_for_model,
+    remove_classes_from_file,
     save_fitted,
+    summarize_model,
 )
 from zslearn.images._predicting import (
     DESCRIBED,
@@ -80,6 +82,8 @@ __all__ = [
     "read_class_texts",
     "read_image",
     "read_samples",
+    "remove_classes_from_file",
     "save_fitted",
+    "summarize_model",
     "text_features",
 ]
