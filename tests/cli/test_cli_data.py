@@ -127,10 +127,9 @@ def test_glyphs_have_class_splits(monkeypatch):
     ("words", "message"),
     [
         (["--split", "ns", "CUB"], "CUB was read as a split"),
-        (["CUB", "--hold-out", "0.2"], "'ns' has its own"),
         (["CUB", "--split", "ss"], "pass --class-splits "),
         (["CUB", "--split", "ss"], "--class-splits 'random' draws"),
-        (["CUB", "--hold-out", "0.2"], "hold_out is for splits without"),
+        (["CUB", "--hold-out", "0.2"], "--hold-out is for splits without"),
         (["CUB", "--split", "ss0", "--hold-out", "2"], "--hold-out 2.0; give a share"),
         (["CUB", "--split", "ss-1", "--class-splits", "x.json"], "x.json"),
         (["CUB", "--split", "ss0", "--hold-out", "x.mat"], "standard_split"),

@@ -206,7 +206,7 @@ def test_the_command_prints_a_summary_and_writes_files(tiny, tmp_path, capsys):
         (["components", "glyphs", "--retune"], "--retune is for"),
         (["components", "glyphs", "--shots", "1"], "--shots is for shots"),
         (["shots", "glyphs", "--shots", "30"], "too few test images to draw 30"),
-        (["shots", "glyphs", "--methods", "ESZSL"], "Unknown rows ['ESZSL']"),
+        (["shots", "glyphs", "--methods", "ESZSL"], "methods cannot be ESZSL"),
         (["components", "glyphs", "--forms", "penalize=v"], "--forms is for penalties"),
         (["components", "glyphs", "--methods", "ESZSL"], "This analysis needs SynC methods"),
     ],

@@ -25,6 +25,7 @@ from zslearn.cli._output import (
     counted,
     explained,
     import_from_working_folder,
+    in_options,
     jobs,
     note,
     print_table,
@@ -131,7 +132,8 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     for run in failed.to_dict("records"):
         if arguments.debug:
             print(plain(run["traceback"], lines=True), file=sys.stderr)
-        reason = plain(f"{_name_run(run, failed)}: {run['type']}: {run['reason']}")
+        reason = in_options(run["reason"])
+        reason = plain(f"{_name_run(run, failed)}: {run['type']}: {reason}")
         print(f"zslearn: failed: {reason}", file=sys.stderr)
     if len(failed):
         aside(f"{len(failed)} of {len(paths)} runs failed; run the same command to retry")

@@ -129,7 +129,7 @@ def _add_command(parser: argparse.ArgumentParser, module: Any, name: str) -> Non
         parser.description = inspect.getdoc(run)
         add_options(parser, *rows)
         _add_flags(parser)
-        parser.set_defaults(run=run)
+        parser.set_defaults(run=run, flags=frozenset(parser._option_string_actions))
         return
     commands = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(options))
     for word, (run, about, *rows) in options.items():
@@ -137,7 +137,7 @@ def _add_command(parser: argparse.ArgumentParser, module: Any, name: str) -> Non
         command = commands.add_parser(word, help=about.partition(";")[0], description=text)
         add_options(command, *rows)
         _add_flags(command)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, flags=frozenset(command._option_string_actions))
 
 
 def _reason(error: Exception) -> str:
@@ -221,7 +221,7 @@ def _run(arguments: argparse.Namespace, *, as_json: bool, quiet: bool) -> int:
     from zslearn._utils._messages import each_warning_once, plain
     from zslearn.cli._output import Report, in_options, reporting, warnings_as_lines
 
-    report, status = Report(as_json=as_json, quiet=quiet), 1
+    report, status = Report(as_json=as_json, quiet=quiet, flags=arguments.flags), 1
     level = logging.WARNING if quiet else logging.INFO
     with reporting(report):
         try:

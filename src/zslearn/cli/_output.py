@@ -83,36 +83,64 @@ def add_options(parser: argparse.ArgumentParser, *rows: Any) -> None:
 
 
 #: Parameter of the library → its option, if the names differ.
-_OPTION_NAMES = {"unseen_classes": "unseen", "labels": "labels-file"}
-#: Python code in messages of the library → the option to use instead.
-_CODE = {
-    "signatures = zslearn.signatures.attribute_signatures(signatures, "
-    "signature_scaling='standard')": "signature_scaling=standard",
-    "'standard', or make_pipeline(StandardScaler(), method)": "standard",
-    "make_pipeline(StandardScaler(), method)": "feature_scaling=standard",
+_OPTION_NAMES = {
+    "unseen_classes": "unseen",
+    "labels": "labels-file",
+    "n_splits": "folds",
+    "n_jobs": "jobs",
+    "none_rate": "none",
+    "random_state": "seed",
 }
-_PARAMETER = re.compile(
-    r"\b(drop|label|labels|unseen_classes|hold_out|features|class_splits|version|part|"
-    r"signature_scaling|feature_scaling|backbone|weights|boxes|crop|method)=(?:\[([^\]]*)\]|(?![,;:)…]|\.?(?:\s|$))())?"
-)
+#: Parameters that messages name as options even if the command that failed lacks them.
+_OF_OTHER_COMMANDS = {
+    *("drop", "label", "labels", "unseen_classes", "hold_out", "features", "class_splits"),
+    *("version", "signature_scaling", "feature_scaling", "backbone", "weights", "boxes"),
+    *("crop", "method"),
+}
+#: Python code in messages of the library, as a pattern → what to do on the command line.
+_CODE = {
+    r"signatures = zslearn\.signatures\.attribute_signatures\(signatures, "
+    r"signature_scaling='standard'\)": "signature_scaling=standard",
+    r"'standard', or make_pipeline\(StandardScaler\(\), method\)": "standard",
+    r"make_pipeline\(StandardScaler\(\), method\)": "feature_scaling=standard",
+    r"convert them with \.astype\(float\)": "write them as numbers",
+    r"\bwith index=False": "without its index",
+    r"unicodedata\.normalize\('NFC', name\)": "Unicode's NFC",
+    # Remedies that name both the parameter and the option.
+    r"\([\w=.]+; on the command line ": "(",
+    r"\(\w+=, --": "(--",
+    r"(\w+)=True \(--\1\)": "--\\1",
+    r" \(\w+= in Python\)": "",
+}
+_VALUE = r"\[(?P<list>[^\]]*)\]|(?P<word>True|False|None)\b|(?P<none>…?(?=[,;:).]?(?:\s|$)))"
+_PARAMETER = re.compile(rf"(?<![\w.-])(?P<name>[a-z]\w*)=(?:{_VALUE})?")
+_BARE = re.compile(r"(?<![\w.'\"/-])[a-z]+(?:_[a-z]+)+\b(?![(=])")
 
 
 def in_options(message: str) -> str:
-    """Convert the parameters in a message of the library to command-line options."""
-    for code, argument in _CODE.items():
-        message = message.replace(code, argument)
-    found = _PARAMETER.sub(_as_option, message)
-    return re.sub(r"\bunseen_classes\b", "--unseen", found).replace(
-        "-scaling None", "-scaling none"
-    )
+    """Convert the parameters and code in a message of the library to command-line options."""
+    for code, remedy in _CODE.items():
+        message = re.sub(code, remedy, message)
+    message = _PARAMETER.sub(lambda match: _as_option(match) or match[0], message)
+    return _BARE.sub(lambda match: _option(match[0]) or match[0], message)
 
 
-def _as_option(match: re.Match[str]) -> str:
-    """Format an option and its values."""
-    option = "--" + _OPTION_NAMES.get(match[1], match[1]).replace("_", "-")
-    if match[2]:
-        return f"{option} {match[2]}".replace("', '", "' '")
-    return option if match[3] is None else f"{option} "
+def _option(name: str) -> str | None:
+    """The option for a parameter, if there is one."""
+    option = "--" + _OPTION_NAMES.get(name, name).replace("_", "-")
+    return option if option in _report.get().flags or name in _OF_OTHER_COMMANDS else None
+
+
+def _as_option(match: re.Match[str]) -> str | None:
+    """Write a parameter and its value as an option."""
+    option = _option(match["name"])
+    if option is None or match["none"] is not None:
+        return option
+    if match["list"] is not None:
+        return f"{option} {match['list']}".replace("', '", "' '")
+    if match["word"] in ("True", "False"):
+        return option if match["word"] == "True" else option.replace("--", "--no-", 1)
+    return f"{option} none" if match["word"] else f"{option} "
 
 
 def values_of(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -144,11 +172,14 @@ SEEDS = "random seeds; with several, tables show mean and standard deviation (de
 class Report:
     """What a command says: printed as it comes, or collected for one JSON document.
 
-    With `quiet`, only results are printed: no progress, and no notes on what was done.
+    With `quiet`, only results are printed: no progress, and no notes on what was done. `flags` are
+    the options of the command, which messages name.
     """
 
-    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
-        self.as_json, self.quiet = as_json, quiet
+    def __init__(
+        self, *, as_json: bool = False, quiet: bool = False, flags: frozenset[str] = frozenset()
+    ) -> None:
+        self.as_json, self.quiet, self.flags = as_json, quiet, flags
         self.values: dict[str, Any] = {}
 
     def print_document(self, command: str, status: int) -> None:

@@ -280,7 +280,8 @@ class JobRunner:
             **data_origin(self.data),
             "analysis": self.analysis,
             **({"semantic": semantic} if semantic else {}),
-            "method": job.method,
+            # Records contain the name of a class without its module.
+            "method": find_method(job.method).name if ":" in job.method else job.method,
             "setting": "zsl",
             "variant": write_variant(job.variant),
             "protocol": "default",
@@ -364,5 +365,8 @@ def choose_among(rows: Mapping[str, str], names: str | Sequence[str]) -> list[st
     known = {name.casefold(): row for name, row in rows.items()}
     unknown = [name for name in given if name.casefold() not in known]
     if unknown or not given:
-        raise ValueError(f"Unknown rows {unknown}; choose from {', '.join(rows)}.")
+        raise ValueError(
+            f"This analysis compares {', '.join(rows)}, so that methods cannot be "
+            f"{', '.join(unknown) or 'empty'}."
+        )
     return list(dict.fromkeys(known[name.casefold()] for name in given))

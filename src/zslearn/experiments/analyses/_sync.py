@@ -24,6 +24,7 @@ from zslearn.experiments._names import LEARNED
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
 from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, write_variant
 from zslearn.model_selection import find_method
+from zslearn.synthesis import SynC
 
 #: Label of a bar → hyper-parameters of SynC.
 _FORMS: dict[str, dict[str, Any]] = {
@@ -39,7 +40,7 @@ SYNC_FORMS = {write_variant(setting): words for words, setting in _FORMS.items()
 def choose_sync(methods: str | Sequence[str]) -> list[str]:
     """Validate names of methods, all of which must be SynC."""
     names = chosen_methods(methods)
-    if others := [name for name in names if not name.startswith("SynC")]:
+    if others := [name for name in names if not isinstance(find_method(name).make(), SynC)]:
         raise ValueError(f"This analysis needs SynC methods; got {', '.join(others)}.")
     return names
 
@@ -60,6 +61,8 @@ def compare_forms(
         )
 
     def compute(method: str, seed: int, **variant: Any) -> dict[str, Any]:
+        if variant.get("learn_phantoms") and ":" in method:
+            return runner.results_of(runner.tune(method, seed, fixed=variant))
         if variant.get("learn_phantoms"):
             return runner.results_of(runner.tune(f"{method}{LEARNED}", seed))
         # Fixed phantoms and a penalty on w are the defaults, and share one search.
