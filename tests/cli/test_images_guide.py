@@ -42,6 +42,7 @@ def test_the_guide_from_pictures_to_unseen_letters(tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     (program,) = blocks("python")
     exec(compile(program, str(PAGE), "exec"), {})
+    monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path / "cache"))
     ran = []
     for words, printed in commands():
         assert main(words) == 0, capsys.readouterr().err

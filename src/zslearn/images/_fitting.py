@@ -234,6 +234,8 @@ def adaptation_of(model: Any) -> Adaptation:
 
 
 def fitted_method(model: Any, method: str = AUTO) -> str:
-    """Return `method`, or the name of the method that "auto" chose for a fitted model."""
+    """Return the name of `method`, or of the one that "auto" chose for a fitted model."""
+    if method != AUTO:
+        return find_method(method).name
     kinds = {type(find_method(name).make()): name for name in LEADING_METHODS}
-    return kinds[type(estimators_of(model)[-1])] if method == AUTO else method
+    return kinds[type(estimators_of(model)[-1])]
