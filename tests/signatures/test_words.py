@@ -182,8 +182,8 @@ def test_training_learns_what_stands_together(tmp_path):
 @pytest.mark.parametrize(
     ("corpus", "options", "message"),
     [
-        (b"some few words\n", {}, "3 words, 3 different ones; 0 of these occur at least 5"),
-        (b"a few words more than once a few\n", {"min_count": 1}, "occurs 1.3 times on average"),
+        (b"some few words\n", {}, "3 of them distinct; 0 occur at least min_count=5 times"),
+        (b"a few words more than once a few\n", {"min_count": 1}, "occur 1.3 times on average"),
         (b"1 2 3\n", {}, "has no words"),
         (b"a\n", {"n_epochs": 0}, "n_epochs=0"),
         ("Zürich".encode("latin-1"), {}, "not UTF-8"),

@@ -274,22 +274,11 @@ class ZeroShotClassifier(ZeroShotPredictor):
         self
             The fitted estimator, unchanged if an error is raised.
         """
-        return self._fit_validated(X, y, signatures)
-
-    def _fit_validated(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Self:
-        """Fit after the hyper-parameters have been validated."""
-        if signatures is None:
-            warn_once(
-                "fit without signatures= describes each class by its own indicator, so that only "
-                "classes with samples can be predicted. Pass signatures= to predict unseen classes."
-            )
         fresh = self._fresh_copy()
-        training = fresh._make_training(X, y, signatures, sample_weight)
-        if not isinstance(signatures, SignatureTable):
-            training.warn_of_units()
+        training = fresh._make_training(X, y, signatures)
         with numerical_failures_named(type(self)):
             for _ in self._fit_many(training, [fresh]):
-                fresh._describe(training.table)
+                fresh._describe(training.table, training.all_signatures())
         if not hasattr(fresh, "_described"):
             raise _not_each_once(type(self))
         return self._set_fitted(fresh)
@@ -416,22 +405,30 @@ class ZeroShotClassifier(ZeroShotPredictor):
         self, X: Any, y: Any, signatures: Any, sample_weight: Any = None
     ) -> Training:
         """Validate the arguments of `fit`; features are prepared lazily."""
+        if signatures is None:
+            warn_once(
+                "fit without signatures= describes each class by its own indicator, so that only "
+                "classes with samples can be predicted. Pass signatures= to predict unseen classes."
+            )
+        training: Training
         if is_streamed(X):
-            return self._make_streamed_training(X, y, signatures, sample_weight)
-        X, y = self._check_training(X, y)
-        X, y, weights = weighted_samples(X, y, sample_weight)
-        if weights is not None:
-            refuse_weights(self)
-        seen, codes = np.unique(y, return_inverse=True)
-        names = getattr(self, "feature_names_in_", None)
-        training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
-        training = replace(training, weights=weights)
+            training = self._sum_up(X, y, signatures, sample_weight)
+        else:
+            X, y = self._check_training(X, y)
+            X, y, weights = weighted_samples(X, y, sample_weight)
+            refuse_weights(self, weights)
+            seen, codes = np.unique(y, return_inverse=True)
+            names = getattr(self, "feature_names_in_", None)
+            training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
+            training = replace(training, weights=weights)
         self._set_training_attributes(training)
+        # A table was read from the user's signatures by a caller, which has warned of them.
+        if not isinstance(signatures, SignatureTable):
+            training.warn_of_units()
+            training.table.warn_equal_signatures()
         return training
 
-    def _make_streamed_training(
-        self, X: Any, y: Any, signatures: Any, sample_weight: Any
-    ) -> Training:
+    def _sum_up(self, X: Any, y: Any, signatures: Any, sample_weight: Any) -> SummedTraining:
         """Read streamed samples once and keep their sums."""
         if not self.learns_from_sums:
             raise TypeError(
@@ -440,15 +437,12 @@ class ZeroShotClassifier(ZeroShotPredictor):
                 "GaussianEXEM, ESZSL, SAE, GFZSL, CCA) also read files and dask arrays in blocks."
             )
         samples = stream_samples(X, y, sample_weight)
-        if samples.weights is not None:
-            refuse_weights(self)
+        refuse_weights(self, samples.weights)
         summary = summarize(samples, self.feature_norm)
         rows = StreamedRows(samples, summary.sums, self.feature_norm)
         no_codes = np.empty(0, dtype=np.intp)
         described = self._describe_training(signatures, summary.sums.classes, rows, no_codes, None)
-        training = SummedTraining(**vars(described), kept=summary.kept)
-        self._set_training_attributes(training)
-        return training
+        return SummedTraining(**vars(described), kept=summary.kept)
 
     def _describe_training(
         self,
@@ -501,7 +495,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         if described is None:
             self._check_views(table)
             described = self._normalized(table)
-            table.warn_equal_signatures(described)
+            table.warn_equal_signatures()
         self._described = _Described(table, self._synthesize_finite(described, table.labels))
 
     def _normalized(self, table: SignatureTable) -> Any:
@@ -516,7 +510,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
             self._describe(table)
             return
         self._check_views(new)
-        table.warn_equal_signatures(self._normalized(table))
+        table.warn_equal_signatures()
         added = self._synthesize_finite(self._normalized(new), new.labels)
         order = np.argsort(np.concatenate([before.table.labels, new.labels]), kind="stable")
         self._described = before.with_rows(table, order, added)
@@ -576,7 +570,14 @@ class AcceptsSampleWeight(ZeroShotClassifier):
             Weight of each sample. A weight of 2 is equivalent to repeating the sample, and 0 to
             dropping it; a class whose samples all have weight 0 is not seen.
         """
-        return self._fit_validated(X, y, signatures, sample_weight)
+        fresh = self._fresh_copy()
+        training = fresh._make_training(X, y, signatures, sample_weight)
+        with numerical_failures_named(type(self)):
+            for _ in self._fit_many(training, [fresh]):
+                fresh._describe(training.table, training.all_signatures())
+        if not hasattr(fresh, "_described"):
+            raise _not_each_once(type(self))
+        return self._set_fitted(fresh)
 
 
 def fit_weighted(
@@ -590,9 +591,9 @@ def fit_weighted(
     return estimator.fit(X, y, signatures=signatures, sample_weight=weights)
 
 
-def refuse_weights(estimator: ZeroShotClassifier) -> None:
+def refuse_weights(estimator: ZeroShotClassifier, weights: Floats | None) -> None:
     """Refuse sample weights unless the method accepts them."""
-    if not isinstance(estimator, AcceptsSampleWeight):
+    if weights is not None and not isinstance(estimator, AcceptsSampleWeight):
         raise _no_weights(estimator)
 
 
@@ -628,7 +629,6 @@ def fit_variants(
         for variant in group.values():
             variant._set_training_attributes(training)
         table, described = training.table, training.all_signatures()
-        table.warn_equal_signatures(described)
         if classes is not None and all(v.synthesizes_independently for v in group.values()):
             rows = np.sort(table.positions(np.asarray(classes)))
             table, described = table.subset(rows), described[rows]

@@ -221,7 +221,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             predicted. Which of several classes is predicted whose scores differ only by rounding
             may depend on the processor and on the other samples.
         """
-        return self.predict_top_k(X, 1, classes=classes, prior=prior)[0][:, 0]
+        scorer = self._checked_scorer().with_prior(prior)
+        if is_streamed(X):
+            return stream_top_k(scorer, self._check_stream(X), 1, classes)[0][:, 0]
+        return scorer.top_k(self._check_features(X), 1, classes)[0][:, 0]
 
     def predict_top_k(
         self,
@@ -412,7 +415,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def _copy(self) -> Self:
         """An estimator with the same hyper-parameters and the same fitted value."""
         other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other.__dict__.update(self.__dict__)
         return other
 
     def _snapshot(self) -> Self:

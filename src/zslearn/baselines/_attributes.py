@@ -65,7 +65,6 @@ from zslearn._solvers._platt import platt_scaling, platt_targets
 from zslearn._solvers.svm._multiclass import multiclass_svm_path
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._folds import class_folds
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params, group_by_params_except
@@ -239,7 +238,7 @@ class AttributeClassifier(ZeroShotClassifier):
         is_predicted = np.zeros(has.shape, dtype=bool)
         log_odds = [np.zeros(has.shape, dtype=np.float32) for _ in alphas]
         order = check_random_state(self.random_state).permutation(n_seen)
-        for held_out in class_folds(order, min(_N_FOLDS, n_seen)):
+        for held_out in np.array_split(order, min(_N_FOLDS, n_seen)):
             others = training.subset(np.setdiff1d(order, held_out))
             # Attributes that do not vary among the other classes cannot be learned from them.
             columns = _varying(others.signatures)

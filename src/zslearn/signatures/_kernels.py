@@ -234,9 +234,10 @@ def rbf_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
     array of shape (n, m)
         The similarities.
     """
+    _check_gamma(gamma)
     if not isinstance(a, SignatureViews):
-        squares = _scaled_squares(a, b, gamma)
-        return compat.array_namespace(squares).exp(-squares)
+        squares = squared_distances(a, b)
+        return compat.array_namespace(squares).exp(-gamma * squares)
     total = shared = 0
     for weight, *views in _paired(a, b):
         similarity = rbf_similarity(*views, gamma=gamma)
@@ -274,14 +275,15 @@ def normalized_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array
     array([[1., 0.],
            [0., 1.]])
     """
+    _check_gamma(gamma)
     if isinstance(a, SignatureViews):
         found = [
-            np.log(weight) - _scaled_squares(own, other, gamma)
+            np.log(weight) - gamma * squared_distances(own, other)
             for weight, own, other in _paired(a, b)
             if weight > 0
         ]
     else:
-        found = [-_scaled_squares(a, b, gamma)]
+        found = [-gamma * squared_distances(a, b)]
     xp = compat.array_namespace(found[0])
     exponents = xp.stack(found)
     exponents = exponents - xp.max(exponents, axis=(0, 2), keepdims=True)
@@ -289,11 +291,9 @@ def normalized_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array
     return total / xp.sum(total, axis=1, keepdims=True)
 
 
-def _scaled_squares(a: Any, b: Any, gamma: float) -> Array:
-    """Compute γ‖a − b‖²."""
+def _check_gamma(gamma: float) -> None:
     if not (np.isfinite(gamma) and gamma > 0):
         raise ValueError(f"gamma must be a positive number; got {gamma!r}.")
-    return gamma * squared_distances(a, b)
 
 
 def _paired(a: SignatureViews, b: SignatureViews | None) -> list[tuple[float, Array, Array]]:

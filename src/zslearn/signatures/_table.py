@@ -44,7 +44,7 @@ from zslearn._utils._validation import (
     units_of,
 )
 from zslearn.signatures._kernels import median_distance
-from zslearn.signatures._views import MultiSignatures, SignatureViews, view_arrays
+from zslearn.signatures._views import MultiSignatures, SignatureViews
 
 #: Column of class labels in a polars DataFrame, which has no index.
 LABEL_COLUMN = "class"
@@ -87,8 +87,10 @@ def _plain_label(value: Any) -> Any:
         value = value.item()
     if isinstance(value, Enum) and isinstance(value, (str, int, float)):
         value = value.value
-    plain = next((kind for kind in (str, bool, int, float) if isinstance(value, kind)), None)
-    return value if plain is None else plain(value)
+    for kind in (str, bool, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
 
 
 def sample_labels(y: Any) -> NDArray[Any]:
@@ -243,11 +245,11 @@ def _mapping_as_frame(
 def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
     """Convert a table of signatures to float64; raise on text, missing and infinite values."""
     frame = numeric_columns(frame, where)
-    others = not_numbers(frame)
-    advice = ""
-    if others and isinstance(frame.index, pd.RangeIndex):
-        advice = f" If {others[0]!r} holds the labels, pass signatures.set_index({others[0]!r})."
-    refuse_text(frame, where, advice)
+    if others := not_numbers(frame):
+        advice = ""
+        if isinstance(frame.index, pd.RangeIndex):
+            advice = f" If {others[0]!r} holds the labels, use signatures.set_index({others[0]!r})."
+        refuse_text(frame, where, advice)
     array: Floats = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     refuse_missing(frame, array, where)
     return array
@@ -626,11 +628,13 @@ class SignatureTable:
         where = {label: i for i, label in enumerate(self.labels.tolist())}
         return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)
 
-    def warn_equal_signatures(self, normalized: Floats | SignatureViews) -> None:
-        """Warn of classes whose normalised signatures are equal, and thus indistinguishable."""
+    def warn_equal_signatures(self) -> None:
+        """Warn of classes whose signatures of unit length are equal, and thus indistinguishable."""
         # `read` has already warned of signatures that are zero.
         is_described = np.any([array.any(axis=1) for array in self.arrays], axis=0)
-        pairs = [pair for pair in _equal_rows(view_arrays(normalized)) if is_described[pair[0]]]
+        views = zip(self.in_units(), self.weights, strict=True)
+        rows = [unit_rows(array) for array, weight in views if weight > 0]
+        pairs = [pair for pair in _equal_rows(rows) if is_described[pair[0]]]
         if pairs:
             equal = [(self.labels[i].item(), self.labels[j].item()) for i, j in pairs]
             pairs_of = "pair" if len(equal) == 1 else "pairs"

@@ -205,6 +205,8 @@ def _hypernyms(line: str, path: Path) -> dict[str, bool]:
     """Parse the hypernyms in a line, and whether the noun is an instance of each."""
     fields = line.partition(" | ")[0].split(" ")
     try:
+        if not re.fullmatch(r"[0-9a-fA-F]{2}", fields[3]):
+            raise ValueError
         start = 5 + 2 * int(fields[3], 16)
         pointers = fields[start : start + 4 * int(fields[start - 1])]
         if not re.fullmatch(r"[0-9]{8}", fields[0]) or len(pointers) != 4 * int(fields[start - 1]):

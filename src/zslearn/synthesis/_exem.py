@@ -371,7 +371,7 @@ class EXEM(LearnsFromStatistics):
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Predict exemplars; with an inner method, compute its parameters from them."""
-        exemplars = self._exemplars.predict(signatures)
+        exemplars = self.regressor_.predict(signatures)
         if self.estimator is not None:
             # Normalised in the same way as the signatures of the inner method.
             (scale,) = self.estimator_.signature_scale_
@@ -409,7 +409,7 @@ class EXEM(LearnsFromStatistics):
             labels = labels_in_order(signatures)
             table = SignatureTable.read(signatures, None).aligned_with(self._described.table)
             signatures = self._normalized(table)[table.positions(labels)]
-        return to_numpy(self._exemplars.predict(signatures))
+        return to_numpy(self.regressor_.predict(signatures))
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
         """Influence of each seen class: its kernel times the norm of its coefficients.
@@ -453,7 +453,7 @@ def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM])
     rows, labels = exemplars.of_seen(), training.classes
     # Exemplars of unseen classes only matter for a scale over all classes.
     if any(method.signature_scale == "all" for method in inner):
-        rows = to_numpy(exemplars.predict(training.all_signatures()))
+        rows = to_numpy(exemplars.regressor.predict(training.all_signatures()))
         seen = training.table.positions(training.classes)
         rows[seen], labels = exemplars.of_seen(), training.table.labels
     norms = {method.feature_norm for method in inner}

@@ -379,9 +379,11 @@ def _interpolate(K: Floats, Y: Floats) -> _Interpolation | None:
     linear = np.einsum("nt,nt->t", Y, coef)
     quadratic = np.einsum("nt,nt->t", Y - residual, coef)
     exact = bool(np.all(np.abs(linear - quadratic) <= _ROUNDING * quadratic))
-    return _Interpolation(K, Y, factor, ones, coef, residual, exact)
+    no_rows, nowhere = np.empty((0, len(K))), np.full(len(K), -1, dtype=np.intp)
+    return _Interpolation(K, Y, factor, ones, coef, residual, exact, no_rows, nowhere)
 
 
+@dataclass
 class _Interpolation:
     """Coefficients that reproduce all targets up to a constant, with sum zero.
 
@@ -389,35 +391,29 @@ class _Interpolation:
     well-separated points: no step is needed, and no compiled code.
     """
 
-    def __init__(
-        self,
-        K: Floats,
-        Y: Floats,
-        factor: Any,
-        ones: Floats,
-        coef: Floats,
-        residual: Floats,
-        exact: bool,
-    ) -> None:
-        self.K, self.Y, self._factor, self._ones = K, Y, factor, ones
-        self.coef, self.residual, self._exact = coef, residual, exact
-        # Rows of G, computed as they are needed, and where the row of each point is; -1: nowhere.
-        self._rows = np.empty((0, len(K)))
-        self._row_of = np.full(len(K), -1, dtype=np.intp)
+    K: Floats
+    Y: Floats
+    factor: Any
+    ones: Floats
+    coef: Floats
+    residual: Floats
+    is_exact: bool
+    rows: Floats  # of G, computed as they are needed
+    row_of: NDArray[np.intp]  # where the row of each point is; -1: nowhere
 
     def within(self, C: float) -> _BoxedInterpolant:
         """The coefficients with those beyond ±C held there, for every target for which few are.
 
         For the other targets they are the interpolation's, some of them beyond ±C.
         """
-        held = self._held_at(C) if self._exact and len(self.K) > _FEW_POINTS else {}
+        held = self._held_at(C) if self.is_exact and len(self.K) > _FEW_POINTS else {}
         if not held:
-            return _BoxedInterpolant(C, self.coef, self.residual, self._exact)
+            return _BoxedInterpolant(C, self.coef, self.residual, self.is_exact)
         coef, residual = self.coef.copy(), self.residual.copy()
         targets = np.fromiter(held, dtype=np.intp)
         coef[:, targets] = np.column_stack(list(held.values()))
         residual[:, targets] = self.Y[:, targets] - self.K @ coef[:, targets]
-        return _BoxedInterpolant(C, coef, residual, self._exact)
+        return _BoxedInterpolant(C, coef, residual, self.is_exact)
 
     def _held_at(self, C: float) -> dict[int, Floats]:
         """By target, coefficients of which some are at ±C and the others interpolate."""
@@ -443,7 +439,7 @@ class _Interpolation:
         self, free: Floats, held: NDArray[np.intp], C: float
     ) -> tuple[Floats, NDArray[np.intp] | None]:
         """Coefficients with a set held at ±C, and the next set; None where it is the right one."""
-        rows = self._rows[self._row_of[held]]
+        rows = self.rows[self.row_of[held]]
         side = np.sign(free[held])
         try:
             factor = scipy.linalg.cho_factor(rows[:, held], lower=True)
@@ -467,12 +463,12 @@ class _Interpolation:
 
     def _need(self, points: NDArray[np.intp]) -> None:
         """Compute the rows of G that are missing."""
-        missing = np.unique(points[self._row_of[points] < 0])
+        missing = np.unique(points[self.row_of[points] < 0])
         if not missing.size:
             return
         unit = np.zeros((len(self.K), len(missing)))
         unit[missing, np.arange(len(missing))] = 1.0
-        columns = scipy.linalg.cho_solve(self._factor, unit, overwrite_b=True)
-        columns -= self._ones[:, None] * (self._ones[missing] / self._ones.sum())
-        self._row_of[missing] = len(self._rows) + np.arange(len(missing))
-        self._rows = np.vstack([self._rows, columns.T])
+        columns = scipy.linalg.cho_solve(self.factor, unit, overwrite_b=True)
+        columns -= self.ones[:, None] * (self.ones[missing] / self.ones.sum())
+        self.row_of[missing] = len(self.rows) + np.arange(len(missing))
+        self.rows = np.vstack([self.rows, columns.T])
