@@ -160,7 +160,7 @@ def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     title = f"Results on {', '.join(part for part in parts if part)}"
     print_table(summary.cells(), title=title, name="results", values=summary.mean)
     note(deviation=summary.deviation, verdict=summary.verdict)
-    for text in (experiments.explain_measures(summary.mean), *summary.notes):
+    for text in (experiments.explain_measures(map(str, summary.mean)), *summary.notes):
         explained(text)
 
 

@@ -283,8 +283,8 @@ def print_table(
     for column in table.columns:
         short = all(len(str(cell)) <= _MAX_NUMBER_WIDTH for cell in table[column])
         drawn.add_column(_text(column), justify="right", no_wrap=short)
-    for name, row in table.iterrows():
-        drawn.add_row(_text(name), *(_text(cell) for cell in row))
+    for label, row in table.iterrows():
+        drawn.add_row(_text(label), *(_text(cell) for cell in row))
     Console().print(drawn)
 
 

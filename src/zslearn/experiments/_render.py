@@ -130,7 +130,7 @@ def _joined(table: ResultTable, parts: Parts) -> pd.DataFrame:
     }
     frame = pd.DataFrame(cells, index=pd.Index(table.ours.index, name=table.corner))
     if all(side == "ours" for sides in parts.values() for side in sides):
-        frame.columns = frame.columns.droplevel(1)
+        frame.columns = pd.Index(list(parts))
     return frame
 
 
@@ -154,14 +154,12 @@ def _markdown(table: ResultTable, parts: Parts) -> list[str]:
 
 def _rst(table: ResultTable, parts: Parts) -> list[str]:
     """A csv-table directive with a column for each part of a cell."""
-    columns = {}
+    columns = [[_escaped(table.corner), *(_escaped(str(label)) for label in table.ours.index)]]
     for name, sides in parts.items():
         for position, (side, texts) in enumerate(sides.items()):
-            columns[name, side] = [side if position else f"{_escaped(name)}, {side}", *texts]
-    labels = [_escaped(table.corner), *(_escaped(str(label)) for label in table.ours.index)]
-    text = pd.DataFrame({"": labels, **columns}).to_csv(
-        sep=";", index=False, header=False, lineterminator="\n"
-    )
+            columns.append([side if position else f"{_escaped(name)}, {side}", *texts])
+    rows = pd.DataFrame(dict(enumerate(columns)))
+    text = rows.to_csv(sep=";", index=False, header=False, lineterminator="\n")
     options = [":header-rows: 1", ":class: numbers", ":delim: ;", ""]
     return [".. csv-table::", *(f"   {line}".rstrip() for line in [*options, *text.splitlines()])]
 

@@ -232,8 +232,10 @@ def class_accuracies(y_true: ArrayLike, y_pred: ArrayLike) -> pd.DataFrame:
     """
     true, pred = check_pair(y_true, y_pred, "y_pred")
     samples = pd.DataFrame({"class": true, "taken_for": pred, "right": true == pred})
-    found = samples.groupby("class")["right"].agg(n_samples="size", accuracy="mean")
-    wrong = samples[~samples["right"]].value_counts(["class", "taken_for"]).reset_index()
+    by_class = samples.groupby("class")["right"]
+    found = pd.DataFrame({"n_samples": by_class.size(), "accuracy": by_class.mean()})
+    counts = samples[~samples["right"]].groupby(["class", "taken_for"]).size()
+    wrong = counts.sort_values(ascending=False, kind="stable").reset_index(name="count")
     worst = wrong.drop_duplicates("class").set_index("class")
     found["taken_for"] = worst["taken_for"].reindex(found.index)
     found["share"] = worst["count"].reindex(found.index) / found["n_samples"]
