@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 import zslearn
 from zslearn._scoring._probabilities import best_temperature, softmax
-from zslearn._utils._folds import class_folds, hold_out_per_class
+from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, ConSE
 from zslearn.calibration import Adapted, CalibratedStacking
@@ -161,7 +161,7 @@ def test_one_fold_by_hand(problem):
     rng = np.random.RandomState(5)
     seen, codes = np.unique(problem.y_train, return_inverse=True)
     held = hold_out_per_class(codes, 0.3, rng)
-    folds = class_folds(rng.permutation(len(seen)), 4)
+    folds = np.array_split(rng.permutation(len(seen)), 4)
     X, y = problem.X_train, problem.y_train
     for fold, bias in zip(folds, model.fold_biases_, strict=True):
         out = np.isin(codes, fold)

@@ -240,7 +240,7 @@ def test_bench_continues_after_a_failure_and_retries(bench, tmp_path, capsys, mo
         0 <= float(cell) <= 1 for row in rows[:2] for cell in row.replace("≈", "").split()[1:]
     )
     # Warnings about choices at the edge of a grid are tested elsewhere.
-    kept = ("tuning …", "before …", f"zslearn table {runs}")
+    kept = ("tuning …", "finished …", f"zslearn table {runs}")
     assert [line for line in again.err.splitlines() if line.endswith(kept)] == [
         "ConSE, zsl: already finished …",
         "ConSE, gzsl: already finished …",

@@ -128,7 +128,8 @@ SCRIPT = """
 import sys, time
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection._methods import METHODS
-from zslearn.experiments import Method, run_benchmark
+from zslearn.experiments import run_benchmark
+from zslearn.model_selection import Method
 from zslearn.baselines import ESZSL
 
 def slow(estimator, data, options):

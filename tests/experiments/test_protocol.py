@@ -249,7 +249,7 @@ def test_a_protocol_of_ones_own(tiny, tmp_path):
     assert said == ["ESZSL, zsl: tuning"]
     with pytest.raises(ValueError, match="'default' is reserved"):
         run_benchmark(tiny, "ESZSL", tmp_path, protocol=Protocol("default", n_splits=2))
-    with pytest.raises(ValueError, match="no protocol 'theirs'; there are: default, authors"):
+    with pytest.raises(ValueError, match="Unknown protocol 'theirs'; choose from default, authors"):
         run_benchmark(tiny, "ESZSL", tmp_path, protocol="theirs")
     with pytest.raises(ValueError, match="leave out n_splits"):
         run_benchmark(tiny, "ESZSL", tmp_path, protocol=mine, n_splits=3)

@@ -197,7 +197,7 @@ def feature_file(rng, path):
     path = path.with_suffix(".npz")
     np.savez(path, X=ROWS["n00000001"], y=["a"] * 5, images=list("abcde"))
     path.write_bytes(mutate(path.read_bytes(), rng))
-    return path, lambda: load_features(path), lambda found: len(found.X) == len(found.images)
+    return path, lambda: load_features(path), lambda found: len(found.X) == len(found.names)
 
 
 DAMAGED = {

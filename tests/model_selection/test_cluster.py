@@ -119,6 +119,7 @@ def test_a_worker_that_dies_changes_nothing(data, n_workers, tmp_path):
 
 @pytest.mark.slow
 def test_the_command_computes_on_the_cluster(threads, monkeypatch, tmp_path):
+    from zslearn import experiments
     from zslearn.cli import _bench, main
 
     seen = {}
@@ -129,7 +130,7 @@ def test_the_command_computes_on_the_cluster(threads, monkeypatch, tmp_path):
         seen["n_jobs"] = options["n_jobs"]
         raise ValueError("enough")
 
-    monkeypatch.setattr(_bench, "run_benchmark", run_benchmark)
+    monkeypatch.setattr(experiments, "run_benchmark", run_benchmark)
     monkeypatch.setattr(_bench, "load_named", lambda arguments: None)
     command = ["bench", "glyphs", "--jobs", "1", "--cluster", threads.scheduler_address]
     assert main([*command, "--out", str(tmp_path)]) != 0

@@ -116,6 +116,8 @@ def test_a_class_described_by_text(open_page, pictures):
     assert before[1:] == ["red", "green"]
     assert before[0] != "magenta"
     assert not tab.locator("#sliders").is_visible()
+    # The hint is a text of the model.
+    assert tab.get_by_label("Description").get_attribute("placeholder") == "a red picture"
     tab.get_by_label("Name").fill("magenta")
     tab.get_by_label("Description").fill("a magenta picture")
     tab.get_by_text("Matches 1 of 3 pictures.").wait_for()
@@ -352,6 +354,39 @@ def test_adapting_is_previewed_and_undone(open_page, pictures):
     tab.get_by_text("The model has adapted to 3 unlabelled pictures.").wait_for()
     tab.locator("#forget").click()
     sync_api.expect(tab.locator("#learned")).to_be_hidden()
+
+
+def test_thumbnails_of_corrections_stay_in_the_browser(open_page, pictures):
+    tab = open_page("learns")
+    show(tab, pictures)
+    tab.get_by_label("Correct class of magenta.png").fill("yellow")
+    tab.get_by_label("Correct class of magenta.png").press("Enter")
+    tab.get_by_text("Learned that it is “yellow”.").wait_for()
+    tab.reload()
+    kept = tab.locator("#corrections img")
+    kept.wait_for()
+    assert kept.get_attribute("alt") == "magenta.png"
+    assert kept.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
+    tab.get_by_role("button", name="Undo yellow for magenta.png").click()
+    sync_api.expect(tab.locator("#corrections-part")).to_be_hidden()
+    assert tab.evaluate("localStorage.length") == 0
+
+
+def test_targets_are_large_enough_for_fingers(open_page, pictures):
+    tab = open_page("learns", width=390)
+    show(tab, pictures)
+    tab.get_by_role("button", name="Learn from these pictures").click()
+    tab.get_by_text("of 3 pictures would change class.").wait_for()
+    sizes = tab.evaluate(
+        """() => [...document.querySelectorAll("button, summary, input:not(.file), .bar a")]
+          .filter((one) => one.offsetParent !== null)
+          .map((one) => [one.id || one.textContent, one.getBoundingClientRect().height,
+                         one.matches("input") ? parseFloat(getComputedStyle(one).fontSize) : 16])"""
+    )
+    assert len(sizes) > 10
+    assert [size for size in sizes if size[1] < 44 or size[2] < 16] == []
+    assert "0.0 %" not in tab.locator(".value").all_inner_texts()
+    assert tab.locator(".card .file-name").all_inner_texts() == [p.name for p in pictures]
 
 
 def test_methods_that_do_not_learn_have_no_controls_for_it(open_page, pictures):

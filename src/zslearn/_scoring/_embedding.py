@@ -91,7 +91,6 @@ class FeaturePreparation:
 
     def checked(self, rows: Array) -> Array:
         """Replace non-finite values of a block, or raise an error without normalisation."""
-        rows = floating(rows)
         xp = compat.array_namespace(rows)
         finite = xp.isfinite(rows)
         if not bool(xp.all(finite)):
@@ -264,7 +263,7 @@ class PreparedRows:
         else:
             block = take_rows(self.source, which)
         if self.is_clean:
-            return floating(block) if self.norm is None else unit_rows(floating(block))
+            return floating(block) if self.norm is None else scaled_rows(floating(block))[0]
         return FeaturePreparation(self.norm)(block)
 
     def _divided(
@@ -308,7 +307,7 @@ class PreparedRows:
         """Warn about values that are replaced; raise an error for invalid features."""
         prepare = FeaturePreparation(self.norm)
         for rows in self._blocks(self.source.shape[0]):
-            prepare.checked(self.source[rows, :])
+            prepare.checked(floating(self.source[rows, :]))
         prepare.warn()
         self.is_clean = prepare.replaced == 0 and not on_device(self.source)
         if self.norm is None:

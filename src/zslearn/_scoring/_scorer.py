@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -96,9 +97,10 @@ class ClassScorer:
         """
         positions = None if classes is None else find_classes(classes, self.labels)
         ties = self._ties(positions)
+        with self._against(X, positions if ties is None else ties.representatives) as arguments:
+            scores = class_scores(**arguments)
         if ties is None:
-            return self._call(class_scores, X, positions)
-        scores = self._call(class_scores, X, ties.representatives)
+            return scores
         xp = compat.array_namespace(scores)
         return xp.take(scores, xp.asarray(ties.group, device=compat.device(scores)), axis=1)
 
@@ -130,12 +132,12 @@ class ClassScorer:
             positions = positions[np.argsort(self.precedence[positions], kind="stable")]
         check_k(k, len(labels if positions is None else positions))
         ties = self._ties(positions)
-        if ties is None:
-            indices, scores = self._call(top_k, X, positions, k)
-        else:
-            n_groups = min(k, len(ties.representatives))
-            groups, scores = self._call(top_k, X, ties.representatives, n_groups)
-            indices, scores = ties.expanded(groups, scores, k)
+        chosen = positions if ties is None else ties.representatives
+        n_best = k if ties is None else min(k, len(ties.representatives))
+        with self._against(X, chosen) as arguments:
+            indices, scores = top_k(**arguments, k=n_best)
+        if ties is not None:
+            indices, scores = ties.expanded(indices, scores, k)
         labels = labels if positions is None else labels[positions]
         if proba:
             scores = self._probabilities_of(X, scores, classes)
@@ -263,10 +265,11 @@ class ClassScorer:
             raise ValueError("This scorer has no temperature; set one with at_temperature.")
         return self.temperature
 
-    def _call(
-        self, function: Any, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None, *args: Any
-    ) -> Any:
-        """Call `class_scores` or `top_k` with the parameters of the candidates."""
+    @contextmanager
+    def _against(
+        self, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the arguments of `class_scores` and `top_k` for some candidates."""
         parameters, bias = self.parameters, self.bias
         if positions is not None:
             if on_device(X) and isinstance(parameters, np.ndarray):
@@ -276,11 +279,12 @@ class ClassScorer:
             else:
                 parameters = take_rows(parameters, positions)
             bias = None if bias is None else bias[positions]
-        options = {"score": self.score, "bias": bias}
+        options = {"parameters": parameters, "score": self.score, "bias": bias}
         if isinstance(X, EmbeddedRows):
-            return function(X.embedded_by(self.embedding), parameters, *args, **options)
-        with self.embedding.over_blocks() as embed:
-            return function(X, parameters, *args, embed=embed, **options)
+            yield {"X": X.embedded_by(self.embedding), **options}
+        else:
+            with self.embedding.over_blocks() as embed:
+                yield {"X": X, "embed": embed, **options}
 
 
 _candidates = IdentityCache()

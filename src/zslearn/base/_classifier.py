@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeVar
@@ -20,7 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
-from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
+from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, is_among, row_keys
 from zslearn._utils._array import Array, Floats, is_streamed, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
@@ -36,6 +37,7 @@ from zslearn.signatures._table import SignatureTable
 
 @saved_part
 @saves(
+    {"table.labels": Saved("n_classes", kind="label")},
     table=Saved(kind=SignatureTable),
     parameters=Saved("n_classes", ...),
 )
@@ -73,6 +75,8 @@ class _Described:
         return {"table": self.table, "parameters": self.parameters}
 
 
+# Number of classes whose parameters are compared with those of a model file.
+_N_TRIAL_CLASSES = 3
 # Values up to this limit fit in float32, and their squares fit in float64.
 _LARGEST = 1e30
 
@@ -99,17 +103,27 @@ def numerical_failures_named(method: type) -> Iterator[None]:
         ) from error
 
 
+@dataclass(eq=False, repr=False)
+class _CommonParameters:
+    """The hyper-parameters of every method."""
+
+    _: KW_ONLY
+    feature_norm: str | None = "l2"
+    signature_scale: str | float = "seen"
+
+
 @inherit_docs
 @saves(
     {"_described.table.n_attributes": Saved(kind="int", counts="n_attributes")},
     signature_scale_=Saved(above=0, each=True),
     _described=Saved(kind=(_Described, tuple)),
 )
-class ZeroShotClassifier(ZeroShotPredictor):
+class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
     """Base of all methods.
 
-    A method defines `__init__` with its hyper-parameters, among them `feature_norm` and
-    `signature_scale`, and implements
+    A method is decorated with `@dataclass(eq=False, repr=False)` and declares its hyper-parameters
+    as fields, in addition to `feature_norm` and `signature_scale`; or it defines `__init__` as in
+    scikit-learn. It implements
 
     1. `_fit(training)`, which learns from a :class:`Training`; or, if settings of the
        hyper-parameters can share work, the class method `_fit_many(training, variants)`;
@@ -170,8 +184,6 @@ class ZeroShotClassifier(ZeroShotPredictor):
     #: the number of rows that it generates per class.
     _synthesis_trains: ClassVar[bool] = False
 
-    feature_norm: str | None
-    signature_scale: str | float
     signature_scale_: tuple[float, ...]
     _described: _Described
 
@@ -274,22 +286,11 @@ class ZeroShotClassifier(ZeroShotPredictor):
         self
             The fitted estimator, unchanged if an error is raised.
         """
-        return self._fit_validated(X, y, signatures)
-
-    def _fit_validated(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Self:
-        """Fit after the hyper-parameters have been validated."""
-        if signatures is None:
-            warn_once(
-                "fit without signatures= describes each class by its own indicator, so that only "
-                "classes with samples can be predicted. Pass signatures= to predict unseen classes."
-            )
         fresh = self._fresh_copy()
-        training = fresh._make_training(X, y, signatures, sample_weight)
-        if not isinstance(signatures, SignatureTable):
-            training.warn_of_units()
+        training = fresh._make_training(X, y, signatures)
         with numerical_failures_named(type(self)):
             for _ in self._fit_many(training, [fresh]):
-                fresh._describe(training.table)
+                fresh._describe(training.table, training.all_signatures())
         if not hasattr(fresh, "_described"):
             raise _not_each_once(type(self))
         return self._set_fitted(fresh)
@@ -363,6 +364,16 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """Weights of the seen classes in the parameters of each class, or None.
 
         A method that combines seen classes overrides this for :func:`zslearn.inspection.explain`.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_seen) or None
+            None if the method has no such weights.
         """
         return None
 
@@ -416,22 +427,30 @@ class ZeroShotClassifier(ZeroShotPredictor):
         self, X: Any, y: Any, signatures: Any, sample_weight: Any = None
     ) -> Training:
         """Validate the arguments of `fit`; features are prepared lazily."""
+        if signatures is None:
+            warn_once(
+                "fit without signatures= describes each class by its own indicator, so that only "
+                "classes with samples can be predicted. Pass signatures= to predict unseen classes."
+            )
+        training: Training
         if is_streamed(X):
-            return self._make_streamed_training(X, y, signatures, sample_weight)
-        X, y = self._check_training(X, y)
-        X, y, weights = weighted_samples(X, y, sample_weight)
-        if weights is not None:
-            refuse_weights(self)
-        seen, codes = np.unique(y, return_inverse=True)
-        names = getattr(self, "feature_names_in_", None)
-        training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
-        training = replace(training, weights=weights)
+            training = self._sum_up(X, y, signatures, sample_weight)
+        else:
+            X, y = self._check_training(X, y)
+            X, y, weights = weighted_samples(X, y, sample_weight)
+            refuse_weights(self, weights)
+            seen, codes = np.unique(y, return_inverse=True)
+            names = getattr(self, "feature_names_in_", None)
+            training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
+            training = replace(training, weights=weights)
         self._set_training_attributes(training)
+        # A table was read from the user's signatures by a caller, which has warned of them.
+        if not isinstance(signatures, SignatureTable):
+            training.warn_of_units()
+            training.table.warn_equal_signatures()
         return training
 
-    def _make_streamed_training(
-        self, X: Any, y: Any, signatures: Any, sample_weight: Any
-    ) -> Training:
+    def _sum_up(self, X: Any, y: Any, signatures: Any, sample_weight: Any) -> SummedTraining:
         """Read streamed samples once and keep their sums."""
         if not self.learns_from_sums:
             raise TypeError(
@@ -440,15 +459,12 @@ class ZeroShotClassifier(ZeroShotPredictor):
                 "GaussianEXEM, ESZSL, SAE, GFZSL, CCA) also read files and dask arrays in blocks."
             )
         samples = stream_samples(X, y, sample_weight)
-        if samples.weights is not None:
-            refuse_weights(self)
+        refuse_weights(self, samples.weights)
         summary = summarize(samples, self.feature_norm)
         rows = StreamedRows(samples, summary.sums, self.feature_norm)
         no_codes = np.empty(0, dtype=np.intp)
         described = self._describe_training(signatures, summary.sums.classes, rows, no_codes, None)
-        training = SummedTraining(**vars(described), kept=summary.kept)
-        self._set_training_attributes(training)
-        return training
+        return SummedTraining(**vars(described), kept=summary.kept)
 
     def _describe_training(
         self,
@@ -472,7 +488,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
             scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
         else:
             scales = (float(self.signature_scale),) * len(table.arrays)
-        described = table.normalized(scales, keep_views=self.keep_views)[rows]
+        described = table.subset(rows).normalized(scales, keep_views=self.keep_views)
         return Training(X, y, described, seen, table, scales, self.keep_views, feature_names)
 
     def _check_views(self, table: SignatureTable) -> None:
@@ -501,8 +517,27 @@ class ZeroShotClassifier(ZeroShotPredictor):
         if described is None:
             self._check_views(table)
             described = self._normalized(table)
-            table.warn_equal_signatures(described)
+            table.warn_equal_signatures()
         self._described = _Described(table, self._synthesize_finite(described, table.labels))
+
+    def _check_loaded(self) -> None:
+        """Refuse parameters from a model file that `synthesize` could not have returned."""
+        # Some subclasses describe classes by another method, which is checked by itself.
+        parameters = getattr(self._described, "parameters", None)
+        if parameters is None:
+            return
+        table = self._described.table
+        # Unseen classes first, since some methods ignore the signatures of seen classes.
+        is_seen = is_among(table.labels, self.seen_classes_)
+        some = np.sort(np.argsort(is_seen, kind="stable")[:_N_TRIAL_CLASSES])
+        signatures = self._normalized(table)[some]
+        if self._synthesis_trains:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = self.synthesize(signatures, table.labels[some])
+        if made.shape[1:] != parameters.shape[1:] or not np.isfinite(to_numpy(made)).all():
+            raise ValueError("it makes other parameters of classes than it has")
 
     def _normalized(self, table: SignatureTable) -> Any:
         """Normalised signatures, the input of `synthesize`."""
@@ -516,7 +551,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
             self._describe(table)
             return
         self._check_views(new)
-        table.warn_equal_signatures(self._normalized(table))
+        table.warn_equal_signatures()
         added = self._synthesize_finite(self._normalized(new), new.labels)
         order = np.argsort(np.concatenate([before.table.labels, new.labels]), kind="stable")
         self._described = before.with_rows(table, order, added)
@@ -576,7 +611,14 @@ class AcceptsSampleWeight(ZeroShotClassifier):
             Weight of each sample. A weight of 2 is equivalent to repeating the sample, and 0 to
             dropping it; a class whose samples all have weight 0 is not seen.
         """
-        return self._fit_validated(X, y, signatures, sample_weight)
+        fresh = self._fresh_copy()
+        training = fresh._make_training(X, y, signatures, sample_weight)
+        with numerical_failures_named(type(self)):
+            for _ in self._fit_many(training, [fresh]):
+                fresh._describe(training.table, training.all_signatures())
+        if not hasattr(fresh, "_described"):
+            raise _not_each_once(type(self))
+        return self._set_fitted(fresh)
 
 
 def fit_weighted(
@@ -590,9 +632,9 @@ def fit_weighted(
     return estimator.fit(X, y, signatures=signatures, sample_weight=weights)
 
 
-def refuse_weights(estimator: ZeroShotClassifier) -> None:
+def refuse_weights(estimator: ZeroShotClassifier, weights: Floats | None) -> None:
     """Refuse sample weights unless the method accepts them."""
-    if not isinstance(estimator, AcceptsSampleWeight):
+    if weights is not None and not isinstance(estimator, AcceptsSampleWeight):
         raise _no_weights(estimator)
 
 
@@ -628,7 +670,6 @@ def fit_variants(
         for variant in group.values():
             variant._set_training_attributes(training)
         table, described = training.table, training.all_signatures()
-        table.warn_equal_signatures(described)
         if classes is not None and all(v.synthesizes_independently for v in group.values()):
             rows = np.sort(table.positions(np.asarray(classes)))
             table, described = table.subset(rows), described[rows]

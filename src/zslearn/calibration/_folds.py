@@ -8,30 +8,35 @@ temperature, and the scale of the scores, in whose units the last two are averag
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import column_or_1d
 
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._probabilities import best_temperature, mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, evenly_spaced, take_rows, to_numpy
-from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
+from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import InputWarning, no_user_warnings, warn_user
+from zslearn._utils._saved import saved_part
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotPipeline, as_zero_shot
-from zslearn.metrics import seen_unseen_summary
+from zslearn.metrics._curve import seen_unseen_summary
 from zslearn.signatures._table import SignatureTable
 
 #: A fold trains on at least two classes and holds out at least two.
@@ -50,6 +55,211 @@ DEFAULT_UNLABELLED_WEIGHT = 0.1
 MOST_UNSEEN = 1000
 # The scale of the scores is measured on at most so many training images.
 _MOST_SCALE_ROWS = 500
+
+Remainder = Literal["spread", "drop"]
+
+
+@saved_part
+class ClassKFold:
+    """Folds that hold out whole classes.
+
+    A fold trains on the samples of all other classes and validates on the samples of its own.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds.
+    shots : int, default=0
+        Number of samples of each held-out class that remain in the training set, as for a class
+        with a few labelled images; a fold validates on the others. Classes with no more samples
+        than this are in the training set of every fold.
+    unlabelled : {"zsl", "gzsl"}, optional
+        Unlabelled images to which a method adapts before a fold is scored: the validation images of
+        held-out classes, with these classes as candidates ("zsl"), or all validation images, with
+        all classes as candidates ("gzsl").
+    remainder : {"spread", "drop"}, default="spread"
+        Treatment of classes that do not divide evenly: "spread" makes some folds larger by one;
+        "drop" never validates them, as the authors' program does.
+    class_order : array-like of int, optional
+        Positions in the sorted labels, in the order in which classes are assigned to folds; by
+        default a random permutation.
+    random_state : int, RandomState or None, default=0
+        Seed of the permutation.
+
+    Examples
+    --------
+    >>> from zslearn.model_selection import ClassKFold
+    >>> y = ["ant", "bee", "cat", "ant", "cat", "dog"]
+    >>> for train, test in ClassKFold(2, random_state=1).split(None, y):
+    ...     print(train, test)
+    [0 1 3] [2 4 5]
+    [2 4 5] [0 1 3]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shots: int = 0,
+        unlabelled: Literal["zsl", "gzsl"] | None = None,
+        remainder: Remainder = "spread",
+        class_order: ArrayLike | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_splits = n_splits
+        self.shots = shots
+        self.unlabelled = unlabelled
+        self.remainder = remainder
+        self.class_order = class_order
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds; scikit-learn passes the arguments, which are ignored."""
+        return self.n_splits
+
+    def split(
+        self, X: Any, y: Any, groups: Any = None
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Yield the training and the validation rows of each fold.
+
+        Parameters
+        ----------
+        X, groups : object
+            Ignored; scikit-learn passes them.
+        y : array-like of shape (n_samples,)
+            Class labels.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Row numbers, ascending.
+        """
+        codes, rng = self._codes(y), check_random_state(self.random_state)
+        held = self._held(codes, rng)
+        shots = self.shots
+        if isinstance(shots, bool) or not isinstance(shots, Integral) or shots < 0:
+            raise ValueError(f"shots must be a number of samples, 0 or more; got {shots!r}.")
+        if self.unlabelled not in (None, "zsl", "gzsl"):
+            raise ValueError(f"unlabelled must be 'zsl', 'gzsl' or None; got {self.unlabelled!r}.")
+        many = np.flatnonzero(np.bincount(codes[~held], minlength=codes.max() + 1) > shots)
+        # A class with too few samples for the shots would look like a held-out class in every fold
+        # if some of its samples were validation samples.
+        held &= np.isin(codes, many)
+        folds = self._folds(len(many), rng)
+        # Drawn after the folds, which are therefore the same for any number of shots.
+        given = hold_out_per_class(codes, shots, rng) if shots else np.zeros_like(held)
+        for fold in folds:
+            inside = np.isin(codes, many[fold])
+            back = inside & given
+            yield np.flatnonzero(~inside & ~held | back), np.flatnonzero((inside ^ held) & ~back)
+
+    def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
+        """Rows that validate the classes of the training set; other folds do not use them."""
+        return np.zeros(len(codes), dtype=bool)
+
+    def __repr__(self) -> str:
+        names = inspect.signature(type(self)).parameters
+        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__name__}({options})"
+
+    def _codes(self, y: Any) -> NDArray[np.intp]:
+        return np.unique(column_or_1d(to_numpy(y)), return_inverse=True)[1]
+
+    def _folds(self, n_classes: int, rng: np.random.RandomState) -> list[NDArray[np.intp]]:
+        if self.remainder not in ("spread", "drop"):
+            raise ValueError(f"remainder must be 'spread' or 'drop'; got {self.remainder!r}.")
+        if not 2 <= self.n_splits <= n_classes:
+            raise ValueError(
+                f"n_splits must be between 2 and the number of classes, {n_classes}; "
+                f"got {self.n_splits}."
+            )
+        if self.class_order is None:
+            order = rng.permutation(n_classes)
+        else:
+            order = np.asarray(self.class_order)
+            if not np.array_equal(np.sort(order), np.arange(n_classes)):
+                raise ValueError(
+                    f"class_order must hold each of 0 … {n_classes - 1} once: positions in the "
+                    f"sorted labels of y; got {order.size} numbers."
+                )
+        if self.remainder == "drop":
+            order = order[: n_classes - n_classes % self.n_splits]
+        return np.array_split(order, self.n_splits)
+
+
+@inherit_docs
+@saved_part
+class GeneralizedClassKFold(ClassKFold):
+    """Folds that hold out whole classes, and some images of every other class.
+
+    A share of the images of each class is held out of all training sets. A fold holds out whole
+    classes and trains on the remaining images of the others. It validates on the remaining images
+    of its held-out classes, which play the unseen ones, and on the held-out images of the others,
+    which play the seen ones.
+
+    Parameters
+    ----------
+    held_out : float, int or array-like of int, default=0.2
+        Share of the images of each class that is held out, or their number per class, or the row
+        numbers themselves.
+    random_state : int, RandomState or None, default=0
+        Seed of the held-out images and of the permutation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.model_selection import GeneralizedClassKFold
+    >>> y = np.repeat(["ant", "bee"], 5)
+    >>> for train, test in GeneralizedClassKFold(2).split(None, y):
+    ...     print(y[train].tolist(), y[test].tolist())
+    ['ant', 'ant', 'ant', 'ant'] ['ant', 'bee', 'bee', 'bee', 'bee']
+    ['bee', 'bee', 'bee', 'bee'] ['ant', 'ant', 'ant', 'ant', 'bee']
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shots: int = 0,
+        unlabelled: Literal["zsl", "gzsl"] | None = None,
+        held_out: float | int | ArrayLike = 0.2,
+        remainder: Remainder = "spread",
+        class_order: ArrayLike | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        super().__init__(
+            n_splits,
+            shots=shots,
+            unlabelled=unlabelled,
+            remainder=remainder,
+            class_order=class_order,
+            random_state=random_state,
+        )
+        self.held_out = held_out
+
+    def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
+        amount = self.held_out
+        if isinstance(amount, Real) and not isinstance(amount, bool):
+            if amount <= 0 or (not isinstance(amount, Integral) and amount >= 1):
+                raise ValueError(
+                    f"held_out must be a share between 0 and 1, or a positive number of images; "
+                    f"got {amount!r}."
+                )
+            return hold_out_per_class(codes, amount, rng)
+        rows = np.asarray(amount)
+        if (
+            rows.dtype.kind not in "iu"
+            or rows.size == 0
+            or rows.min() < 0
+            or rows.max() >= len(codes)
+        ):
+            raise ValueError(f"held_out must hold row numbers from 0 to {len(codes) - 1}.")
+        held = np.zeros(len(codes), dtype=bool)
+        held[rows] = True
+        emptied = np.setdiff1d(codes, codes[~held])
+        if emptied.size:
+            raise ValueError(f"held_out leaves no image to train on of {emptied.size} classes.")
+        return held
 
 
 class Fold(NamedTuple):

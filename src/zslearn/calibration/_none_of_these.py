@@ -179,6 +179,7 @@ class NoneOfThese(HeldOutCalibration):
         ndarray of shape (n_samples,)
             Class labels, and `none_label_` for rejected samples.
         """
+        check_is_fitted(self)
         state = self._snapshot()
         labels, rejected = state._decide(X, classes)
         if prior is not None:

@@ -112,6 +112,8 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     (150, 5)
     """
 
+    temperature_: Any
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **FOLD_CONSTRAINTS,
         "bias": [StrOptions({"cv"}), Interval(Real, None, None, closed="neither")],

@@ -6,9 +6,11 @@ classes, examples and unlabelled samples are added to a saved model.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +18,29 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._files import locked, refuse_unwritable
-from zslearn._utils._messages import join_spellings, name_some, plain, warn_user
+from zslearn._utils._files import cache_folder, locked, refuse_unwritable
+from zslearn._utils._fit_cache import fingerprint
+from zslearn._utils._messages import (
+    did_you_mean,
+    join_spellings,
+    name_some,
+    plain,
+    warn_user,
+)
 from zslearn.calibration import Adaptation, Adapted
+from zslearn.datasets import TablePreparation
 from zslearn.images._backbones import Backbone, load_backbone, refuse_foreign_backbone
 from zslearn.images._describing import Description, describe_in_text
 from zslearn.images._features import read_samples, refuse_other_features
 from zslearn.images._fitting import adaptation_of, estimators_of, of_numbers
 from zslearn.images._samples import Samples, check_labels, is_feature_table, row_digests
-from zslearn.model_selection import TableClassifier
+from zslearn.model_selection import TableClassifier, ZeroShotPipeline
 from zslearn.persistence import ModelFile, read_model, save
 from zslearn.signatures import ENCODER_NAMES
 from zslearn.synthesis import GaussianEXEM
 
+#: Size of the cached features of images, in bytes at most.
+MAX_CACHED_BYTES = 2 * 2**30
 #: Training features saved with a model, in bytes at most.
 _MAX_TRAINING_BYTES = 64 * 2**20
 #: A sample whose class has a smaller probability looks unlike its description.
@@ -50,9 +62,9 @@ def save_fitted(
 ) -> None:
     """Save a model with a record of how its features and signatures were made.
 
-    The file's `about` has "features" and "signatures" (how they were made), "method", and
-    "training" with the names ("images") and "labels" of the rows of the extra array
-    "training_features". The extra array "training_digests" identifies training samples.
+    The file's `about` has "features" and "signatures" (how they were made), "method", "fitted"
+    (date and time), and "training" with the names ("images") and "labels" of the rows of the extra
+    array "training_features". The extra array "training_digests" identifies training samples.
 
     Parameters
     ----------
@@ -77,6 +89,7 @@ def save_fitted(
         "features": features,
         "signatures": description.about,
         "method": method,
+        "fitted": datetime.now(UTC).isoformat(timespec="seconds"),
         "training": {
             "images": list(kept.names),
             "labels": [] if kept.y is None else kept.y.tolist(),
@@ -150,6 +163,7 @@ def features_for_model(
     described: Sequence[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
+    cache: bool = False,
     **options: Any,
 ) -> Samples:
     """Read samples with the network, weights and preprocessing of a model.
@@ -167,6 +181,10 @@ def features_for_model(
         The column that names the rows of a table, by default the one the model was fitted with.
     described : sequence of str, optional
         The described classes. Other labels are rejected before any feature is computed.
+    cache : bool, default=False
+        Whether to keep the features of images in the user's cache folder (or ``ZSLEARN_CACHE``), so
+        that the next call with the same images and network reads them. The least recently used
+        ones are removed beyond 2 GiB.
     **options
         Passed to :func:`extract_features`.
 
@@ -204,7 +222,10 @@ def features_for_model(
                 f"{model_name} does not record how its features were made, so the images in "
                 f"{where} cannot be used; give a file of features (.npz)."
             )
-        samples = read_samples(path, backbone=network, **known, **options)
+        file = _cached_file(path, network) if cache else None
+        samples = read_samples(path, backbone=network, out=file, **known, **options)
+        if file is not None:
+            _keep_recent(file)
     had, has = (bool(record.get("boxes")) for record in (expected, samples.about))
     if expected and samples.about and had != has:
         with_or_without = "with" if had else "without"
@@ -213,6 +234,30 @@ def features_for_model(
             f"{where} are {'with' if has else 'without'}; predictions may suffer."
         )
     return samples
+
+
+def _cached_file(source: Path, network: Backbone) -> Path | None:
+    """Where the features of images are cached; None if that cannot be written."""
+    key = fingerprint(str(source.resolve()), network.about)
+    file = cache_folder() / "features" / f"{key[:32]}.npz"
+    try:
+        refuse_unwritable(file)
+    except OSError:
+        return None
+    return file
+
+
+def _keep_recent(file: Path) -> None:
+    """Mark a cached file as used, and remove those least recently used beyond the limit."""
+    # Other processes may remove files, too.
+    with contextlib.suppress(OSError):
+        os.utime(file)
+        files = sorted(file.parent.glob("*.npz"), key=lambda path: -path.stat().st_mtime_ns)
+        total = 0
+        for path in files:
+            total += path.stat().st_size
+            if total > MAX_CACHED_BYTES:
+                path.unlink()
 
 
 def encoder_for_model(
@@ -351,6 +396,44 @@ def add_classes_to_file(
     return labels
 
 
+def remove_classes_from_file(
+    path: str | os.PathLike[str],
+    classes: Sequence[str],
+    out: str | os.PathLike[str] | None = None,
+) -> list[str]:
+    """Remove described classes from a saved model, without refitting it.
+
+    Parameters
+    ----------
+    path, out
+        See :func:`add_classes_to_file`.
+    classes : sequence of str
+        Names of classes without training samples.
+
+    Returns
+    -------
+    list of str
+        Labels of the remaining classes.
+    """
+    left: list[str] = []
+
+    def remove(file: ModelFile) -> ModelFile:
+        label_of = {str(label): label for label in file.model.classes_.tolist()}
+        if unknown := [name for name in classes if name not in label_of]:
+            near = did_you_mean(unknown[0], label_of)
+            raise ValueError(f"{plain(path)} has no {name_some(unknown)}.{near}")
+        model = file.model.remove_classes([label_of[name] for name in classes])
+        about, signatures = dict(file.about), _part(file.about, "signatures")
+        if texts := _part(signatures, "texts"):
+            texts = {name: text for name, text in texts.items() if name not in classes}
+            about["signatures"] = {**signatures, "texts": texts}
+        left.extend(map(str, model.classes_.tolist()))
+        return replace(file, model=model, about=about)
+
+    _change_file(path, out, remove)
+    return left
+
+
 def add_examples_to_file(
     path: str | os.PathLike[str],
     samples: Samples,
@@ -463,3 +546,55 @@ def check_can_learn(model: Any, verb: str, model_name: str = "the model") -> Non
             f"{model_name}: {name} cannot check an adaptation on held-out classes; {advice}, or "
             "call its adapt in Python."
         )
+
+
+def summarize_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Summarise a model file: method, classes, columns, scaling, date and version.
+
+    Parameters
+    ----------
+    path : path
+        The model file.
+
+    Returns
+    -------
+    dict
+        "method" and the "wrappers" around it; "seen_classes" and "unseen_classes"; the "network" of
+        image features or the "columns" of a table, and "n_features"; the "attributes" of the
+        signatures; "scaling" of the features, of each row and of the signatures; "fitted", the date
+        and time, and the "version" of zslearn that wrote the file. Unknown values are None.
+    """
+    file = read_model(path)
+    model, features = file.model, _part(file.about, "features")
+    *wrappers, method = estimators_of(model)
+    steps = [_scaling_of(step) for part in wrappers for step in _transformers(part)]
+    described = model.signature_table_
+    return {
+        "method": file.about.get("method") or type(method).__name__,
+        "wrappers": [type(part).__name__ for part in wrappers],
+        "seen_classes": model.seen_classes_.tolist(),
+        "unseen_classes": model.unseen_classes_.tolist(),
+        "network": features.get("backbone"),
+        "columns": features.get("columns"),
+        "n_features": int(model.n_features_in_),
+        "attributes": [list(names) for names in described.columns],
+        "scaling": {
+            "features": steps,
+            "rows": getattr(method, "feature_norm", None),
+            "signatures": list(described.scalings),
+        },
+        "fitted": file.about.get("fitted"),
+        "version": file.header["library_version"],
+    }
+
+
+def _scaling_of(step: Any) -> str:
+    """How a step scales features."""
+    return str(step.scaling) if isinstance(step, TablePreparation) else type(step).__name__
+
+
+def _transformers(part: Any) -> list[Any]:
+    """The steps of a pipeline before its method, or the preparation of a table."""
+    if isinstance(part, TableClassifier):
+        return [] if part.columns_ is None else [part.columns_]
+    return [step for _, step in part.steps[:-1]] if isinstance(part, ZeroShotPipeline) else []

@@ -4,8 +4,8 @@
 between settings; inside `on_cluster`, dask computes the folds.
 """
 
-from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn.base._meta import ZeroShotPipeline, fitted_as_zero_shot
+from zslearn.calibration._folds import ClassKFold, GeneralizedClassKFold
 from zslearn.model_selection._fold_tasks import on_cluster
 from zslearn.model_selection._grids import GRIDS, GridEdgeWarning, named_grid
 from zslearn.model_selection._methods import (

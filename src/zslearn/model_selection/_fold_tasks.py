@@ -87,7 +87,7 @@ class FoldTask:
     settings: Sequence[Mapping[str, Any]]
     scorers: Mapping[str, Any]
     names: Sequence[str]
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint | None
     raise_errors: bool
     memory: Path | None = None
     caller: int = field(default_factory=os.getpid)
@@ -96,7 +96,9 @@ class FoldTask:
         """Score every setting that the checkpoint does not hold."""
         end_with_parent(self.caller)
         advance = advance or (lambda amount: None)
-        done: dict[int, dict[str, float]] = self.checkpoint.read(self._checked_scores) or {}
+        done: dict[int, dict[str, float]] = {}
+        if self.checkpoint is not None:
+            done = self.checkpoint.read(self._checked_scores) or {}
         missing = self._missing_settings(done)
         advance(len(done))
         failures: dict[int, str] = {}
@@ -127,8 +129,8 @@ class FoldTask:
                             queue[:0] = [half for half in (rest[:middle], rest[middle:]) if half]
         finally:
             # Also after Ctrl-C.
-            if missing:
-                self._write(done)
+            if missing and self.checkpoint is not None:
+                self.checkpoint.write(_as_json(done))
         scores = {
             name: np.asarray(
                 [done.get(i, {}).get(name, math.nan) for i in range(len(self.settings))]
@@ -156,15 +158,6 @@ class FoldTask:
             # JSON has null for NaN.
             checked[int(index)] = {n: math.nan if v is None else v for n, v in scores.items()}
         return checked
-
-    def _write(self, done: Mapping[int, Mapping[str, float]]) -> None:
-        """Write the finished settings to the checkpoint."""
-        self.checkpoint.write(
-            {
-                str(index): {name: None if math.isnan(v) else v for name, v in scores.items()}
-                for index, scores in done.items()
-            }
-        )
 
     def _missing_settings(self, done: Mapping[int, Any]) -> list[int]:
         """Unfinished settings, and finished ones on the same warm-start path.
@@ -221,8 +214,8 @@ class FoldTask:
                 scores = self._measure(model, images)
             times = fit_end - start, time.perf_counter() - fit_end
             done[wanted[position]] = scores | dict(zip(TIMES, times, strict=True))
-            if self.checkpoint.is_due():
-                self._write(done)
+            if self.checkpoint is not None and self.checkpoint.is_due():
+                self.checkpoint.write(_as_json(done))
             advance(1)
             start = time.perf_counter()
 
@@ -246,6 +239,14 @@ class FoldTask:
                 given = (images.X_unseen, images.y_unseen, images.unseen)
                 found[name] = float(function(model, *given))
         return {name: found[name] for name in self.names} | {TIED: found.get(TIED, math.nan)}
+
+
+def _as_json(done: Mapping[int, Mapping[str, float]]) -> dict[str, dict[str, float | None]]:
+    """Finished settings for a checkpoint."""
+    return {
+        str(index): {name: None if math.isnan(v) else v for name, v in scores.items()}
+        for index, scores in done.items()
+    }
 
 
 def _path_parameters(estimator: Any) -> set[str]:

@@ -7,6 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
@@ -40,7 +41,14 @@ from zslearn.calibration._folds import (
     mean_calibration,
     seen_table,
 )
-from zslearn.model_selection._fold_tasks import TIED, TIMES, FoldResult, FoldTask, run_folds
+from zslearn.model_selection._fold_tasks import (
+    TIED,
+    TIMES,
+    Advance,
+    FoldResult,
+    FoldTask,
+    run_folds,
+)
 from zslearn.model_selection._grids import (
     Edge,
     Grid,
@@ -365,7 +373,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     ) -> list[FoldResult]:
         """Compute every fold, or read what its checkpoint holds."""
         names = self._result_names(scorers)
-        checkpoints = [Checkpoint(None, "")] * len(folds)
+        checkpoints: list[Checkpoint | None] = [None] * len(folds)
         if self.checkpoint is not None:
             key = fingerprint(
                 to_numpy(X), y, weights, table.labels, *table.arrays, table.weights, folds,
@@ -394,8 +402,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             for fold, checkpoint in zip(folds, checkpoints, strict=True)
         ]
         results: list[FoldResult] = []
-        shown = self.progress or self.verbose > 0
-        bar = progress_bar(shown, len(folds) * len(settings), "settings × folds")
+        bar: AbstractContextManager[Advance] = nullcontext(lambda amount: None)
+        if self.progress or self.verbose > 0:
+            bar = progress_bar(True, len(folds) * len(settings), "settings × folds")
         with bar as advance, warnings.catch_warnings():
             # joblib replaces workers whose memory grew: harmless.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)

@@ -163,6 +163,7 @@ class About(BaseModel):
     n_features: int
     described_by: Literal["attributes", "text", "nothing"]
     attributes: list[Attribute]
+    example_text: str | None = Field(description="The text of a class, if text describes them.")
     learns: bool = Field(description="Whether predictions can be corrected (/examples).")
     adapts: bool = Field(description="Whether the model adapts to unlabelled images (/adapt).")
     samples: list[str] = Field(description="Some training images, for /pictures.")
@@ -656,6 +657,7 @@ def _about(recognizer: Recognizer) -> About:
         n_features=recognizer.n_features,
         described_by=described_by,
         attributes=attributes,
+        example_text=recognizer.state.example_text() if described_by == "text" else None,
         learns=recognizer.can("add_examples"),
         adapts=recognizer.can("adapt"),
         samples=recognizer.pictures.samples if recognizer.pictures and recognizer.backbone else [],

@@ -241,13 +241,22 @@ class State:
     def class_description(self, text: str) -> dict[str, Any]:
         """A class with its attributes and texts."""
         name = self.find(text)
-        texts = _mapping(_mapping(self.file.about, "signatures"), "texts").get(name)
-        texts = [texts] if isinstance(texts, str) else texts
         return {
             **self.class_info(name),
             "attributes": [finite(value) for value in self.signature(name)],
-            "texts": [str(text) for text in texts] if isinstance(texts, list) else [],
+            "texts": self._texts(name),
         }
+
+    def example_text(self) -> str | None:
+        """The shortest first text of a class, as an example for users."""
+        texts = (self._texts(name)[:1] for name in self.label_of)
+        return min((text for first in texts for text in first), key=len, default=None)
+
+    def _texts(self, name: str) -> list[str]:
+        """The texts that describe a class."""
+        texts = _mapping(_mapping(self.file.about, "signatures"), "texts").get(name)
+        texts = [texts] if isinstance(texts, str) else texts
+        return [str(text) for text in texts] if isinstance(texts, list) else []
 
     def free_name(self) -> str:
         """An unused name for a class on trial."""

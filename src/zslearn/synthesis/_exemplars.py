@@ -8,7 +8,7 @@ of which narrower ones are the first dimensions, and one path of ν-SVRs per ker
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import groupby
@@ -291,34 +291,11 @@ def _fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> An
     return SignatureRegressor(regressor, model.gamma).fit(signatures, exemplars)
 
 
-@saved_part
-@dataclass(frozen=True, eq=False)
-@saves(
-    {
-        "regressor.signatures": Saved("n_seen", kind="signatures"),
-        "projection.exemplars": Saved("n_seen", "n_dims"),
-    },
-    projection=Saved(kind=Projection),
-    regressor=Saved(kind=object),
-)
-class Exemplars:
-    """Real exemplars of the seen classes, and a regressor that predicts those of any class."""
-
-    projection: Projection
-    regressor: Any  # fitted
-
-    def of_seen(self) -> Floats:
-        """Predicted exemplars of the seen classes."""
-        return to_numpy(self.regressor.predict(self.regressor.signatures))
-
-    def predict(self, signatures: Signatures) -> Array:
-        """Predict exemplars."""
-        return self.regressor.predict(signatures)
+#: Real exemplars of the seen classes, a fitted regressor, and the estimators that share both.
+Learned = tuple[Projection, Any, list["EXEM"]]
 
 
-def learn_exemplars(
-    spaces: ExemplarSpaces, models: Sequence[EXEM]
-) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+def learn_exemplars(spaces: ExemplarSpaces, models: Sequence[EXEM]) -> Iterator[Learned]:
     """Learn the exemplars for estimators that differ in hyper-parameters."""
     signatures = spaces.training.signatures
     for group in group_by_params(models, "regressor", "tol", "max_iter", "n_jobs"):
@@ -328,12 +305,10 @@ def learn_exemplars(
         for same in group_by_params(group, *_EXEMPLAR_PARAMS):
             projection = spaces.projection(same[0].n_components)
             regressor = _fit_regressor(same[0], signatures, projection.exemplars)
-            yield Exemplars(projection, regressor), same
+            yield projection, regressor, same
 
 
-def _learn_by_paths(
-    spaces: ExemplarSpaces, models: Sequence[EXEM]
-) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+def _learn_by_paths(spaces: ExemplarSpaces, models: Sequence[EXEM]) -> Iterator[Learned]:
     """Solve one path of ν-SVRs per kernel, then yield models that share an embedding together."""
     signatures = spaces.training.signatures
     # Models with and without a projection have different targets. Kernels with the same grid of C
@@ -351,12 +326,9 @@ def _learn_by_paths(
         n_problems = sum(len(group_by_params(group, "C", "nu")) for group in groups)
         if first.tol >= _DEVICE_TOLERANCE and n_problems >= _DEVICE_SETTINGS:
             targets = _on_device_of(spaces.training.rows, targets)
-        kernels = (
-            _on_device_of(targets, rbf_similarity(signatures, gamma=group[0].gamma))
-            for group in groups
-        )
+        gammas = [group[0].gamma for group in groups]
         solved = _solve_paths(
-            kernels, targets, C=sorted(C), nu=sorted(nu),
+            signatures, gammas, targets, C=sorted(C), nu=sorted(nu),
             tol=first.tol, max_iter=first.max_iter, n_jobs=first.n_jobs,
         )  # fmt: skip
         for number, found in groupby(solved, key=itemgetter(0)):
@@ -368,31 +340,38 @@ def _learn_by_paths(
                 projection = spaces.projection(same[0].n_components)
                 n_dims = projection.exemplars.shape[1]
                 result = results[same[0].C, same[0].nu]
-                yield Exemplars(projection, KernelRegressor.of_nu_svr(kernel, result, n_dims)), same
+                yield projection, KernelRegressor.of_nu_svr(kernel, result, n_dims), same
 
 
 def _solve_paths(
-    kernels: Iterable[Array],
+    signatures: Signatures,
+    gammas: Sequence[float],
     targets: Array,
     *,
-    C: Sequence[float],
-    nu: Sequence[float],
     n_jobs: int | None,
     **options: Any,
 ) -> Iterator[tuple[int, NuSVRResult]]:
     """Solve paths of ν-SVRs, or read them: searches of EXEM (1NN), (1NNs) and (M) share them."""
-    n_problems, (n_seen, n_dims) = len(C) * len(nu), targets.shape
+    n_problems, (n_seen, n_dims) = len(options["C"]) * len(options["nu"]), targets.shape
     is_large = n_problems * n_seen**2 * n_dims >= _MIN_CACHED_WORK
-    if not (
-        caches_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_CACHED_BYTES
-    ):
-        yield from nu_svr_paths(kernels, targets, C=C, nu=nu, n_jobs=n_jobs, **options)
+    is_small_enough = 8 * n_problems * n_seen * n_dims <= _MAX_CACHED_BYTES
+    is_cached = caches_fits(targets) and is_large and is_small_enough
+    if on_device(targets) and not is_cached:
+        # A few problems at a time would leave the device idle.
+        kernels = [
+            _on_device_of(targets, rbf_similarity(signatures, gamma=gamma)) for gamma in gammas
+        ]
+        yield from nu_svr_paths(kernels, targets, n_jobs=n_jobs, **options)
         return
-    settings = {"C": C, "nu": nu, **options}
-    for number, K in enumerate(kernels):
+    for number, gamma in enumerate(gammas):
+        K = _on_device_of(targets, rbf_similarity(signatures, gamma=gamma))
+        if not is_cached:
+            for _, result in nu_svr_paths([K], targets, n_jobs=n_jobs, **options):
+                yield number, result
+            continue
         results = cached_results(
-            ("nu_svr_path", K, targets, settings),
-            partial(nu_svr_path, K, targets, n_jobs=n_jobs, **settings),
+            ("nu_svr_path", K, targets, options),
+            partial(nu_svr_path, K, targets, n_jobs=n_jobs, **options),
             [field.name for field in fields(NuSVRResult)],
             # Solve again, with a warning, if the tolerance was not reached.
             lambda arrays: bool((arrays["violation"] <= options["tol"]).all()),

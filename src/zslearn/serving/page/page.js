@@ -8,6 +8,9 @@ const state = {
 const TOP = 5;
 const SHOWN_CLASSES = 300;
 const SHOWN_THUMBS = 12;
+const THUMBNAIL_PIXELS = 96;
+/* Some images of described classes are always assigned to the background, so a smaller share says nothing. */
+const SHOWN_BACKGROUND = 0.1;
 
 function make(tag, className, text) {
   const element = document.createElement(tag);
@@ -121,6 +124,7 @@ async function begin() {
   $("features-only").textContent = "This model accepts feature vectors (" + about.n_features + " numbers each), not pictures, " +
     "because its file does not name the network that computed its features. Programs can send vectors to /predict; you can still describe classes here.";
   $("by-text").hidden = about.described_by !== "text";
+  $("text").placeholder = about.example_text || "";
   $("by-attributes").hidden = about.described_by !== "attributes";
   $("describe").hidden = about.described_by === "nothing";
   $("describe-note").textContent = {
@@ -446,6 +450,39 @@ function describeFor(picture) {
   $("name").focus();
 }
 
+/* Thumbnails of corrected pictures stay in this browser, since the service does not store pictures. */
+const THUMBNAILS = "zslearn thumbnail ";
+
+function keepThumbnail(picture) {
+  const { image } = picture;
+  if (!image.naturalWidth) return;
+  const scale = THUMBNAIL_PIXELS / Math.max(image.naturalWidth, image.naturalHeight);
+  const canvas = make("canvas");
+  canvas.width = Math.max(1, Math.round(scale * image.naturalWidth));
+  canvas.height = Math.max(1, Math.round(scale * image.naturalHeight));
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  try {
+    localStorage.setItem(THUMBNAILS + picture.example.id, canvas.toDataURL("image/jpeg", 0.8));
+  } catch { /* Storage is full or disabled: the file name is shown instead. */ }
+}
+
+function keptThumbnail(example) {
+  try {
+    return localStorage.getItem(THUMBNAILS + example.id);
+  } catch {
+    return null;
+  }
+}
+
+function forgetThumbnails() {
+  try {
+    const kept = new Set(state.examples.map((example) => THUMBNAILS + example.id));
+    for (const key of Object.keys(localStorage)) {
+      if (key.startsWith(THUMBNAILS) && !kept.has(key)) localStorage.removeItem(key);
+    }
+  } catch { /* Storage is disabled. */ }
+}
+
 /* Teach the model the class of a picture, in place of an earlier correction. */
 async function label(picture, name) {
   if (picture.example) await ask("examples/" + picture.example.id, { method: "DELETE" });
@@ -453,6 +490,7 @@ async function label(picture, name) {
   const json = { features: [short(picture)], images: [picture.file.name] };
   const kept = await ask("examples?class=" + encodeURIComponent(name), { method: "POST", json });
   picture.example = kept.examples[0];
+  keepThumbnail(picture);
 }
 
 async function correct(picture, name) {
@@ -488,7 +526,17 @@ function sayLearned(words, changed, picture) {
   say("corrected-message", words + (state.pictures.length > 1 ? " " + countOf(others || "No", "other picture") + " changed." : ""));
 }
 
+function exampleThumb(example, picture) {
+  const kept = picture ? picture.image.src : keptThumbnail(example);
+  if (!kept) return make("span", "muted small", example.image);
+  const image = make("img", "thumb");
+  image.src = kept;
+  image.alt = image.title = example.image;
+  return image;
+}
+
 function showCorrections() {
+  forgetThumbnails();
   $("corrections-part").hidden = !state.examples.length;
   $("corrections-title").textContent = countOf(state.examples.length, "correction");
   $("corrections").replaceChildren(...state.examples.map((example) => {
@@ -496,7 +544,7 @@ function showCorrections() {
     const row = make("li");
     const back = button("Undo", "quiet", () => undo(example));
     back.setAttribute("aria-label", "Undo " + example.class + " for " + example.image);
-    row.append(picture ? thumb(picture) : make("span", "muted small", example.image), make("span", "label", example.class), back);
+    row.append(exampleThumb(example, picture), make("span", "label", example.class), back);
     return row;
   }));
   for (const picture of state.pictures) {
@@ -535,7 +583,7 @@ async function adapt(preview) {
       return;
     }
     const rates = (found.score_after === null ? "" : " On held-out classes, the score goes from " + percent(found.score_before) + " to " + percent(found.score_after) + ".") +
-      (found.background_share >= 0.005 ? " " + percent(found.background_share) + " of the pictures fit no class." : "");
+      (found.background_share >= SHOWN_BACKGROUND ? " " + percent(found.background_share) + " of the pictures fit no class." : "");
     $("learned-words").textContent = found.reason || (changed.length || "None") + " of " + countOf(pictures.length, "picture") + " would change class." + rates;
     $("learned-changes").replaceChildren(...changed.map(([picture, answer]) => {
       const row = make("li");
@@ -544,6 +592,8 @@ async function adapt(preview) {
     }));
     $("accept").hidden = !found.accepted;
     $("dismiss").hidden = false;
+    $("learned").scrollIntoView({ block: "nearest" });
+    $(found.accepted ? "accept" : "dismiss").focus({ preventScroll: true });
   } catch (error) {
     $("learned-words").textContent = error.message;
     $("learned-changes").replaceChildren();
@@ -650,7 +700,6 @@ function showUnreadable(picture, error) {
   picture.card.classList.add("bad");
   picture.bestLine.textContent = title;
   picture.marks.replaceChildren(make("span", "", words));
-  picture.bestLine.before(make("p", "file-name", picture.file.name));
 }
 
 function makePicture(file) {
@@ -661,6 +710,7 @@ function makePicture(file) {
   image.src = URL.createObjectURL(file);
   image.addEventListener("error", () => { image.hidden = true; });
   const words = make("div");
+  const fileName = make("p", "file-name", file.name);
   const bestLine = make("p", "best", "…");
   const marks = make("div", "marks");
   const was = make("p", "was");
@@ -676,7 +726,7 @@ function makePicture(file) {
   matches.hidden = true;
   why.hidden = true;
   ranked.setAttribute("aria-label", "Most likely classes of " + file.name);
-  words.append(bestLine, marks, was);
+  words.append(fileName, bestLine, marks, was);
   why.append(summary, reasons);
   top.append(image, words);
   card.append(top, ranked, corrected, wrong, matches, why);
@@ -697,6 +747,7 @@ function makePicture(file) {
 }
 
 function percent(value) {
+  if (value > 0 && value < 0.0005) return "< 0.1 %";
   return value >= 0.0995 ? (100 * value).toFixed(0) + " %" : (100 * value).toFixed(1) + " %";
 }
 
