@@ -153,6 +153,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "PredictionSets": [{"estimator": ESZSL(), "cv": 3, "coverage": 0.8}],
     "RankPredictor": [{"estimator": ESZSL(), "cv": 3}],
+    "TableClassifier": [{"estimator": ESZSL()}, {"estimator": SynC(), "scaling": "robust"}],
 }
 
 # Checks, of the library or of scikit-learn, that an estimator fails, each with its reason.

@@ -194,7 +194,7 @@ def test_errors_in_tables_are_one_line(files, capsys):
         ([], "samples are missing from the description: 'c03'. Describe"),
         (more, "--drop: neither table has the columns 'sensor 44'."),
         (["--sep", ";"], "there are 1 columns; the first holds the labels"),
-        (["--encoding", "utf-99"], "encoding='utf-99' is unknown"),
+        (["--encoding", "utf-99"], "--encoding 'utf-99' is unknown"),
         (["--id", "number"], "there is no column 'number'"),
     ):
         if words:

@@ -208,5 +208,5 @@ def test_files_that_are_refused(tmp_path):
         save_signature_table(pd.DataFrame({"x": [1]}), tmp_path / "s.xlsx")
     path = tmp_path / "s.csv"
     path.write_text("class,x\na,1\na,2\n")
-    with pytest.raises(ValueError, match=r"s\.csv: 'a' are described more than once"):
+    with pytest.raises(ValueError, match=r"s\.csv: 'a' is described more than once"):
         read_signature_table(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,19 +16,28 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Floats, is_empty, to_numpy
+from zslearn._utils._array import (
+    Floats,
+    is_empty,
+    is_foreign,
+    is_streamed,
+    is_symbolic,
+    move_like,
+    to_numpy,
+)
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._folds import GeneralizedClassKFold
 from zslearn._utils._messages import name_some, no_user_warnings
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import SCALING, SCALINGS, checks_parameters
+from zslearn._utils._validation import SCALING, SCALINGS, as_pandas, checks_parameters
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot, inner_has
 from zslearn.calibration import CalibratedStacking
+from zslearn.calibration._folds import GeneralizedClassKFold
 from zslearn.datasets import TablePreparation
 from zslearn.datasets._preparation import prepare_classes
 from zslearn.datasets._signature_files import indexed_by_label
@@ -224,6 +234,35 @@ def innermost(estimator: Any) -> Any:
     return estimator
 
 
+def _numbers_like(columns: Any, X: Any) -> Any:
+    """The numbers of a table, in the library and precision of an array."""
+    if hasattr(X, "columns"):
+        return columns.transform(X)
+    rows = columns.transform(to_numpy(X))
+    if is_foreign(X):
+        return move_like(rows, X)
+    return rows.astype(np.float32) if X.dtype == np.float32 else rows
+
+
+class _Numbers(np.ndarray):
+    """Rows of a table that have been turned into numbers."""
+
+
+@dataclass(frozen=True)
+class _PreparedEmbedding:
+    """The preparation of a table followed by the embedding of a method."""
+
+    columns: TablePreparation
+    embedding: Embedding
+
+    def __call__(self, rows: Any) -> Any:
+        if is_symbolic(rows):
+            raise TypeError("the preparation of a table is not supported for symbolic arrays")
+        if isinstance(rows, _Numbers):
+            return self.embedding(rows.view(np.ndarray))
+        return self.embedding(_numbers_like(self.columns, rows))
+
+
 def _norm_names(estimator: Any) -> list[str]:
     """The hyper-parameters that normalise rows, also of a method inside another."""
     return [n for n in estimator.get_params() if n.rpartition("__")[-1] == "feature_norm"]
@@ -295,6 +334,9 @@ class TableClassifier(ZeroShotMetaClassifier):
         "scaling": [StrOptions({"auto", *SCALINGS}), None],
         "row_norm": [StrOptions({"auto", "l2"}), None],
         "signature_scaling": [StrOptions({"auto", *SCALINGS}), None],
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
     }
 
     columns_: TablePreparation | None
@@ -333,9 +375,10 @@ class TableClassifier(ZeroShotMetaClassifier):
         fresh = self._fresh_copy()
         y = sample_labels(y)
         check_consistent_length(X, y)
+        of_array = None
         if not hasattr(X, "columns"):
-            X, y = fresh._check_training(X, y)
-            X = pd.DataFrame(X, columns=[f"column {place}" for place in range(X.shape[1])])
+            of_array, y = fresh._check_training(X, y)
+            X = as_pandas(to_numpy(of_array))
         estimator = self.estimator
         if estimator is None:
             estimator = CalibratedStacking(
@@ -349,9 +392,10 @@ class TableClassifier(ZeroShotMetaClassifier):
         options = {name: getattr(self, name) for name in names}
         choice = TableChoices(X, y, signatures).choose(estimator, **options)
         fresh._set_choice(choice)
+        rows = choice.rows if of_array is None else _numbers_like(choice.columns, of_array)
         fresh.estimator_ = fit_weighted(
             with_row_norm(estimator, choice.row_norm),
-            choice.rows,
+            rows,
             y,
             choice.signatures,
             sample_weight,
@@ -420,6 +464,8 @@ class TableClassifier(ZeroShotMetaClassifier):
         ndarray of shape (n_samples,)
             Class labels; a model that rejects rows has its own label for them.
         """
+        if is_streamed(X):
+            return super().predict(X, classes=classes, prior=prior)
         state = self._snapshot()
         options = {} if prior is None else {"prior": prior}
         predicted: NDArray[Any] = state._inner.predict(
@@ -500,20 +546,31 @@ class TableClassifier(ZeroShotMetaClassifier):
         return self.attributes_.transform_classes(table)
 
     def _inner_features(self, X: Any) -> Any:
-        return self._check_features(X)
-
-    def _check_features(self, X: Any, *, reset: bool = False) -> Any:
         """The numbers of a table, for the inner estimator."""
-        if self.columns_ is None or reset:
-            return super()._check_features(X, reset=reset)
+        if self.columns_ is None or is_streamed(X) or isinstance(X, EmbeddedRows):
+            return super()._inner_features(X)
+        if not hasattr(X, "columns"):
+            X = super()._check_features(X)
         if is_empty(X):
             return np.empty((0, len(self.columns_.get_feature_names_out())))
-        return self.columns_.transform(X)
+        return _numbers_like(self.columns_, X)
+
+    def _check_features(self, X: Any, *, reset: bool = False) -> Any:
+        """Features for the scorer: numbers of a table, or a validated array."""
+        if reset or self.columns_ is None or not hasattr(X, "columns"):
+            return super()._check_features(X, reset=reset)
+        return self.columns_.transform(X).view(_Numbers)
 
     @property
     def class_scorer_(self) -> ClassScorer:
-        """The scorer of the inner estimator, which takes the numbers of `columns_`."""
-        return self._snapshot()._inner.class_scorer_
+        """The scorer of the inner estimator, applied after the preparation of the columns."""
+        state = self._snapshot()
+        scorer = state._inner.class_scorer_
+        if state.columns_ is None:
+            return scorer
+        return replace(
+            scorer, embedding=Embedding(_PreparedEmbedding(state.columns_, scorer.embedding))
+        )
 
     def _has_temperature(self) -> bool:
         return hasattr(self._inner, "predict_proba")
