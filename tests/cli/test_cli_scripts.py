@@ -125,10 +125,10 @@ def test_info_describes_a_model_file(model, capsys):
     assert list(lines) == [
         "method", "seen", "unseen", "columns", "described", "scaling", "fitted", "version",
     ]  # fmt: skip
-    assert lines["method"].strip() == "ESZSL in CalibratedStacking"
+    assert lines["method"].strip() == "ESZSL in CalibratedStacking in TableClassifier"
     assert lines["unseen"].strip() == "3: 'class 00', 'class 03', 'class 07'"
     assert "'a', 'b', 'c'" in lines["columns"]
-    assert "rows l2" in lines["scaling"]
+    assert "features standard; rows" in lines["scaling"]
     assert re.match(r" +20\d\d-\d\d-\d\dT", lines["fitted"])
 
 
@@ -214,8 +214,7 @@ def test_a_table_of_signatures_for_a_data_set_known_by_name(files, monkeypatch, 
     ("words", "message"),
     [
         (["table", "runs"], "choose one with --protocol."),
-        ([*FIT, "--label", "color"], "--drop"),
-        (["data", "show", "text.csv", "--signatures", "classes.csv"], "write them as numbers"),
+        ([*FIT, "--label", "color", "--drop", "size"], "--drop: neither table has"),
         ([*BENCH, "--subset", "cats"], "--subset names taxa of a taxonomy; pass --taxonomy as"),
     ],
 )

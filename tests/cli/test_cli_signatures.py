@@ -189,7 +189,7 @@ def test_other_commands_read_the_table(folder, capsys):
         (["text", "--wnids", "1k", "--wordnet", "nowhere", "-o", "s.csv"], "wordnet-base"),
         (["words", "wnids.txt", "--vectors", "none.bin", "-o", "s.csv"], "none.bin"),
         (["hierarchy", "-o", "s.csv"], "Give either a"),
-        (["hierarchy", "wnids.txt", "-o", "s.csv"], "use .csv or .parquet"),
+        (["hierarchy", "wnids.txt", "-o", "s.csv"], "use .csv, .tsv, .xlsx or .parquet"),
         (["attributes", "text.csv", "-o", "s.csv"], "are not numeric"),
         (["combine", "n.csv", "-o", "s.csv", "--weights", "1", "2"], "1 views need 1 weights"),
     ],

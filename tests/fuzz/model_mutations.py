@@ -35,7 +35,7 @@ from zslearn.calibration import (
 )
 from zslearn.datasets import make_zero_shot
 from zslearn.inspection import explain
-from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
+from zslearn.model_selection import TableClassifier, ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, cluster_hierarchy
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
@@ -64,6 +64,13 @@ def _views() -> MultiSignatures:
 def _fitted(model: Any, signatures: Any = None) -> Any:
     signatures = DATA.signatures if signatures is None else signatures
     return model.fit(DATA.X_train, DATA.y_train, signatures=signatures)
+
+
+def _of_table() -> Any:
+    # Numbers alone, since the calls of everything pass arrays.
+    table = pd.DataFrame(DATA.X_train).add_prefix("column ")
+    table.iloc[::7, 2] = np.nan
+    return TableClassifier(ESZSL()).fit(table, DATA.y_train, signatures=DATA.signatures)
 
 
 #: Fitted models by name: wrappers and states that a method has after other calls than `fit`.
@@ -107,6 +114,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
             ]
         )
     ),
+    "table": _of_table,
     "GFZSL adapted": lambda: _fitted(GFZSL()).adapt(ROWS),
     "HAT of a hierarchy": lambda: _fitted(HAT(hierarchy=cluster_hierarchy(DATA.signatures))),
     "SynC of views": lambda: _fitted(SynC(n_phantoms=7, learn_phantoms=True), _views()),

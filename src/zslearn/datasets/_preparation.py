@@ -399,7 +399,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return {name: value for name, value in vars(self).items() if name != "_n_missing"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        self.__dict__.update(state)
         if len(getattr(self, "shift_", ())) != sum(len(c.outputs) for c in state["columns_"]):
             raise ValueError("the columns of a table have another number of units")
         if [column.name for column in self.columns_] != list(self.feature_names_in_):
@@ -479,7 +479,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             return column
         outputs = column.numbers(values)
         is_missing = _is_missing(column, values)
-        if codes is not None and is_missing.any() and tells_apart(is_missing[:, None], codes):
+        if codes is not None and is_missing.any() and tells_apart(is_missing[:, None] * 1.0, codes):
             column = replace(column, indicates_missing=True)
         is_constant = not column.indicates_missing and (np.ptp(outputs, axis=0) == 0).all()
         if is_constant and not varies:
@@ -613,7 +613,8 @@ def _as_numbers(values: pd.Series) -> Floats:
                 errors="coerce",
             )
             found = np.where(np.isnan(found), other.to_numpy(dtype=np.float64), found)
-    return np.where(np.isfinite(found), found, np.nan)
+    numbers: Floats = np.where(np.isfinite(found), found, np.nan)
+    return numbers
 
 
 def _warn_of_text(name: str, values: pd.Series) -> None:
@@ -642,7 +643,7 @@ def _as_yes_no(values: pd.Series) -> Floats:
     """Yes and no, or 1 and 0, as numbers; NaN for anything else."""
     numbers = {word: float(place) for pair in YES_NO for place, word in enumerate(pair)}
     numbers |= {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0}
-    return _texts(values).map(numbers).to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(_texts(values).map(numbers), dtype=np.float64)
 
 
 def _days(values: pd.Series, date_format: str) -> Floats:
@@ -656,7 +657,7 @@ def _days(values: pd.Series, date_format: str) -> Floats:
         texts = _texts(values).str.upper()
         dates = pd.to_datetime(texts, format=date_format, errors="coerce", utc=True)
     since = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
-    return since.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(since, dtype=np.float64)
 
 
 def _date_format(values: pd.Series, numbers: Floats) -> str:

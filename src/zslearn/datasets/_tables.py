@@ -208,7 +208,7 @@ def load_table(
         known_names = X.columns
         known = X.set_axis([str(column) for column in X.columns], axis=1)
         # In the training samples alone, the numbers would have gaps.
-        numbering = [column for column in known if counts_rows(known[column], column)]
+        numbering = [column for column in known if counts_rows(known[column], str(column))]
         if numbering:
             warn_user(f"{name}: dropped: {name_some(numbering)} (row numbers).")
             known = known.drop(columns=numbering)

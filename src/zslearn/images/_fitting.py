@@ -193,16 +193,16 @@ def fit_samples(
         choice = next(c for c, search in zip(chosen, searches, strict=True) if search is model)
         if len(known) > 1:
             pairs = zip(known, searches, strict=True)
-            scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
+            listed = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
             name = fitted_method(model)
             measure = "AUSUC (area under the seen–unseen curve) on held-out classes"
-            _logger.info("chose %s; %s: %s", name, measure, scores)
+            _logger.info("chose %s; %s: %s", name, measure, listed)
     if choice.attributes is not None:
         described = signatures.loc[choice.signatures.index]
-        pairs = indistinct_pairs(described, choice.signatures, seen_classes=seen)
-        if pairs:
-            listed = ", ".join(map(str, pairs[:5]))
-            more = f" and {len(pairs) - 5} more pairs" if len(pairs) > 5 else ""
+        indistinct = indistinct_pairs(described, choice.signatures, seen_classes=seen)
+        if indistinct:
+            listed = ", ".join(map(str, indistinct[:5]))
+            more = f" and {len(indistinct) - 5} more pairs" if len(indistinct) > 5 else ""
             warn_user(
                 f"The description cannot tell these classes apart: {listed}{more}. No classes with "
                 "samples differ in these attributes: add other attributes, or a few samples of "
@@ -268,8 +268,9 @@ def of_numbers(model: Any, X: Any) -> tuple[Any, Any]:
     """The model inside a :class:`TableClassifier`, and the numbers of a table; others unchanged."""
     if not isinstance(model, TableClassifier):
         return model, X
-    is_raw = X is not None and model.columns_ is not None
-    return model.estimator_, model.columns_.transform(X) if is_raw else X
+    if X is None or model.columns_ is None:
+        return model.estimator_, X
+    return model.estimator_, model.columns_.transform(X)
 
 
 def adaptation_of(model: Any) -> Adaptation:

@@ -148,12 +148,12 @@ def load_features(
         table = read_sample_table(
             path, label=label, drop=drop, columns=columns, id_column=id_column
         )
-        names = table.names or list(map(str, range(1, len(table.X) + 1)))
+        names = tuple(table.names or map(str, range(1, len(table.X) + 1)))
         own = [str(name) for name in table.X.columns]
         about = {"columns": own, "label": label or "label", "n_features": len(own)}
         about |= {"dropped": table.dropped} if drop else {}
         about |= {} if id_column is None else {"id": id_column}
-        return Samples(table.X, table.y, tuple(names), row_digests(table.X), about, "sample")
+        return Samples(table.X, table.y, names, row_digests(table.X), about, "sample")
     arrays = _read_arrays(npz_path(path))
     X = arrays.get("X", arrays.get("features"))
     if X is None or X.ndim != 2 or X.dtype.kind not in "fiub" or not X.size:

@@ -173,7 +173,8 @@ class TableChoices:
             norms = ("l2",)
         chosen = self.without_choice(scalings[0], norms[0])
         n_seen = len(np.unique(self.y))
-        if n_seen < _FEWEST_CLASSES or self.columns is None:
+        # Without signatures, held-out classes cannot be predicted.
+        if n_seen < _FEWEST_CLASSES or self.columns is None or self.signatures is None:
             if not isinstance(self.signatures, pd.DataFrame):
                 return chosen
             seen = set(self.y.tolist())

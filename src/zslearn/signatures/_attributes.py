@@ -66,9 +66,8 @@ class _AttributeReport:
             more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
             lines.append(f"with missing values: {len(self.missing)}, {listed}{more}")
         if self.indistinct:
-            more = len(self.indistinct) - 5
-            listed = ", ".join(map(str, self.indistinct[:5]))
-            lines.append(f"cannot be told apart: {listed}{f' and {more} more' if more > 0 else ''}")
+            pairs, n_more = ", ".join(map(str, self.indistinct[:5])), len(self.indistinct) - 5
+            lines.append(f"cannot be told apart: {pairs}" + f" and {n_more} more" * (n_more > 0))
         return "\n".join(lines)
 
 

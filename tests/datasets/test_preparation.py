@@ -1,0 +1,202 @@
+"""What happens to each column of a table, and that it happens again to further tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import zslearn
+from zslearn._utils._messages import InputWarning
+from zslearn.datasets import TablePreparation, read_signature_table
+from zslearn.datasets._preparation import tells_apart
+
+N = 120
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def kinds(preparation):
+    return {c.name: c.reason or c.kind for c in preparation.columns_}
+
+
+def test_the_kind_of_each_column(rng):
+    y = np.repeat(list("abcdefghij"), 12)
+    codes = pd.factorize(y)[0]
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(codes * 20 + rng.integers(0, 5, N), "D")
+    junk_days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 365, N), "D")
+    table = pd.DataFrame(
+        {
+            "weight": rng.normal(size=N),
+            "as text": rng.normal(size=N).round(3).astype(str),
+            "decimal comma": [f"{v:.2f}".replace(".", ",") for v in rng.normal(size=N) * 9],
+            "with n/a": np.where(rng.random(N) < 0.2, "n/a", rng.normal(size=N).astype(str)),
+            "stripes": np.where(codes % 2 > 0, "Yes", "no"),
+            "colour": np.array(["red", "green", "blue"])[codes % 3],
+            "found on": days.strftime("%d.%m.%Y"),
+            "seen on": days.strftime("%Y%m%d").astype(int),
+            "entered": junk_days.strftime("%Y-%m-%d"),
+            "operator": rng.choice(["Anna", "Ben"], N),
+            "approved": rng.choice(["yes", "no"], N),
+            "pressure": 101_325,
+            "laboratory": "Basel",
+            "sample_id": rng.permutation(N) + 5000,
+            "file": [f"{i}.png" for i in range(N)],
+            "Unnamed: 0": rng.integers(0, 9, N),
+            "count": np.arange(N),
+            "class name": np.char.upper(y),
+            "code": codes * 3,
+            "void": np.nan,
+            "blank": "",
+        }
+    )
+    preparation = TablePreparation().fit(table, y)
+    row_numbers, copy = "row numbers", "it encodes the class, which new samples do not have"
+    assert kinds(preparation) == {
+        **dict.fromkeys(["weight", "as text", "decimal comma", "with n/a"], "number"),
+        "stripes": "yes/no",
+        "colour": "category",
+        **dict.fromkeys(["found on", "seen on"], "date"),
+        "entered": "a date that does not tell classes apart",
+        "operator": "a category that does not tell classes apart",
+        "approved": "yes/no that does not tell classes apart",
+        **dict.fromkeys(["pressure", "laboratory"], "constant"),
+        **dict.fromkeys(["sample_id", "Unnamed: 0", "count"], row_numbers),
+        "file": "an identifier or free text",
+        **dict.fromkeys(["class name", "code"], copy),
+        **dict.fromkeys(["void", "blank"], "empty"),
+    }
+    found = preparation.transform(table)
+    names = preparation.get_feature_names_out().tolist()
+    assert found.shape == (N, len(names)) == (N, 4 + 1 + 3 + 2 * 3)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found[:, :4].std(axis=0), 1)
+    assert set(np.unique(found[:, names.index("colour: red")]).round(3)) == {-0.4, 0.6}
+    assert "4 numbers, 1 yes/no, 2 dates, 1 category (3 columns)" in preparation.summary()
+    assert "'sample_id' (row numbers)" in preparation.summary()
+
+
+def test_other_tables_in_any_order(rng):
+    table = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc")).assign(d="x")
+    table.loc[::2, "d"] = "y"
+    preparation = TablePreparation(scaling="robust").fit(table)
+    expected = preparation.transform(table)
+    other = table.assign(note="?")[["d", "note", "c", "a", "b"]]
+    np.testing.assert_array_equal(preparation.transform(other), expected)
+    np.testing.assert_array_equal(clone(preparation).fit(table).transform(table), expected)
+    with pytest.raises(ValueError, match="no columns 'a', 'd'; the table has 'b', 'c'"):
+        preparation.transform(table[["b", "c"]])
+    with pytest.raises(ValueError, match=r"X has shape \(2, 3\), .* has 4 columns: 'a'"):
+        preparation.transform(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="'b' must hold numbers, and has 'high'"):
+        preparation.transform(table.assign(b="high"))
+    with pytest.warns(InputWarning, match="'b' holds numbers except for 'high', in 1 rows"):
+        odd = preparation.transform(table.assign(b=[*table["b"].astype(str)[:-1], "high"]))
+    assert odd[-1, 1] == 0  # the median
+    numbers = TablePreparation(scaling="range").fit(table[["a", "b"]])
+    np.testing.assert_array_equal(
+        numbers.transform(table[["a", "b"]].to_numpy()), numbers.transform(table)
+    )
+    polars = pytest.importorskip("polars")
+    np.testing.assert_array_equal(preparation.transform(polars.from_pandas(table)), expected)
+
+
+@pytest.mark.parametrize(("missing", "fill"), [("median", 2.0), ("mean", 4.0)])
+def test_missing_numbers(missing, fill):
+    table = pd.DataFrame({"a": [1.0, 2.0, np.nan, 9.0, np.inf], "b": [1, 2, 3, 4, 6]})
+    preparation = TablePreparation(scaling=None, missing=missing).fit(table)
+    assert preparation.transform(table)[:, 0].tolist() == [1, 2, fill, 9, fill]
+    # A column that is missing in all new rows.
+    assert preparation.transform(table.assign(a=None))[:, 0].tolist() == [fill] * 5
+    assert f"2 missing values are the {missing}" in preparation.summary()
+
+
+def test_an_indicator_of_missing_values_must_tell_classes_apart(rng):
+    y = np.repeat(list("abcdefghij"), 12)
+    values = rng.normal(size=N)
+    random = pd.DataFrame({"a": np.where(rng.random(N) < 0.3, np.nan, values)})
+    telling = pd.DataFrame({"a": np.where(y < "d", np.nan, values)})
+    assert TablePreparation().fit(random, y).get_feature_names_out().tolist() == ["a"]
+    preparation = TablePreparation().fit(telling, y)
+    assert preparation.get_feature_names_out().tolist() == ["a", "a: missing"]
+    assert (preparation.transform(telling)[:, 1] > 0).tolist() == (y < "d").tolist()
+
+
+def test_rare_and_new_values_of_a_category_are_one():
+    words = ["red"] * 50 + ["blue"] * 45 + ["mauve", "teal", "puce", None, "Red "]
+    y = np.repeat(list("ab"), 50)
+    preparation = TablePreparation(scaling=None).fit(pd.DataFrame({"c": words}), y)
+    assert preparation.get_feature_names_out().tolist() == ["c: blue", "c: red", "c: other"]
+    found = preparation.transform(pd.DataFrame({"c": ["RED", "teal", "new", None, "blue"]}))
+    assert found.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 0], [1, 0, 0]]
+
+
+def test_columns_that_cannot_be_used(rng):
+    table = pd.DataFrame({"a": [*map(str, range(60)), *["about 5", "low"] * 20]})
+    with pytest.raises(ValueError, match="'a' mixes numbers and text, such as 'about 5', 'low'"):
+        TablePreparation().fit(table)
+    with pytest.raises(ValueError, match=r"No column is left .*'a \(constant\)'"):
+        TablePreparation().fit(pd.DataFrame({"a": [1, 1, 1]}))
+    with pytest.raises(ValueError, match="'a' holds a list in each row"):
+        TablePreparation().fit(pd.DataFrame({"a": [[1], [2]]}))
+    with pytest.raises(ValueError, match="The 'scaling' parameter of TablePreparation must be"):
+        TablePreparation(scaling="much").fit(table)
+
+
+def test_held_out_rows_tell_whether_columns_tell_classes_apart(rng):
+    """Of columns by chance, a few in a thousand are used."""
+    codes = np.repeat(np.arange(20), 8)
+    noise = rng.normal(size=(len(codes), 400))
+    assert sum(tells_apart(noise[:, [i]], codes) for i in range(400)) <= 4
+    weak = noise + 0.8 * rng.normal(size=(20, 400))[codes]
+    assert sum(tells_apart(weak[:, [i]], codes) for i in range(400)) > 300
+    assert not tells_apart(noise[:5, :1], codes[:5])
+    assert tells_apart(noise[:5, :1], codes[:5], undecided=True)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".xlsx", ".parquet"])
+def test_class_tables_in_files(tmp_path, ending):
+    pytest.importorskip({".xlsx": "openpyxl", ".parquet": "pyarrow"}.get(ending, "pandas"))
+    table = pd.DataFrame(
+        {"class": ["ä", "b", "c"], "size": [0.5, None, 2.0], "colour": ["red", "blue", "red"]}
+    )
+    path = tmp_path / f"c{ending}"
+    if ending == ".xlsx":
+        table.to_excel(path, index=False)
+    elif ending == ".parquet":
+        table.to_parquet(path)
+    else:
+        table.to_csv(path, index=False, sep="\t" if ending == ".tsv" else ",")
+    found = read_signature_table(path, any_columns=True)
+    assert found.index.tolist() == ["ä", "b", "c"]
+    assert found["colour"].tolist() == ["red", "blue", "red"]
+    assert found["size"].isna().tolist() == [False, True, False]
+
+
+def test_a_saved_preparation_is_checked(tmp_path, rng):
+    from zslearn.model_selection import TableClassifier
+
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    y = np.repeat(["u", "v", "w", "x", "y"], 12)
+    table["d"] = np.repeat(["red", "blue", "red", "green", "green"], 12)
+    classes = pd.DataFrame(rng.normal(size=(6, 4)), index=[*"uvwxyz"])
+    model = TableClassifier().fit(table, y, signatures=classes)
+    zslearn.save(model, tmp_path / "m.zsl")
+    loaded = zslearn.load(tmp_path / "m.zsl")
+    np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+    np.testing.assert_allclose(loaded.predict_proba(table), model.predict_proba(table))
+    assert loaded.columns_.summary() == model.columns_.summary()
+    for change in (
+        {"columns_": model.columns_.columns_[:-1]},
+        {"shift_": np.zeros(2)},
+        {"feature_names_in_": np.asarray(["a", "b", "c", "e"], dtype=object)},
+    ):
+        with pytest.raises(ValueError, match="the columns of a table have"):
+            clone(model.columns_).__setstate__({**model.columns_.__getstate__(), **change})
+    for values in ({"kind": "code"}, {"fill": np.nan}, {"date_format": "%Q"}, {"levels": ["a"]}):
+        with pytest.raises(ValueError, match="is prepared in no known way"):
+            type(model.columns_.columns_[0])(**{"name": "a", "kind": "number", **values})
