@@ -163,30 +163,6 @@ def test_weights_of_combined_signatures_are_chosen(tmp_path, made_up_network, mo
     assert hits["words + hie", "SynC o-vs-o"] > hits["words", "SynC o-vs-o"] + 0.2
 
 
-class _Narrow(SGCN):
-    """A network whose published width is small."""
-
-    def __init__(
-        self,
-        hierarchy=None,
-        targets="ovo",
-        *,
-        graph="seen",
-        max_iter=15,
-        random_state=0,
-        feature_norm="l2",
-        signature_scale="seen",
-    ):
-        settings = {"feature_norm": feature_norm, "signature_scale": signature_scale}
-        settings |= {"graph": graph, "max_iter": max_iter, "random_state": random_state}
-        super().__init__(hierarchy, targets, hidden_size=32, learning_rate=1e-2, **settings)
-
-
-def _quick_network(monkeypatch):
-    quick = TrackMethod(_Narrow, {"max_iter": 15}, {"max_iter": [1, 60]})
-    monkeypatch.setitem(TRACK_METHODS, "SGCN", quick)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", ["near", "whole"])
 def test_graph_methods_over_either_graph(tmp_path, made_up_network, monkeypatch, graph):
@@ -202,7 +178,7 @@ def test_graph_methods_over_either_graph(tmp_path, made_up_network, monkeypatch,
 
     monkeypatch.setattr(_last_layer_inputs, "_table_of", table_of)
     monkeypatch.setitem(
-        TRACK_METHODS, "SGCN", TrackMethod(SGCN, {"hidden_size": 32, "max_iter": 15}, {})
+        TRACK_METHODS, "SGCN", TrackMethod(SGCN, {"hidden_size": 32, "max_iter": 15})
     )
     rows = _last_layer_inputs.load_last_layer()
     inside = [w for w in wnids if w in whole.position]
