@@ -210,22 +210,17 @@ def transform_array(transformer: Any, rows: Array) -> Array:
     return _ARRAY_TRANSFORMS[name](transformer, rows)
 
 
-def _standard(step: Any, rows: Array) -> Array:
-    scale = None if step.scale_ is None else 1 / step.scale_
-    return _affine(rows, step.mean_ if step.with_mean else None, scale)
+def _affine(rows: Array, shift: Any = None, scale: Any = None) -> Array:
+    """(x − shift) / scale."""
+    if shift is not None:
+        rows = rows - move_like(np.asarray(shift), rows)[None, :]
+    return rows if scale is None else rows * move_like(np.asarray(1 / scale), rows)[None, :]
 
 
-def _robust(step: Any, rows: Array) -> Array:
-    return _affine(rows, step.center_, None if step.scale_ is None else 1 / step.scale_)
-
-
-def _max_abs(step: Any, rows: Array) -> Array:
-    return _clipped(step, _affine(rows, None, 1 / step.scale_), (-1.0, 1.0))
-
-
-def _min_max(step: Any, rows: Array) -> Array:
-    scaled = _affine(rows, -step.min_ / step.scale_, step.scale_)
-    return _clipped(step, scaled, step.feature_range)
+def _clipped(step: Any, rows: Array, bounds: tuple[float, float]) -> Array:
+    if not getattr(step, "clip", False):
+        return rows
+    return compat.array_namespace(rows).clip(rows, min=bounds[0], max=bounds[1])
 
 
 def _normalizer(step: Any, rows: Array) -> Array:
@@ -235,36 +230,25 @@ def _normalizer(step: Any, rows: Array) -> Array:
 
 
 def _pca(step: Any, rows: Array) -> Array:
-    projected = _affine(rows, step.mean_, None) @ move_like(step.components_.T, rows)
+    projected = _affine(rows, step.mean_) @ move_like(step.components_.T, rows)
     if not step.whiten:
         return projected
     deviations = np.sqrt(step.explained_variance_)
-    return _affine(projected, None, 1 / np.maximum(deviations, np.finfo(deviations.dtype).eps))
-
-
-def _truncated_svd(step: Any, rows: Array) -> Array:
-    return rows @ move_like(step.components_.T, rows)
-
-
-def _affine(rows: Array, shift: Any, factor: Any) -> Array:
-    """(x − shift) · factor; either may be None."""
-    if shift is not None:
-        rows = rows - move_like(np.asarray(shift), rows)[None, :]
-    return rows if factor is None else rows * move_like(np.asarray(factor), rows)[None, :]
-
-
-def _clipped(step: Any, rows: Array, bounds: tuple[float, float]) -> Array:
-    if not getattr(step, "clip", False):
-        return rows
-    return compat.array_namespace(rows).clip(rows, min=bounds[0], max=bounds[1])
+    return _affine(projected, None, np.maximum(deviations, np.finfo(deviations.dtype).eps))
 
 
 _ARRAY_TRANSFORMS: dict[str, Callable[[Any, Array], Array]] = {
-    "sklearn.StandardScaler": _standard,
-    "sklearn.RobustScaler": _robust,
-    "sklearn.MaxAbsScaler": _max_abs,
-    "sklearn.MinMaxScaler": _min_max,
+    "sklearn.StandardScaler": lambda step, rows: _affine(
+        rows, step.mean_ if step.with_mean else None, step.scale_
+    ),
+    "sklearn.RobustScaler": lambda step, rows: _affine(rows, step.center_, step.scale_),
+    "sklearn.MaxAbsScaler": lambda step, rows: _clipped(
+        step, _affine(rows, None, step.scale_), (-1.0, 1.0)
+    ),
+    "sklearn.MinMaxScaler": lambda step, rows: _clipped(
+        step, _affine(rows, -step.min_ / step.scale_, 1 / step.scale_), step.feature_range
+    ),
     "sklearn.Normalizer": _normalizer,
     "sklearn.PCA": _pca,
-    "sklearn.TruncatedSVD": _truncated_svd,
+    "sklearn.TruncatedSVD": lambda step, rows: rows @ move_like(step.components_.T, rows),
 }
