@@ -237,7 +237,7 @@ def words_of_digits(path):
 def words_without_numbers(path):
     path = path.with_suffix(".txt")
     path.write_bytes(b"1\n2\n3\n")
-    return path, lambda: read_word_vectors(path, kind="glove"), never
+    return path, lambda: read_word_vectors(path), never
 
 
 def words_pickled(path):
