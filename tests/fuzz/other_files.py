@@ -389,25 +389,16 @@ def zarr_chunk_that_swells(path):
     return store, lambda: read_shards(store), never
 
 
-HOSTILE = {
-    "words_stream_damaged": words_stream_damaged,
-    "words_of_digits": words_of_digits,
-    "words_without_numbers": words_without_numbers,
-    "words_pickled": words_pickled,
-    "wordnet_of_minus_words": wordnet_of_minus_words,
-    "wordnet_twice": wordnet_twice,
-    "npy_of_nothing": npy_of_nothing,
-    "h5_huge_chunk": h5_huge_chunk,
-    "h5_fill_value": h5_fill_value,
-    "h5_other_file": h5_other_file,
-    "parquet_of_equal_rows": parquet_of_equal_rows,
+_FUNCTIONS = (
+    words_stream_damaged, words_of_digits, words_without_numbers, words_pickled,
+    wordnet_of_minus_words, wordnet_twice, npy_of_nothing, h5_huge_chunk, h5_fill_value,
+    h5_other_file, parquet_of_equal_rows, zarr_two_faces, zarr_huge_chunk, zarr_fill_value,
+    zarr_chunk_that_swells,
+)  # fmt: skip
+HOSTILE = {case.__name__: case for case in _FUNCTIONS} | {
     "zarr_pickle_filter": _zarr_pickle("filter"),
     "zarr_pickle_compressor": _zarr_pickle("compressor"),
     "zarr_pickle_object": _zarr_pickle("object"),
-    "zarr_two_faces": zarr_two_faces,
-    "zarr_huge_chunk": zarr_huge_chunk,
-    "zarr_fill_value": zarr_fill_value,
-    "zarr_chunk_that_swells": zarr_chunk_that_swells,
 }
 
 
