@@ -93,7 +93,7 @@ def make(cls: type, state: dict[str, Any]) -> Any:
         # Of a pipeline, which checks them when it is used.
         value._validate_steps()
     jobs = state.get("n_jobs")
-    if jobs is not None and not (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS):
+    if jobs is not None and not (isinstance(jobs, int) and 1 <= abs(jobs) <= _MOST_JOBS):
         raise BadContentError(f"its {cls.__name__} has n_jobs={plain(jobs, 30)}")
     return value
 
