@@ -7,7 +7,6 @@ mean of the samples and around zero, follows from the scatter within classes.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -164,15 +163,6 @@ class Training:
     def X(self) -> Array:
         """All prepared features in one array."""
         return self.rows.dense
-
-    def X_for(self, norms: Collection[str | None]) -> Array:
-        """Features for methods with these values of `feature_norm`.
-
-        These are the given features, without a copy, if preparing them again gives the same result.
-        """
-        rows = self.rows
-        same = rows.is_clean and rows.positions is None and set(norms) == {rows.norm}
-        return rows.source if same else self.X
 
     @property
     def n_seen(self) -> int:

@@ -415,12 +415,13 @@ def _fit_inner(training: Training, regressor: Any, models: Sequence[EXEM]) -> It
         every = to_numpy(regressor.predict(training.all_signatures()))
         every[training.table.positions(labels)] = rows
         rows, labels = every, training.table.labels
-    norms = {method.feature_norm for method in inner}
+    # Features that are normalised again need no prepared copy. A search of the inner method alone
+    # has the same rows, so that both share fits.
+    given, norms = training.rows, {method.feature_norm for method in inner}
+    is_same = given.is_clean and given.positions is None and norms == {given.norm}
     fitted = fit_variants(
         inner,
-        # A second normalisation needs no copy of the features. A search of the inner method alone
-        # has the same rows, and can share its fits.
-        training.X_for(norms),
+        given.source if is_same else training.X,
         training.labels,
         signatures=SignatureTable(labels, (rows,), (None,)),
         sample_weight=training.weights,
