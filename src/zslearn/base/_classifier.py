@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
-from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
+from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, is_among, row_keys
 from zslearn._utils._array import Array, Floats, is_streamed, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
@@ -36,6 +37,7 @@ from zslearn.signatures._table import SignatureTable
 
 @saved_part
 @saves(
+    {"table.labels": Saved("n_classes", kind="label")},
     table=Saved(kind=SignatureTable),
     parameters=Saved("n_classes", ...),
 )
@@ -73,6 +75,8 @@ class _Described:
         return {"table": self.table, "parameters": self.parameters}
 
 
+# Number of classes whose parameters are compared with those of a model file.
+_N_TRIAL_CLASSES = 3
 # Values up to this limit fit in float32, and their squares fit in float64.
 _LARGEST = 1e30
 
@@ -497,6 +501,25 @@ class ZeroShotClassifier(ZeroShotPredictor):
             described = self._normalized(table)
             table.warn_equal_signatures()
         self._described = _Described(table, self._synthesize_finite(described, table.labels))
+
+    def _check_loaded(self) -> None:
+        """Refuse parameters from a model file that `synthesize` could not have returned."""
+        # Some subclasses describe classes by another method, which is checked by itself.
+        parameters = getattr(self._described, "parameters", None)
+        if parameters is None:
+            return
+        table = self._described.table
+        # Unseen classes first, since some methods ignore the signatures of seen classes.
+        is_seen = is_among(table.labels, self.seen_classes_)
+        some = np.sort(np.argsort(is_seen, kind="stable")[:_N_TRIAL_CLASSES])
+        signatures = self._normalized(table)[some]
+        if self._synthesis_trains:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = self.synthesize(signatures, table.labels[some])
+        if made.shape[1:] != parameters.shape[1:] or not np.isfinite(to_numpy(made)).all():
+            raise ValueError("it makes other parameters of classes than it has")
 
     def _normalized(self, table: SignatureTable) -> Any:
         """Normalised signatures, the input of `synthesize`."""

@@ -44,7 +44,7 @@ from zslearn._utils._validation import (
     units_of,
 )
 from zslearn.signatures._kernels import median_distance
-from zslearn.signatures._views import MultiSignatures, SignatureViews
+from zslearn.signatures._views import MultiSignatures, SignatureViews, refuse_partial_views
 
 #: Column of class labels in a polars DataFrame, which has no index.
 LABEL_COLUMN = "class"
@@ -278,7 +278,14 @@ def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-@saves(arrays=Saved(kind=tuple, finite=False))
+@saves(
+    labels=Saved("n_classes", kind="label"),
+    arrays=Saved("n_classes", None, each=True, finite=False),
+    names=Saved(kind=str, each=True),
+    weights=Saved(least=0, each=True),
+    gamma_factors=Saved(above=0, each=True),
+    indicators=Saved(kind=bool),
+)
 class SignatureTable:
     """Validated signatures: one row per class, sorted by label, one array per view.
 
@@ -318,6 +325,25 @@ class SignatureTable:
     def n_attributes(self) -> int:
         """Number of attributes in all views together."""
         return sum(array.shape[1] for array in self.arrays)
+
+    def _check_loaded(self) -> None:
+        """Refuse views from a model file that do not fit each other."""
+        n_views = len(self.arrays)
+        parts = [self.columns, self.scalings or (None,) * n_views, self.units or (None,) * n_views]
+        every = [*parts, self.arrays, self.names, self.weights, self.gamma_factors]
+        if not all(isinstance(part, tuple) and len(part) == n_views for part in every):
+            raise ValueError("the views of its signatures do not fit each other")
+        if abs(sum(self.weights) - 1) > 1e-9:
+            raise ValueError("the weights of its views do not sum to 1")
+        refuse_partial_views(self.arrays)
+        for array, columns, scaling, unit in zip(self.arrays, *parts, strict=True):
+            if columns is not None and len(columns) != array.shape[1]:
+                raise ValueError("its signatures have another number of attributes than of names")
+            check_scaling(scaling, "scalings")
+            if unit is not None and (
+                Saved(2, array.shape[1]).problem(unit, {}) or not (unit[1] > 0).all()
+            ):
+                raise ValueError("the columns of its signatures have no proper units")
 
     @classmethod
     def from_user(cls, signatures: Any, seen: NDArray[Any]) -> SignatureTable:
