@@ -1,7 +1,7 @@
 """Tables of the ImageNet page from records: ``python docs/imagenet_tables.py FOLDER``.
 
 FOLDER holds the records of ``zslearn demo imagenet --recipe published`` in ``track``, of the same
-with ``--recipe tuned`` in ``tuned`` and with ``--graph whole`` in ``whole``, of ``zslearn bench
+with ``--graph whole`` in ``whole``, of ``zslearn bench
 imagenet`` over the generated store in ``bench``, and of ``zslearn bench CUB`` and ``zslearn bench
 glyphs`` with graph methods in ``cub`` and ``glyphs``; and what training over the whole graph took,
 in ``whole_cost`` and ``cpu_memory``. What is not there is left as it is. One file of rows is
@@ -200,7 +200,6 @@ def main(folder: Path) -> None:
     tracks = {
         "track/efficientnet_lite0": "",
         "track/resnet50": "_resnet50",
-        "tuned/efficientnet_lite0": "_tuned",
     }
     for place, suffix in tracks.items():
         if (folder / place).is_dir():

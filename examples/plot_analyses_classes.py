@@ -53,8 +53,7 @@ ClassDistanceDisplay.from_predictions(
 # Near and far classes
 # --------------------
 #
-# The unseen classes in thirds, by the distance of their signatures from the nearest seen one. Other
-# distances can be passed, such as hops in a hierarchy with ``edges=[2, 3]`` for the paper's groups.
+# The unseen classes in thirds, by the distance of their signatures from the nearest seen one.
 
 out = mkdtemp()
 methods = ["ESZSL", "EXEM (1NN)", "Gaussian EXEM"]

@@ -28,6 +28,7 @@ def folder(tmp_path, monkeypatch):
     write_colors(tmp_path / "new", n_images=2, first=50)
     table = pd.DataFrame(COLORS, index=["r", "g", "b"]).T / 255
     table.to_csv(tmp_path / "classes.csv", index_label="class")
+    monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -164,6 +165,25 @@ def test_evaluate(model, capsys):
     write_image(model.parent / "more" / "Red" / "1.png", COLORS["red"], seed=7)
     assert main(["evaluate", "m.zsl", "more"]) == 1
     assert "m.zsl has 'red', the list of images has 'Red'" in capsys.readouterr().err
+
+
+def test_features_of_the_same_images_are_computed_once(model, monkeypatch):
+    options = ["new", "--device", "cpu"]
+    assert main(["predict", "m.zsl", *options, "--out", "p.csv"]) == 0
+    with monkeypatch.context() as patched:
+        patched.setattr("zslearn.images._features._compute", lambda *_, **__: pytest.fail("again"))
+        assert main(["predict", "m.zsl", *options, "--out", "q.csv"]) == 0
+        assert main(["evaluate", "m.zsl", *options]) == 0
+        with pytest.raises(pytest.fail.Exception):
+            main(["evaluate", "m.zsl", *options, "--no-cache"])
+        write_image(model.parent / "new" / "red" / "0.png", COLORS["blue"], seed=9)
+        with pytest.raises(pytest.fail.Exception):
+            main(["evaluate", "m.zsl", *options])
+    pd.testing.assert_frame_equal(pd.read_csv("p.csv"), pd.read_csv("q.csv"))
+    (file,) = (model.parent / "cache" / "features").glob("*.npz")
+    monkeypatch.setattr(_model_files, "MAX_CACHED_BYTES", 0)
+    assert main(["evaluate", "m.zsl", *options]) == 0
+    assert not file.exists()
 
 
 def test_examples_with_and_without_labels(folder, capsys):
@@ -358,10 +378,10 @@ def test_prompts_only_in_a_benchmark(folder, open_clip, capsys):  # noqa: F811
     text.to_csv("text.csv", index_label="class")
     words = ["bench", "f.npz", "--unseen", "cyan", "red", "--setting", "zsl", "--jobs", "1"]
     method = ["--methods", "zslearn.experiments:PromptsOnly"]
-    assert main([*words, *method, "--signatures-file", "text.csv"]) == 0
+    assert main([*words, *method, "--signatures", "text.csv"]) == 0
     assert re.search(r"PromptsOnly +1\.000", capsys.readouterr().out)
-    assert main([*words, *method, "--signatures-file", "classes.csv", "--out", "r2"]) == 0
+    assert main([*words, *method, "--signatures", "classes.csv", "--out", "r2"]) == 0
     two = pd.read_csv("classes.csv").drop(columns="b")
     two.to_csv("two.csv", index=False)
-    assert main([*words, *method, "--signatures-file", "two.csv", "--out", "r3"]) == 1
+    assert main([*words, *method, "--signatures", "two.csv", "--out", "r3"]) == 1
     assert "image and text features of the same model" in capsys.readouterr().err

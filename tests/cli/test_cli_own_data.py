@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
 
 
 BENCH = ["--methods", "eszsl", "--setting", "zsl", "--jobs", "1"]
-SIGNATURES = ["--signatures-file", "beasts/signatures.csv"]
+SIGNATURES = ["--signatures", "beasts/signatures.csv"]
 UNSEEN = ["--unseen", "class 00", "class 03", "class 07"]
 
 

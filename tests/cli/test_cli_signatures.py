@@ -48,7 +48,7 @@ def folder(tmp_path, monkeypatch):
 def test_text_from_a_file(folder, capsys):
     (folder / "d.json").write_text(json.dumps({"cat": ["a pet", "it purrs"], "dog": "barks"}))
     assert main(["signatures", "text", "d.json", "-o", "s.csv"]) == 0
-    assert capsys.readouterr().out == "s.csv: 2 classes, 2 columns\n"
+    assert capsys.readouterr().out == "wrote s.csv: 2 classes, 2 columns\n"
     found = read_signature_table("s.csv")
     assert found.loc["cat"].tolist() == [6.5, 0.5]
 
@@ -173,7 +173,7 @@ def test_other_commands_read_the_table(folder, capsys):
     data = load_table("X.npy", "y.csv", "s.parquet", unseen_classes="camel")
     assert data.signatures.index.tolist() == ["ape", "bat", "camel"]
     assert main(["data", "show", "--features-file", "X.npy", "--labels-file", "y.csv",
-                 "--signatures-file", "s.parquet", "--unseen", "camel"]) == 0  # fmt: skip
+                 "--signatures", "s.parquet", "--unseen", "camel"]) == 0  # fmt: skip
     assert "unseen classes  camel" in capsys.readouterr().out
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +17,7 @@ from zslearn.experiments import build_table, read_records, run_benchmark, write_
 from zslearn.experiments._records import whole_records
 from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses import with_fewer_seen
-from zslearn.experiments.analyses._classes import distance_groups, with_ideal_half
+from zslearn.experiments.analyses._classes import thirds_by_distance, with_ideal_half
 from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.experiments.analyses._jobs import JobRunner, read_variant, write_variant
 from zslearn.experiments.analyses._records import compare_protocols
@@ -29,6 +31,7 @@ from zslearn.experiments.analyses._shots import (
     worth_rows,
 )
 from zslearn.experiments.analyses._sync import components_for_variance
+from zslearn.signatures import MultiSignatures
 
 
 @pytest.fixture(scope="module")
@@ -81,27 +84,26 @@ def test_distances_are_compared_as_in_a_direct_computation(monkeypatch, n_rows):
     assert same == pytest.approx(dict.fromkeys(same, 1.0))
 
 
-@pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 1.0])
-def test_components_are_those_of_scikit_learn(share):
+def test_components_are_those_of_scikit_learn():
     rows = np.random.RandomState(0).normal(size=(12, 6)) * [9, 5, 3, 1, 0.5, 0.1]
     explained = np.cumsum(PCA().fit(rows).explained_variance_ratio_)
-    expected = next(i + 1 for i, total in enumerate(explained) if total >= share - 1e-12)
-    assert components_for_variance(rows, share) == expected
+    assert components_for_variance(rows) == np.argmax(explained >= 0.95) + 1
 
 
-def test_thirds_and_hops():
-    thirds = distance_groups({label: value for value, label in enumerate("fedcba")})
-    assert list(thirds.values()) == ["near third"] * 2 + ["middle third"] * 2 + ["far third"] * 2
+def test_thirds_by_distance_from_the_seen_classes(data):
+    angles = {"seen": 0.0, "a": 0.1, "b": 0.2, "c": 0.2, "d": 0.5, "e": 0.5, "f": 0.9}
+    table = pd.DataFrame({label: (np.cos(v), np.sin(v)) for label, v in angles.items()}).T
+    small = SimpleNamespace(
+        signatures=table,
+        seen_classes=np.array(["seen"]),
+        unseen_classes=np.array(list("fedcba")),
+    )
+    found = thirds_by_distance(small)
+    assert list(found) == ["a", "c", "b", "e", "d", "f"]
     # Classes at the same distance share a group.
-    assert set(distance_groups(dict.fromkeys("abcdef", 0.3)).values()) == {"middle third"}
-    tied = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.9, "d": 0.9}
-    assert list(distance_groups(tied).values()) == ["near third"] * 2 + ["far third"] * 2
-    hops = distance_groups({"a": 1, "b": 2, "c": 3, "d": 7}, edges=[2, 3])
-    assert hops == {"a": "up to 2", "b": "up to 2", "c": "above 2, up to 3", "d": "above 3"}
-    with pytest.raises(ValueError, match="ascending"):
-        distance_groups({"a": 1}, edges=[3, 2])
-    with pytest.raises(ValueError, match="finite"):
-        distance_groups({"a": np.nan})
+    assert [found[label] for label in "abcdef"] == [
+        f"{where} third" for where in ("near", "middle", "middle", "far", "far", "far")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -192,8 +194,9 @@ def test_forms_of_sync_fill_their_tables(data, tmp_path):
 
 
 def test_signatures_are_measured_as_in_a_direct_computation(data, tmp_path):
-    other = data.signatures.iloc[:, :5]
-    frame = analyze("exemplars", data, tmp_path, others={"five attributes": other})
+    views = {"five": data.signatures.iloc[:, :5], "others": data.signatures.iloc[:, 5:]}
+    data = data.with_signatures(MultiSignatures(views))
+    frame = analyze("exemplars", data, tmp_path)
     unseen = list(data.unseen_classes)
     real = np.stack(
         [
@@ -201,8 +204,9 @@ def test_signatures_are_measured_as_in_a_direct_computation(data, tmp_path):
             for label in unseen
         ]
     )
-    for name, table in (("Semantic representations", data.signatures), ("five attributes", other)):
-        rows = normalize(table.loc[unseen])
+    halves = [normalize(view.loc[unseen]) for view in views.values()]
+    whole = np.hstack(halves) / np.sqrt(2)
+    for name, rows in (("Semantic representations", whole), ("five", halves[0])):
         found = frame[(frame["method"] == name) & (frame["metric"] == "distance_correlation")]
         distances = cdist(rows, rows), cdist(real, real)
         expected = np.mean([pearsonr(a, b)[0] for a, b in zip(*distances, strict=True)])
@@ -249,7 +253,7 @@ def test_regressors_fill_their_tables(data, tmp_path):
     krr = accuracy[(accuracy["regressor"] == "krr") & accuracy["n_components"].isna()]
     row = "make_zero_shot · EXEM (1NN, kernel ridge)"
     assert table.loc[row, "NS n_components=None"] == round(100 * krr["value"].item(), 1)
-    with pytest.raises(ValueError, match="Unknown rows"):
+    with pytest.raises(ValueError, match="methods cannot be forest"):
         analyze("regressors", data, tmp_path, methods=["forest"])
 
 
@@ -258,8 +262,6 @@ def test_contributions_of_groups_add_up_to_the_accuracy(data, tmp_path):
     parts = frame[frame["metric"] == "contribution"]["value"].sum()
     whole = analyze("seen-classes", data, tmp_path, methods="ESZSL", shares=[1.0])
     assert parts == pytest.approx(_accuracy(whole)["value"].item())
-    with pytest.raises(ValueError, match="no distance"):
-        analyze("distance", data, tmp_path, methods="ESZSL", distances={"class 01": 2})
 
 
 @pytest.mark.slow

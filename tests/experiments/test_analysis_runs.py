@@ -58,10 +58,10 @@ def test_an_interrupted_analysis_resumes(data, tmp_path):
 def test_other_data_and_options_are_recomputed(data, tmp_path):
     analyze("components", data, tmp_path, alphas=ALPHAS[:1])
     said: list[str] = []
-    analyze("components", data, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
+    analyze("components", data, tmp_path, alphas=ALPHAS[:1], n_splits=2, say=said.append)
     assert len(said) == 1
     other = make_zero_shot(random_state=1)
-    analyze("components", other, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
+    analyze("components", other, tmp_path, alphas=ALPHAS[:1], n_splits=2, say=said.append)
     assert len(said) == 2
 
 
@@ -206,7 +206,7 @@ def test_the_command_prints_a_summary_and_writes_files(tiny, tmp_path, capsys):
         (["components", "glyphs", "--retune"], "--retune is for"),
         (["components", "glyphs", "--shots", "1"], "--shots is for shots"),
         (["shots", "glyphs", "--shots", "30"], "too few test images to draw 30"),
-        (["shots", "glyphs", "--methods", "ESZSL"], "Unknown rows ['ESZSL']"),
+        (["shots", "glyphs", "--methods", "ESZSL"], "methods cannot be ESZSL"),
         (["components", "glyphs", "--forms", "penalize=v"], "--forms is for penalties"),
         (["components", "glyphs", "--methods", "ESZSL"], "This analysis needs SynC methods"),
     ],

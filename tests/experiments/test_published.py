@@ -14,19 +14,13 @@ import pytest
 from scipy import stats
 
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._published import (
     KEYS,
     TABLES,
     dataset_table,
     load_published,
 )
-from zslearn.experiments._ranks import (
-    draw_critical_difference,
-    picture_size,
-    ranges_within,
-    rank_methods,
-)
+from zslearn.experiments._ranks import ranges_within, rank_methods
 
 # Table → how many numbers it prints (± counts), their sum, and that weighted by place (1, 2, …),
 # taken from the paper's source.
@@ -329,18 +323,3 @@ def test_methods_that_do_not_differ():
     assert ranges_within(np.array([1.0, 2.0, 2.5, 5.0, 6.0]), 1.5) == [(0, 2), (3, 4)]
     assert ranges_within(np.array([1.0, 2.0, 3.0]), 1.0) == [(0, 1), (1, 2)]
     assert ranges_within(np.array([1.0, 3.0]), 1.0) == []
-
-
-@pytest.mark.parametrize("n_methods", [1, 2, 23])
-def test_pictures_of_ranks(tmp_path, n_methods):
-    pytest.importorskip("matplotlib")
-    ranking = rank_methods(_small("zsl").iloc[:n_methods].rename(index={"ALE": "a_$b"}))
-    figure = new_figure(figsize=picture_size(ranking.mean_ranks, 2.5))
-    draw_critical_difference(figure.subplots(), ranking.mean_ranks, 2.5)
-    save_figure(figure, tmp_path / "ranks.svg")
-    drawn = (tmp_path / "ranks.svg").read_text(encoding="utf-8")
-    for part in ("critical difference 2.50", *ranking.mean_ranks.index):
-        assert f"<!-- {part}" in drawn or f"{part} -->" in drawn
-    assert [path.name for path in tmp_path.iterdir()] == ["ranks.svg"]
-    with pytest.raises(ValueError, match="finite"):
-        draw_critical_difference(figure.subplots(), ranking.mean_ranks, np.nan)

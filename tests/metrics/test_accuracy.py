@@ -5,9 +5,20 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, top_k_accuracy_score
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    confusion_matrix,
+    top_k_accuracy_score,
+)
 
-from zslearn.metrics import flat_hit_at_k, harmonic_mean, per_class_accuracy, per_sample_accuracy
+from zslearn.metrics import (
+    class_accuracies,
+    flat_hit_at_k,
+    harmonic_mean,
+    per_class_accuracy,
+    per_sample_accuracy,
+)
 
 pairs_of_labels = st.lists(
     st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40
@@ -193,3 +204,20 @@ def test_sample_weights_apply_within_a_class():
         per_class_accuracy(y_true, y_pred, sample_weight=weight)
     with pytest.raises(ValueError, match="egative"):
         per_class_accuracy(y_true, y_pred, sample_weight=[-1.0, 1, 1, 1, 1])
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcd")), min_size=1))
+def test_accuracies_of_classes_are_those_of_the_confusion_matrix(pairs):
+    true, pred = map(list, zip(*pairs, strict=True))
+    found = class_accuracies(true, pred)
+    labels = list("abcd")
+    counts = pd.DataFrame(confusion_matrix(true, pred, labels=labels), labels, labels)
+    assert found.index.tolist() == sorted(set(true))
+    for label, row in found.iterrows():
+        assert row["n_samples"] == counts.loc[label].sum()
+        assert row["accuracy"] == counts.loc[label, label] / row["n_samples"]
+        others = counts.loc[label].drop(label)
+        assert (row["taken_for"] != row["taken_for"]) == (others.max() == 0)
+        if others.max():
+            assert row["taken_for"] == others.idxmax()
+            assert row["share"] == others.max() / row["n_samples"]

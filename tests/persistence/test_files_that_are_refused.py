@@ -28,7 +28,7 @@ from zslearn.persistence import ModelFileError
 from zslearn.signatures import cluster_hierarchy
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
-SCORER = "zslearn.synthesis.held_out_accuracy_score"
+SCORER = "zslearn.synthesis.exemplar_distance_score"
 
 
 @pytest.fixture(scope="module")
@@ -421,7 +421,7 @@ def test_features_without_end(path, parts, scaled, n_features):
 
 
 def test_generated_features_without_end(path, folder):
-    model = GeneratedFeatures(n_generated=5, estimator="mean")
+    model = GeneratedFeatures(n_generated=5, classifier="mean")
     parts = take_apart(_file(model, folder, "generated.zsl"))
     file = changed(parts, lambda c: c["model"]["parameters"].update(n_generated=10**9))
     _too_large(path, file)

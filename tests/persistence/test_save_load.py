@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -102,7 +102,7 @@ LABELS = [
         EXEM(n_components=3, regressor=Ridge()),
         EXEM(n_components=3, regressor=make_pipeline(StandardScaler(), Ridge())),
         EXEM(n_components=3, regressor=GaussianProcessRegressor()),
-        GeneratedFeatures(n_generated=5, estimator=LogisticRegression(C=3.0)),
+        GeneratedFeatures(n_generated=5, classifier="mean"),
         HAT(hierarchy=cluster_hierarchy(DATA.signatures)),
         ESZSL(alpha_features=np.float32(2.0)),
         SynC(loss="struct", random_state=np.random.RandomState(3)),

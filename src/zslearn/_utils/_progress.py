@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+
+#: Whether bars are hidden even if callers ask for them.
+quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
 #: A callback that reports the current step as a line of text.
 Say = Callable[[str], None]
@@ -14,7 +18,7 @@ def progress_bar(
     shown: bool, total: int, what: str, *, unit: str | None = None
 ) -> Iterator[Callable[[int], None]]:
     """Show progress, elapsed time and remaining time; yield a function that advances the bar."""
-    if not shown:
+    if not shown or quiet.get():
         yield lambda amount: None
         return
     from rich.console import Console

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeVar
@@ -103,17 +103,27 @@ def numerical_failures_named(method: type) -> Iterator[None]:
         ) from error
 
 
+@dataclass(eq=False, repr=False)
+class _CommonParameters:
+    """The hyper-parameters of every method."""
+
+    _: KW_ONLY
+    feature_norm: str | None = "l2"
+    signature_scale: str | float = "seen"
+
+
 @inherit_docs
 @saves(
     {"_described.table.n_attributes": Saved(kind="int", counts="n_attributes")},
     signature_scale_=Saved(above=0, each=True),
     _described=Saved(kind=(_Described, tuple)),
 )
-class ZeroShotClassifier(ZeroShotPredictor):
+class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
     """Base of all methods.
 
-    A method defines `__init__` with its hyper-parameters, among them `feature_norm` and
-    `signature_scale`, and implements
+    A method is decorated with `@dataclass(eq=False, repr=False)` and declares its hyper-parameters
+    as fields, in addition to `feature_norm` and `signature_scale`; or it defines `__init__` as in
+    scikit-learn. It implements
 
     1. `_fit(training)`, which learns from a :class:`Training`; or, if settings of the
        hyper-parameters can share work, the class method `_fit_many(training, variants)`;
@@ -174,8 +184,6 @@ class ZeroShotClassifier(ZeroShotPredictor):
     #: the number of rows that it generates per class.
     _synthesis_trains: ClassVar[bool] = False
 
-    feature_norm: str | None
-    signature_scale: str | float
     signature_scale_: tuple[float, ...]
     _described: _Described
 
@@ -356,6 +364,16 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """Weights of the seen classes in the parameters of each class, or None.
 
         A method that combines seen classes overrides this for :func:`zslearn.inspection.explain`.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_seen) or None
+            None if the method has no such weights.
         """
         return None
 

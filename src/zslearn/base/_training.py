@@ -215,11 +215,6 @@ class Training:
         arrays: dict[str, Any] = cached_fit(("class sums", self.rows_key), compute)
         return ClassStatistics(self.classes, self.counts.astype(np.int64), self.sizes, **arrays)
 
-    def release_sums(self) -> None:
-        """Free the matrix of features by features, unless searches share it."""
-        if not self.keeps_sums:
-            self.__dict__.pop("sums", None)
-
     def moments(self, *, center: bool) -> Moments:
         """XᵀX and the sum of each class, around the mean of all samples or around zero.
 

@@ -21,12 +21,18 @@ from zslearn.cli._data import DATA_OPTIONS, load_named
 from zslearn.cli._output import (
     SEEDS,
     TAXONOMY,
+    aside,
     counted,
+    explained,
     import_from_working_folder,
+    in_options,
     jobs,
+    note,
     print_table,
+    result,
     say,
     values_of,
+    wrote,
 )
 from zslearn.datasets import ZeroShotDataset, read_ranks
 from zslearn.experiments import analyses
@@ -43,14 +49,6 @@ _DEMO_COLUMNS = {
     "calibrated_harmonic": "H cal.",
     "ausuc": "AUSUC",
     "seconds": "fit time (s)",
-}
-#: Explanations of the columns of benchmark results.
-_MEANINGS = {
-    "accuracy": "per-class accuracy among the unseen classes",
-    "H": "harmonic mean without calibration, tuned for accuracy",
-    "S cal.": "calibrated accuracy on seen classes",
-    "U cal.": "calibrated accuracy on unseen classes",
-    "H cal.": "their harmonic mean",
 }
 #: Options of only some analyses.
 _ONLY_FOR = {
@@ -69,17 +67,18 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     folder. For a demo on the last layer of an image network, see `zslearn demo imagenet --help`.
     """
     demo = experiments.run_demo(arguments.out, say=say, progress=True)
-    table = demo.table[list(_DEMO_COLUMNS)].map("{:.3f}".format).rename(columns=_DEMO_COLUMNS)
-    print(f"{_filled(demo.headline())}\n")
-    print_table(table, title="Glyphs, split ns: per-class accuracies")
-    print(f"\n{_filled(demo.summary())}\n")
+    table = demo.table[list(_DEMO_COLUMNS)].rename(columns=_DEMO_COLUMNS)
+    result(f"{_filled(demo.headline())}\n")
+    title = "Glyphs, split ns: per-class accuracies"
+    print_table(table, title=title, name="results", values=demo.table)
+    result(f"\n{_filled(demo.summary())}\n")
     for path in demo.files:
-        print(f"wrote {path}")
+        wrote(path)
     next_step = (
         f"Next: open {demo.files[-1]}. For your own images or tables: zslearn fit DATA "
         "--signatures CLASSES.csv, then zslearn serve model.zsl."
     )
-    print(f"\n{_filled(next_step)}")
+    note(f"\n{_filled(next_step)}")
     return 0
 
 
@@ -125,16 +124,19 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     records, failed = experiments.read_records(paths), experiments.read_failures(paths)
     if not records.empty:
         _print_results(records, data)
-    _print_line(
+    note(records=paths, failed=failed.drop(columns="traceback"))
+    aside(
         f"{counted(len(paths) - len(failed), 'record')} in {arguments.out}; "
         f"see also: zslearn table {arguments.out}"
     )
     for run in failed.to_dict("records"):
         if arguments.debug:
             print(plain(run["traceback"], lines=True), file=sys.stderr)
-        _print_line(f"failed: {_name_run(run, failed)}: {run['type']}: {run['reason']}")
+        reason = in_options(run["reason"])
+        reason = plain(f"{_name_run(run, failed)}: {run['type']}: {reason}")
+        print(f"zslearn: failed: {reason}", file=sys.stderr)
     if len(failed):
-        _print_line(f"{len(failed)} of {len(paths)} runs failed; run the same command to retry")
+        aside(f"{len(failed)} of {len(paths)} runs failed; run the same command to retry")
     return 0 if failed.empty else 1
 
 
@@ -149,21 +151,17 @@ def _command(arguments: argparse.Namespace) -> str:
     return shlex.join(["zslearn", *map(plain, arguments.words)])
 
 
-def _print_line(text: str) -> None:
-    """Print a line on standard error, so that results can be piped."""
-    print(f"zslearn: {plain(text)}", file=sys.stderr)
-
-
 def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     """Print the results on standard output, a row per method."""
     summary = experiments.summarize_runs(records)
     version = records["split_version"].iloc[0] if records["split"].nunique() == 1 else None
     protocol = [f"protocol {name}" for name in records["protocol"].unique() if name != "default"]
     parts = [data.name, f"version {version}" if version else "", *protocol, summary.runs]
-    print_table(summary.cells(), title=f"Results on {', '.join(part for part in parts if part)}")
-    meanings = [f"{name}: {text}" for name, text in _MEANINGS.items() if name in summary.mean]
-    for note in (f"{'; '.join(meanings)}.", *summary.notes):
-        print(textwrap.fill(note, 80))
+    title = f"Results on {', '.join(part for part in parts if part)}"
+    print_table(summary.cells(), title=title, name="results", values=summary.mean)
+    note(deviation=summary.deviation, verdict=summary.verdict)
+    for text in (experiments.explain_measures(map(str, summary.mean)), *summary.notes):
+        explained(text)
 
 
 def _name_run(run: dict[Any, Any], runs: pd.DataFrame) -> str:
@@ -193,10 +191,8 @@ def _run_table(arguments: argparse.Namespace) -> int:
         only_ours=not arguments.all,
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print(experiments.render(table, arguments.format, width=width))
-    if arguments.picture is not None:
-        experiments.save_ranks_plot(table, arguments.picture)
-        _print_line(f"wrote {arguments.picture}")
+    text = experiments.render(table, arguments.format, width=width)
+    result(text, title=table.title, cells=table.cells(), notes=table.notes)
     return 0
 
 
@@ -206,8 +202,7 @@ def _run_report(arguments: argparse.Namespace) -> int:
     The page shows the main numbers next to the published ones, seen–unseen curves, ranks, results
     of each method and class, search scores, times, versions and the command that reproduces them.
     """
-    path = experiments.write_report(arguments.runs, arguments.out, title=arguments.title)
-    print(f"wrote {path}")
+    wrote(experiments.write_report(arguments.runs, arguments.out, title=arguments.title))
     return 0
 
 
@@ -241,13 +236,13 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
         **{name: value for name, value in options.items() if value is not None},
     )
     where = "" if data is None else f" of {data.name}"
-    print_table(
-        analyses.summarize_analysis(frame), title=f"{arguments.analysis}{where}: {analysis.title}"
-    )
+    title = f"{arguments.analysis}{where}: {analysis.title}"
+    print_table(analyses.summarize_analysis(frame), title=title, name="results")
+    note(files=paths)
     for path in paths:
-        print(f"wrote {path}", file=sys.stderr)
+        aside(f"wrote {path}")
     for table in analysis.tables if arguments.runs is None else ():
-        _print_line(f"see also: zslearn table {arguments.out} --like {table}")
+        aside(f"see also: zslearn table {arguments.out} --like {table}")
     return 0
 
 
@@ -314,7 +309,6 @@ OPTIONS = {
         ("--protocol", "NAME", None, "use only records with this protocol"),
         ("--grid", "NAME", None, "use only records with this grid"),
         ("--all", bool, False, "include rows and columns that only the paper has"),
-        ("--picture", "FILE", None, "also plot mean ranks with the critical difference"),
     ),
     "report": (
         _run_report,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
-from zslearn._utils._messages import did_you_mean, plain
-from zslearn.cli._output import SCALINGS, counted, print_table, say, scaling
+from zslearn._utils._messages import did_you_mean, name_some, plain
+from zslearn.cli._output import SCALINGS, counted, note, print_table, result, say, scaling
 from zslearn.datasets import (
     ARCHIVES,
     XLSA17,
@@ -58,14 +59,12 @@ def _hold_out(word: str) -> float | str:
 _NAMED = (
     ("--split", "SPLIT…", None, "class splits; ss stands for all of ss-1, … (default: ns)"),
     ("--features", "FILE", None, "features: .mat, .npy, .npz or .parquet (default: res101.mat)"),
-    ("--signatures", "NAME…", None, "variables, or FILE:VARIABLE; several are combined"),
     ("--version", ["PS1", "PS2"], None, "published version of the split ns in the file"),
     ("--class-splits", "FILE|random", None, "unseen classes of ss-1, …: a JSON file, or random"),
 )
 _OWN = (
     ("--features-file", "FILE", None, "table or array of features"),
     ("--labels-file", "FILE", None, "table or array of labels, if they are in another file"),
-    ("--signatures-file", "FILE", None, "table of signatures, one row per class"),
     ("--label --label-column", "COLUMN", None, "label column (default: label)"),
     ("--unseen", "CLASS…", None, "unseen classes, or a text file with one per line"),
     ("--drop", "COLUMN…", None, "columns that are not features"),
@@ -74,15 +73,20 @@ _OWN = (
 _DATA = (
     f"a data set: {', '.join(_NAMES)}; or your own: a folder with the files features, labels, "
     "signatures and unseen.txt, a table (.csv, .parquet) of features and labels, or a folder of "
-    "files <wnid>.npy or <wnid>.h5 with --signatures-file"
+    "files <wnid>.npy or <wnid>.h5 with --signatures"
 )
 _HELD_OUT = (
     "test images of seen classes, if the split has none: a share of each class, the authors' file, "
     "or 'authors' (default: none; for your own data 0.2)"
 )
 _SCALING = "scaling of the signatures (default: none; for your own data auto)"
+_SIGNATURES = (
+    "table of signatures (.csv, .parquet), one row per class; of data sets known by name also "
+    "variables, or FILE:VARIABLE, several of which are combined"
+)
 DATA_OPTIONS = (
     ("name", ("DATA", _data_set), None, _DATA),
+    ("--signatures", "FILE|NAME…", None, _SIGNATURES),
     ("--hold-out", ("SHARE|FILE", _hold_out), None, _HELD_OUT),
     ("--signature-scaling", SCALINGS, None, _SCALING),
     *_NAMED,
@@ -102,11 +106,6 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
         name = arguments.split[-1]
         raise ValueError(f"{name} was read as a split; put it before --split.")
     is_named = arguments.name in _NAMES
-    if not is_named and arguments.signatures_file is None and arguments.signatures is not None:
-        # Commands on images call this option --signatures.
-        file, *others = arguments.signatures
-        if not others and Path(file).is_file():
-            arguments.signatures_file, arguments.signatures = Path(file), None
     for option, *_ in _OWN if is_named else _NAMED:
         if getattr(arguments, _destination(option)) is not None:
             which = "your own data" if is_named else "data sets known by name"
@@ -114,13 +113,29 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
             raise ValueError(f"{option.split()[0]} is for {which}, not for {whose}.")
     if not is_named:
         return _load_own(arguments)
+    words = arguments.signatures
+    table = Path(words[0]) if words and len(words) == 1 and Path(words[0]).is_file() else None
     if arguments.name == "glyphs":
-        return _load_glyphs(arguments)
+        data = _load_glyphs(arguments)
+    else:
+        data = _load_xlsa17(arguments, None if table is not None else words)
+    if table is None:
+        return data
+    signatures = read_signature_table(table)
+    lacking = [label for label in data.signatures.index if label not in signatures.index]
+    if lacking:
+        raise ValueError(f"{plain(table)} has no row for {name_some(lacking)} of {data.name}.")
+    described = data.with_signatures(signatures.loc[list(data.signatures.index)])
+    return replace(described, semantic=table.stem)
+
+
+def _load_xlsa17(arguments: argparse.Namespace, signatures: list[str] | None) -> ZeroShotDataset:
+    """Load one of the field's data sets."""
     return load_xlsa17(
         arguments.name,
         features=arguments.features or "res101.mat",
         split=arguments.split or "ns",
-        signatures=_unwrapped(arguments.signatures) or "original_att",
+        signatures=_unwrapped(signatures) or "original_att",
         signature_scaling=scaling(arguments.signature_scaling or "none"),
         version=arguments.version,
         class_splits=arguments.class_splits,
@@ -134,7 +149,10 @@ def _unwrapped(words: list[str] | None) -> str | list[str] | None:
 
 def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
     """Load the glyphs with the chosen splits."""
-    for option, *_ in (*_NAMED[1:], *DATA_OPTIONS[1:3]):
+    words = arguments.signatures
+    if words is not None and not (len(words) == 1 and Path(words[0]).is_file()):
+        raise ValueError("--signatures of glyphs takes one table (.csv, .parquet).")
+    for option, *_ in (*_NAMED[1:], *DATA_OPTIONS[2:4]):
         if getattr(arguments, _destination(option)) is not None:
             raise ValueError(f"{option} cannot be used with glyphs, whose files are fixed.")
     data = load_glyphs(progress=True)
@@ -151,12 +169,15 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
     if source is None:
         raise ValueError(
             "No data: name a data set, a folder or a table, or give --features-file, --labels-file "
-            "and --signatures-file."
+            "and --signatures."
         )
     if arguments.name is not None and arguments.features_file is not None:
         raise ValueError(f"Give {arguments.name} or --features-file, not both.")
+    signatures = _unwrapped(arguments.signatures)
+    if isinstance(signatures, list):
+        raise ValueError("--signatures: give one table; zslearn signatures combine makes one.")
     if Path(source).is_dir() and any(Path(source).glob(f"n{8 * '[0-9]'}.*")):
-        return _load_shards(arguments, source)
+        return _load_shards(arguments, source, signatures)
     hold_out = 0.2 if arguments.hold_out is None else arguments.hold_out
     if isinstance(hold_out, str):
         raise ValueError(
@@ -165,7 +186,7 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
     return load_table(
         source,
         arguments.labels_file,
-        arguments.signatures_file,
+        signatures,
         label=arguments.label,
         # A single value may be a file.
         unseen_classes=_unwrapped(arguments.unseen),
@@ -176,12 +197,14 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
     )
 
 
-def _load_shards(arguments: argparse.Namespace, folder: str | Path) -> ZeroShotDataset:
+def _load_shards(
+    arguments: argparse.Namespace, folder: str | Path, signatures: str | None
+) -> ZeroShotDataset:
     """Load features with one file per class, for the classes in the table of signatures."""
     others = (arguments.labels_file, arguments.label, arguments.unseen, arguments.drop)
-    if arguments.signatures_file is None or any(word is not None for word in others):
-        raise ValueError(f"{folder} has one file per class; give only --signatures-file with it.")
-    table = read_signature_table(arguments.signatures_file)
+    if signatures is None or any(word is not None for word in others):
+        raise ValueError(f"{folder} has one file per class; give only --signatures with it.")
+    table = read_signature_table(signatures)
     return load_imagenet(folder, table, test_seen=float(arguments.hold_out or 0))
 
 
@@ -191,18 +214,28 @@ def _run_list(arguments: argparse.Namespace) -> int:
     rows |= {name: (found.about, found.status()) for name, found in XLSA17.items()}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["description", "available"])
     table.index.name = "name"
-    print_table(table, title="Data sets")
+    print_table(table, title="Data sets", name="data_sets")
     return 0
 
 
 def _run_show(arguments: argparse.Namespace) -> int:
     """Print a summary of a data set with its classes."""
     data = load_named(arguments)
-    for split in data.splits:
-        shown = data.with_split(split)
-        print(plain(shown, lines=True))
-        print(f"seen classes    {' '.join(map(plain, shown.seen_classes))}")
-        print(f"unseen classes  {' '.join(map(plain, shown.unseen_classes))}")
+    splits = []
+    for name in data.splits:
+        shown = data.with_split(name)
+        split = shown.active_split
+        result(plain(shown, lines=True))
+        result(f"seen classes    {' '.join(map(plain, shown.seen_classes))}")
+        result(f"unseen classes  {' '.join(map(plain, shown.unseen_classes))}")
+        parts = ("train", "test_seen", "test_unseen")
+        splits.append(
+            {"name": name, "version": split.version}
+            | {f"n_{part}": len(getattr(split, part)) for part in parts}
+            | {"seen_classes": split.seen_classes, "unseen_classes": split.unseen_classes}
+        )
+    about = {"features": data.features, "n_samples": len(data.y), "n_features": data.X.shape[1]}
+    note(name=data.name, **about, splits=splits)
     return 0
 
 
@@ -213,33 +246,35 @@ def _run_table(arguments: argparse.Namespace) -> int:
 
     is_named = arguments.name is not None or arguments.features_file is not None
     table = dataset_table(load_named(arguments) if is_named else None)
-    print_table(table.map("{:,}".format), title="Data sets and their class splits")
+    title = "Data sets and their class splits"
+    print_table(table.map("{:,}".format), title=title, name="data_sets", values=table)
     return 0
 
 
 def _run_fetch(arguments: argparse.Namespace) -> int:
     """Download an archive, and print its folder."""
     folder = fetch_archive(arguments.name, arguments.to, progress=True, say=say)
-    print(folder)
+    result(str(folder), folder=folder)
     return 0
 
 
 def _run_example(arguments: argparse.Namespace) -> int:
     """Write example data, and print the paths."""
-    for path in write_example(arguments.kind, arguments.folder):
-        print(path)
+    files = write_example(arguments.kind, arguments.folder)
+    result("\n".join(map(str, files)), files=files)
     return 0
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
     """Print the data sets of a folder and their problems; fail if there are any."""
     report = check_data(arguments.folder)
-    print_table(report.table, title="Data sets")
-    for note in report.notes:
-        print(f"note: {plain(note)}")
+    print_table(report.table, title="Data sets", name="data_sets")
+    for line in report.notes:
+        result(f"note: {plain(line)}")
     for problem in report.problems:
-        print(f"problem: {plain(' '.join(problem.split()))}")
-    print(f"{counted(len(report.problems), 'problem')} found")
+        result(f"problem: {plain(' '.join(problem.split()))}")
+    problems = list(report.problems)
+    result(f"{counted(len(problems), 'problem')} found", notes=report.notes, problems=problems)
     return 1 if report.problems else 0
 
 

@@ -21,14 +21,19 @@ from zslearn.cli._output import (
     SCALINGS,
     TAXONOMY,
     counted,
+    explained,
     import_from_working_folder,
+    is_printed,
     jobs,
+    note,
     print_table,
+    result,
     say,
     scaling,
+    wrote,
 )
 from zslearn.datasets import read_odds, read_ranks
-from zslearn.metrics import harmonic_mean, rank_accuracy
+from zslearn.metrics import class_accuracies, harmonic_mean, rank_accuracy
 from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
 from zslearn.persistence import ModelFile, describe, read_model
 from zslearn.signatures import classes_by_node, encoder_name, taxonomy_hierarchy
@@ -52,8 +57,8 @@ def _run_extract(arguments: argparse.Namespace) -> int:
     options = {"out": arguments.out, "resume": arguments.resume, **_network(arguments)}
     samples = images.extract_features(arguments.images, **options)
     _print_skipped(samples)
-    print(_summary(samples))
-    print(f"wrote {plain(arguments.out)}")
+    note(_summary(samples), **_about(samples))
+    wrote(arguments.out)
     return 0
 
 
@@ -63,6 +68,19 @@ def _print_skipped(samples: images.Samples) -> None:
         print(f"zslearn: skipped: {plain(name)}: {plain(reason)}", file=sys.stderr)
     if (more := len(samples.skipped) - _MAX_LISTED) > 0:
         print(f"zslearn: skipped: {more} more", file=sys.stderr)
+
+
+def _about(samples: images.Samples) -> dict[str, Any]:
+    """What `_summary` says, as values."""
+    classes = None if samples.y is None else sorted(set(samples.y.tolist()))
+    about = {key: value for key, value in samples.about.items() if key != "skipped"}
+    return {
+        "n_samples": len(samples),
+        "n_features": samples.X.shape[1],
+        "classes": classes,
+        "skipped": samples.skipped,
+        "features": about,
+    }
 
 
 def _summary(samples: images.Samples) -> str:
@@ -82,9 +100,9 @@ def _summary(samples: images.Samples) -> str:
 def _run_show(arguments: argparse.Namespace) -> int:
     """Print a summary of a file of features, and how they were computed."""
     samples = images.load_features(arguments.file)
-    print(_summary(samples))
-    about = {key: value for key, value in samples.about.items() if key != "skipped"}
-    print(plain(json.dumps(about, indent=2), lines=True))
+    found = _about(samples)
+    result(_summary(samples), **found)
+    result(plain(json.dumps(found["features"], indent=2), lines=True))
     _print_skipped(samples)
     return 0
 
@@ -99,27 +117,31 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     noun, method = samples.row_noun, images.fitted_method(model, arguments.method)
     trained = samples.take(~np.isin(np.asarray(samples.y), arguments.leave_out))
     images.save_fitted(model, arguments.out, trained, description, method=method)
-    print(f"{_summary(samples)}; method: {method}")
-    n_seen, n_unseen = len(model.seen_classes_), len(model.unseen_classes_)
-    print(f"{n_seen} classes with {noun}s, {n_unseen} described only")
-    if n_unseen:
-        print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
+    note(f"{_summary(samples)}; method: {method}", **_about(samples), method=method)
+    seen, unseen = model.seen_classes_.tolist(), model.unseen_classes_.tolist()
+    note(f"{len(seen)} classes with {noun}s, {len(unseen)} described only")
+    note(seen_classes=seen, unseen_classes=unseen)
+    if unseen:
+        note(f"described only: {plain(name_some(unseen, 10))}")
     if arguments.method == "auto" and method != LEADING_METHODS[0]:
-        print(
+        note(
             "to add examples, adapt the model or correct it in serve later, fit it with --method "
             f"{LEADING_METHODS[0]!r}"
         )
     if arguments.none is not None:
-        print(
+        note(
             f"none of these: {model.false_alarm_rate_:.3f} of {noun}s of known classes and "
-            f"{model.detection_rate_:.3f} of others are rejected (held-out classes)"
+            f"{model.detection_rate_:.3f} of others are rejected (held-out classes)",
+            false_alarm_rate=model.false_alarm_rate_,
+            detection_rate=model.detection_rate_,
         )
     if arguments.taxonomy is not None:
-        print(
+        note(
             f"ranks: on held-out classes, {model.accuracy_:.3f} of the {noun}s belong to the "
-            "confidently predicted taxon"
+            "confidently predicted taxon",
+            rank_accuracy=model.accuracy_,
         )
-    print(f"wrote {plain(arguments.out)}")
+    wrote(arguments.out)
     return 0
 
 
@@ -139,11 +161,15 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     if score is None:
         raise ValueError("Tuning holds out classes and needs at least four seen classes.")
     table = pd.DataFrame(results).sort_values(score, ascending=False, kind="stable")
-    shown = pd.DataFrame(list(table["params"])).astype(str)
-    shown[score.removeprefix("mean_test_")] = [f"{value:.3f}" for value in table[score]]
-    shown.index = pd.Index(range(1, len(shown) + 1), name="rank")
+    settings = pd.DataFrame(list(table["params"]))
+    settings[score.removeprefix("mean_test_")] = table[score].to_numpy()
+    settings.index = pd.Index(range(1, len(settings) + 1), name="rank")
     method = images.fitted_method(model, arguments.method)
-    print_table(shown.head(_MAX_LISTED), title=f"Best of {len(shown)} settings of {method}")
+    shown = settings.head(_MAX_LISTED)
+    shown = pd.concat([shown.iloc[:, :-1].astype(str), shown.iloc[:, -1]], axis=1)
+    title = f"Best of {len(settings)} settings of {method}"
+    print_table(shown, title=title, name="settings", values=settings)
+    note(method=method)
     return 0
 
 
@@ -238,24 +264,22 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     reasons = []
     if arguments.explain:
         reasons = images.explain_predictions(file, samples.X, classes=classes)
-    if reasons and (arguments.out is not None or not sys.stdout.isatty()):
+    if reasons and not (arguments.out is None and is_printed() and sys.stdout.isatty()):
         table["explanation"] = ["; ".join(str(why).split("\n  ")[1:]) for why in reasons]
     if arguments.out is not None:
         with atomic_write(arguments.out) as temporary:
             table.to_csv(temporary, index=False, float_format="%.6g")
-        print(f"wrote {plain(arguments.out)}: {counted(len(table), noun)}")
+        wrote(arguments.out, counted(len(table), noun))
     elif not sys.stdout.isatty():
-        table.to_csv(sys.stdout, index=False, float_format="%.6g")
+        text = table.to_csv(index=False, float_format="%.6g").removesuffix("\n")
+        result(text, predictions=table)
     else:
         shown = table.head(_MAX_ROWS).set_index(column)
-        print_table(
-            shown.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) else cell),
-            title="Predictions",
-        )
+        print_table(shown, title="Predictions", name="predictions", values=table)
         if len(table) > _MAX_ROWS:
-            print(f"and {len(table) - _MAX_ROWS} more; --out FILE writes all of them")
+            note(f"and {len(table) - _MAX_ROWS} more; --out FILE writes all of them")
         for name, why in zip(samples.names[:_MAX_ROWS], reasons, strict=False):
-            print(f"{plain(name)}: {plain(why, lines=True)}")
+            result(f"{plain(name)}: {plain(why, lines=True)}")
     return 0
 
 
@@ -296,6 +320,7 @@ def _samples_for(
         model_name=plain(arguments.model),
         label=getattr(arguments, "label", None),
         described=described,
+        cache=arguments.cache,
         **_network(arguments),
     )
     _print_skipped(samples)
@@ -306,11 +331,14 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
     """Evaluate a model file on labelled images or table rows.
 
     Prints per-class accuracies on classes with training images and on classes that are only
-    described; with --taxonomy, also the accuracy at each rank.
+    described; with --per-class, also each class and what it is most often taken for; with
+    --taxonomy, also the accuracy at each rank.
     """
     # Imported late, since it loads the packages of experiments.
-    from zslearn.experiments import evaluate
+    from zslearn.experiments import evaluate, explain_measures
 
+    if arguments.out is not None:
+        refuse_unwritable(arguments.out)
     ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
     file = read_model(arguments.model)
     model = file.model
@@ -319,7 +347,6 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
     _warn_about_training_samples(file, samples)
     is_seen = np.isin(labels, model.seen_classes_)
     rows: dict[str, dict[str, Any]] = {}
-    accuracies = []
     for what, chosen, classes in (
         ("seen classes, among all", is_seen, None),
         ("unseen classes, among all", ~is_seen, None),
@@ -328,27 +355,29 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
         if chosen.any():
             X, y = samples.X[chosen], labels[chosen]
             found = evaluate(model, X, y, classes=classes, k=[5]).metrics
-            accuracies.append(found["per_class_accuracy"])
-            rows[what] = _cells(accuracies[-1], found.get("flat_hit_at_5"), noun, len(y))
+            row = {"accuracy": found["per_class_accuracy"], "F@5": found.get("flat_hit_at_5")}
+            rows[what] = row | {f"{noun}s": len(y)}
             if ranks is not None:
-                right = rank_accuracy(y, model.predict(X, classes=classes), ranks)[:-1]
-                rows[what] |= {str(rank): f"{share:.3f}" for rank, share in right.items()}
+                rows[what] |= rank_accuracy(y, model.predict(X, classes=classes), ranks)[:-1]
     if is_seen.any() and not is_seen.all():
-        mean = harmonic_mean(*accuracies[:2])
-        rows["harmonic mean of the first two"] = _cells(mean, None, noun, len(labels))
-    table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
-    table.index.name = "per-class accuracy of"
-    print_table(table, title=f"{arguments.model} on {arguments.source}")
+        mean = harmonic_mean(*(row["accuracy"] for row in list(rows.values())[:2]))
+        rows["harmonic mean of the first two"] = {"accuracy": mean, f"{noun}s": len(labels)}
+    table = pd.DataFrame.from_dict(rows, orient="index").astype({f"{noun}s": int})
+    title = f"{arguments.model} on {arguments.source}"
+    values, table = table.rename_axis("of"), table.rename_axis("per-class accuracy of")
+    print_table(table, title=title, name="accuracies", values=values)
+    explained(explain_measures(table.columns[1:]))
+    if arguments.per_class:
+        classes = class_accuracies(labels, model.predict(samples.X))
+        known = np.isin(classes.index, model.seen_classes_)
+        classes.insert(0, "known_by", np.where(known, images.SEEN, images.DESCRIBED))
+        table = classes.rename(columns={"n_samples": f"{noun}s"})
+        print_table(table, title="Classes, among all", name="classes")
+    if arguments.out is not None:
+        with atomic_write(arguments.out) as temporary:
+            table.to_csv(temporary, float_format="%.6g")
+        wrote(arguments.out)
     return 0
-
-
-def _cells(accuracy: float, hits: float | None, noun: str, n_rows: int) -> dict[str, Any]:
-    """A row of the table of `evaluate`."""
-    return {
-        "accuracy": f"{accuracy:.3f}",
-        f"F@5 of {noun}s": "" if hits is None else f"{hits:.3f}",
-        f"{noun}s": n_rows,
-    }
 
 
 def _warn_about_training_samples(file: ModelFile, samples: images.Samples) -> None:
@@ -374,8 +403,21 @@ def _run_add_class(arguments: argparse.Namespace) -> int:
     labels = images.add_classes_to_file(
         arguments.model, description, arguments.out, encoder=encoder
     )
-    print(f"added {plain(name_some(labels, 10))}")
-    print(f"wrote {plain(arguments.out or arguments.model)}")
+    note(f"added {plain(name_some(labels, 10))}", added=labels)
+    wrote(arguments.out or arguments.model)
+    return 0
+
+
+def _run_remove_class(arguments: argparse.Namespace) -> int:
+    """Remove described classes from a model file, without refitting it.
+
+    Classes with training samples cannot be removed.
+    """
+    names = [composed(name) for name in arguments.classes]
+    left = images.remove_classes_from_file(arguments.model, names, arguments.out)
+    note(f"removed {plain(name_some(names, 10))}; {counted(len(left), 'class', 'es')} left")
+    note(removed=names, classes=left)
+    wrote(arguments.out or arguments.model)
     return 0
 
 
@@ -403,10 +445,12 @@ def _run_add_examples(arguments: argparse.Namespace) -> int:
     samples = _samples_for(arguments, file)
     alone = images.add_examples_to_file(arguments.model, samples, table, arguments.out)
     classes = list(dict.fromkeys(np.asarray(samples.y).tolist()))
-    print(f"added {counted(len(samples), samples.row_noun)} of {plain(name_some(classes, 10))}")
+    number = counted(len(samples), samples.row_noun)
+    note(f"added {number} of {plain(name_some(classes, 10))}", n_samples=len(samples))
+    note(classes=classes, without_signature=alone)
     if alone:
-        print(f"without a signature: {plain(name_some(alone, 10))}")
-    print(f"wrote {plain(arguments.out or arguments.model)}")
+        note(f"without a signature: {plain(name_some(alone, 10))}")
+    wrote(arguments.out or arguments.model)
     return 0
 
 
@@ -431,25 +475,25 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
     accept: Any = True if arguments.always else "cv"
     options = {"classes": classes, "accept": accept, "out": arguments.out}
     done = images.adapt_file(arguments.model, samples, **options)
+    note(accepted=done.accepted, score_before=done.score_before, score_after=done.score_after)
     if done.score_before is None or done.score_after is None:
-        print("held-out classes: none, since there are too few seen classes")
+        note("held-out classes: none, since there are too few seen classes")
     else:
         scores = f"{done.score_before:.3f} before, {done.score_after:.3f} after adapting"
-        print(f"held-out classes: {scores}")
+        note(f"held-out classes: {scores}")
     if not done.accepted:
-        print(f"{plain(arguments.model)} is unchanged; --always adapts it anyway")
+        note(f"{plain(arguments.model)} is unchanged; --always adapts it anyway")
         return 0
-    columns = {
-        f"share of the {samples.row_noun}s": done.proportions.map("{:.3f}".format),
-        "moved by": done.moved.map("{:.2f}".format),
-    }
-    most = done.moved.sort_values(ascending=False, kind="stable").index[:_MAX_LISTED]
-    table = pd.DataFrame(columns).loc[most].rename_axis("class")
-    print_table(table, title=f"Classes that moved most, of {len(done.moved)}")
+    columns = {f"share of the {samples.row_noun}s": done.proportions, "moved by": done.moved}
+    table = pd.DataFrame(columns).rename_axis("class")
+    table = table.sort_values("moved by", ascending=False, kind="stable")
+    title = f"Classes that moved most, of {len(table)}"
+    print_table(table.head(_MAX_LISTED), title=title, name="classes", values=table)
     if done.background_share is not None:
         number = counted(done.n_samples, samples.row_noun)
-        print(f"{done.background_share:.3f} of {number} fit no class")
-    print(f"wrote {plain(arguments.out or arguments.model)}")
+        note(f"{done.background_share:.3f} of {number} fit no class")
+        note(background_share=done.background_share)
+    wrote(arguments.out or arguments.model)
     return 0
 
 
@@ -461,6 +505,7 @@ _READING = (
     ("--device", "DEVICE", "auto", "cpu, cuda, …; auto uses a GPU if there is one"),
     ("--batch-size", int, None, "images per batch (default: 8 on a CPU, 64 elsewhere)"),
 )
+_CACHE = ("--cache", bool, True, "keep image features in the cache folder for the next call")
 _NETWORKS = f"network: {', '.join(images.BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS"
 _CROP = "use the central square or the whole image (default: as in training of the network)"
 _NETWORK = (
@@ -559,13 +604,17 @@ OPTIONS = {
         ("--out", "FILE", None, "CSV table to write (default: print)"),
         ("--explain", bool, False, _EXPLAIN),
         *_READING,
+        _CACHE,
     ),
     "evaluate": (
         _run_evaluate,
         *_SAMPLE_ARGUMENTS,
         _LABEL,
         ("--taxonomy", "FILE", None, TAXONOMY),
+        ("--per-class", bool, False, "also print the accuracy of each class"),
+        ("--out", "FILE", None, "CSV table to write: the classes with --per-class"),
         *_READING,
+        _CACHE,
     ),
     "add-class": (
         _run_add_class,
@@ -576,6 +625,12 @@ OPTIONS = {
         ("--text-encoder", "NAME", None, "text encoder, if the model file names one in a folder"),
         _OUT,
     ),
+    "remove-class": (
+        _run_remove_class,
+        _MODEL,
+        ("classes", "CLASS…", ..., "classes without training samples"),
+        _OUT,
+    ),
     "add-examples": (
         _run_add_examples,
         *_SAMPLE_ARGUMENTS,
@@ -583,6 +638,7 @@ OPTIONS = {
         ("--signatures", "FILE", None, "table of signatures of new classes"),
         _OUT,
         *_READING,
+        _CACHE,
     ),
     "adapt": (
         _run_adapt,
@@ -591,5 +647,6 @@ OPTIONS = {
         ("--always", bool, False, "adapt even if the score on held-out classes does not improve"),
         _OUT,
         *_READING,
+        _CACHE,
     ),
 }

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import textwrap
 from pathlib import Path
 
 from zslearn import experiments
 from zslearn._utils._files import refuse_unwritable
-from zslearn.cli._output import jobs, print_table, say, values_of
+from zslearn.cli._output import aside, explained, jobs, note, print_table, result, say, values_of
 from zslearn.datasets import LAST_LAYERS, ClassShards, read_signature_table
 from zslearn.model_selection import GRIDS
 from zslearn.signatures import WordNet
@@ -53,6 +51,7 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
     sizes = ", ".join(f"{name} {len(classes)}" for name, classes in bench.sets.items())
     say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
     files = bench.run(arguments.methods)
+    tables = {}
     for folder, names in experiments.IMAGENET_TABLES.items():
         records = experiments.read_records([path for path in files if path.parent.name == folder])
         for like in names if len(records) else ():
@@ -64,9 +63,10 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
             except ValueError:
                 # None of the kinds of signatures belongs to this table.
                 continue
-            print(experiments.render(table, "terminal"))
-            print()
-    print(f"zslearn: {len(files)} records in {arguments.out}", file=sys.stderr)
+            result(f"{experiments.render(table, 'terminal')}\n")
+            tables[like] = table.cells()
+    note(tables=tables, records=files)
+    aside(f"{len(files)} records in {arguments.out}")
     return 0
 
 
@@ -86,18 +86,18 @@ def _run_demo_imagenet(arguments: argparse.Namespace) -> int:
         **values_of(arguments, "packages", "fetch"),
         say=say,
     )
-    table = found.table.map(lambda x: "" if x != x else f"{x:.3f}" if isinstance(x, float) else x)
-    table.index = [f"{kind} · {method}" for kind, method in table.index]
+    table = found.table.reset_index()
+    shown = found.table.set_axis([f"{kind} · {method}" for kind, method in found.table.index])
     title = f"{arguments.network}: rows of {_HELD_OUT} held-out classes recognised"
-    print_table(table.astype(str), title=title)
-    print()
-    print_table(found.neighbours.set_index("held out"), title="Seen classes nearest to a row")
-    print()
-    note = (
+    print_table(shown, title=title, name="results", values=table)
+    note()
+    neighbours = found.neighbours.set_index("held out")
+    print_table(neighbours, title="Seen classes nearest to a row", name="neighbours")
+    note()
+    explained(
         "The weights of a held-out class replace an image: this tests classes, not images, and the "
         "network was trained on all classes."
     )
-    print(textwrap.fill(note, 80))
     return 0
 
 
@@ -114,7 +114,7 @@ _COUNTS = "table of the numbers of images by wnid (default: numbers of features)
 _EPOCHS = "training epochs of GCNZ (default: 300), SGCN and DGP (default: 3,000)"
 _KINDS = f"some of {', '.join(map(repr, experiments.TRACK_SIGNATURES))} (default: all)"
 _METHODS = f"some of {', '.join(experiments.TRACK_METHODS)} (default: ESZSL SGCN)"
-_RECIPE = "training of graph methods: short (minutes on a CPU), as published, or tuned"
+_RECIPE = "training of graph methods: short (minutes on a CPU), or as published"
 _GRAPH = "graph for graph methods: the classes and their ancestors, or all 32,324 nodes"
 OPTIONS = {
     "bench-imagenet": (

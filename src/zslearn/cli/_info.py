@@ -1,4 +1,4 @@
-"""`zslearn info`: the installation and the machine, for bug reports."""
+"""`zslearn info`: a model file, or the installation and the machine for bug reports."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from importlib import metadata
 from pathlib import Path
 
 from zslearn._version import __version__
+from zslearn.cli._output import note, result
 
 _TOOLS = ("dev", "docs")
 _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def _run_info(arguments: argparse.Namespace) -> int:
-    """Print versions, threads, device and data sets for a bug report.
+    """Describe a model file: its method, classes, columns, scaling, date and version.
 
-    If one of them cannot be determined, its line shows the error.
+    Without a model, print versions, threads, device and data sets for a bug report. If one of them
+    cannot be determined, its line shows the error.
     """
+    if arguments.model is not None:
+        return _describe(arguments.model)
     found, missing = _packages()
     lines = {
         "zslearn": __version__,
@@ -34,7 +38,40 @@ def _run_info(arguments: argparse.Namespace) -> int:
             lines[name] = f"{type(error).__name__}: {error}"
     home = str(Path.home())
     for name, text in lines.items():
-        print(f"{name + ':':<10}{' '.join(text.replace(home, '~').split())}")
+        shown = " ".join(text.replace(home, "~").split())
+        result(f"{name + ':':<10}{shown}", **{name: shown})
+    return 0
+
+
+def _describe(model: Path) -> int:
+    """Print the summary of a model file."""
+    from zslearn._utils._messages import name_some, plain
+    from zslearn.images import summarize_model
+
+    found = summarize_model(model)
+    scaling, attributes = found["scaling"], [name for view in found["attributes"] for name in view]
+    columns = [f"{found['n_features']} features"]
+    columns += [found["network"]] if found["network"] else []
+    columns += [name_some(found["columns"], 10)] if found["columns"] else []
+    scaled = {
+        "features": ", ".join(scaling["features"]),
+        "rows": scaling["rows"],
+        "signatures": ", ".join(filter(None, scaling["signatures"])),
+    }
+    seen, unseen = found["seen_classes"], found["unseen_classes"]
+    lines = {
+        "method": " in ".join([found["method"], *found["wrappers"][::-1]]),
+        "seen": f"{len(seen)}: {name_some(seen, 10)}",
+        "unseen": f"{len(unseen)}: {name_some(unseen, 10)}" if unseen else "0",
+        "columns": ", ".join(columns),
+        "described": f"{len(attributes)} attributes: {name_some(attributes, 5)}",
+        "scaling": "; ".join(f"{name} {how or 'as they are'}" for name, how in scaled.items()),
+        "fitted": found["fitted"] or "unknown",
+        "version": found["version"],
+    }
+    for name, text in lines.items():
+        result(f"{name + ':':<11}{plain(text)}")
+    note(**found)
     return 0
 
 
@@ -101,4 +138,4 @@ def _data() -> str:
     )
 
 
-OPTIONS = {"info": (_run_info,)}
+OPTIONS = {"info": (_run_info, ("model", "MODEL", None, "model file (.zsl)"))}

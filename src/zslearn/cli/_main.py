@@ -27,6 +27,7 @@ _COMMANDS = {
     "predict": ("_fit", "predict the classes of images or table rows with a model file"),
     "evaluate": ("_fit", "evaluate a model file on labelled images or table rows"),
     "add-class": ("_fit", "add described classes to a model file"),
+    "remove-class": ("_fit", "remove described classes from a model file"),
     "add-examples": ("_fit", "add labelled examples to a model file"),
     "adapt": ("_fit", "adapt a model file to unlabelled images or table rows"),
     "bench": ("_bench", "tune and evaluate methods on a data set"),
@@ -36,10 +37,18 @@ _COMMANDS = {
     "report": ("_bench", "write records as a web page"),
     "serve": ("_serve", "serve a model file over HTTP, with a web page"),
     "analyze": ("_bench", "run an analysis of the paper on a data set"),
-    "info": ("_info", "print versions, threads, device and data for a bug report"),
+    "info": ("_info", "describe a model file, or the installation for a bug report"),
     # "bench imagenet" and "demo imagenet"; not listed in the help.
     "bench-imagenet": ("_imagenet", None),
     "demo-imagenet": ("_imagenet", None),
+}
+
+
+#: Options of every command, which may stand anywhere.
+_FLAGS = {
+    "--json": "print one JSON document on standard output",
+    "--quiet": "print results, warnings and errors only",
+    "--debug": "show the traceback of an error",
 }
 
 
@@ -92,8 +101,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         description="Zero-shot learning: recognise classes without training images by description.",
     )
     parser.add_argument("--version", action="version", version=f"zslearn {__version__}")
-    # Only for the help: `main` removes it, wherever it stands.
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    _add_flags(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, line) in _COMMANDS.items():
         if line is None:
@@ -105,6 +113,12 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add `_FLAGS` to the help; `main` removes them, wherever they stand."""
+    for flag, text in _FLAGS.items():
+        parser.add_argument(flag, action="store_true", help=text)
+
+
 def _add_command(parser: argparse.ArgumentParser, module: Any, name: str) -> None:
     """Add the arguments of a command, or its subcommands."""
     from zslearn.cli._output import add_options
@@ -114,14 +128,16 @@ def _add_command(parser: argparse.ArgumentParser, module: Any, name: str) -> Non
         run, *rows = options
         parser.description = inspect.getdoc(run)
         add_options(parser, *rows)
-        parser.set_defaults(run=run)
+        _add_flags(parser)
+        parser.set_defaults(run=run, flags=frozenset(parser._option_string_actions))
         return
     commands = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(options))
     for word, (run, about, *rows) in options.items():
         text = f"{about[0].upper()}{about[1:]}."
         command = commands.add_parser(word, help=about.partition(";")[0], description=text)
         add_options(command, *rows)
-        command.set_defaults(run=run)
+        _add_flags(command)
+        command.set_defaults(run=run, flags=frozenset(command._option_string_actions))
 
 
 def _reason(error: Exception) -> str:
@@ -134,18 +150,34 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _log_to_stderr() -> Iterator[None]:
+def _log_to_stderr(level: int) -> Iterator[None]:
     """Show log messages of the library, such as about compilation, while a command runs."""
     logger = logging.getLogger("zslearn")
-    handler, level = logging.StreamHandler(), logger.level
+    handler, before = logging.StreamHandler(), logger.level
     handler.setFormatter(logging.Formatter("zslearn: %(message)s"))
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(level)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(level)
+        logger.setLevel(before)
+
+
+def _complete() -> None:
+    """Answer a shell that asks for completions, with the optional package argcomplete."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete  # type: ignore[import-not-found]
+
+        # Only the arguments of the command that is being typed are added.
+        argcomplete.autocomplete(_parser(_joined(os.environ.get("COMP_LINE", "").split()[1:])))
+
+
+def _joined(words: list[str]) -> list[str]:
+    """Join the commands of two words, whose options differ from those of other data sets."""
+    if words[:2] in (["bench", "imagenet"], ["demo", "imagenet"]):
+        return ["-".join(words[:2]), *words[2:]]
+    return words
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,23 +197,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             # Characters that the output cannot encode must not raise an error.
             stream.reconfigure(errors="replace")
+    _complete()
     given = sys.argv[1:] if argv is None else list(argv)
-    words = [word for word in given if word != "--debug"]
-    debug = len(words) < len(given)
+    words = _joined([word for word in given if word not in _FLAGS])
     if words == ["--version"]:
         print(f"zslearn {__version__}")
         return 0
-    if words[:2] in (["bench", "imagenet"], ["demo", "imagenet"]):
-        # Their options differ from those of the other data sets.
-        words = ["-".join(words[:2]), *words[2:]]
     arguments = _parser(words).parse_args(words)
-    arguments.words, arguments.debug = words, debug
+    arguments.words, arguments.debug = words, "--debug" in given
     try:
-        from zslearn._utils._messages import each_warning_once
-        from zslearn.cli._output import warnings_as_lines
-
-        with _log_to_stderr(), warnings_as_lines(), each_warning_once():
-            return arguments.run(arguments)
+        return _run(arguments, as_json="--json" in given, quiet="--quiet" in given)
     except KeyboardInterrupt:
         print("zslearn: stopped", file=sys.stderr)
         return 130
@@ -189,15 +214,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output, such as `head`, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as error:
-        from zslearn._utils._messages import plain
 
-        if arguments.debug:
+
+def _run(arguments: argparse.Namespace, *, as_json: bool, quiet: bool) -> int:
+    """Run a command, report an error in one line, and print the document for `--json`."""
+    from zslearn._utils._messages import each_warning_once, plain
+    from zslearn.cli._output import Report, in_options, reporting, warnings_as_lines
+
+    report, status = Report(as_json=as_json, quiet=quiet, flags=arguments.flags), 1
+    level = logging.WARNING if quiet else logging.INFO
+    with reporting(report):
+        try:
+            with _log_to_stderr(level), warnings_as_lines(), each_warning_once():
+                status = arguments.run(arguments)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            message = plain(" ".join(in_options(_reason(error)).split())) or type(error).__name__
+            report.values["error"] = message
             # An error may quote a file; `plain` removes control characters.
-            print(plain(traceback.format_exc(), lines=True), end="", file=sys.stderr)
-            return 1
-        from zslearn.cli._output import in_options
-
-        message = plain(" ".join(in_options(_reason(error)).split())) or type(error).__name__
-        print(f"zslearn: error: {message}", file=sys.stderr)
-        return 1
+            trace = plain(traceback.format_exc(), lines=True)
+            line = f"zslearn: error: {message}\n"
+            print(trace if arguments.debug else line, end="", file=sys.stderr)
+    words = arguments.command.replace("-imagenet", " imagenet"), vars(arguments).get("subcommand")
+    report.print_document(" ".join(filter(None, words)), status)
+    return status

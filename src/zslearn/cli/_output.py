@@ -1,20 +1,27 @@
-"""Helpers of the commands: options defined in tables, and printed tables and lines.
+"""Helpers of the commands: options defined in tables, and everything that a command prints.
 
+Commands call :func:`note`, :func:`result` and :func:`print_table` with text for people and values
+for programs. The active :class:`Report` prints the text, or collects the values for ``--json``.
 Output that is not on a terminal is plain text, and control characters are always removed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import re
 import sys
+import textwrap
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from joblib import cpu_count
 from rich.console import Console
@@ -22,6 +29,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zslearn._utils._messages import composed, plain
+from zslearn._utils._progress import quiet as quiet_progress
 
 #: Help of options of several commands.
 PRIOR = "JSON file with the prior odds of classes; other classes have odds 1"
@@ -75,36 +83,64 @@ def add_options(parser: argparse.ArgumentParser, *rows: Any) -> None:
 
 
 #: Parameter of the library → its option, if the names differ.
-_OPTION_NAMES = {"unseen_classes": "unseen", "labels": "labels-file"}
-#: Python code in messages of the library → the option to use instead.
-_CODE = {
-    "signatures = zslearn.signatures.attribute_signatures(signatures, "
-    "signature_scaling='standard')": "signature_scaling=standard",
-    "'standard', or make_pipeline(StandardScaler(), method)": "standard",
-    "make_pipeline(StandardScaler(), method)": "feature_scaling=standard",
+_OPTION_NAMES = {
+    "unseen_classes": "unseen",
+    "labels": "labels-file",
+    "n_splits": "folds",
+    "n_jobs": "jobs",
+    "none_rate": "none",
+    "random_state": "seed",
 }
-_PARAMETER = re.compile(
-    r"\b(drop|label|labels|unseen_classes|hold_out|features|class_splits|version|part|"
-    r"signature_scaling|feature_scaling|backbone|weights|boxes|crop|method)=(?:\[([^\]]*)\]|(?![,;:)…]|\.?(?:\s|$))())?"
-)
+#: Parameters that messages name as options even if the command that failed lacks them.
+_OF_OTHER_COMMANDS = {
+    *("drop", "label", "labels", "unseen_classes", "hold_out", "features", "class_splits"),
+    *("version", "signature_scaling", "feature_scaling", "backbone", "weights", "boxes"),
+    *("crop", "method"),
+}
+#: Python code in messages of the library, as a pattern → what to do on the command line.
+_CODE = {
+    r"signatures = zslearn\.signatures\.attribute_signatures\(signatures, "
+    r"signature_scaling='standard'\)": "signature_scaling=standard",
+    r"'standard', or make_pipeline\(StandardScaler\(\), method\)": "standard",
+    r"make_pipeline\(StandardScaler\(\), method\)": "feature_scaling=standard",
+    r"convert them with \.astype\(float\)": "write them as numbers",
+    r"\bwith index=False": "without its index",
+    r"unicodedata\.normalize\('NFC', name\)": "Unicode's NFC",
+    # Remedies that name both the parameter and the option.
+    r"\([\w=.]+; on the command line ": "(",
+    r"\(\w+=, --": "(--",
+    r"(\w+)=True \(--\1\)": "--\\1",
+    r" \(\w+= in Python\)": "",
+}
+_VALUE = r"\[(?P<list>[^\]]*)\]|(?P<word>True|False|None)\b|(?P<none>…?(?=[,;:).]?(?:\s|$)))"
+_PARAMETER = re.compile(rf"(?<![\w.-])(?P<name>[a-z]\w*)=(?:{_VALUE})?")
+_BARE = re.compile(r"(?<![\w.'\"/-])[a-z]+(?:_[a-z]+)+\b(?![(=])")
 
 
 def in_options(message: str) -> str:
-    """Convert the parameters in a message of the library to command-line options."""
-    for code, argument in _CODE.items():
-        message = message.replace(code, argument)
-    found = _PARAMETER.sub(_as_option, message)
-    return re.sub(r"\bunseen_classes\b", "--unseen", found).replace(
-        "-scaling None", "-scaling none"
-    )
+    """Convert the parameters and code in a message of the library to command-line options."""
+    for code, remedy in _CODE.items():
+        message = re.sub(code, remedy, message)
+    message = _PARAMETER.sub(lambda match: _as_option(match) or match[0], message)
+    return _BARE.sub(lambda match: _option(match[0]) or match[0], message)
 
 
-def _as_option(match: re.Match[str]) -> str:
-    """Format an option and its values."""
-    option = "--" + _OPTION_NAMES.get(match[1], match[1]).replace("_", "-")
-    if match[2]:
-        return f"{option} {match[2]}".replace("', '", "' '")
-    return option if match[3] is None else f"{option} "
+def _option(name: str) -> str | None:
+    """The option for a parameter, if there is one."""
+    option = "--" + _OPTION_NAMES.get(name, name).replace("_", "-")
+    return option if option in _report.get().flags or name in _OF_OTHER_COMMANDS else None
+
+
+def _as_option(match: re.Match[str]) -> str | None:
+    """Write a parameter and its value as an option."""
+    option = _option(match["name"])
+    if option is None or match["none"] is not None:
+        return option
+    if match["list"] is not None:
+        return f"{option} {match['list']}".replace("', '", "' '")
+    if match["word"] in ("True", "False"):
+        return option if match["word"] == "True" else option.replace("--", "--no-", 1)
+    return f"{option} none" if match["word"] else f"{option} "
 
 
 def values_of(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -133,8 +169,111 @@ def jobs(what: str = "folds") -> tuple[Any, ...]:
 SEEDS = "random seeds; with several, tables show mean and standard deviation (default: 0)"
 
 
-def print_table(table: pd.DataFrame, *, title: str) -> None:
-    """Print a table of strings, with borders on a terminal and as plain columns elsewhere."""
+class Report:
+    """What a command says: printed as it comes, or collected for one JSON document.
+
+    With `quiet`, only results are printed: no progress, and no notes on what was done. `flags` are
+    the options of the command, which messages name.
+    """
+
+    def __init__(
+        self, *, as_json: bool = False, quiet: bool = False, flags: frozenset[str] = frozenset()
+    ) -> None:
+        self.as_json, self.quiet, self.flags = as_json, quiet, flags
+        self.values: dict[str, Any] = {}
+
+    def print_document(self, command: str, status: int) -> None:
+        """Print the values as one JSON object, if wanted."""
+        if self.as_json:
+            values = {"command": command, "status": status, **self.values}
+            print(json.dumps(_as_json(values), ensure_ascii=False, indent=2))
+
+    def add(self, name: str, values: Iterable[Any]) -> None:
+        """Append to a list of values."""
+        self.values.setdefault(name, []).extend(values)
+
+
+_report: ContextVar[Report] = ContextVar("report", default=Report())  # noqa: B039
+
+
+@contextmanager
+def reporting(report: Report) -> Iterator[None]:
+    """Make a report the active one."""
+    token, quiet = _report.set(report), quiet_progress.set(report.quiet)
+    try:
+        yield
+    finally:
+        _report.reset(token)
+        quiet_progress.reset(quiet)
+
+
+def _as_json(value: Any) -> Any:
+    """Convert to values of JSON: tables to lists of rows, and NaN to null."""
+    if isinstance(value, pd.DataFrame):
+        is_named = value.index.name is not None or not isinstance(value.index, pd.RangeIndex)
+        value = (value.reset_index() if is_named else value).to_dict("records")
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray, pd.Series)):
+        return [_as_json(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def note(text: str = "", /, **values: Any) -> None:
+    """Say what was done, which ``--quiet`` omits; the values are for ``--json``."""
+    report = _report.get()
+    report.values |= values
+    if text and not (report.as_json or report.quiet):
+        print(text)
+
+
+def result(text: str, /, **values: Any) -> None:
+    """Print what the command was called for; the values are for ``--json``."""
+    report = _report.get()
+    report.values |= values
+    if not report.as_json:
+        print(text)
+
+
+def wrote(path: Path | str, what: str = "") -> None:
+    """Say that a file was written, and what it holds."""
+    note(f"wrote {plain(path)}{what and f': {what}'}")
+    _report.get().add("files", [path])
+
+
+def aside(text: str) -> None:
+    """Say what was done on standard error, so that results can be piped."""
+    if not _report.get().quiet:
+        print(f"zslearn: {plain(text)}", file=sys.stderr)
+
+
+def is_printed() -> bool:
+    """Whether text is printed, and not one JSON document."""
+    return not _report.get().as_json
+
+
+def explained(text: str) -> None:
+    """Print an explanation below a table, in lines of 80 characters."""
+    if text:
+        note(textwrap.fill(text, 80))
+
+
+def print_table(
+    table: pd.DataFrame, *, title: str, name: str = "rows", values: pd.DataFrame | None = None
+) -> None:
+    """Print a table, with borders on a terminal and as plain columns elsewhere.
+
+    ``--json`` has the rows, or those of `values`, under the name. Numbers have three digits.
+    """
+    report = _report.get()
+    report.values[name] = table if values is None else values
+    if report.as_json:
+        return
+    table = table.map(_cell)
     if not sys.stdout.isatty():
         print(plain(title))
         print(table.rename(index=_safe, columns=_safe).map(_safe).to_string())
@@ -144,9 +283,16 @@ def print_table(table: pd.DataFrame, *, title: str) -> None:
     for column in table.columns:
         short = all(len(str(cell)) <= _MAX_NUMBER_WIDTH for cell in table[column])
         drawn.add_column(_text(column), justify="right", no_wrap=short)
-    for name, row in table.iterrows():
-        drawn.add_row(_text(name), *(_text(cell) for cell in row))
+    for label, row in table.iterrows():
+        drawn.add_row(_text(label), *(_text(cell) for cell in row))
     Console().print(drawn)
+
+
+def _cell(value: Any) -> Any:
+    """A number with three digits; a missing one is empty."""
+    if isinstance(value, (float, np.floating)):
+        return "" if math.isnan(value) else f"{value:.3f}"
+    return "" if value is None else value
 
 
 def _safe(cell: Any) -> Any:
@@ -165,7 +311,8 @@ def counted(number: int, noun: str, ending: str = "s") -> str:
 
 def say(text: str) -> None:
     """Print a progress message on standard error, so that results can be piped."""
-    print(f"{plain(text)} …", file=sys.stderr, flush=True)
+    if not _report.get().quiet:
+        print(f"{plain(text)} …", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -177,6 +324,7 @@ def warnings_as_lines() -> Iterator[None]:
         text = plain(" ".join(in_options(str(message)).split()))
         if issubclass(category, UserWarning) and text not in shown:
             shown.add(text)
+            _report.get().add("warnings", [text])
             print(f"zslearn: warning: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():

@@ -9,8 +9,7 @@ import argparse
 import os
 from pathlib import Path
 
-from zslearn._utils._messages import plain
-from zslearn.cli._output import PRIOR, TAXONOMY
+from zslearn.cli._output import PRIOR, TAXONOMY, note, wrote
 
 #: Field of `Limits` → its option, type and help.
 _LIMITS = {
@@ -39,10 +38,9 @@ def _run_export(arguments: argparse.Namespace) -> int:
     model = load(arguments.model)
     file = export_onnx(model, arguments.file, check=not arguments.no_check)
     size = file.stat().st_size / 2**20
-    print(
-        f"{plain(file)}: {len(model.classes_)} classes, {model.n_features_in_} features, "
-        f"{size:.1f} MiB"
-    )
+    classes = f"{len(model.classes_)} classes, {model.n_features_in_} features"
+    wrote(file, f"{classes}, {size:.1f} MiB")
+    note(classes=model.classes_, n_features=model.n_features_in_)
     return 0
 
 

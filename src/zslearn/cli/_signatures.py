@@ -11,7 +11,7 @@ import pandas as pd
 from zslearn._utils._array import unit_rows
 from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import plain
-from zslearn.cli._output import TAXONOMY
+from zslearn.cli._output import TAXONOMY, note, result, wrote
 from zslearn.datasets import (
     imagenet_classes,
     read_child_parent_pairs,
@@ -38,7 +38,8 @@ from zslearn.signatures import (
 def _write(table: pd.DataFrame, arguments: argparse.Namespace) -> int:
     """Write a table, and print its size."""
     path = save_signature_table(table, arguments.out)
-    print(f"{plain(path)}: {len(table)} classes, {table.shape[1]} columns")
+    wrote(path, f"{len(table)} classes, {table.shape[1]} columns")
+    note(n_classes=len(table), n_columns=table.shape[1])
     return 0
 
 
@@ -79,19 +80,19 @@ def _run_report(arguments: argparse.Namespace) -> int:
             raise ValueError(f"{plain(arguments.features)}: the images have no labels.")
         means = pd.DataFrame(unit_rows(samples.X)).groupby(samples.y.astype(str)).mean()
     report = description_report(texts, arguments.encoder, means=means, progress=True)
-    print(report)
+    result(str(report), neighbours=report.neighbours)
     return 0 if arguments.out is None else _write(report.neighbours, arguments)
 
 
 def _run_words(arguments: argparse.Namespace) -> int:
     """Average word vectors, and print the classes without one."""
     names = _descriptions(arguments, "names")
-    options = {"phrases": arguments.phrases, "trusted": arguments.trusted}
-    table = word_signatures(names, arguments.vectors, **options)
+    table = word_signatures(names, arguments.vectors, phrases=arguments.phrases)
     _write(table, arguments)
-    for label in names:
-        if label not in table.index:
-            print(f"without a vector: {plain(label)}")
+    missing = [label for label in names if label not in table.index]
+    note(without_vector=missing)
+    for label in missing:
+        note(f"without a vector: {plain(label)}")
     return 0
 
 
@@ -129,7 +130,8 @@ def _run_taxonomy(arguments: argparse.Namespace) -> int:
 def _run_attributes(arguments: argparse.Namespace) -> int:
     """Print a report on attributes, and write the checked table."""
     table = read_signature_table(arguments.table, label=arguments.label_column)
-    print(attribute_report(table))
+    report = attribute_report(table)
+    result(str(report), report=vars(report))
     options = {"missing": arguments.missing, "drop_constant": arguments.drop_constant}
     return _write(attribute_signatures(table, **options), arguments)
 
@@ -148,7 +150,7 @@ def _run_train_words(arguments: argparse.Namespace) -> int:
     )
     with atomic_write(arguments.out) as temporary:
         vectors.save_word2vec_format(str(temporary), binary=arguments.out.suffix == ".bin")
-    print(f"{plain(arguments.out)}: {len(vectors)} words, {vectors.vector_size} dimensions")
+    wrote(arguments.out, f"{len(vectors)} words, {vectors.vector_size} dimensions")
     return 0
 
 
@@ -210,14 +212,13 @@ OPTIONS = {
             "average the word vectors of class names",
             ("descriptions", "FILE", None, _DESCRIPTIONS),
             *_NOUNS,
-            ("--vectors", "FILE", ..., "word vectors in the format of word2vec, GloVe or gensim"),
+            ("--vectors", "FILE", ..., "word vectors in the format of word2vec or GloVe"),
             (
                 "--phrases",
                 _PHRASES,
                 "both",
                 "several words: a term joined by _, or their mean",
             ),
-            ("--trusted", bool, False, "allow files of gensim, which can run code"),
         ),
         "hierarchy": (
             _run_hierarchy,

@@ -20,12 +20,13 @@ from zslearn.experiments._last_layers import (
     TRACK_SIGNATURES,
     run_last_layers,
 )
+from zslearn.experiments._names import explain_measures
 from zslearn.experiments._prompts_only import PromptsOnly
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
 from zslearn.experiments._published import dataset_table, load_published
 from zslearn.experiments._ranks import Ranking, rank_methods
 from zslearn.experiments._records import read_failures, read_records, write_record
-from zslearn.experiments._render import FORMATS, render, save_ranks_plot
+from zslearn.experiments._render import FORMATS, render
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._summary import RunSummary, summarize_runs
@@ -53,6 +54,7 @@ __all__ = [
     "build_table",
     "dataset_table",
     "evaluate",
+    "explain_measures",
     "load_published",
     "rank_methods",
     "read_failures",
@@ -62,7 +64,6 @@ __all__ = [
     "run_benchmark",
     "run_demo",
     "run_last_layers",
-    "save_ranks_plot",
     "summarize_runs",
     "write_record",
     "write_report",

@@ -12,7 +12,7 @@ import os
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -177,13 +177,13 @@ def mean_of_neighbours(
 class TrackMethod:
     """A method with its fixed hyper-parameters and its grid.
 
-    For graph methods, `settings` belongs to the recipe "short" (their defaults are the published
-    values), and `grid` to the recipe "tuned".
+    Graph methods are not tuned. Their `settings` belong to the recipe "short", since their defaults
+    are the published values.
     """
 
     kind: type[Any]
     settings: Mapping[str, Any]
-    grid: Mapping[str, Sequence[Any]]
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def over_graph(self) -> bool:
@@ -210,9 +210,7 @@ class TrackMethod:
         estimator = self.make(graph, recipe)
         if self.over_graph:
             # Single precision suffices for networks.
-            X = X.astype(np.float32)
-            if recipe != "tuned":
-                return estimator.fit(X, y, signatures=signatures)
+            return estimator.fit(X.astype(np.float32), y, signatures=signatures)
         search = ZeroShotSearchCV(estimator, self.grid, cv=3)
         search.fit(X, y, signatures=signatures)
         if not isinstance(signatures, MultiSignatures):
@@ -234,10 +232,8 @@ def _weights(n_views: int) -> list[tuple[float, ...]]:
     return list(tried)
 
 
-#: How graph methods are trained: for minutes on a CPU; as published; or with the published widths
-#: and rates, and with epochs and weights of combined signatures chosen by cross-validation.
-TRACK_RECIPES = ("short", "published", "tuned")
-_EPOCHS = {"max_iter": [30, 100, 300]}
+#: How graph methods are trained: for minutes on a CPU, or as published.
+TRACK_RECIPES = ("short", "published")
 #: Methods of the benchmark.
 TRACK_METHODS: dict[str, TrackMethod] = {
     "ESZSL": TrackMethod(
@@ -262,9 +258,9 @@ TRACK_METHODS: dict[str, TrackMethod] = {
         {"n_components": 200, "tol": 1e-2},
         {"C": [0.125, 1.0, 8.0], "nu": [0.5], "gamma": [2.0**k for k in range(-5, 4, 2)]},
     ),
-    "GCNZ": TrackMethod(GCNZ, {"hidden_sizes": (512, 256), "max_iter": 60}, _EPOCHS),
-    "SGCN": TrackMethod(SGCN, {"hidden_size": 512, "max_iter": 100}, _EPOCHS),
-    "DGP": TrackMethod(DGP, {"hidden_size": 512, "max_iter": 100}, _EPOCHS),
+    "GCNZ": TrackMethod(GCNZ, {"hidden_sizes": (512, 256), "max_iter": 60}),
+    "SGCN": TrackMethod(SGCN, {"hidden_size": 512, "max_iter": 100}),
+    "DGP": TrackMethod(DGP, {"hidden_size": 512, "max_iter": 100}),
 }
 
 BASELINE = "mean of neighbours"
@@ -344,8 +340,7 @@ def run_last_layers(
     """Predict the last-layer rows of held-out ImageNet classes, and measure how well.
 
     Hyper-parameters, and then the weights of combined signatures, are chosen by class-wise
-    cross-validation on the other classes; graph methods are only tuned with the recipe "tuned".
-    Existing records are kept.
+    cross-validation on the other classes; graph methods are not tuned. Existing records are kept.
 
     Parameters
     ----------
@@ -358,10 +353,8 @@ def run_last_layers(
         included.
     n_splits, n_held_out, seed : int
         Number of class splits and of held-out classes in each; split i uses the seed ``seed + i``.
-    recipe : {"short", "published", "tuned"}, default="short"
-        Widths and epochs of graph methods: some that take minutes on a CPU; the published ones; or
-        the published widths, with the epochs (30, 100 or 300) and the weights of combined
-        signatures tuned like other hyper-parameters.
+    recipe : {"short", "published"}, default="short"
+        Widths and epochs of graph methods: some that take minutes on a CPU, or the published ones.
     graph : {"near", "whole"}, default="near"
         Graph for graph methods: the 1,000 classes and their ancestors, or ImageNet's structure of
         32,324 nodes, all with signatures.
@@ -423,8 +416,7 @@ def _measure(
     track = TRACK_METHODS[method]
     signatures = inputs.of_kind(kind, nodes=track.over_graph)
     estimator = track.make(inputs.graph, recipe)
-    grid = {} if track.over_graph and recipe != "tuned" else track.grid
-    depends = dict(split.origin), method, kind, estimator, grid, signatures, source_digest()
+    depends = dict(split.origin), method, kind, estimator, track.grid, signatures, source_digest()
     path = folder / f"{split.origin['split']}-{fingerprint(*depends)[:12]}.json"
     if is_record(path):
         return path

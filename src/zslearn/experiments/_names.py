@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -94,6 +95,54 @@ def metric_label(metric: str) -> str:
     if metric.startswith(RANK_ACCURACY):
         return f"{metric.removeprefix(RANK_ACCURACY)} right"
     return METRIC_LABELS.get(metric, metric)
+
+
+#: Label of a measure, as a pattern → what it means in one line.
+_MEANINGS = {
+    "accuracy": "per-class accuracy among the unseen classes",
+    "H": "harmonic mean of seen and unseen accuracy without calibration, of models tuned for "
+    "accuracy or not tuned",
+    "S cal\\.": "calibrated accuracy on seen classes, among all classes",
+    "U cal\\.": "calibrated accuracy on unseen classes, among all classes",
+    "H cal\\.": "harmonic mean of the two calibrated accuracies",
+    "AUSUC": "area under the seen–unseen curve, over all calibration factors",
+    "F@(\\d+)": "share of samples whose class is among the best {0} predictions",
+    "per class F@(\\d+)": "mean over classes of the share among the best {0} predictions",
+    "HP@(\\d+)": "share of the best {0} predictions that are near the class in the hierarchy",
+    ".+ right": "share of samples with the correct taxon, among the unseen classes",
+}
+
+
+def measure_meaning(label: str) -> str:
+    """What a measure with this label means, in one line; empty if unknown."""
+    for pattern, meaning in _MEANINGS.items():
+        if found := re.fullmatch(pattern, label):
+            return meaning.format(*found.groups())
+    return ""
+
+
+def explain_measures(labels: Iterable[str]) -> str:
+    """Explain measures in one sentence.
+
+    Parameters
+    ----------
+    labels : iterable of str
+        Labels of measures as in the columns of :func:`summarize_runs`, or "F@5". Unknown ones are
+        omitted.
+
+    Returns
+    -------
+    str
+        Each label with its meaning; empty if none is known.
+
+    Examples
+    --------
+    >>> from zslearn.experiments import explain_measures
+    >>> explain_measures(["F@5"])
+    'F@5: share of samples whose class is among the best 5 predictions.'
+    """
+    parts = [f"{label}: {text}" for label in labels if (text := measure_meaning(label))]
+    return f"{'; '.join(parts)}." if parts else ""
 
 
 def is_fraction(metric: str) -> bool:

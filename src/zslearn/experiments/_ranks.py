@@ -17,13 +17,10 @@ J. Demšar. Statistical comparisons of classifiers over multiple data sets. JMLR
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
-
-from zslearn.experiments._names import method_style
 
 
 @dataclass(frozen=True)
@@ -99,54 +96,3 @@ def ranges_within(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]
         if last > first and (not runs or last > runs[-1][1]):
             runs.append((first, last))
     return runs
-
-
-def picture_size(ranks: pd.Series, difference: float) -> tuple[float, float]:
-    """Figure size in inches that fits the names."""
-    depth = 0.35 * len(ranges_within(np.sort(ranks), difference)) + 1.0 - (-len(ranks) // 2)
-    return (9.0, 0.24 * depth + 1.1)
-
-
-def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> None:
-    """Draw mean ranks on an axis, with bars that join methods that do not differ."""
-    ranks = ranks.sort_values(kind="stable")
-    values = ranks.to_numpy(dtype=float)
-    if len(values) == 0 or not np.isfinite([*values, difference]).all():
-        raise ValueError("A plot of ranks needs finite mean ranks and a critical difference.")
-    runs = ranges_within(values, difference)
-    n_left = -(-len(values) // 2)
-    low, high = 1.0, max(float(len(values)), 2.0)
-    top_of_names = 0.35 * len(runs) + 1.0
-    depth = top_of_names + n_left
-    margin = 0.45 * (high - low)
-    axes.set(xlim=(low - margin, high + margin), ylim=(depth, -2.6))
-    axes.set_axis_off()
-    axes.plot([low, high], [0, 0], color="black", linewidth=1)
-    step = max(1, round((high - low) / 12))
-    for tick in np.arange(low, high + 0.5, step):
-        axes.plot([tick, tick], [-0.25, 0], color="black", linewidth=1)
-        axes.text(tick, -0.35, f"{tick:g}", ha="center", va="bottom", fontsize=8)
-    shown = min(difference, high - low)
-    axes.plot([low, low + shown], [-1.7, -1.7], color="black", linewidth=2)
-    wider = "" if shown == difference else ", wider than the line"
-    axes.text(low, -1.85, f"critical difference {difference:.2f}{wider}", fontsize=8, va="bottom")
-    for i, (name, rank) in enumerate(zip(ranks.index, values, strict=True)):
-        left = i < n_left
-        # Methods at the ends of the axis are labelled highest, so that leader lines do not cross.
-        level = top_of_names + (i if left else len(values) - 1 - i)
-        end = low - 0.02 * margin if left else high + 0.02 * margin
-        axes.plot([rank, rank, end], [0, level, level], color="0.45", linewidth=0.8)
-        axes.plot([rank], [0], "o", color=method_style(str(name)).color, zorder=3)
-        axes.text(
-            end,
-            level,
-            f"{name} [{rank:.1f}] " if left else f" [{rank:.1f}] {name}",
-            ha="right" if left else "left",
-            va="center",
-            fontsize=8,
-            parse_math=False,
-        )
-    for i, (first, last) in enumerate(runs):
-        level = 0.5 + 0.35 * i
-        ends = [values[first] - 0.05, values[last] + 0.05]
-        axes.plot(ends, [level, level], color="#b42318", linewidth=3, solid_capstyle="round")

@@ -183,6 +183,28 @@ class ResultTable:
         """Whether our number does not differ significantly from our best one."""
         return self.verdict == NOT_DIFFERENT
 
+    def cells(self) -> pd.DataFrame:
+        """The numbers in long form.
+
+        Returns
+        -------
+        DataFrame
+            A row per cell with a number: "row", "column", "ours" with its "deviation", "n_seeds",
+            "mark" and "verdict", "published" and "difference".
+        """
+        parts = {
+            "ours": self.ours,
+            "deviation": self.deviation,
+            "n_seeds": self.n_seeds,
+            "mark": self.marks_ours,
+            "verdict": self.verdict,
+            "published": self.published,
+            "difference": self.difference,
+        }
+        long = {name: frame.stack(future_stack=True) for name, frame in parts.items()}
+        table = pd.DataFrame(long).rename_axis(["row", "column"])
+        return table.dropna(subset=["ours", "published"], how="all").reset_index()
+
     @property
     def difference(self) -> pd.DataFrame:
         """Ours minus published; NaN unless features and split are the same."""
@@ -214,10 +236,12 @@ def build_table(
         `split_version`, `features`, `setting`, `metric` and `value`.
     like : str
         Name of a table, a key of `LAYOUTS`.
-    features, split_version, protocol, grid : str, optional
+    features, split_version, protocol : str, optional
         Use only records with these image features, split version (in full or as ``"PS1"``,
-        ``"PS2"``), protocol and grid. Required if the records of a column, or of a cell for the
-        grid, have several.
+        ``"PS2"``) and protocol. Required if the records of a column have several.
+    grid : str, optional
+        Use only records with this grid; by default "fast" for a method that has several, or its
+        first.
     only_ours : bool, default=False
         Whether to omit rows and columns without a number of ours.
 
@@ -247,6 +271,7 @@ def build_table(
     wanted = {"split_version": split_version, "protocol": protocol, "grid": grid}
     candidates = _comparable_records(records, like, features, wanted)
     numbers, left_out = _place_records(candidates, layout, column_keys, table_rows, table_columns)
+    numbers, grids = _of_one_grid(numbers)
     if not numbers and only_ours:
         raise ValueError(f"None of the records fits into the table {like!r}.")
     _refuse_mixtures(numbers, table_columns, by_row="features" in layout.rows)
@@ -260,7 +285,9 @@ def build_table(
         rows, columns = ({place[i] for place in places} for i in (0, 1))
         table_rows = {row: None for row in table_rows if row in rows}
         table_columns = {key: table_columns[key] for key in table_columns if key in columns}
-    return _assemble(like, table_rows, table_columns, names, published, numbers, left_out)
+    notes = [f"Omitted – records with other signatures: {name_some(sorted(left_out))}."]
+    notes = [*(notes if left_out else []), *grids]
+    return _assemble(like, table_rows, table_columns, names, published, numbers, notes)
 
 
 def _key(cell: Mapping[Any, Any], names: tuple[str, ...]) -> Key:
@@ -531,13 +558,30 @@ def _same_variant(published: str, ours: str) -> bool:
     )
 
 
+def _of_one_grid(numbers: Sequence[Placed]) -> tuple[list[Placed], list[str]]:
+    """Numbers of one grid for each method: "fast" if it has several, otherwise its first."""
+    grids: dict[str, dict[str, None]] = {}
+    for n in numbers:
+        grids.setdefault(str(n["method"]), {})[str(n["grid"])] = None
+    chosen = {name: "fast" if "fast" in own else next(iter(own)) for name, own in grids.items()}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, own in grids.items():
+        if len(own) > 1:
+            alike.setdefault((chosen[name], *sorted(own)), []).append(name)
+    notes = [
+        f"Several grids – {', '.join(names)}: shown is {shown}, of {', '.join(own)}."
+        for (shown, *own), names in alike.items()
+    ]
+    return [n for n in numbers if n["grid"] == chosen[str(n["method"])]], notes
+
+
 def _refuse_mixtures(
     numbers: Iterable[Placed], columns: Mapping[Key, TableColumn], *, by_row: bool
 ) -> None:
-    """Raise an error if a column mixes features, split versions or protocols, or a mean grids."""
+    """Raise an error if a column mixes features, split versions or protocols."""
     # Each class split has a version of its own.
     within = {"features": "row" if by_row else "", "split_version": "class_split"}
-    for what, part in (within | {"protocol": "", "grid": "row"}).items():
+    for what, part in (within | {"protocol": ""}).items():
         found: dict[tuple[Key, Any], dict[str, str]] = {}
         for n in numbers:
             value = str(n[what])
@@ -635,7 +679,7 @@ def _assemble(
     names: Mapping[Key, str],
     published: Mapping[Place, Mapping[Any, Any]],
     numbers: Sequence[Placed],
-    left_out: set[str],
+    notes: Sequence[str],
 ) -> ResultTable:
     """Build the frames, marks, rankings and notes."""
     layout = LAYOUTS[like]
@@ -674,10 +718,9 @@ def _assemble(
     if of_paper:
         title = f"{TABLES[like]} (Table {list(TABLES).index(like) + 1} of the paper)"
     rankings = _rankings(layout, columns.values(), our_compared, printed)
-    other_kinds = name_some(sorted(left_out))
     several_seeds = bool((n_seeds > 1).any(axis=None))
     notes = [
-        f"Omitted – records with other signatures: {other_kinds}." if left_out else "",
+        *notes,
         *_origin_notes(columns, numbers, of_paper),
         *_count_notes(columns, numbers, n_seeds),
         *comparison_notes,

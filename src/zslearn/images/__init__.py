@@ -32,9 +32,13 @@ from zslearn.images._model_files import (
     describe_for_model,
     encoder_for_model,
     features_for_model,
+    remove_classes_from_file,
     save_fitted,
+    summarize_model,
 )
 from zslearn.images._predicting import (
+    DESCRIBED,
+    SEEN,
     PromptClassifier,
     RankedClasses,
     explain_predictions,
@@ -45,6 +49,8 @@ from zslearn.images._samples import Samples, load_features
 
 __all__ = [
     "BACKBONES",
+    "DESCRIBED",
+    "SEEN",
     "Backbone",
     "Description",
     "ImageList",
@@ -76,6 +82,8 @@ __all__ = [
     "read_class_texts",
     "read_image",
     "read_samples",
+    "remove_classes_from_file",
     "save_fitted",
+    "summarize_model",
     "text_features",
 ]

@@ -155,7 +155,8 @@ def fit_samples(
             pairs = zip(known, searches, strict=True)
             scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
             chosen = fitted_method(model)
-            _logger.info("chose %s; AUSUC on held-out classes: %s", chosen, scores)
+            measure = "AUSUC (area under the seen–unseen curve) on held-out classes"
+            _logger.info("chose %s; %s: %s", chosen, measure, scores)
     _drop_harmful_factor(model, scaled, y, samples.row_noun)
     if none_rate is None and hierarchy is None:
         if scaler is None:
@@ -233,6 +234,8 @@ def adaptation_of(model: Any) -> Adaptation:
 
 
 def fitted_method(model: Any, method: str = AUTO) -> str:
-    """Return `method`, or the name of the method that "auto" chose for a fitted model."""
+    """Return the name of `method`, or of the one that "auto" chose for a fitted model."""
+    if method != AUTO:
+        return find_method(method).name
     kinds = {type(find_method(name).make()): name for name in LEADING_METHODS}
-    return kinds[type(estimators_of(model)[-1])] if method == AUTO else method
+    return kinds[type(estimators_of(model)[-1])]

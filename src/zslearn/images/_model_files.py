@@ -6,9 +6,11 @@ classes, examples and unlabelled samples are added to a saved model.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +18,29 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._files import locked, refuse_unwritable
-from zslearn._utils._messages import look_alikes, name_pairs, name_some, plain, warn_user
+from zslearn._utils._files import cache_folder, locked, refuse_unwritable
+from zslearn._utils._fit_cache import fingerprint
+from zslearn._utils._messages import (
+    did_you_mean,
+    look_alikes,
+    name_pairs,
+    name_some,
+    plain,
+    warn_user,
+)
 from zslearn.calibration import Adaptation, Adapted
 from zslearn.images._backbones import Backbone, load_backbone, refuse_foreign_backbone
 from zslearn.images._describing import Description, describe_in_text
 from zslearn.images._features import read_samples, refuse_other_features
 from zslearn.images._fitting import adaptation_of, estimators_of
 from zslearn.images._samples import Samples, check_labels, is_feature_table
+from zslearn.model_selection import ZeroShotPipeline
 from zslearn.persistence import ModelFile, read_model, save
 from zslearn.signatures import ENCODER_NAMES
 from zslearn.synthesis import GaussianEXEM
 
+#: Size of the cached features of images, in bytes at most.
+MAX_CACHED_BYTES = 2 * 2**30
 #: Training features saved with a model, in bytes at most.
 _MAX_TRAINING_BYTES = 64 * 2**20
 #: Entries of `Samples.about` that a model file keeps.
@@ -47,9 +60,9 @@ def save_fitted(
 ) -> None:
     """Save a model with a record of how its features and signatures were made.
 
-    The file's `about` has "features" and "signatures" (how they were made), "method", and
-    "training" with the names ("images") and "labels" of the rows of the extra array
-    "training_features". The extra array "training_digests" identifies training samples.
+    The file's `about` has "features" and "signatures" (how they were made), "method", "fitted"
+    (date and time), and "training" with the names ("images") and "labels" of the rows of the extra
+    array "training_features". The extra array "training_digests" identifies training samples.
 
     Parameters
     ----------
@@ -67,6 +80,7 @@ def save_fitted(
         "features": {key: samples.about[key] for key in _RECORD if key in samples.about},
         "signatures": description.about,
         "method": method,
+        "fitted": datetime.now(UTC).isoformat(timespec="seconds"),
         "training": {
             "images": list(kept.names),
             "labels": [] if kept.y is None else kept.y.tolist(),
@@ -138,6 +152,7 @@ def features_for_model(
     described: Sequence[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
+    cache: bool = False,
     **options: Any,
 ) -> Samples:
     """Read samples with the network, weights and preprocessing of a model.
@@ -153,6 +168,10 @@ def features_for_model(
         The label column of a table, by default the one the model was fitted with.
     described : sequence of str, optional
         The described classes. Other labels are rejected before any feature is computed.
+    cache : bool, default=False
+        Whether to keep the features of images in the user's cache folder (or ``ZSLEARN_CACHE``), so
+        that the next call with the same images and network reads them. The least recently used
+        ones are removed beyond 2 GiB.
     **options
         Passed to :func:`extract_features`.
 
@@ -187,7 +206,10 @@ def features_for_model(
                 f"{model_name} does not record how its features were made, so the images in "
                 f"{where} cannot be used; give a file of features (.npz)."
             )
-        samples = read_samples(path, backbone=network, **known, **options)
+        file = _cached_file(path, network) if cache else None
+        samples = read_samples(path, backbone=network, out=file, **known, **options)
+        if file is not None:
+            _keep_recent(file)
     had, has = (bool(record.get("boxes")) for record in (expected, samples.about))
     if expected and samples.about and had != has:
         with_or_without = "with" if had else "without"
@@ -196,6 +218,30 @@ def features_for_model(
             f"{where} are {'with' if has else 'without'}; predictions may suffer."
         )
     return samples
+
+
+def _cached_file(source: Path, network: Backbone) -> Path | None:
+    """Where the features of images are cached; None if that cannot be written."""
+    key = fingerprint(str(source.resolve()), network.about)
+    file = cache_folder() / "features" / f"{key[:32]}.npz"
+    try:
+        refuse_unwritable(file)
+    except OSError:
+        return None
+    return file
+
+
+def _keep_recent(file: Path) -> None:
+    """Mark a cached file as used, and remove those least recently used beyond the limit."""
+    # Other processes may remove files, too.
+    with contextlib.suppress(OSError):
+        os.utime(file)
+        files = sorted(file.parent.glob("*.npz"), key=lambda path: -path.stat().st_mtime_ns)
+        total = 0
+        for path in files:
+            total += path.stat().st_size
+            if total > MAX_CACHED_BYTES:
+                path.unlink()
 
 
 def encoder_for_model(
@@ -334,6 +380,44 @@ def add_classes_to_file(
     return labels
 
 
+def remove_classes_from_file(
+    path: str | os.PathLike[str],
+    classes: Sequence[str],
+    out: str | os.PathLike[str] | None = None,
+) -> list[str]:
+    """Remove described classes from a saved model, without refitting it.
+
+    Parameters
+    ----------
+    path, out
+        See :func:`add_classes_to_file`.
+    classes : sequence of str
+        Names of classes without training samples.
+
+    Returns
+    -------
+    list of str
+        Labels of the remaining classes.
+    """
+    left: list[str] = []
+
+    def remove(file: ModelFile) -> ModelFile:
+        label_of = {str(label): label for label in file.model.classes_.tolist()}
+        if unknown := [name for name in classes if name not in label_of]:
+            near = did_you_mean(unknown[0], label_of)
+            raise ValueError(f"{plain(path)} has no {name_some(unknown)}.{near}")
+        model = file.model.remove_classes([label_of[name] for name in classes])
+        about, signatures = dict(file.about), _part(file.about, "signatures")
+        if texts := _part(signatures, "texts"):
+            texts = {name: text for name, text in texts.items() if name not in classes}
+            about["signatures"] = {**signatures, "texts": texts}
+        left.extend(map(str, model.classes_.tolist()))
+        return replace(file, model=model, about=about)
+
+    _change_file(path, out, remove)
+    return left
+
+
 def add_examples_to_file(
     path: str | os.PathLike[str],
     samples: Samples,
@@ -428,3 +512,48 @@ def check_can_learn(model: Any, verb: str, model_name: str = "the model") -> Non
             f"{model_name}: {name} cannot check an adaptation on held-out classes; {advice}, or "
             "call its adapt in Python."
         )
+
+
+def summarize_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Summarise a model file: method, classes, columns, scaling, date and version.
+
+    Parameters
+    ----------
+    path : path
+        The model file.
+
+    Returns
+    -------
+    dict
+        "method" and the "wrappers" around it; "seen_classes" and "unseen_classes"; the "network" of
+        image features or the "columns" of a table, and "n_features"; the "attributes" of the
+        signatures; "scaling" of the features, of each row and of the signatures; "fitted", the date
+        and time, and the "version" of zslearn that wrote the file. Unknown values are None.
+    """
+    file = read_model(path)
+    model, features = file.model, _part(file.about, "features")
+    *wrappers, method = estimators_of(model)
+    steps = [type(step).__name__ for part in wrappers for step in _transformers(part)]
+    described = model.signature_table_
+    return {
+        "method": file.about.get("method") or type(method).__name__,
+        "wrappers": [type(part).__name__ for part in wrappers],
+        "seen_classes": model.seen_classes_.tolist(),
+        "unseen_classes": model.unseen_classes_.tolist(),
+        "network": features.get("backbone"),
+        "columns": features.get("columns"),
+        "n_features": int(model.n_features_in_),
+        "attributes": [list(names) for names in described.columns],
+        "scaling": {
+            "features": steps,
+            "rows": getattr(method, "feature_norm", None),
+            "signatures": list(described.scalings),
+        },
+        "fitted": file.about.get("fitted"),
+        "version": file.header["library_version"],
+    }
+
+
+def _transformers(part: Any) -> list[Any]:
+    """The steps of a pipeline before its method."""
+    return [step for _, step in part.steps[:-1]] if isinstance(part, ZeroShotPipeline) else []

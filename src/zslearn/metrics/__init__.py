@@ -6,6 +6,7 @@ accumulates accuracies over blocks. Only the Display classes accept estimators.
 """
 
 from zslearn.metrics._accuracy import (
+    class_accuracies,
     flat_hit_at_k,
     harmonic_mean,
     per_class_accuracy,
@@ -34,6 +35,7 @@ __all__ = [
     "UnseenConfusionDisplay",
     "ausuc",
     "best_harmonic_mean",
+    "class_accuracies",
     "expected_calibration_error",
     "flat_hit_at_k",
     "generalized_accuracy",

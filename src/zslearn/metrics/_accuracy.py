@@ -204,6 +204,44 @@ def rank_accuracy(y_true: ArrayLike, y_pred: ArrayLike, ranks: pd.DataFrame) -> 
     return pd.DataFrame(correct).groupby(true).mean().mean()
 
 
+def class_accuracies(y_true: ArrayLike, y_pred: ArrayLike) -> pd.DataFrame:
+    """Accuracy of each class, and the class that it is most often taken for.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_samples,)
+        True and predicted labels.
+
+    Returns
+    -------
+    DataFrame
+        A row per class of `y_true`: "n_samples", "accuracy", and the most frequent wrong prediction
+        ("taken_for") with its "share" of the samples, both missing if there is none.
+
+    See Also
+    --------
+    per_class_accuracy : The mean over classes.
+    UnseenConfusionDisplay : All confusions among unseen classes.
+
+    Examples
+    --------
+    >>> from zslearn.metrics import class_accuracies
+    >>> found = class_accuracies(["cat", "cat", "owl"], ["cat", "dog", "owl"])
+    >>> found[["n_samples", "accuracy", "share"]].loc["cat"].tolist()
+    [2.0, 0.5, 0.5]
+    """
+    true, pred = check_pair(y_true, y_pred, "y_pred")
+    samples = pd.DataFrame({"class": true, "taken_for": pred, "right": true == pred})
+    by_class = samples.groupby("class")["right"]
+    found = pd.DataFrame({"n_samples": by_class.size(), "accuracy": by_class.mean()})
+    counts = samples[~samples["right"]].groupby(["class", "taken_for"]).size()
+    wrong = counts.sort_values(ascending=False, kind="stable").reset_index(name="count")
+    worst = wrong.drop_duplicates("class").set_index("class")
+    found["taken_for"] = worst["taken_for"].reindex(found.index)
+    found["share"] = worst["count"].reindex(found.index) / found["n_samples"]
+    return found
+
+
 def harmonic_mean(acc_seen: ArrayLike, acc_unseen: ArrayLike) -> Any:
     r"""Harmonic mean of the accuracies on seen and unseen classes.
 

@@ -34,7 +34,8 @@ def _field_names(cls: type) -> list[str] | None:
     """Fields of a named tuple or a dataclass; None for other classes."""
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return list(cls._fields)
-    if dataclasses.is_dataclass(cls):
+    # The fields of an estimator are only its hyper-parameters.
+    if dataclasses.is_dataclass(cls) and not issubclass(cls, BaseEstimator):
         return [field.name for field in dataclasses.fields(cls) if field.init]
     return None
 
@@ -81,7 +82,7 @@ def make(cls: type, state: dict[str, Any]) -> Any:
 def _refuse_names(cls: type, state: dict[str, Any]) -> None:
     """Refuse attributes that would hide a method, a property or a constant of the class."""
     own = cls.__module__.startswith("zslearn.")
-    for name in state:
+    for name in set(state) - parameter_names(cls):
         in_class = inspect.getattr_static(cls, name, None)
         hides = in_class is not None and (own or callable(in_class) or hasattr(in_class, "__get__"))
         if hides or not name.isidentifier() or name.startswith("__"):
@@ -103,7 +104,6 @@ _SCORERS = frozenset(
     {
         "zslearn.model_selection.unseen_accuracy_scorer",
         "zslearn.synthesis.exemplar_distance_score",
-        "zslearn.synthesis.held_out_accuracy_score",
     }
 )
 

@@ -100,7 +100,11 @@ def write_file(path: Path, content: Mapping[str, Any], arrays: Mapping[str, NDAr
             "large lists as arrays in extras=, not in about=."
         )
     with atomic_write(path) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         save_file(dict(arrays), temporary, metadata={"zslearn": text})
+        # safetensors makes files that only their owner can read; the umask decides about ours.
+        temporary.chmod(mode)
 
 
 def _text(content: Mapping[str, Any]) -> str:

@@ -158,11 +158,6 @@ def labels_in_order(signatures: Any) -> NDArray[Any]:
     return label_array(as_frame(signatures, None, "signatures")[0].index, "signatures")
 
 
-def is_polars(signatures: Any) -> bool:
-    """Whether signatures are a polars DataFrame; polars need not be installed."""
-    return type(signatures).__module__.partition(".")[0] == "polars"
-
-
 def as_frame(
     signatures: Any, seen: NDArray[Any] | None, where: str
 ) -> tuple[pd.DataFrame, tuple[Any, ...] | None]:
@@ -171,7 +166,8 @@ def as_frame(
         return signatures, _unique_columns(signatures.columns, where)
     if isinstance(signatures, Mapping):
         return _mapping_as_frame(signatures, where)
-    if is_polars(signatures):
+    # polars need not be installed.
+    if type(signatures).__module__.partition(".")[0] == "polars":
         if LABEL_COLUMN not in getattr(signatures, "columns", ()):
             near = suggest(LABEL_COLUMN, getattr(signatures, "columns", ()))
             hint = f" Rename the column {near[0]!r}." if near else ""
@@ -385,11 +381,6 @@ class SignatureTable:
         if like is not None or _holds_mappings(signatures):
             signatures = known.rows_by_name(signatures, like)
         table = signatures if isinstance(signatures, cls) else cls.read(signatures, None)
-        if table._labels_are_attributes_of(known):
-            raise ValueError(
-                "signatures looks transposed: its rows are the attributes given to fit; pass "
-                "signatures.T."
-            )
         table = table.with_labels_like(known.labels, "the fitted classes")
         described = set(known.labels.tolist())
         repeated = [label for label in table.labels.tolist() if label in described]
@@ -507,13 +498,6 @@ class SignatureTable:
                     f"{_view_named(name)} looks transposed: its columns are the classes; pass "
                     "signatures.T."
                 )
-
-    def _labels_are_attributes_of(self, known: SignatureTable) -> bool:
-        """Whether the labels are the attribute names of another table."""
-        rows = _normal_forms(self.labels.tolist())
-        # Numbered columns may coincide with numbered classes.
-        named = [c for c in known.columns if c and list(c) != list(range(len(c)))]
-        return any(2 * len(rows & names) > len(names) for names in map(_normal_forms, named))
 
     def aligned_with(self, known: SignatureTable) -> SignatureTable:
         """Reorder views and attributes to match another table."""

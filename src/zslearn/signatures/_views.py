@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,11 +145,13 @@ class MultiSignatures:
         """Return the same views with other weights."""
         return MultiSignatures(self.views, weights, self.gamma_factors)
 
-    def with_gamma_factors(
-        self, gamma_factors: Sequence[float] | Mapping[str, float]
-    ) -> MultiSignatures:
-        """Return the same views with other factors of γ."""
-        return MultiSignatures(self.views, self.weights, gamma_factors)
+
+def map_views(signatures: Any, change: Callable[[Any], Any]) -> Any:
+    """Change signatures, or each view of several."""
+    if not isinstance(signatures, MultiSignatures):
+        return change(signatures)
+    views = {name: change(view) for name, view in signatures.views.items()}
+    return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
 
 
 def convex_weights(

@@ -34,6 +34,7 @@ from zslearn.experiments._names import (
     canonical_dataset,
     canonical_method,
     is_published_split,
+    measure_meaning,
     method_style,
     metric_label,
     same_features,
@@ -65,16 +66,6 @@ _SIDE = 48
 _NUMBERED = re.compile(r"^\d+[._]+(?=[^\W\d_])")
 _JOINED = re.compile(r"(?<=[^\W_])[_+]+(?=[^\W_])")
 
-MEANINGS = {
-    "per_class_accuracy": "per-class accuracy among the unseen classes",
-    "harmonic": "harmonic mean of seen and unseen accuracy without calibration, of models tuned "
-    "for accuracy or not tuned",
-    "calibrated_seen": "calibrated accuracy on seen classes, among all classes",
-    "calibrated_unseen": "calibrated accuracy on unseen classes, among all classes",
-    "calibrated_harmonic": "harmonic mean of the two calibrated accuracies",
-    "ausuc": "area under the seen–unseen curve",
-}
-_RANK = "share of images with the correct taxon, among the unseen classes"
 _LEADS = {
     "per_class_accuracy": "In the conventional setting (unseen classes only)",
     "ausuc": "In the generalized setting (seen and unseen classes)",
@@ -411,7 +402,7 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
         {
             "name": name,
             "label": metric_label(name),
-            "meaning": MEANINGS.get(name, _RANK),
+            "meaning": measure_meaning(metric_label(name)),
             "published": any(row["cells"][i]["published"] is not None for row in found),
         }
         for i, name in enumerate(names)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
 from zslearn._utils._array import Floats, unit_rows
-from zslearn._utils._messages import name_some
 from zslearn.datasets import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import by_class, conventional_metrics
 from zslearn.experiments._runs import draw_unseen
@@ -57,48 +55,26 @@ def signature_rows(signatures: Any, classes: Sequence[Any]) -> Floats:
     return np.hstack(parts)
 
 
-def nearest_seen(data: ZeroShotDataset) -> dict[Any, float]:
-    """Unseen class → distance of its signature from the nearest seen one."""
-    unseen, seen = data.unseen_classes.tolist(), data.seen_classes.tolist()
-    distances = cdist(
-        signature_rows(data.signatures, unseen), signature_rows(data.signatures, seen)
-    )
-    return dict(zip(unseen, distances.min(axis=1).tolist(), strict=True))
-
-
 # Groups of unseen classes by their distance from the seen ones.
 
 
-def distance_groups(
-    distances: Mapping[Any, float], *, edges: Sequence[float] | None = None
-) -> dict[Any, str]:
-    """Group classes by their distance."""
-    values = np.array([float(value) for value in distances.values()])
-    if not len(values) or not np.isfinite(values).all():
-        raise ValueError("Distances must be finite numbers, one for each unseen class.")
-    if edges is None:
-        # Classes at the same distance share a rank, and therefore a third.
-        ranks = rankdata(np.round(values, 9))
-        places = (3 * (ranks - 0.5) / len(values)).astype(int)
-        return {label: THIRDS[place] for label, place in zip(distances, places, strict=True)}
-    bounds = [float(edge) for edge in edges]
-    if not bounds or bounds != sorted(set(bounds)):
-        raise ValueError(f"edges must be ascending; got {list(edges)}.")
-    names = [f"up to {bounds[0]:g}"]
-    names += [f"above {a:g}, up to {b:g}" for a, b in pairwise(bounds)]
-    names += [f"above {bounds[-1]:g}"]
-    places = np.searchsorted(bounds, values, side="left")
-    return {label: names[place] for label, place in zip(distances, places, strict=True)}
+def thirds_by_distance(data: ZeroShotDataset) -> dict[str, str]:
+    """Third of each unseen class by the distance of its signature from the nearest seen one.
+
+    Classes at the same distance share a rank, and therefore a third.
+    """
+    unseen, seen = data.unseen_classes.tolist(), data.seen_classes.tolist()
+    distances = cdist(
+        signature_rows(data.signatures, unseen), signature_rows(data.signatures, seen)
+    ).min(axis=1)
+    ranks = rankdata(distances.round(9))
+    order = np.argsort(distances, kind="stable")
+    return {str(unseen[i]): THIRDS[int(3 * (ranks[i] - 0.5) / len(unseen))] for i in order}
 
 
-def measure_groups(
-    runner: JobRunner,
-    *,
-    distances: Mapping[Any, float] | None = None,
-    edges: Sequence[float] | None = None,
-) -> pd.DataFrame:
+def measure_groups(runner: JobRunner) -> pd.DataFrame:
     """Measure methods on groups of unseen classes by their distance from the seen ones."""
-    groups = _nearest_first(runner.data, distances, edges)
+    groups = thirds_by_distance(runner.data)
 
     def compute(method: str, seed: int, group: str) -> dict[str, Any]:
         data, model = runner.data, runner.tune(method, seed).estimator_
@@ -110,12 +86,7 @@ def measure_groups(
     return runner.run(runner.jobs(compute, settings, tuple(groups.items())))
 
 
-def read_groups(
-    runner: JobRunner,
-    *,
-    distances: Mapping[Any, float] | None = None,
-    edges: Sequence[float] | None = None,
-) -> pd.DataFrame:
+def read_groups(runner: JobRunner) -> pd.DataFrame:
     """Read the same from records with accuracies of classes; ImageNet's contain the groups."""
     parts: list[dict[str, Any]] = []
     records = of_one_protocol(runner.read(("zsl",)))
@@ -123,7 +94,7 @@ def read_groups(
         if "per_class" not in record or "analysis" in record:
             continue
         if runner.data is not None:
-            groups = _nearest_first(runner.data, distances, edges)
+            groups = thirds_by_distance(runner.data)
         elif "groups" in record:
             groups = {label: name for name, found in record["groups"].items() for label in found}
             groups |= {label: "rest" for label in record["per_class"] if label not in groups}
@@ -138,19 +109,6 @@ def read_groups(
     if not parts:
         raise ValueError(f"No record in {runner.runs} has accuracies of classes (per_class).")
     return numbers_frame(parts)
-
-
-def _nearest_first(
-    data: ZeroShotDataset, distances: Mapping[Any, float] | None, edges: Sequence[float] | None
-) -> dict[str, str]:
-    """Group of each unseen class, nearest class first."""
-    found = nearest_seen(data) if distances is None else distances
-    unseen = data.unseen_classes.tolist()
-    absent = [label for label in unseen if label not in found]
-    if absent:
-        raise ValueError(f"These unseen classes have no distance: {name_some(absent)}.")
-    groups = distance_groups({label: found[label] for label in unseen}, edges=edges)
-    return {str(c): groups[c] for c in sorted(unseen, key=lambda label: float(found[label]))}
 
 
 def _measure_group(

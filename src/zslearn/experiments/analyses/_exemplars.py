@@ -187,9 +187,7 @@ def n_neighbours(n_classes: int) -> int:
     return max(1, round(0.4 * n_classes))
 
 
-def compare_exemplars(
-    runner: JobRunner, *, others: Mapping[str, pd.DataFrame] | None = None
-) -> pd.DataFrame:
+def compare_exemplars(runner: JobRunner) -> pd.DataFrame:
     """Compare signatures and predicted exemplars with real exemplars of the unseen classes.
 
     Several kinds of signatures are measured separately and combined. The records fill the paper's
@@ -199,8 +197,7 @@ def compare_exemplars(
     classes = data.unseen_classes.tolist()
     if len(classes) < 4:
         raise ValueError(f"{data.name} has {len(classes)} unseen classes; at least 4 are needed.")
-    views = getattr(data.signatures, "views", {})
-    kinds = {**views, SIGNATURES: data.signatures, **(others or {})}
+    kinds = {**getattr(data.signatures, "views", {}), SIGNATURES: data.signatures}
 
     def of_signatures(kind: str) -> dict[str, Any]:
         # Real exemplars without a projection, which would depend on a model.
@@ -218,9 +215,7 @@ def compare_exemplars(
     setting = {"k": n_neighbours(len(classes))}
     jobs = []
     for seed in runner.seeds:
-        for kind in kinds:
-            depends = (kinds[kind],) if kind != SIGNATURES else ()
-            jobs.append(Job(kind, seed, partial(of_signatures, kind), setting, depends))
+        jobs += [Job(kind, seed, partial(of_signatures, kind), setting) for kind in kinds]
         jobs.append(Job(PREDICTED, seed, partial(of_exemplars, seed), setting))
     return _exemplar_table(runner.records(jobs))
 

@@ -280,7 +280,8 @@ class JobRunner:
             **data_origin(self.data),
             "analysis": self.analysis,
             **({"semantic": semantic} if semantic else {}),
-            "method": job.method,
+            # Records contain the name of a class without its module.
+            "method": find_method(job.method).name if ":" in job.method else job.method,
             "setting": "zsl",
             "variant": write_variant(job.variant),
             "protocol": "default",
@@ -295,8 +296,7 @@ class JobRunner:
     def read(
         self,
         settings: Sequence[str] = ("zsl", "gzsl"),
-        protocols: Sequence[Protocol] = (),
-        only_generalized: Sequence[str] = (),
+        protocols: Mapping[Protocol, Sequence[str]] | None = None,
     ) -> list[dict[str, Any]]:
         """Records of successful runs with the default protocol and others."""
         # Records contain the name of a class without its module.
@@ -304,9 +304,7 @@ class JobRunner:
         found = [
             record
             for record in whole_records(
-                self._benchmark(settings, protocols, only_generalized)
-                if self.runs is None
-                else self.runs
+                self._benchmark(settings, protocols or {}) if self.runs is None else self.runs
             )
             if "failed" not in record
             and record["setting"] in settings
@@ -320,31 +318,22 @@ class JobRunner:
         return found
 
     def _benchmark(
-        self,
-        settings: Sequence[str],
-        protocols: Sequence[Protocol],
-        only_generalized: Sequence[str],
+        self, settings: Sequence[str], protocols: Mapping[Protocol, Sequence[str]]
     ) -> list[Path]:
-        """Run a benchmark, and return its records."""
+        """Run benchmarks with the default and other protocols, and return their records."""
         if self.data is None or not self.methods:
             raise ValueError("Pass data and methods to run, or a folder of records.")
-        options = {n: getattr(self, n) for n in ("resume", "progress", "n_jobs", "say", "command")}
-        paths = run_benchmark(
-            self.data, self.methods, self.out, settings=settings, seeds=self.seeds,
-            grid=self.grid, n_splits=self.n_splits, **options,
-        )  # fmt: skip
-        for protocol in protocols:
-            paths += run_benchmark(
-                self.data,
-                self.methods,
-                self.out,
-                settings=("gzsl",) if protocol.name in only_generalized else settings,
-                seeds=self.seeds,
-                protocol=protocol,
-                # A protocol may change the grid itself.
-                grid=self.grid if protocol.grid == "fast" else protocol.grid,
-                **options,
-            )
+        names = ("seeds", "grid", "resume", "progress", "n_jobs", "say", "command")
+        run = partial(
+            run_benchmark,
+            self.data,
+            self.methods,
+            self.out,
+            **{name: getattr(self, name) for name in names},
+        )
+        paths = run(settings=settings, n_splits=self.n_splits)
+        for protocol, of_protocol in protocols.items():
+            paths += run(settings=of_protocol, protocol=protocol)
         return paths
 
 
@@ -376,5 +365,8 @@ def choose_among(rows: Mapping[str, str], names: str | Sequence[str]) -> list[st
     known = {name.casefold(): row for name, row in rows.items()}
     unknown = [name for name in given if name.casefold() not in known]
     if unknown or not given:
-        raise ValueError(f"Unknown rows {unknown}; choose from {', '.join(rows)}.")
+        raise ValueError(
+            f"This analysis compares {', '.join(rows)}, so that methods cannot be "
+            f"{', '.join(unknown) or 'empty'}."
+        )
     return list(dict.fromkeys(known[name.casefold()] for name in given))

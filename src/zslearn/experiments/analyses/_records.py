@@ -7,14 +7,12 @@ benchmark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._names import method_style
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import numbers_of
@@ -123,39 +121,20 @@ def draw_curves(ax: Any, frame: pd.DataFrame, *, y: str, ylabel: str) -> None:
 # Protocols.
 
 
-def protocol_choices(n_seen: int | None = None) -> list[Protocol]:
-    """Protocols that change one part of the default protocol."""
-    dropped = [Protocol("remainder dropped", remainder="drop")]
-    return [
-        Protocol("three folds", 3),
-        Protocol("ten folds", 10),
-        *(dropped if n_seen is None or n_seen % 5 else []),
-        Protocol("scale of all classes", signature_scale="all"),
-        Protocol("a tenth held out", held_out=0.1),
-        Protocol("factor not rescaled", rescale_bias=False),
-    ]
-
-
-def vary_protocol(
-    runner: JobRunner,
-    *,
-    protocols: Sequence[Protocol] | None = None,
-    versions: Mapping[str, ZeroShotDataset] | None = None,
-) -> pd.DataFrame:
+def vary_protocol(runner: JobRunner) -> pd.DataFrame:
     """Measure methods under protocols that change one part of the default protocol."""
-    n_seen = None if runner.data is None else len(runner.data.seen_classes)
-    chosen = protocol_choices(n_seen) if protocols is None else list(protocols)
-    if any(protocol.name == BASE for protocol in chosen):
-        raise ValueError(f"The protocol name {BASE!r} is reserved; choose another.")
-    # Held-out images and calibration factors only matter in the generalized setting.
-    same = Protocol(BASE).definition("zsl")[1:]
-    only = [p.name for p in chosen if p.definition("zsl")[1:] == same and p.grid == "fast"]
-    numbers = numbers_of(runner.read(protocols=chosen, only_generalized=only))
-    for name, other in ({} if runner.runs is not None else versions or {}).items():
-        of_version = replace(runner, data=other, out=runner.out / "versions" / name)
-        found = numbers_of(of_version.read())
-        numbers = pd.concat([numbers, found.assign(protocol=f"split version {name}")])
-    return compare_protocols(numbers)
+    both, generalized = ("zsl", "gzsl"), ("gzsl",)
+    choices = {
+        Protocol("three folds", 3): both,
+        Protocol("ten folds", 10): both,
+        Protocol("remainder dropped", remainder="drop"): both,
+        Protocol("scale of all classes", signature_scale="all"): both,
+        Protocol("a tenth held out", held_out=0.1): generalized,
+        Protocol("factor not rescaled", rescale_bias=False): generalized,
+    }
+    if runner.data is not None and len(runner.data.seen_classes) % 5 == 0:
+        choices = {p: settings for p, settings in choices.items() if p.remainder == "spread"}
+    return compare_protocols(numbers_of(runner.read(protocols=choices)))
 
 
 def compare_protocols(records: pd.DataFrame) -> pd.DataFrame:

@@ -242,10 +242,8 @@ def run_analysis(
         default 3), and `resume`, `progress`, `n_jobs`, `say` and `command` as in
         :func:`run_benchmark`. For `curves`, `protocol`, `distance` and `exemplars`: `runs`, a
         folder of records to read. For some: `shares` and `retune` (`seen-classes`, `phantoms`);
-        `shots`; `alphas` and `share` (`components`); `forms` (`penalties`); `others` (`exemplars`:
-        name → further signatures); `n_classes` and `n_images` (`exemplar-map`); `dimensions`
-        (`regressors`); `distances` and `edges` (`distance`); `protocols` and `versions`
-        (`protocol`: name → data set with other splits).
+        `shots`; `alphas` (`components`); `forms` (`penalties`); `n_classes` and `n_images`
+        (`exemplar-map`); `dimensions` (`regressors`).
 
     Returns
     -------

@@ -24,6 +24,7 @@ from zslearn.experiments._names import LEARNED
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
 from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, write_variant
 from zslearn.model_selection import find_method
+from zslearn.synthesis import SynC
 
 #: Label of a bar → hyper-parameters of SynC.
 _FORMS: dict[str, dict[str, Any]] = {
@@ -39,7 +40,7 @@ SYNC_FORMS = {write_variant(setting): words for words, setting in _FORMS.items()
 def choose_sync(methods: str | Sequence[str]) -> list[str]:
     """Validate names of methods, all of which must be SynC."""
     names = chosen_methods(methods)
-    if others := [name for name in names if not name.startswith("SynC")]:
+    if others := [name for name in names if not isinstance(find_method(name).make(), SynC)]:
         raise ValueError(f"This analysis needs SynC methods; got {', '.join(others)}.")
     return names
 
@@ -60,6 +61,8 @@ def compare_forms(
         )
 
     def compute(method: str, seed: int, **variant: Any) -> dict[str, Any]:
+        if variant.get("learn_phantoms") and ":" in method:
+            return runner.results_of(runner.tune(method, seed, fixed=variant))
         if variant.get("learn_phantoms"):
             return runner.results_of(runner.tune(f"{method}{LEARNED}", seed))
         # Fixed phantoms and a penalty on w are the defaults, and share one search.
@@ -115,8 +118,6 @@ def draw_phantoms(ax: Any, frame: pd.DataFrame) -> None:
 
 def components_for_variance(classifiers: ArrayLike, share: float = 0.95) -> int:
     """Smallest number of principal components that explain a share of the variance."""
-    if not 0 < share <= 1:
-        raise ValueError(f"share must lie in (0, 1]; got {share}.")
     rows = np.asarray(classifiers, dtype=np.float64)
     variances = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False) ** 2
     total = variances.sum()
@@ -130,20 +131,19 @@ def count_components(
     runner: JobRunner,
     *,
     alphas: Sequence[float] = (2.0**-20, 2.0**-16, 2.0**-12, 2.0**-8),
-    share: float = 0.95,
 ) -> pd.DataFrame:
-    """Count the components that explain most of the variance of classifiers, for several λ."""
+    """Count the components that explain 95 % of the variance of classifiers, for several λ."""
     data = runner.data
 
     def compute(method: str, seed: int, alpha: float) -> dict[str, Any]:
         model = runner.protocol.make(find_method(method), seed).set_params(alpha=alpha)
         model.fit(data.X_train, data.y_train, signatures=data.signatures)
-        number = components_for_variance(to_numpy(model.coef_), share)
+        number = components_for_variance(to_numpy(model.coef_))
         n_seen = len(data.seen_classes)
         return {"metrics": {"components": number, "components_share": number / n_seen}}
 
     settings = [{"alpha": alpha} for alpha in sorted(map(float, alphas))]
-    return runner.run(runner.jobs(compute, settings, share))
+    return runner.run(runner.jobs(compute, settings))
 
 
 def draw_components(ax: Any, frame: pd.DataFrame) -> None:
