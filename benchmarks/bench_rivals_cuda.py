@@ -33,7 +33,7 @@ TUNED = ", epochs tuned"
 CLASSIFIERS: dict[str, dict[str, Any]] = {
     "softmax": {},
     "softmax, classes balanced": {"balanced": True},
-    "nearest mean": {"estimator": "mean"},
+    "nearest mean": {"classifier": "mean"},
 }
 
 

@@ -17,6 +17,7 @@ beside methods of the library.
 # same, so they are computed once for all settings; settings with the same `alpha_features` also
 # share the map.
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
 
@@ -27,6 +28,7 @@ from zslearn.base import ZeroShotClassifier, group_by_params, inherit_docs, move
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class PredictedLDA(ZeroShotClassifier):
     """Linear discriminant analysis with class means that signatures predict.
 
@@ -47,6 +49,9 @@ class PredictedLDA(ZeroShotClassifier):
         Takes signatures to class means.
     """
 
+    alpha_features: float = 10.0
+    alpha_signatures: float = 0.1
+
     score_function = "euclidean"
     embedding_attributes = ("mean_", "map_")
     grids: ClassVar = {
@@ -60,19 +65,6 @@ class PredictedLDA(ZeroShotClassifier):
         "alpha_features": [Interval(Real, 0, None, closed="neither")],
         "alpha_signatures": [Interval(Real, 0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        alpha_features=10.0,
-        alpha_signatures=0.1,
-        *,
-        feature_norm="l2",
-        signature_scale="seen",
-    ):
-        self.alpha_features = alpha_features
-        self.alpha_signatures = alpha_signatures
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training, variants):

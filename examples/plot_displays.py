@@ -13,7 +13,7 @@ search for hyper-parameters has found.
 #
 # `ZeroShotSearchCV` leaves out letters and compares settings on these. The picture has the mean
 # accuracy of every setting and a frame around the chosen one. Here this sits on the edge of the
-# grid: the search warns, and an arrow shows where better settings may lie.
+# grid: the search warns, and the legend says where better settings may lie.
 
 import warnings
 
@@ -29,7 +29,7 @@ data = load_glyphs()
 grid = {"alpha_features": [1.0, 10.0, 100.0, 1000.0], "alpha_signatures": [0.1, 1.0, 10.0]}
 search = ZeroShotSearchCV(ESZSL(), grid)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", GridEdgeWarning)  # the picture says it
+    warnings.simplefilter("ignore", GridEdgeWarning)  # the legend reports it
     search.fit(data.X_train, data.y_train, signatures=data.signatures)
 
 SearchLandscapeDisplay.from_search(search, x="alpha_features", y="alpha_signatures")

@@ -85,3 +85,13 @@ def tensors_on_device(monkeypatch):
     for name, module in list(sys.modules.items()):
         if name.startswith("zslearn.") and hasattr(module, "on_device"):
             monkeypatch.setattr(module, "on_device", lambda x: isinstance(x, torch.Tensor))
+
+
+@pytest.fixture
+def plt():
+    """matplotlib.pyplot without windows; figures are closed after the test."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    yield pyplot
+    pyplot.close("all")

@@ -7,7 +7,6 @@ import inspect
 from typing import Any
 
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from zslearn import baselines, calibration, model_selection, networks, synthesis
 from zslearn.baselines import ESZSL, SAE
@@ -127,10 +126,10 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "GeneratedFeatures": [
         {"n_generated": 20},
-        {"n_generated": 20, "estimator": "mean"},
-        {"n_generated": 20, "estimator": LogisticRegression(), "feature_norm": None},
-        {"n_generated": 20, "estimator": "mean", "generator": _adversarial(WGANGenerator)},
-        {"n_generated": 20, "estimator": "mean", "generator": _adversarial(VAEGANGenerator)},
+        {"n_generated": 20, "feature_norm": None},
+        {"n_generated": 20, "classifier": "mean"},
+        {"n_generated": 20, "classifier": "mean", "generator": _adversarial(WGANGenerator)},
+        {"n_generated": 20, "classifier": "mean", "generator": _adversarial(VAEGANGenerator)},
     ],
     "ClassNorm": [_CLASS_NORM, {**_CLASS_NORM, "feature_norm": None}],
     "CADAVAE": [_CADA_VAE, {**_CADA_VAE, "feature_norm": None}],
@@ -263,6 +262,6 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
         failures["check_unused_class"] = "described classes are nodes that others propagate through"
         if estimator.graph == "all":
             failures["check_described_later"] = "all classes described at fit train the network"
-    if isinstance(estimator, networks.GeneratedFeatures) and estimator.estimator != "mean":
+    if isinstance(estimator, networks.GeneratedFeatures) and estimator.classifier != "mean":
         failures["check_unused_class"] = "one classifier is trained over all described classes"
     return failures

@@ -455,7 +455,7 @@ BROKEN = [
     (TurnsToNumpy(), "check_torch", "gives scores of ndarray"),
     (TurnsToNumpy(), "check_array_api_strict", "gives scores of ndarray"),
     (IsNoClassifier(), "check_scikit_learn", "of scikit-learn's checks"),
-    (NamesOutsiders(), "check_candidates", "no candidates"),
+    (NamesOutsiders(), "check_candidates", "are no candidates"),
     (NamesTwice(), "check_top_k", "twice"),
     (MiscountsColumns(), "check_attributes_name_every_class", "n_features_in_"),
     (FollowsTheTable(), "check_order_of_classes", "shuffling"),

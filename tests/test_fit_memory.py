@@ -177,17 +177,3 @@ def test_statistics_hold_no_copy(many_rows, monkeypatch):
     X, y, _ = many_rows
     monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
     assert _peak(lambda: ClassStatistics.from_samples(X, y)) < 0.5 * X.nbytes
-
-
-def test_blocks_change_no_choice(many_rows, monkeypatch):
-    X, y, signatures = many_rows
-    X, y = X[:3000].astype(np.float64), y[:3000]
-    models = []
-    for budget in (1 << 30, 1 << 16):
-        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", budget)
-        models.append(EXEM(n_components=8).fit(X, y, signatures=signatures))
-    whole, parts = models
-    np.testing.assert_allclose(whole.exemplars_, parts.exemplars_, atol=1e-10)
-    np.testing.assert_allclose(
-        whole.decision_function(X[:50]), parts.decision_function(X[:50]), atol=1e-6
-    )

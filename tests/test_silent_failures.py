@@ -341,16 +341,6 @@ def test_a_transposed_table_is_recognised(words, estimator):
         clone(estimator).fit(X, y, signatures={"round": signatures["round"]})
 
 
-def test_numbers_as_labels_and_columns_without_names(words):
-    """Numbers of columns are no names of attributes: new classes may bear them."""
-    X, y, signatures = words
-    codes = np.array([NUMBERS.index(label) for label in y]) + 10
-    numbered = signatures.set_axis(range(10, 18)).set_axis(range(5), axis=1)
-    model = ESZSL().fit(X, codes, signatures=numbered)
-    model.add_classes(numbered.iloc[:5].set_axis(range(5)) + 0.1)
-    assert set(range(5)) <= set(model.classes_.tolist())
-
-
 def test_labels_that_are_not_in_the_index(words):
     X, y, signatures = words
     with pytest.raises(ValueError, match="are row numbers; put the class labels into the"):

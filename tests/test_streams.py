@@ -213,9 +213,6 @@ def test_after_an_error_the_model_is_as_it_was():
     assert np.array_equal(model.decision_function(TEST), expected)
 
 
-# Sums
-
-
 # Memory
 
 SMALL_MACHINE = """

@@ -5,21 +5,16 @@ import pandas as pd
 import pytest
 import scipy.linalg
 from scipy.spatial.distance import cdist, pdist, squareform
-from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import BiDiLEL
-from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
 
 
 def _fit(model, problem, **changes):
     X = changes.get("X", problem.X_train)
     return model.fit(X, problem.y_train, signatures=changes.get("signatures", problem.signatures))
-
-
-def _unit(X):
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def _explicit(X, y):
@@ -35,7 +30,7 @@ def _explicit(X, y):
 @pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])
 def test_projection_solves_the_explicit_eigenproblem(problem, alpha):
     model = _fit(BiDiLEL(6, alpha), problem)
-    X, y = _unit(problem.X_train), problem.y_train
+    X, y = normalize(problem.X_train), problem.y_train
     D, L = _explicit(X, y)
     mean = D.sum(axis=1) @ X / D.sum()
     total = (X - mean).T @ D @ (X - mean)
@@ -55,8 +50,8 @@ def test_scores_are_distances_to_landmarks(problem, latent_norm):
     model = _fit(BiDiLEL(6, latent_norm=latent_norm), problem)
 
     def embed(X):
-        latent = (_unit(X) - model.mean_) @ model.components_.T
-        return latent if latent_norm is None else _unit(latent)
+        latent = (normalize(X) - model.mean_) @ model.components_.T
+        return latent if latent_norm is None else normalize(latent)
 
     seen = model.seen_classes_
     latent = embed(problem.X_train)
@@ -159,14 +154,14 @@ def test_joint_placement_does_not_depend_on_the_order_nor_on_when(problem):
     before = fewer.decision_function(X)
     fewer.add_classes(problem.signatures.loc[late])
     np.testing.assert_allclose(fewer.decision_function(X), expected, rtol=1e-9)
-    # The classes that were there have moved; the seen ones have not.
+    # Landmarks of the other unseen classes have moved; those of seen classes have not.
     now = fewer.decision_function(X, classes=left)
     seen = np.isin(left, model.seen_classes_)
     np.testing.assert_allclose(now[:, seen], before[:, seen], rtol=1e-12)
     assert np.abs(now[:, ~seen] - before[:, ~seen]).max() > 1e-3
 
 
-def test_copys_placed_jointly_share_a_landmark(problem):
+def test_equal_signatures_placed_jointly_share_a_landmark(problem):
     signatures = problem.signatures.copy()
     first, second = np.sort(problem.unseen_classes)[:2]
     signatures.loc[second] = signatures.loc[first]
@@ -201,19 +196,8 @@ def test_more_components_than_features_are_clipped(problem):
     assert model.components_.shape == (20, 20)
 
 
-@pytest.mark.parametrize("latent_norm", ["l2", None])
-def test_scales_do_not_matter(problem, latent_norm):
-    model = BiDiLEL(latent_norm=latent_norm, feature_norm=None)
-    X = problem.X_test_unseen
-    first = _fit(clone(model), problem).predict(X)
-    larger = _fit(clone(model), problem, X=1e3 * problem.X_train).predict(1e3 * X)
-    np.testing.assert_array_equal(first, larger)
-    scaled = _fit(clone(model), problem, signatures=1e3 * problem.signatures).predict(X)
-    np.testing.assert_array_equal(first, scaled)
-
-
 def test_one_dimension_keeps_more_than_a_sign():
-    """Two seen classes make a line; classes placed along it must all be within reach."""
+    """Two seen classes span a line; every class placed along it must be predictable."""
     rng = np.random.default_rng(0)
     centers = np.array([0.0, 4.0, 1.3, 2.7])
     X = centers[:, None, None] * np.eye(3)[0] + 0.1 * rng.normal(size=(4, 20, 3))
@@ -234,14 +218,6 @@ def test_one_sample_per_class():
     np.testing.assert_array_equal(model.predict(X, classes=np.arange(5)), np.arange(5))
 
 
-@pytest.mark.parametrize("columns", [slice(0, 1), slice(0, 2)])
-def test_few_attributes_and_constant_columns(problem, columns):
-    signatures = problem.signatures.iloc[:, columns].copy()
-    signatures["constant"] = 1.0
-    model = _fit(BiDiLEL(), problem, signatures=signatures)
-    assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
-
-
 def test_two_classes_and_equal_samples():
     X = np.repeat(np.eye(3), 4, axis=0)[:8]
     y = np.repeat(["a", "b"], 4)
@@ -253,7 +229,7 @@ def test_two_classes_and_equal_samples():
 
 @pytest.mark.filterwarnings("error")
 def test_samples_of_a_class_that_are_equal_but_for_rounding():
-    """They have no distances to weigh pairs by: all samples count alike."""
+    """Without distances to weight pairs by, all samples have the same weight."""
     rows = np.array([[0.1, 0.7, 0.3], [0.3, 0.2, 0.9], [0.7, 0.1, 0.1]])
     y = np.repeat(np.arange(3), 10)
     X = rows[y]
@@ -269,25 +245,3 @@ def test_features_of_zeros():
         np.zeros((4, 3)), ["a", "a", "b", "b"], signatures=signatures
     )
     assert np.isfinite(model.decision_function(np.ones((2, 3)))).all()
-
-
-def test_recovers_distances_of_its_own_kind():
-    """A linear map keeps distances up to a factor: what the placement assumes."""
-    data, truth = make_zero_shot(
-        n_seen=60,
-        n_unseen=8,
-        n_features=64,
-        n_attributes=16,
-        samples_per_class=40,
-        noise=0.17,
-        nonlinearity=0.0,
-        signature_kind="mixture",
-        random_state=0,
-        return_truth=True,
-    )
-    best = truth.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
-    assert 0.8 < best < 0.98
-    model = BiDiLEL(16, feature_norm=None, latent_norm=None)
-    model = _fit(model, data)
-    accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
-    assert accuracy >= 0.9 * best

@@ -1,4 +1,4 @@
-"""CMT*: the gate that tells novel images."""
+"""CMT*: the gate that detects novel images."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import CMT, CMTStar
 from zslearn.datasets import make_zero_shot
@@ -25,7 +26,7 @@ def test_gate_is_the_rule_written_out(problem, share):
     seen, unseen = A.loc[model.seen_classes_], A.loc[model.unseen_classes_]
 
     def mapped(X):
-        X = X / np.linalg.norm(X, axis=1, keepdims=True)
+        X = normalize(X)
         hidden = np.tanh(X @ model.coefs_[0] + model.intercepts_[0])
         return hidden @ model.coefs_[1] + model.intercepts_[1]
 
@@ -56,7 +57,7 @@ def test_a_common_cutoff_is_that_of_a_mixture_of_gaussians(problem, share):
     )
 
     def mapped(X):
-        return CMT.embed(model, X / np.linalg.norm(X, axis=1, keepdims=True))
+        return CMT.embed(model, normalize(X))
 
     own = A[np.searchsorted(model.seen_classes_, y)]
     apart = np.mean((mapped(X) - own) ** 2, axis=1)
@@ -73,7 +74,7 @@ def test_a_common_cutoff_is_that_of_a_mixture_of_gaussians(problem, share):
     train, test = density(X), density(np.r_[problem.X_test_seen, problem.X_test_unseen])
     passed = ~model.is_novel(X)
     assert share <= passed.mean() <= share + 1.5 / len(X)
-    # One cutoff: what passes is denser than what does not.
+    # Images that pass the cutoff have a higher density than the others.
     novel = model.is_novel(np.r_[problem.X_test_seen, problem.X_test_unseen])
     least = train[passed].min()
     assert not (train[~passed] > least).any()

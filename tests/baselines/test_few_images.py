@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import CMT, ESZSL, GDA, SAE, LatEm, TipAdapter
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
@@ -11,14 +12,10 @@ from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 
 @pytest.fixture
 def few(problem):
-    """Two images of the first two unseen classes beside the training data; others have none."""
+    """The training data and two images each of the first two unseen classes."""
     rows = [np.flatnonzero(problem.y_test_unseen == c)[:2] for c in problem.unseen_classes[:2]]
     X = np.concatenate([problem.X_train, problem.X_test_unseen[np.concatenate(rows)]])
     return X, np.concatenate([problem.y_train, np.repeat(problem.unseen_classes[:2], 2)])
-
-
-def _unit(X):
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def _gda(X, y, classes, rows):
@@ -43,13 +40,13 @@ def test_scores_by_description_and_by_images(problem, few, method, by_images):
     seen, rows = np.unique(few[1]), problem.X_test_unseen
     by_description = model.estimator_.decision_function(rows)
     images = np.zeros_like(by_description)
-    of_seen = by_images(_unit(few[0]), few[1], seen, _unit(rows))
+    of_seen = by_images(normalize(few[0]), few[1], seen, normalize(rows))
     # Classes without images have the score of their description.
     images[:, np.searchsorted(model.classes_, seen)] = of_seen
     unit, unit_of_images = model.units_
     expected = by_description / unit + 0.7 * images / unit_of_images
     np.testing.assert_allclose(model.decision_function(rows), expected, atol=1e-9)
-    means = np.stack([_unit(few[0])[few[1] == c].mean(axis=0) for c in seen])
+    means = np.stack([normalize(few[0])[few[1] == c].mean(axis=0) for c in seen])
     scores = model.estimator_.decision_function(means, classes=seen)
     assert unit == pytest.approx(np.median(scores.std(axis=1)))
 
@@ -72,8 +69,8 @@ def test_without_weight_any_method_predicts_as_alone(problem, few, inner):
     np.testing.assert_array_equal(model.predict(rows), model.estimator_.predict(rows))
 
 
-def test_the_weight_is_found_on_classes_that_are_given_some_images_back(problem, few):
-    """Where descriptions are of other classes, images alone decide."""
+def test_the_weight_is_tuned_on_held_out_classes_with_a_few_images(problem, few):
+    """If descriptions belong to other classes, only images determine the prediction."""
     wrong = problem.signatures.copy()
     wrong[:] = np.random.default_rng(0).permutation(wrong.to_numpy())
     chosen = [

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 from zslearn.baselines import LatEm
 from zslearn.baselines._ranking import LatentDescent, Scaling
@@ -10,19 +11,19 @@ from zslearn.signatures import normalize_signatures
 
 
 def _prepared(problem):
-    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    X = normalize(problem.X_train)
     seen, y = np.unique(problem.y_train, return_inverse=True)
     return X, y, normalize_signatures(problem.signatures.loc[seen]), seen
 
 
 def _zscored(X):
-    """The original's scaling: z-scores, divided by the largest of them, not the largest in size."""
+    """The original's scaling: z-scores divided by the largest (not the largest absolute) one."""
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     return Z / Z.max()
 
 
 def _loop(X, y, A, n_maps, rate, epochs, batch_size, seed):
-    """W_k themselves, a sample at a time: the plain way to write the method."""
+    """The method as written: explicit W_k, one sample at a time."""
     size, length = np.mean(np.sum(X**2, axis=1)), np.mean(np.sum(A**2, axis=1))
     rng = np.random.RandomState(seed)
     W = rng.standard_normal((n_maps, X.shape[1], A.shape[1])) * 0.1 / np.sqrt(size * length)
@@ -44,7 +45,7 @@ def _loop(X, y, A, n_maps, rate, epochs, batch_size, seed):
 @pytest.mark.parametrize("n_maps", [1, 3])
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_trains_as_a_plain_loop_over_samples(problem, n_maps, batch_size):
-    model = LatEm(n_maps, 0.5, 4, batch_size=batch_size, random_state=5)
+    model = LatEm(0.5, 4, n_maps=n_maps, batch_size=batch_size, random_state=5)
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     X, y, A, seen = _prepared(problem)
     X = _zscored(X)
@@ -57,7 +58,7 @@ def test_trains_as_a_plain_loop_over_samples(problem, n_maps, batch_size):
 
 
 def test_one_map_is_the_bilinear_model(problem):
-    model = LatEm(1, max_iter=5).fit(
+    model = LatEm(n_maps=1, max_iter=5).fit(
         problem.X_train, problem.y_train, signatures=problem.signatures
     )
     assert model.class_scorer_.parameters.shape == (16, 1, 20)
@@ -87,7 +88,7 @@ def test_classifiers_kept_up_to_date_are_those_of_the_maps(n_classes, n_maps, ba
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ties_go_to_the_first_map_and_a_margin_that_is_met_is_no_violation(dtype):
-    """Whole numbers, which nothing is rounded of: many scores are equal, many margins just met."""
+    """Integers, so that nothing is rounded: many scores tie and many margins are exactly met."""
     rng = np.random.default_rng(1)
     X, y = rng.integers(-1, 2, size=(80, 5)).astype(dtype), rng.integers(4, size=80)
     A, start = np.eye(4, 3), rng.integers(-1, 2, size=(3, 5, 3)).astype(dtype)
@@ -121,7 +122,7 @@ def test_scaling_is_that_of_the_original():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 4)) * [1, 10, 100, 1000] + 5
     np.testing.assert_allclose(Scaling.of(X, "zscore")(X), _zscored(X))
-    # A long tail on one side, either way round.
+    # A long tail on either side.
     skewed = np.exp(rng.normal(size=(30, 4)))
     assert Scaling.of(skewed, "zscore")(skewed).max() == pytest.approx(1)
     assert Scaling.of(-skewed, "zscore")(-skewed).max() == pytest.approx(1)
@@ -155,7 +156,7 @@ def test_recovers_two_modes_where_one_map_does_not():
     assert best < 0.98
 
     def accuracy(n_maps):
-        model = LatEm(n_maps, max_iter=32)
+        model = LatEm(n_maps=n_maps, max_iter=32)
         model.fit(data.X_train, data.y_train, signatures=data.signatures)
         return model.score(images, labels, classes=data.unseen_classes)
 

@@ -126,7 +126,7 @@ def test_points_together_in_other_units():
 
 
 def test_points_together_that_are_nearly_one():
-    """Their weight is bounded, and the other points are placed as well as without the second."""
+    """The weight of a tiny distance is bounded, so that the other points still converge."""
     landmarks, _, distances, among = _joint_problem(noise=0.3)
     distances[1], among[1], among[:, 1] = distances[0], among[0], among[:, 0]
     among[0, 1] = among[1, 0] = 1e-12
@@ -165,15 +165,15 @@ def test_any_distances_have_a_certificate(seed, n_landmarks, n_dims, noise):
 
 
 @pytest.mark.parametrize(("n_landmarks", "seed", "noise"), [(5, 9456, 0.6642), (3, 7899, 0.4429)])
-def test_points_that_pass_a_landmark_arrive(n_landmarks, seed, noise):
-    """Close to a landmark a Newton step is short: 200 of them were not enough."""
+def test_points_that_pass_a_landmark_converge(n_landmarks, seed, noise):
+    """Newton steps close to a landmark are short: once, 200 of them were not enough."""
     landmarks, _, distances = _problem(n_landmarks, 1, 4, seed, noise)
     result = place_by_distances(landmarks, distances)
     assert result.gradient.max() < 1e-8
     assert result.n_iter < 100
 
 
-def test_scale_moves_along():
+def test_scale_and_origin_do_not_matter():
     landmarks, _, distances = _problem()
     first = place_by_distances(landmarks, distances)
     large = place_by_distances(1e150 * landmarks, 1e150 * distances)

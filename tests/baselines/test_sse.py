@@ -7,14 +7,12 @@ import pandas as pd
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 from zslearn._solvers._simplex import project_to_simplex
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import SSE, _sse
 from zslearn.baselines._sse import MarginObjective, alternate, responses
-from zslearn.datasets import make_zero_shot
-from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import normalize_signatures
 from zslearn.solvers import simplex_least_squares
 
@@ -25,7 +23,7 @@ def _fit(model, problem, **changes):
 
 
 def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=0.02):
-    """A small problem of any kind, with unequal classes in no order."""
+    """A small random problem with unsorted classes of different sizes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_samples, n_features)).astype(dtype)
     y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n_samples - n_classes)])
@@ -98,7 +96,7 @@ def test_slopes_by_finite_differences():
             _check_slopes(objective, w, V)
 
 
-def test_blocks_and_threads_change_nothing(monkeypatch):
+def test_blocks_and_threads_do_not_matter(monkeypatch):
     objective, *_, w, V = _objective(n_samples=50)
     point = objective.at(w, V)
     slopes = objective.slope_in_w(point), objective.slope_in_v(point)
@@ -150,13 +148,13 @@ def test_references_stay_within_the_features(problem):
     *_, (last, _) = islice(alternate(objective, 1e-6), 60)
     low, high = X.min(axis=0), X.max(axis=0)
     assert ((low <= last.V) & (high >= last.V)).all()
-    # Some would have left.
+    # Some references would have left the range.
     assert ((low == last.V) | (high == last.V)).any()
 
 
 def test_the_objective_of_a_model_is_as_stated(problem):
     model = _fit(SSE(0.5, 1e-3, max_iter=2), problem)
-    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    X = normalize(problem.X_train)
     assert model.feature_scale_ == pytest.approx(1.0)
     signatures = normalize_signatures(problem.signatures.loc[model.seen_classes_])
     patterns = simplex_least_squares(signatures, signatures, gamma=0.5).weights
@@ -172,7 +170,7 @@ def test_score_is_as_stated(problem, feature_norm):
     model = _fit(SSE(0.1, feature_norm=feature_norm), problem)
     X = problem.X_test_unseen
     if feature_norm == "l2":
-        X = X / np.linalg.norm(X, axis=1, keepdims=True)
+        X = normalize(X)
     X = X / model.feature_scale_
     scale = model.signature_scale_[0]
     seen, every = (
@@ -191,18 +189,7 @@ def test_a_gamma_lost_in_rounding_is_named(problem):
         _fit(SSE(gamma=1e-20), problem, signatures=few)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1e3, 1e30])
-def test_scales_do_not_matter(problem, scale):
-    model = SSE(feature_norm=None, n_jobs=1)
-    X = problem.X_test_unseen
-    first = _fit(clone(model), problem).predict(X)
-    scaled = _fit(clone(model), problem, X=scale * problem.X_train)
-    np.testing.assert_array_equal(first, scaled.predict(scale * X))
-    scaled = _fit(clone(model), problem, signatures=scale * problem.signatures)
-    np.testing.assert_array_equal(first, scaled.predict(X))
-
-
-def test_copys_tie(problem):
+def test_equal_signatures_tie(problem):
     model = _fit(SSE(), problem)
     label = model.seen_classes_[2]
     copy = pd.DataFrame(problem.signatures.loc[[label]].to_numpy(), index=["copy"])
@@ -213,14 +200,6 @@ def test_copys_tie(problem):
     np.testing.assert_allclose(scores[:, 0], scores[:, 1], atol=1e-12)
 
 
-@pytest.mark.parametrize("columns", [slice(0, 1), slice(0, 2)])
-def test_few_attributes_and_constant_columns(problem, columns):
-    signatures = problem.signatures.iloc[:, columns].copy()
-    signatures["constant"] = 1.0
-    model = _fit(SSE(), problem, signatures=signatures)
-    assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
-
-
 def test_two_classes_and_features_of_zeros():
     y = np.repeat(["a", "b"], 4)
     signatures = {"a": [0.0, 1.0], "b": [1.0, 0.0], "c": [1.0, 1.0]}
@@ -229,26 +208,3 @@ def test_two_classes_and_features_of_zeros():
     np.testing.assert_array_equal(model.predict(X, classes=["a", "b"]), y)
     model = SSE(feature_norm=None).fit(np.zeros((8, 3)), y, signatures=signatures)
     np.testing.assert_array_equal(model.decision_function(X), np.zeros((8, 3)))
-
-
-@pytest.mark.slow
-def test_recovers_mixtures():
-    """Unseen classes that are mixtures of seen ones, with means that are mixed alike."""
-    data, truth = make_zero_shot(
-        n_seen=40,
-        n_unseen=8,
-        n_features=64,
-        n_attributes=40,
-        samples_per_class=60,
-        noise=0.12,
-        nonlinearity=0.0,
-        signature_kind="mixture",
-        random_state=0,
-        return_truth=True,
-    )
-    best = truth.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
-    assert 0.8 < best < 0.98
-    search = ZeroShotSearchCV(SSE(), {"gamma": [0.03, 0.3, 3.0], "max_iter": [0, 2]}, cv=3)
-    model = _fit(search, data)
-    accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
-    assert accuracy >= 0.9 * best

@@ -161,7 +161,7 @@ def test_check_fails_if_there_are_problems(home, capsys):
     assert main(["data", "check", str(home)]) == 1
     out = capsys.readouterr().out
     assert "problem: CUB" in out
-    assert "1 classes ('cat') have samples both" in out
+    assert "share 1 samples" in out
     assert main(["data", "check", str(home / "nowhere")]) == 1
     assert "zslearn: error: There is no folder" in capsys.readouterr().err
 

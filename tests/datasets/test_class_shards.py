@@ -168,7 +168,9 @@ def test_load_imagenet_names_what_is_missing(tmp_path):
     ):
         load_imagenet(tmp_path, _signatures(), seen_classes=["n00000001", "n00000009"])
     (tmp_path / "n00000009.npy").unlink()
-    with pytest.raises(ValueError, match="signatures lack 1 of 2 seen classes: 'n00000002'"):
+    with pytest.raises(
+        ValueError, match="signatures has no rows of 1 of 2 seen classes: 'n00000002'"
+    ):
         load_imagenet(
             tmp_path, _signatures().drop("n00000002"), seen_classes=["n00000001", "n00000002"]
         )

@@ -53,17 +53,7 @@ def test_parts():
 
 
 def test_repr():
-    text = repr(make_data(images=np.zeros((16, 5, 7))))
-    assert str(make_data()) == repr(make_data())
-    for said in (
-        "pets, split ns, version pets-1",
-        "16: 6 train, 2 test seen, 8 test unseen",
-        "4: 2 seen, 2 unseen",
-        "2 (raw)",
-        "signatures  4",
-        "5 × 7",
-    ):
-        assert said in text
+    assert "images      5 × 7" in repr(make_data(images=np.zeros((16, 5, 7))))
     assert repr(make_split()) == (
         "<ClassSplit pets-1: 6 train, 2 test seen, 8 test unseen; 2 seen and 2 unseen classes>"
     )
@@ -115,15 +105,7 @@ def test_test_seen_may_be_empty():
     assert "6 train, 0 test seen, 8 test unseen" in repr(data)
 
 
-def test_memmap_is_not_copied(tmp_path):
-    X = np.memmap(tmp_path / "X", dtype=np.float32, mode="w+", shape=(16, 3))
-    data = make_data(X=X)
-    assert data.X is X
-    assert isinstance(data.with_split("ns").X, np.memmap)
-    assert data.X_train.shape == (6, 3)
-
-
-def test_X_is_not_read():
+def test_X_is_neither_read_nor_copied(tmp_path):
     class Features:
         shape = (16, 2)
 
@@ -131,6 +113,8 @@ def test_X_is_not_read():
             raise AssertionError("read")
 
     make_data(X=Features())
+    X = np.memmap(tmp_path / "X", dtype=np.float32, mode="w+", shape=(16, 3))
+    assert make_data(X=X).with_split("ns").X is X
 
 
 def test_lists_and_frames():
@@ -175,12 +159,12 @@ def test_signatures_may_describe_further_classes():
             {"test_unseen": [3, 8, 12], "test_seen": [7]},
             r"test_unseen holds .* 'ant' listed as seen",
         ),
-        ({"train": [1, 5, 16]}, r"part train: index 16 for 16 samples looks 1-based.*subtract 1"),
+        ({"train": [1, 5, 16]}, r"part train: 1 indices out of range \(16\).*subtract 1"),
         ({"train": [0, 4, 20]}, r"part train: 1 indices out of range \(20\); .* 0 … 15"),
         ({"train": [0, 1, -1]}, r"part train: 1 indices out of range \(-1\)"),
-        ({"train": [0.0, 4.0]}, r"dtype float64 and shape \(2,\); give a one-dimensional array of"),
+        ({"train": [0.0, 4.0]}, r"dtype float64 and shape \(2,\); give a one-dimensional"),
         ({"train": [[0, 4]]}, r"shape \(1, 2\); give a one-dimensional array of integers"),
-        ({"train": np.arange(16) < 6}, r"boolean mask; convert it with np.flatnonzero"),
+        ({"train": np.arange(16) < 6}, r"for a boolean mask np.flatnonzero"),
         ({"train": [0, 0, 4, 4]}, r"2 indices occur more than once \(0, 4\)"),
         ({"train": []}, r"part train: the part is empty"),
         ({"train": [0, 1]}, r"class 'bee' listed as seen without any training sample"),

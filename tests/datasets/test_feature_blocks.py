@@ -134,16 +134,20 @@ def _refused(folder, match, **options):
     assert "\n" not in str(error.value)
 
 
-def test_a_shard_of_another_width(tmp_path):
+@pytest.mark.parametrize(
+    ("second", "match"),
+    [
+        (X[:, :5], r"1\.npy has 5 features, but .*0\.npy has 6"),
+        (X[:0], r"1\.npy: the shard is empty, of shape \(0, 6\)"),
+        (X[0], "the array has 1 axes"),
+        (X + 1j, "real numbers, not complex"),
+        (np.asfortranarray(X), "stored by columns"),
+    ],
+)
+def test_shards_that_do_not_fit(tmp_path, second, match):
     np.save(tmp_path / "0.npy", X)
-    np.save(tmp_path / "1.npy", X[:, :5])
-    _refused(tmp_path, r"1\.npy has 5 features, but .*0\.npy has 6")
-
-
-def test_an_empty_shard(tmp_path):
-    np.save(tmp_path / "0.npy", X)
-    np.save(tmp_path / "1.npy", X[:0])
-    _refused(tmp_path, r"1\.npy: the shard is empty, of shape \(0, 6\)")
+    np.save(tmp_path / "1.npy", second)
+    _refused(tmp_path, match)
 
 
 def test_an_empty_folder_and_other_files(tmp_path):
@@ -212,16 +216,7 @@ def test_columns_that_are_not_numbers(tmp_path):
     _refused(tmp_path, "not numbers: 'name'")
 
 
-def test_rows_stored_column_by_column(tmp_path):
-    np.save(tmp_path / "X.npy", np.asfortranarray(X))
-    _refused(tmp_path, "stored by columns")
-
-
-def test_other_shapes_and_types(tmp_path):
-    np.save(tmp_path / "X.npy", X[0])
-    _refused(tmp_path, "the array has 1 axes")
-    np.save(tmp_path / "X.npy", X + 1j)
-    _refused(tmp_path, "real numbers, not complex")
+def test_another_number_of_labels(tmp_path):
     np.save(tmp_path / "X.npy", X)
     _refused(tmp_path, "97 rows of features and 96 labels", labels=Y[:96])
 
@@ -239,6 +234,3 @@ def test_the_fingerprint_tells_files_apart(tmp_path):
     assert blocks.fingerprint() == same.fingerprint()
     np.save(tmp_path / "1.npy", X[:20])
     assert FeatureBlocks.open(tmp_path).fingerprint() != blocks.fingerprint()
-
-
-# Reading ahead

@@ -2,15 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import shutil
-import signal
 import stat
-import subprocess
-import sys
 import threading
-import time
-import unicodedata
 import warnings
 import zipfile
 
@@ -66,11 +60,13 @@ def test_fetch(server, tmp_path, bring):
 
 @pytest.mark.parametrize("ranges", [True, False])
 def test_an_interrupted_transfer_continues_at_the_next_call(server, tmp_path, bring, ranges):
+    server.redirects = {"/old": server.url("/middle"), "/middle": "/xlsa17.zip"}
     server.cuts, server.ranges = [40_000], ranges
+    archive = server.archive(url=server.url("/old"))
     with pytest.raises(OSError, match=r"32768 bytes are kept; run it .* put xlsa17.zip into"):
-        bring(server.archive())
+        bring(archive)
     assert left(tmp_path) == []
-    bring(server.archive())
+    bring(archive)
     assert server.asked[-1] == ("/xlsa17.zip", "bytes=32768-")
     assert server.answered == [200, 206 if ranges else 200]
     assert_whole(tmp_path)
@@ -102,23 +98,12 @@ def test_a_part_that_is_too_long_is_dropped(server, tmp_path, bring):
 def test_an_archive_brought_by_other_means_is_not_downloaded(server, tmp_path, bring):
     path = tmp_path / "xlsa17.zip"
     path.write_bytes(PAYLOAD[:-1])
-    with pytest.raises(ValueError, match=r"sha256 .* instead of .* Delete .*xlsa17\.zip to have"):
+    with pytest.raises(ValueError, match=r"sha256 .* instead of .* Delete .*xlsa17\.zip to down"):
         bring(server.archive())
     assert path.exists()
     path.write_bytes(PAYLOAD)
     assert bring(server.archive())[0].startswith("found")
     assert server.asked == []
-    assert_whole(tmp_path)
-
-
-def test_redirects_keep_the_range(server, tmp_path, bring):
-    server.redirects = {"/old": server.url("/middle"), "/middle": "/xlsa17.zip"}
-    server.cuts = [100_000]
-    archive = server.archive(url=server.url("/old"))
-    with pytest.raises(OSError, match="kept"):
-        bring(archive)
-    bring(archive)
-    assert server.answered == [200, 206]
     assert_whole(tmp_path)
 
 
@@ -138,25 +123,6 @@ def test_certificates_are_checked(server, monkeypatch, bring):
     assert server.asked == []
 
 
-ESCAPE = "\x1b]0;gotcha\x07\x1b[2J\x9b31m"
-
-
-@pytest.mark.parametrize(
-    "behaviour",
-    [
-        {"status": 404, "reason": ESCAPE},
-        {"redirects": {"/xlsa17.zip": f"https://{ESCAPE}/"}},
-        {"headers": {"Content-Range": f"bytes {ESCAPE}"}, "payload": b"x"},
-    ],
-)
-def test_what_a_server_says_is_written_in_plain_letters(server, bring, behaviour):
-    archive = server.archive()
-    vars(server).update(behaviour)
-    with pytest.raises((OSError, ValueError)) as caught:
-        bring(archive)
-    assert not any(unicodedata.category(letter) == "Cc" for letter in str(caught.value))
-
-
 # ------------------------------------------------------------------------------------- proof
 
 
@@ -174,7 +140,7 @@ def test_first_use_is_remembered(server, tmp_path, bring):
         bring(unknown)
     assert_whole(tmp_path, "xlsa17.fetched.json")
     shutil.rmtree(tmp_path / "xlsa17")
-    with pytest.warns(InputWarning, match="the same as at the first time"):
+    with pytest.warns(InputWarning, match="equals that of the first"):
         bring(unknown)
     shutil.rmtree(tmp_path / "xlsa17")
     server.payload = zipped([("other.txt", NOISE)])
@@ -213,48 +179,6 @@ def test_versions_say_what_was_not_verified(server, tmp_path, bring, content):
     assert load_xlsa17("CUB", folder=tmp_path).version.endswith(f"/unverified-{digest[:8]}")
     (tmp_path / "xlsa17.fetched.json").write_text(content)
     assert load_xlsa17("CUB", folder=tmp_path).version.endswith("/unknown-origin")
-
-
-def test_a_page_instead_of_an_archive(server, tmp_path, bring):
-    """It is removed, so that the next fetch can succeed."""
-    server.payload = b"<html>please log in</html>"
-    with pytest.raises(ValueError, match=r"not a zip file.*download was removed"):
-        bring(server.archive(sha256=None))
-    assert left(tmp_path) == []
-    server.payload = PAYLOAD
-    with pytest.warns(InputWarning):
-        bring(server.archive(sha256=None))
-    assert_whole(tmp_path, "xlsa17.fetched.json")
-
-
-SCRIPT = """
-import sys
-from zslearn.cli import main
-from zslearn.datasets import ARCHIVES, Archive
-ARCHIVES["xlsa17"] = Archive("xlsa17", sys.argv[1], sha256=sys.argv[3])
-sys.exit(main(["data", "fetch", "xlsa17", "--to", sys.argv[2]]))
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals")
-@pytest.mark.slow
-def test_ctrl_c_leaves_a_part_that_continues(server, tmp_path, bring):
-    server.pause = 0.05
-    digest = hashlib.sha256(PAYLOAD).hexdigest()
-    words = [sys.executable, "-c", SCRIPT, server.url(), str(tmp_path), digest]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not server.answered and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "zslearn: stopped" in err
-    assert left(tmp_path) == []
-    server.pause = 0
-    bring(server.archive())
-    assert_whole(tmp_path)
 
 
 def test_several_fetches_at_once(server, tmp_path, monkeypatch):

@@ -98,15 +98,6 @@ def test_most_and_least_populated():
     assert populated_classes(COUNTS, 1, classes=["a", "b"]) == ["a"]
 
 
-def test_counts_from_a_file(tmp_path):
-    path = tmp_path / "counts.csv"
-    pd.Series(COUNTS).rename_axis("wnid").to_csv(path)
-    assert populated_classes(path, 2) == ["c", "a"]
-    path.write_text("wnid,a,b\nx,1,2\n")
-    with pytest.raises(ValueError, match=r"counts\.csv: there are 3 columns"):
-        populated_classes(path, 1)
-
-
 @pytest.mark.parametrize(
     ("counts", "arguments", "message"),
     [

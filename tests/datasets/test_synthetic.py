@@ -2,7 +2,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.optimize
-import scipy.spatial.distance
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,24 +27,11 @@ def prototypes(classes, **parameters):
     n_attributes=st.integers(1, 7),
     samples_per_class=st.integers(2, 25),
     imbalance=st.floats(0, 0.999),
-    share=st.floats(0.01, 0.99),
     nonlinearity=st.floats(0, 1),
-    labels=st.sampled_from(["str", "int"]),
-    dtype=st.sampled_from([np.float32, "float64"]),
     seed=st.integers(0, 1000),
 )
 def test_properties(
-    n_seen,
-    n_unseen,
-    n_features,
-    n_attributes,
-    samples_per_class,
-    imbalance,
-    share,
-    nonlinearity,
-    labels,
-    dtype,
-    seed,
+    n_seen, n_unseen, n_features, n_attributes, samples_per_class, imbalance, nonlinearity, seed
 ):
     data = make_zero_shot(
         n_seen,
@@ -54,16 +40,12 @@ def test_properties(
         n_attributes=n_attributes,
         samples_per_class=samples_per_class,
         imbalance=imbalance,
-        test_seen_share=share,
         nonlinearity=nonlinearity,
-        labels=labels,
-        dtype=dtype,
         random_state=seed,
     )
     split = data.active_split
     together = np.concatenate([split.train, split.test_seen, split.test_unseen])
     assert np.array_equal(np.sort(together), np.arange(len(data.y)))
-    assert data.X.dtype == dtype
     assert data.X.shape[1] == n_features
     assert np.isfinite(data.X).all()
     assert data.signatures.shape == (n_seen + n_unseen, n_attributes)
@@ -72,10 +54,6 @@ def test_properties(
     counts = pd.Series(data.y).value_counts()
     assert counts.max() <= samples_per_class
     assert counts.loc[list(data.seen_classes)].min() >= 2
-    if labels == "int":
-        assert np.issubdtype(data.y.dtype, np.integer)
-    else:
-        assert isinstance(data.y[0], str)
 
 
 def test_imbalance():
@@ -100,13 +78,8 @@ def test_seeds(seed):
 
 
 def test_version_names_what_was_asked():
-    version = make_zero_shot(
-        5, noise=0.5, labels="int", dtype=np.float32, random_state=np.random.RandomState(0)
-    ).version
-    assert version == (
-        "make_zero_shot-1(n_seen=5, noise=0.5, labels=int, dtype=float32, "
-        "random_state=RandomState)/ns"
-    )
+    version = make_zero_shot(5, noise=0.5, random_state=np.random.RandomState(0)).version
+    assert version == "make_zero_shot-1(n_seen=5, noise=0.5, random_state=RandomState)/ns"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -160,20 +133,9 @@ def test_nonlinearity():
     ("parameters", "message"),
     [
         ({"n_seen": 0}, "'n_seen' parameter"),
-        ({"n_unseen": 0}, "'n_unseen' parameter"),
-        ({"n_features": 1.5}, "'n_features' parameter"),
-        ({"n_attributes": 0}, "'n_attributes' parameter"),
         ({"samples_per_class": 1}, "'samples_per_class' parameter"),
         ({"imbalance": 1.0}, "'imbalance' parameter"),
-        ({"noise": -0.1}, "'noise' parameter"),
-        ({"nonlinearity": 1.1}, "'nonlinearity' parameter"),
         ({"signature_kind": "words"}, "'signature_kind' parameter"),
-        ({"scatter": "none"}, "'scatter' parameter"),
-        ({"n_modes": 0}, "'n_modes' parameter"),
-        ({"test_seen_share": 0.0}, "'test_seen_share' parameter"),
-        ({"labels": "float"}, "'labels' parameter"),
-        ({"random_state": "zero"}, "'random_state' parameter"),
-        ({"dtype": np.int64}, "dtype must be float32 or float64, not int64"),
     ],
 )
 def test_refusals(parameters, message):
@@ -231,10 +193,3 @@ def test_kinds_of_signatures():
         weights, rest = scipy.optimize.nnls(np.vstack([seen.T, np.ones(12)]), np.append(row, 1))
         assert rest < 1e-8
         assert np.all(weights >= 0)
-    tree = make_zero_shot(28, 4, n_attributes=50, signature_kind="tree", random_state=0)
-    distances = scipy.spatial.distance.squareform(
-        scipy.spatial.distance.pdist(tree.signatures.to_numpy())
-    )
-    np.fill_diagonal(distances, np.inf)
-    # A sibling is far nearer than the rest.
-    assert np.median(distances.min(axis=1)) < 0.2 * np.median(distances)

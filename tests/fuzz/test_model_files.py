@@ -12,7 +12,6 @@ import warnings
 import numpy as np
 import pytest
 
-from configurations import fit_options, random_estimator, random_problem
 from fuzz.model_file_corpus import damaged, hostile, problem, put_together, take_apart, written
 from zslearn import persistence
 from zslearn._utils._reading import FileLimitError
@@ -81,30 +80,6 @@ def test_hostile_files_do_no_harm(cases, files, tmp_path, soon):
                 assert set(model.predict(rows).tolist()) <= set(model.classes_.tolist())
                 assert model.decision_function(rows).shape[0] == 4
                 model.predict_top_k(rows, k=2)
-
-
-@pytest.mark.slow
-def test_whatever_was_fitted_is_saved_and_loaded(cases, tmp_path):
-    """Of any estimator, hyper-parameters and problem, hostile ones too."""
-    path = tmp_path / "model.zsl"
-    n_cases = n_saved = 0
-    for seed in cases(60):
-        rng = np.random.default_rng(seed)
-        n_cases += 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                estimator, task = random_estimator(rng), random_problem(rng)
-                estimator.fit(task.X, task.y, **fit_options(estimator, task))
-                scores = estimator.decision_function(task.X_new)
-            except (ValueError, TypeError):
-                continue
-            persistence.save(estimator, path)
-            loaded = persistence.load(path)
-            assert np.array_equal(loaded.decision_function(task.X_new), scores)
-        assert loaded.classes_.tolist() == estimator.classes_.tolist()
-        n_saved += 1
-    assert n_saved > n_cases / 3
 
 
 def test_the_corpus_is_sound(files, tmp_path):

@@ -6,7 +6,6 @@ much memory is a failure of the test and not of the machine.
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import json
 import re
@@ -17,8 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.other_files import DAMAGED, HOSTILE
+from fuzz.reader_corpus import CASES
+from fuzz.reader_worker import FORMATS
+
 FOLDER = Path(__file__).parent
-FORMATS = ("v5", "v7", "v7.3", "npy", "npz", "csv", "labels", "classes", "unseen", "parquet")
 NEEDED = {
     "v7.3": "h5py", "v73": "h5py", "h5": "h5py", "shards-h5": "h5py",
     "parquet": "pyarrow", "shards-parquet": "pyarrow", "zarr": "zarr", "shards-zarr": "zarr",
@@ -41,19 +43,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def keys_of(file, table):
-    """Names of the cases in a table; the module itself is for the other process."""
-    tree = ast.parse((FOLDER / file).read_text(encoding="utf-8"))
-    found = next(
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == table
-    )
-    return [key.value for key in found.keys]
-
-
-OTHERS = keys_of("other_files.py", "DAMAGED")
-CORPUS = [*keys_of("reader_corpus.py", "CASES"), *keys_of("other_files.py", "HOSTILE")]
+CORPUS = [*CASES, *HOSTILE]
 
 
 class Worker:
@@ -107,7 +97,7 @@ def need(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*FORMATS, *OTHERS])
+@pytest.mark.parametrize("kind", [*FORMATS, *DAMAGED])
 def test_damaged_files(worker, cases, kind):
     need(kind)
     outcomes = {"read": 0, "refused": 0}

@@ -154,10 +154,10 @@ def test_two_displays_on_the_same_axes(plt):
     [
         ({"s": [1.0], "t": [1.0]}, "do not describe these classes: 'a', 'b', 'c'"),
         (SIGNATURES | {"b": [np.nan, 1]}, "NaN or infinity for 'b'"),
-        (SIGNATURES | {"b": [1, 2, 3]}, "vectors of equal length"),
-        (np.eye(5), "their rows need labels"),
+        (SIGNATURES | {"b": [1, 2, 3]}, "vectors of the same length"),
+        (np.eye(5), "must name the class of each row"),
         ({i: [1.0] for i in range(5)}, "cannot be compared"),
-        (pd.DataFrame([[1], [2]], index=["a", "a"]), "duplicate labels"),
+        (pd.DataFrame([[1], [2]], index=["a", "a"]), "more than once"),
     ],
 )
 def test_wrong_signatures(signatures, message):

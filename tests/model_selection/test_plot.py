@@ -13,15 +13,6 @@ from zslearn.model_selection import SearchLandscapeDisplay, ZeroShotSearchCV
 plot = SearchLandscapeDisplay.from_search
 
 
-@pytest.fixture
-def plt():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    yield pyplot
-    pyplot.close("all")
-
-
 def _search(grid, scores, *, edges=None, best=None, std=None, **more):
     """The part of a search that the display reads."""
     names = list(grid)
@@ -66,7 +57,6 @@ def test_line(plt):
     assert _ticks(display.ax_.xaxis) == ["0.1", "1", "10"]
     assert display.ax_.get_xlabel() == "alpha"
     assert display.ax_.get_ylabel() == "Validation accuracy"
-    assert display.arrows_ == {}
     assert display.mesh_ is None
     assert _legend(display) == [
         "mean over the folds ± 1 standard deviation",
@@ -92,33 +82,18 @@ def test_heat_map(plt, names):
     assert display.chosen == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("scores", "edge", "words", "shift"),
-    [([3, 2, 1], "smallest", "smaller", -26), ([1, 2, 3], "largest", "larger", 26)],
-)
-def test_edges_of_a_line(plt, scores, edge, words, shift):
-    grid = {"alpha": [0.1, 1, 10]}
-    display = plot(_search(grid, scores))
-    assert display.edges == {"alpha": edge}
-    assert display.arrows_["alpha"].xyann == (shift, 0)
-    assert _legend(display)[-1] == f"on the edge of the grid: try {words} alpha"
-    # What the search found counts: there may be no values beyond.
-    display = plot(_search(grid, scores, edges={}))
-    assert display.arrows_ == {}
-    assert len(_legend(display)) == 2
-
-
-def test_edges_of_a_heat_map(plt):
+def test_edges(plt):
     grid = {"alpha": [0.1, 1, 10], "beta": [1, 2, 3]}
     display = plot(_search(grid, np.arange(9.0)[::-1]), "alpha", "beta")
     assert display.edges == {"alpha": "smallest", "beta": "smallest"}
-    # From inside the cell to its border.
-    assert display.arrows_["alpha"].xy == (-0.5, 0)
-    assert display.arrows_["alpha"].xyann == (26, 0)
-    assert display.arrows_["beta"].xy == (0, -0.5)
-    assert display.arrows_["beta"].xyann == (0, 26)
-    # Edges of hyper-parameters that are not drawn are not shown.
-    assert list(plot(_search(grid, np.arange(9.0)), "beta").arrows_) == ["beta"]
+    assert _legend(display) == [
+        "chosen: alpha = 0.1, beta = 1 (8.000)\non the edge of the grid: try smaller alpha"
+        "\non the edge of the grid: try smaller beta"
+    ]
+    # Edges of hyper-parameters that are not drawn are not reported.
+    assert plot(_search(grid, np.arange(9.0)), "beta").edges == {"beta": "largest"}
+    # The edges that a search found count: there may be no values beyond.
+    assert "edge" not in _legend(plot(_search(grid, np.arange(9.0), edges={})))[-1]
 
 
 def test_nan(plt):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -10,7 +9,6 @@ import time
 import warnings
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -19,10 +17,8 @@ from sklearn.exceptions import FitFailedWarning
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
-from zslearn.signatures import MultiSignatures
 
 GRID = {"alpha_features": [0.1, 10.0, 1000.0], "center": [None, "both"]}
 
@@ -156,51 +152,6 @@ def test_says_where_no_setting_is_better(problem):
         _fit(ZeroShotSearchCV(ESZSL(), grid, cv=3), problem)
 
 
-def test_shared_work_gives_what_single_fits_give(problem):
-    settings = [
-        {"alpha_features": a, "alpha_signatures": b, "center": c}
-        for a in (0.01, 100.0)
-        for b in (0.1, 10.0)
-        for c in (None, "features", "both")
-    ]
-    found = dict(
-        ESZSL().fit_grid(
-            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
-        )
-    )
-    assert sorted(found) == list(range(len(settings)))
-    for i, setting in enumerate(settings):
-        alone = _fit(ESZSL(**setting), problem)
-        assert found[i].get_params() == alone.get_params()
-        np.testing.assert_allclose(
-            found[i].decision_function(problem.X_test_unseen),
-            alone.decision_function(problem.X_test_unseen),
-            rtol=1e-8,
-            atol=1e-10,
-        )
-        np.testing.assert_array_equal(found[i].classes_, alone.classes_)
-
-
-@pytest.mark.parametrize("setting", ["zsl", "gzsl"])
-@pytest.mark.slow
-def test_jobs_views_and_later_classes(problem, setting):
-    frame = problem.signatures
-    late = problem.unseen_classes[:1]
-
-    def views(rows):
-        return MultiSignatures({"a": rows.iloc[:, :4], "b": rows.iloc[:, 4:]}, [0.4, 0.6])
-
-    one, two = (
-        ZeroShotSearchCV(ESZSL(), GRID, setting=setting, n_jobs=n_jobs, cv=3).fit(
-            problem.X_train, problem.y_train, signatures=views(frame.drop(index=late))
-        )
-        for n_jobs in (None, 2)
-    )
-    assert one.best_params_ == two.best_params_
-    two.add_classes(views(frame.loc[late]))
-    assert set(late) <= set(two.unseen_classes_)
-
-
 def test_callables_score_the_classes_left_out(problem):
     seen_by_scorer = []
 
@@ -266,7 +217,6 @@ class Counting(ESZSL):
 
 
 def test_a_stopped_search_goes_on(problem, tmp_path, monkeypatch):
-    monkeypatch.setattr("zslearn._utils._files._CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(Counting, "log", tmp_path / "log")
     expected = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=3), problem)
     search = ZeroShotSearchCV(Counting(), GRID, cv=3, checkpoint=tmp_path / "kept")
@@ -291,19 +241,6 @@ def test_another_search_does_not_read_what_is_kept(problem, tmp_path):
     other = clone(search).fit(problem.X_train * 2, problem.y_train, signatures=problem.signatures)
     assert len(list(tmp_path.iterdir())) == 2 * files
     assert other.n_splits_ == 3
-
-
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"key": 1}', '{"key": "x", "done": 3}'])
-def test_a_damaged_checkpoint_is_computed_again(problem, tmp_path, damage):
-    search = ZeroShotSearchCV(ESZSL(), GRID, cv=3, checkpoint=tmp_path)
-    first = _fit(clone(search), problem)
-    for path in tmp_path.iterdir():
-        path.write_text(damage)
-    again = _fit(clone(search), problem)
-    np.testing.assert_array_equal(
-        first.cv_results_["mean_test_accuracy"], again.cv_results_["mean_test_accuracy"]
-    )
-    assert all(json.loads(path.read_text())["done"] for path in tmp_path.iterdir())
 
 
 KILLED = """
@@ -478,25 +415,6 @@ print(fingerprint(scorer, {"a", "b", "c", "d"}, partial(scorer, y=1)))
     assert found[0] == found[1]
 
 
-@pytest.mark.slow
-def test_folds_on_a_dask_cluster():
-    distributed = pytest.importorskip("distributed", reason="needs the extra dask")
-    data = make_zero_shot(n_seen=10, n_unseen=3, random_state=0)
-    given = {"X": data.X_train, "y": data.y_train, "signatures": data.signatures}
-    search = ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 100.0]}, cv=3)
-    alone = clone(search).fit(**given)
-    with (
-        distributed.Client(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
-        ),
-        joblib.parallel_config("dask"),
-    ):
-        together = clone(search).set_params(n_jobs=-1).fit(**given)
-    for name, values in alone.cv_results_.items():
-        if not name.endswith("_time"):
-            assert np.array_equal(values, together.cv_results_[name]), name
-
-
 # Settings that fail
 
 
@@ -559,26 +477,6 @@ def test_a_generalized_search_with_failures(problem):
     assert search.bias_ == pytest.approx(alone.bias_)
 
 
-def test_one_failure_leaves_the_others_together(problem):
-    """Settings are halved around the one that fails, not fitted one by one."""
-    calls = []
-
-    class Counted(Fragile):
-        @classmethod
-        def _fit_many(cls, training, variants):
-            calls.append(len(variants))
-            yield from super()._fit_many(training, variants)
-
-    values = [1.0, 2.0, 3.0, 13.0, *np.linspace(20, 100, 28).tolist()]
-    search = ZeroShotSearchCV(Counted(), {"alpha_features": values}, cv=ClassKFold(2))
-    with pytest.warns(FitFailedWarning, match="13.0"):
-        _fit(search, problem)
-    mean = search.cv_results_["mean_test_accuracy"]
-    assert np.flatnonzero(np.isnan(mean)).tolist() == [3]
-    # Two folds of at most 1 + 2 · log2(32) trainings each, and the last fit.
-    assert len(calls) <= 2 * 11 + 1
-
-
 def test_a_method_that_always_fails_ends_soon(problem):
     calls = []
 
@@ -592,23 +490,6 @@ def test_a_method_that_always_fails_ends_soon(problem):
     with pytest.warns(FitFailedWarning), pytest.raises(ValueError, match="Every setting.*never"):
         _fit(search, problem)
     assert len(calls) < 2 * 20
-
-
-def test_what_was_finished_before_ctrl_c_is_kept(problem, tmp_path):
-    class Stopped(ESZSL):
-        @classmethod
-        def _fit_many(cls, training, variants):
-            for number, model in enumerate(super()._fit_many(training, variants)):
-                if number == 2:
-                    raise KeyboardInterrupt
-                yield model
-
-    grid = {"alpha_features": [1.0, 2.0, 3.0, 4.0]}
-    search = ZeroShotSearchCV(Stopped(), grid, cv=ClassKFold(2), checkpoint=tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        _fit(search, problem)
-    (path,) = tmp_path.glob("fold-0-*.json")
-    assert len(json.loads(path.read_text())["done"]) == 2
 
 
 def test_what_a_search_says(problem, capsys, caplog):

@@ -1,4 +1,4 @@
-"""Generators that are trained against a critic: gradients, what they learn, what they keep."""
+"""Generators trained against a critic: gradients, learned distributions and fitted attributes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 from zslearn.networks import GeneratedFeatures, VAEGANGenerator, WGANGenerator
 from zslearn.networks._adversarial import (
@@ -32,7 +33,7 @@ KINDS = [WGANGenerator, VAEGANGenerator]
 
 
 def _tensors(arrays):
-    # Larger than training begins with, so that no derivative is lost in the rounding.
+    # Larger than initial weights, so that no derivative is lost in rounding.
     return [torch.tensor(20 * array + 0.01).requires_grad_() for array in arrays]
 
 
@@ -55,7 +56,7 @@ def _normal(*shape):
 
 
 def _with_derivatives_of_second_order(weights, real, fake, share, signatures):
-    """The critic's loss as papers have it: torch differentiates the critic."""
+    """The critic's loss as in the paper, with second-order derivatives by torch."""
     between = (share * real + (1 - share) * fake).requires_grad_()
     (gradient,) = torch.autograd.grad(
         critic_scores(weights, between, signatures).sum(), between, create_graph=True
@@ -123,7 +124,7 @@ def _classes(n_per_class=150):
     """Six classes, a Gaussian each: features, positions, signatures, means, deviations."""
     rng = np.random.default_rng(0)
     signatures = rng.uniform(size=(6, 5))
-    unit = signatures / np.linalg.norm(signatures, axis=1, keepdims=True)
+    unit = normalize(signatures)
     means, y = 3 * unit @ rng.normal(size=(5, 30)), np.repeat(np.arange(6), n_per_class)
     std = rng.uniform(0.3, 1.0, 30)
     return means[y] + rng.normal(size=(len(y), 30)) * std, y, signatures, means, std
@@ -144,9 +145,9 @@ def test_known_gaussians_are_learned(model):
     found, center = drawn.mean(axis=1), means.mean(axis=0)
     around = [(rows - rows.mean(axis=0)).ravel() for rows in (found, means)]
     assert np.corrcoef(*around)[0, 1] > 0.9
-    # Half of what guessing the mean of all classes leaves; 1 without training.
+    # Half the error of predicting the mean of all classes.
     assert np.linalg.norm(found - means) < 0.5 * np.linalg.norm(means - center)
-    # The spread comes last: after so few steps it is still too small.
+    # The variance is learned last and is still too small after so few steps.
     ratio = np.median(drawn.var(axis=1).mean(axis=0) / std**2)
     assert 0.2 < ratio < 2
 

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
 
 from zslearn.datasets import make_zero_shot
 from zslearn.networks import CADAVAE
@@ -162,7 +163,7 @@ def test_warm_up_as_published():
 
 
 def test_embedding_is_the_mean_of_the_scaled_features(model, data):
-    X = data.X_train / np.linalg.norm(data.X_train, axis=1, keepdims=True)
+    X = normalize(data.X_train)
     scaled = (X - X.min(axis=0)) / (X.max(axis=0) - X.min(axis=0))
     W, b, M, m = model.encoder_[:4]
     expected = np.maximum(scaled @ W + b, 0) @ M + m
@@ -172,9 +173,9 @@ def test_embedding_is_the_mean_of_the_scaled_features(model, data):
 
 
 def test_parameters_are_a_softmax_on_the_latents(model):
-    """Against scikit-learn's, on latents that are put together here."""
+    """The softmax of scikit-learn on the same latent vectors."""
     described = model._described.table.normalized(model.signature_scale_, keep_views=False)
-    unit = described / np.linalg.norm(described, axis=1, keepdims=True)
+    unit = normalize(described)
     W, b, M, m, V, v = model.signature_encoder_
     hidden = np.maximum(unit @ W + b, 0)
     mean, deviation = hidden @ M + m, np.exp(hidden @ V + v)

@@ -1,4 +1,4 @@
-"""Class-Norm: its pieces against NumPy and finite differences, and what it learns."""
+"""Class-Norm: its parts against NumPy and finite differences, and accuracy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 from zslearn.datasets import make_zero_shot
 from zslearn.networks import ClassNorm
@@ -90,10 +91,10 @@ def test_gradient_against_finite_differences():
 def test_loss_against_numpy():
     rng = np.random.default_rng(2)
     weights, signatures, X = _weights(rng), rng.normal(size=(4, 5)), rng.random((6, 6))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X = normalize(X)
     y = np.array([0, 1, 2, 3, 0, 2])
     made, _ = _prototypes_by_hand(weights, signatures)
-    logits = 25 * X @ (made / np.linalg.norm(made, axis=1, keepdims=True)).T
+    logits = 25 * X @ normalize(made).T
     expected = np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(6), y])
     tensors = [torch.tensor(part) for part in (signatures, X, y)]
     found, _ = cn.loss([torch.tensor(w) for w in weights], *tensors, 25.0, True)
@@ -101,7 +102,7 @@ def test_loss_against_numpy():
 
 
 def test_running_statistics():
-    """After n equal steps 0.9ⁿ of the start is left."""
+    """After n equal steps, 0.9ⁿ of the initial value remains."""
     moments = cn.Moments(torch.zeros(1), torch.ones(1))
     for _ in range(5):
         moments = moments.updated(cn.Moments(torch.tensor([2.0]), torch.tensor([3.0])))
@@ -110,18 +111,18 @@ def test_running_statistics():
 
 
 def test_parameters_are_prototypes_by_running_statistics(model, data):
-    """What a fitted model makes of signatures, by hand; features may be negative: no ReLU."""
+    """Prototypes by hand; without a ReLU, since features may be negative."""
     assert model.rectify_ is False
     signatures = data.signatures.loc[model.classes_].to_numpy()
-    signatures = signatures / np.linalg.norm(signatures, axis=1, keepdims=True)
+    signatures = normalize(signatures)
     W1, b1, W2, b2, W3, b3 = model.weights_
     (mean, variance), (mean2, variance2) = model.moments_
     hidden = np.maximum(signatures * np.sqrt(8) @ W1 + b1, 0) @ W2 + b2
     hidden = np.maximum((hidden - mean) / (variance + 1e-5), 0)
     made = (hidden - mean2) / (variance2 + 1e-5) @ W3 + b3
-    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    made = normalize(made)
     np.testing.assert_allclose(model.class_scorer_.parameters, made, rtol=1e-8, atol=1e-10)
-    X = data.X_test_seen / np.linalg.norm(data.X_test_seen, axis=1, keepdims=True)
+    X = normalize(data.X_test_seen)
     np.testing.assert_allclose(model.decision_function(data.X_test_seen), X @ made.T, atol=1e-10)
 
 
@@ -133,7 +134,7 @@ def test_rectified_where_features_are_not_negative(data):
 
 
 def test_features_of_any_norm(data):
-    """Cosines: with feature_norm=None the length of a row does not matter either."""
+    """Scores are cosines: with feature_norm=None the length of a row does not matter either."""
     model = ClassNorm(**TINY, feature_norm=None)
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
     X = data.X_test_seen
@@ -145,7 +146,7 @@ def test_learns(model, data):
     assert model.loss_curve_[-1] < 0.5 * model.loss_curve_[0]
 
 
-def test_no_gpu_is_said(monkeypatch, data):
+def test_missing_gpu_is_reported(monkeypatch, data):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="torch finds no GPU"):
         ClassNorm(device="cuda").fit(data.X_train, data.y_train, signatures=data.signatures)

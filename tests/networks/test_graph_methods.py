@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 from zslearn._utils._messages import InputWarning
 from zslearn.networks import DGP, GCNZ, SGCN
@@ -17,7 +18,7 @@ from zslearn.signatures._class_graph import ClassTree
 from zslearn.synthesis import SynC
 
 torch = pytest.importorskip("torch")
-# One row per class is what scikit-learn takes for a regression.
+# scikit-learn takes a target with one row per class for a regression.
 pytestmark = pytest.mark.filterwarnings("ignore:The number of unique classes")
 
 from zslearn.networks import _graph_methods as layers  # noqa: E402
@@ -57,7 +58,7 @@ def _adjacency(graph):
 
 
 def _distances_by_powers(A):
-    """Shortest way up between all nodes, by powers of the adjacency; −1 where there is none."""
+    """Length of the shortest upward path between all nodes; −1 if there is none."""
     distance = np.full(A.shape, -1)
     power = np.eye(len(A))
     for length in range(len(A)):
@@ -98,7 +99,7 @@ def test_five_groups_of_distance_against_dense_ones(seed):
             np.testing.assert_allclose(matrix.toarray(), dense / np.maximum(sums, 1))
 
 
-def test_nodes_are_described_classes_and_what_lies_above():
+def test_nodes_are_described_classes_and_their_ancestors():
     parents = {"cat": ["mammal"], "owl": ["bird"], "mammal": ["animal"], "bird": ["animal"]}
     parents |= {"animal": [], "oak": ["tree"], "tree": []}
     graph = nodes.described_graph(["owl", "cat"], parents, {})
@@ -149,7 +150,7 @@ def _dense_network(parts, matrices, X):
         H = A @ (H @ layer.weight + (0 if layer.intercept is None else layer.intercept))
         if number + 1 < len(parts):
             H = np.where(H > 0, H, 0.2 * H)
-    return H / np.linalg.norm(H, axis=1, keepdims=True)
+    return normalize(H)
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -204,7 +205,7 @@ def test_gradients_against_finite_differences(kind):
 
 
 def test_group_that_no_node_has():
-    """In a flat tree nothing is four links away: those groups add nothing."""
+    """In a flat tree no node is four links away: the last groups are empty."""
     graph = nodes.described_graph(["a", "b"], {"a": ["r"], "b": ["r"], "r": []}, {})
     groups = nodes.ancestor_groups(graph, 5)
     assert [group.nnz for group in groups] == [3, 2, 0, 0, 0]
@@ -219,7 +220,7 @@ def test_group_that_no_node_has():
 
 
 def _tree_problem(seed=0, n_branches=8, n_children=8, n_features=24, n_attributes=10):
-    """Classes whose rows follow the tree and, within a branch, their signature."""
+    """Classes whose features follow the tree and, within a branch, their signatures."""
     rng = np.random.default_rng(seed)
     to_features = rng.normal(size=(n_attributes, n_features))
     pairs, signatures, rows = [], {}, {}
@@ -236,13 +237,9 @@ def _tree_problem(seed=0, n_branches=8, n_children=8, n_features=24, n_attribute
     return pairs, pd.DataFrame(signatures).T, pd.DataFrame(rows).T, held_out
 
 
-def _unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 @pytest.mark.parametrize("kind", METHODS)
 def test_better_than_the_mean_of_neighbours(kind):
-    """On classes held out, and the loss goes down to what is documented."""
+    """Accuracy on held-out classes, and a decreasing loss."""
     pairs, signatures, rows, held_out = _tree_problem()
     seen = [name for name in rows.index if name not in held_out]
     model = clone(METHODS[kind]).set_params(hierarchy=pairs, targets="mean")
@@ -252,9 +249,11 @@ def test_better_than_the_mean_of_neighbours(kind):
     assert model.loss_curve_[-1] < 0.1
     scorer = model.class_scorer_
     made = pd.DataFrame(scorer.parameters, index=scorer.labels).loc[held_out].to_numpy()
-    true = _unit(rows.loc[held_out].to_numpy())
+    true = normalize(rows.loc[held_out].to_numpy())
     siblings = [[name for name in seen if name[1] == label[1]] for label in held_out]
-    baseline = _unit(np.stack([_unit(rows.loc[s].to_numpy()).mean(axis=0) for s in siblings]))
+    baseline = normalize(
+        np.stack([normalize(rows.loc[s].to_numpy()).mean(axis=0) for s in siblings])
+    )
     error, least = ((made - true) ** 2).sum(axis=1), ((baseline - true) ** 2).sum(axis=1)
     assert error.mean() < 0.6 * least.mean()
     hits = (made @ true.T).argmax(axis=0) == np.arange(len(held_out))
@@ -292,7 +291,7 @@ def test_hierarchies_of_all_forms_agree(problem):
 
 
 @pytest.mark.filterwarnings("ignore:1 class has the signature")
-def test_class_outside_the_hierarchy_stands_beside_its_nearest(problem):
+def test_class_outside_the_hierarchy_is_placed_next_to_its_nearest(problem):
     pairs, signatures, X, y = problem
     model = _quick(hierarchy=pairs).fit(X, y, signatures=signatures)
     copy = signatures.loc[["c33"]].rename(index={"c33": "stranger"})
@@ -319,7 +318,7 @@ def test_graph_of_all_described_classes(problem):
     assert not np.allclose(small.weights_[0], large.weights_[0])
 
 
-def test_none_builds_one_and_says_so(problem):
+def test_without_a_hierarchy_one_is_built_with_a_warning(problem):
     _, signatures, X, y = problem
     with pytest.warns(InputWarning, match="builds one by clustering"):
         model = _quick().fit(X, y, signatures=signatures)
@@ -339,7 +338,7 @@ def test_targets_are_those_of_sync(problem, loss):
     training, X, y = _training(problem)
     sync = SynC(loss, tol=1e-6, alpha=1e-3).fit(X, y, signatures=problem[1])
     seen = sync.class_scorer_.parameters[np.isin(sync.classes_, y)]
-    np.testing.assert_allclose(target_rows(training, loss, 1e-3), _unit(seen), atol=0.02)
+    np.testing.assert_allclose(target_rows(training, loss, 1e-3), normalize(seen), atol=0.02)
 
 
 def test_intercepts_are_the_last_column(problem):
@@ -350,7 +349,7 @@ def test_intercepts_are_the_last_column(problem):
     model.fit(X, y, signatures=signatures)
     parameters = model.class_scorer_.parameters
     assert parameters.shape[1] == X.shape[1] + 1
-    unit = _unit(X)
+    unit = normalize(X)
     np.testing.assert_allclose(
         model.decision_function(X), unit @ parameters[:, :-1].T + parameters[:, -1]
     )
@@ -360,10 +359,13 @@ def test_intercepts_are_the_last_column(problem):
     ("change", "message"),
     [
         (lambda rows: rows.iloc[1:], "lacks rows for 1 of the 8 seen classes: 'c02'"),
-        (lambda rows: rows.to_numpy()[1:], "one row for each of the 8 seen classes"),
+        (lambda rows: rows.to_numpy()[1:], "array of 7 rows, but y has samples of 8"),
         (lambda rows: rows.iloc[:, 2:], "has 22 columns; it needs 24"),
-        (lambda rows: rows.replace(rows.iloc[0, 0], np.nan), "NaN or infinity in the rows of"),
-        (lambda rows: pd.concat([rows, rows.iloc[:1]]), "more than one row for 'c02'"),
+        (
+            lambda rows: rows.replace(rows.iloc[0, 0], np.nan),
+            "targets contains NaN or infinity for",
+        ),
+        (lambda rows: pd.concat([rows, rows.iloc[:1]]), "describes 'c02' more than once"),
     ],
 )
 def test_targets_that_do_not_fit(problem, change, message):

@@ -25,12 +25,12 @@ from sklearn.preprocessing import (
 from estimators import instances
 from zslearn._utils._array import move_like
 from zslearn.base import ZeroShotClassifier
-from zslearn.base._meta import transform_array
 from zslearn.baselines import ESZSL, SAE, CMTStar, LatEm
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.persistence import ExportError, export_onnx
+from zslearn.persistence._onnx import transform_array
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 onnx = pytest.importorskip("onnx")

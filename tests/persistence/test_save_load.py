@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -102,7 +102,7 @@ LABELS = [
         EXEM(n_components=3, regressor=Ridge()),
         EXEM(n_components=3, regressor=make_pipeline(StandardScaler(), Ridge())),
         EXEM(n_components=3, regressor=GaussianProcessRegressor()),
-        GeneratedFeatures(n_generated=5, estimator=LogisticRegression(C=3.0)),
+        GeneratedFeatures(n_generated=5, classifier="mean"),
         HAT(hierarchy=cluster_hierarchy(DATA.signatures)),
         ESZSL(alpha_features=np.float32(2.0)),
         SynC(loss="struct", random_state=np.random.RandomState(3)),
@@ -233,7 +233,6 @@ def test_what_travels_beside_a_model(path):
         "rows": DATA.X_train.astype(np.float32),
         "../names": np.array(["a", "bb"]),
         "objects": np.array(["a", None], dtype=object),
-        "complex": np.array([1 + 2j, 3.0]),
         "half": np.array([0.5], dtype=np.float16),
         "empty": np.empty((0, 3)),
         "nothing": np.array([], dtype="U4"),
@@ -241,7 +240,6 @@ def test_what_travels_beside_a_model(path):
         "nan": np.array([np.nan, np.inf]),
         "big-endian": np.arange(3, dtype=">i4"),
         "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
-        "bytes": np.array([b"x", b"yz"]),
         "times": np.array([True, False]),
     }
     about = {"backbone": "none", "sizes": (1, 2), "share": np.float64(0.5), "names": {"a": None}}
@@ -261,9 +259,8 @@ def test_what_travels_beside_a_model(path):
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"about": {"x": float("nan")}}, ValueError, r"about\['x'\] is nan"),
-        ({"about": {"x": {1: 2}}}, TypeError, "key 1"),
-        ({"about": {"x": [object()]}}, TypeError, r"about\['x'\]\[0\] is of type object"),
+        ({"about": {"x": float("nan")}}, ValueError, "about cannot be .*not JSON compliant"),
+        ({"about": {"x": [object()]}}, TypeError, "about .*type object.*extras="),
         ({"about": [1]}, TypeError, "mapping"),
         ({"extras": {3: np.zeros(3)}}, TypeError, "extras"),
         ({"extras": {"x": np.zeros(3, "M8[s]")}}, CannotSaveError, "datetime64"),

@@ -9,7 +9,6 @@ import pytest
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import DAP
 from zslearn.datasets import (
-    load_table,
     make_zero_shot,
     read_signature_table,
     save_signature_table,
@@ -139,13 +138,6 @@ def test_thresholds_may_be_given():
     np.testing.assert_array_equal(
         binarize_signatures(STRENGTHS, threshold=5.0), [[1, 1], [0, 1], [1, 0]]
     )
-    np.testing.assert_array_equal(
-        binarize_signatures(STRENGTHS, threshold=[7, 65]), [[1, 0], [0, 1], [1, 0]]
-    )
-    by_name = pd.Series({"tail": 65, "stripes": 7})
-    np.testing.assert_array_equal(
-        binarize_signatures(STRENGTHS, threshold=by_name), [[1, 0], [0, 1], [1, 0]]
-    )
 
 
 def test_binary_signatures_stay_as_they_are():
@@ -158,13 +150,7 @@ def test_binary_signatures_stay_as_they_are():
     ("given", "message"),
     [
         ({"threshold": "median"}, 'threshold must be "mean"'),
-        ({"threshold": [1.0, 2.0, 3.0]}, "2 attributes"),
         ({"threshold": np.nan}, "finite"),
-        ({"threshold": pd.Series({"stripes": 1.0, "wings": 1.0})}, "do not match: 'tail'"),
-        (
-            {"threshold": pd.Series({"stripes": 1.0, "tail": 1.0, "wings": 1.0})},
-            "do not match: 'wings'",
-        ),
         ({"classes": ["dog", "cat"]}, "cat"),
         ({"classes": []}, "classes is empty"),
     ],
@@ -224,11 +210,3 @@ def test_files_that_are_refused(tmp_path):
     path.write_text("class,x\na,1\na,2\n")
     with pytest.raises(ValueError, match=r"s\.csv: 'a' are described more than once"):
         read_signature_table(path)
-
-
-def test_load_table_reads_it(tmp_path):
-    table = pd.DataFrame({"x": [0.1, 0.9, 0.5], "y": [1.0, 0.0, 0.5]}, index=["a", "b", "c"])
-    path = save_signature_table(table, tmp_path / "s.csv")
-    X = np.random.default_rng(0).normal(size=(30, 3))
-    data = load_table(X, np.repeat(["a", "b", "c"], 10), path, unseen_classes="c")
-    assert data.signatures.equals(table.rename_axis("class"))

@@ -53,7 +53,7 @@ def test_one_gamma_per_view(problem, views):
     """γ g of a view is what the kernel of that view has."""
     factors = (0.5, 4.0)
     seen = np.unique(problem.y_train)
-    table = SignatureTable.from_user(views.with_gamma_factors(factors), seen)
+    table = SignatureTable.from_user(MultiSignatures(views.views, gamma_factors=factors), seen)
     scales = table.scales(table.positions(seen))
     kernel = rbf_similarity(table.normalized(scales, keep_views=True), gamma=0.7)
     plain = SignatureTable.from_user(views, seen).normalized(scales, keep_views=True)

@@ -60,11 +60,6 @@ def test_softmax_without_tables(library, pseudo_counts, weighted, monkeypatch):
         np.testing.assert_allclose(np.asarray(b.coef).sum(axis=0), 0, atol=1e-9)
 
 
-def test_probabilities_are_not_softened_again():
-    with pytest.raises(ValueError, match="probabilities already"):
-        softmax_path(np.eye(2), np.eye(2), alphas=[1.0], pseudo_counts=1.0)
-
-
 def test_softmax_names_classes_without_rows_when_softened():
     with pytest.raises(ValueError, match="belongs to class 1"):
         softmax_path(np.eye(3), np.array([0, 2, 2]), alphas=[1.0], pseudo_counts=2.0)

@@ -21,10 +21,10 @@ def rows():
     return X, (scores > 0.5).astype(float), scores.argmax(axis=1)
 
 
-def _binary_objective(X, y, coef, intercept, alpha, weight=None):
+def _binary_objective(X, y, coef, intercept, alpha):
     f = X @ coef + intercept
     losses = np.logaddexp(0, f) - y * f
-    return np.average(losses, weights=weight) + alpha / 2 * coef @ coef
+    return losses.mean() + alpha / 2 * coef @ coef
 
 
 def _softmax_objective(X, y, coef, intercept, alpha):
@@ -33,12 +33,11 @@ def _softmax_objective(X, y, coef, intercept, alpha):
     return losses.mean() + alpha / 2 * np.sum(coef**2)
 
 
-def _reference(X, y, alpha, weight=None):
-    weight = np.ones(len(X)) if weight is None else weight / weight.mean()
+def _reference(X, y, alpha):
     model = LogisticRegression(
         C=1 / (alpha * len(X)), tol=1e-10, max_iter=10_000, solver="newton-cg"
     )
-    return model.fit(X, y, sample_weight=weight)
+    return model.fit(X, y)
 
 
 def test_binary_problems_are_those_of_scikit_learn(rows):
@@ -94,26 +93,12 @@ def test_the_gap_bounds_the_distance_to_the_minimum(rows, tol):
 
 
 def test_weights_repeat_samples(rows):
-    X, Y, y = rows
+    X, _, y = rows
     counts = np.random.default_rng(0).integers(0, 4, size=len(X))
     repeated = np.repeat(np.arange(len(X)), counts)
-    (weighted,) = logistic_path(X, Y, alphas=[0.01], tol=1e-11, sample_weight=counts)
-    (expected,) = logistic_path(X[repeated], Y[repeated], alphas=[0.01], tol=1e-11)
-    np.testing.assert_allclose(weighted.coef, expected.coef, atol=1e-5)
     (weighted,) = softmax_path(X, y, alphas=[0.01], tol=1e-11, sample_weight=counts)
     (expected,) = softmax_path(X[repeated], y[repeated], alphas=[0.01], tol=1e-11)
     np.testing.assert_allclose(weighted.coef, expected.coef, atol=1e-5)
-
-
-def test_each_problem_may_have_its_own_weights(rows):
-    X, Y, _ = rows
-    weights = np.random.default_rng(0).integers(0, 3, size=Y.shape)
-    (together,) = logistic_path(X, Y, alphas=[0.01], tol=1e-11, sample_weight=weights)
-    for m in range(Y.shape[1]):
-        (alone,) = logistic_path(
-            X, Y[:, [m]], alphas=[0.01], tol=1e-11, sample_weight=weights[:, m]
-        )
-        np.testing.assert_allclose(together.coef[m], alone.coef[0], atol=1e-5)
 
 
 def test_targets_may_be_probabilities(rows):
@@ -211,20 +196,3 @@ def test_bad_input(rows):
         softmax_path(X, y, alphas=[1.0], sample_weight=np.ones(3))
     with pytest.raises(ValueError, match="non-negative"):
         softmax_path(X, y, alphas=[1.0], sample_weight=-np.ones(len(X)))
-
-
-def test_classes_may_be_probabilities(rows):
-    X, _, y = rows
-    hard = np.eye(5)[y]
-    (by_label,) = softmax_path(X, y, alphas=[0.01], tol=1e-11)
-    (by_share,) = softmax_path(X, hard, alphas=[0.01], tol=1e-11)
-    np.testing.assert_allclose(by_share.coef, by_label.coef, rtol=1e-9, atol=1e-12)
-    # A share of ¾ and ¼ is three samples of the one class and one of the other.
-    other = (y + 1) % 5
-    (soft,) = softmax_path(X, 0.75 * hard + 0.25 * np.eye(5)[other], alphas=[0.01], tol=1e-11)
-    (expected,) = softmax_path(
-        np.tile(X, (4, 1)), np.concatenate([y, y, y, other]), alphas=[0.01], tol=1e-11
-    )
-    np.testing.assert_allclose(soft.coef, expected.coef, atol=1e-5)
-    with pytest.raises(ValueError, match="sum of one"):
-        softmax_path(X, 2 * hard, alphas=[0.01])

@@ -32,12 +32,9 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("weighted", [None, "samples", "problems"])
-def test_the_same_solutions(dtype, weighted, small_blocks):
+def test_the_same_solutions(dtype, small_blocks):
     rows, y, has = _problem(dtype)
-    shape = {None: None, "samples": len(y), "problems": (len(y), has.shape[1])}[weighted]
-    weight = None if shape is None else np.random.default_rng(1).uniform(0.5, 2, shape)
-    options = {"alphas": ALPHAS, "tol": 1e-9, "sample_weight": weight}
+    options = {"alphas": ALPHAS, "tol": 1e-9}
     whole = logistic_path(rows.whole().astype(np.float64), has[y], **options)
     for a, b in zip(whole, logistic_path(rows, has, codes=y, **options), strict=True):
         assert b.converged

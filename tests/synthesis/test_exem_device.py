@@ -1,4 +1,4 @@
-"""EXEM where the samples lie on a device, played by torch on the CPU."""
+"""EXEM with samples on a device, simulated by torch on the CPU."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.model_selection import ParameterGrid
 
 from zslearn import load, save
 from zslearn.datasets import make_zero_shot
@@ -30,31 +31,21 @@ def data():
 
 @pytest.fixture
 def paths(monkeypatch):
-    """Types of the targets that ν-SVRs were asked for."""
+    """Array types of the targets of all ν-SVRs."""
     asked = []
     solve = exemplars._solve_paths
 
-    def watched(kernels, Y, **options):
+    def watched(signatures, gammas, Y, **options):
         asked.append(type(Y))
-        return solve(kernels, Y, **options)
+        return solve(signatures, gammas, Y, **options)
 
     monkeypatch.setattr(exemplars, "_solve_paths", watched)
     return asked
 
 
-def _settings():
-    return [
-        {"n_components": d, "gamma": g, "nu": v, "C": c}
-        for d in GRID["n_components"]
-        for g in GRID["gamma"]
-        for v in GRID["nu"]
-        for c in GRID["C"]
-    ]
-
-
 def _grid(model, X, data):
-    fitted = model.fit_grid(X, data.y_train, signatures=data.signatures, settings=_settings())
-    return dict(fitted)
+    settings = list(ParameterGrid(GRID))
+    return dict(model.fit_grid(X, data.y_train, signatures=data.signatures, settings=settings))
 
 
 @pytest.mark.slow
@@ -81,7 +72,7 @@ def test_a_grid_is_solved_beside_the_samples(data, paths, distance):
         scores = found.decision_function(torch.asarray(X), classes=data.unseen_classes)
         wanted = expected.decision_function(X, classes=data.unseen_classes)
         np.testing.assert_allclose(scores.numpy(), wanted, atol=0.05 * np.abs(wanted).max())
-        # Rows of the host meet it, too.
+        # Host rows reach the tolerance, too.
         again = found.decision_function(X, classes=data.unseen_classes)
         np.testing.assert_allclose(again, scores.numpy(), atol=1e-5)
 

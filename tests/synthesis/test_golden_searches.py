@@ -1,4 +1,4 @@
-"""The authors' cross-validation: every cell of its grids, and what it chose."""
+"""The authors' cross-validation: every cell of its grids, and the chosen settings."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.preprocessing import normalize
 
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
-from zslearn.synthesis import EXEM, SynC, exemplar_distance_score, held_out_accuracy_score
+from zslearn.synthesis import EXEM, SynC, exemplar_distance_score
 
 DISTANCES = {"eu": "euclidean", "seu": "standardized"}
 LOSSES = {"ovo": "OVO", "cs": "CS", "struct": "struct"}
@@ -69,6 +70,10 @@ def theirs(want, prefix):
     return {name: float(want[f"{prefix}_{short}"]) for name, short in AXES.items()}
 
 
+def _accuracy(estimator, X, y, classes):
+    return estimator.score(X, y, classes=classes)
+
+
 def standardized_distance(estimator, X, y, classes):
     return exemplar_distance_score(estimator, X, y, classes, distance="standardized")
 
@@ -76,7 +81,7 @@ def standardized_distance(estimator, X, y, classes):
 @pytest.mark.parametrize("short", DISTANCES)
 @pytest.mark.slow
 def test_exem(golden, short):
-    """Accuracies and distances to what LIBSVM's tolerance of 1e-3 moves, and the choices."""
+    """Accuracies and distances within the effect of LIBSVM's tolerance of 1e-3, and the choices."""
     want = golden.load("tiny_ps_exem")
     grid = exem_grid(want)
     distance = {"eu": exemplar_distance_score, "seu": standardized_distance}[short]
@@ -84,7 +89,7 @@ def test_exem(golden, short):
         EXEM(signature_scale=golden.median, distance=DISTANCES[short], tol=1e-6),
         grid,
         "zsl",
-        scoring={"acc": held_out_accuracy_score, "dis": distance},
+        scoring={"acc": _accuracy, "dis": distance},
     )
     accuracy = as_grid(search, "mean_test_acc", grid)
     np.testing.assert_allclose(accuracy, want[f"grid_val_acc_{short}"], atol=0.015)
@@ -98,7 +103,7 @@ def test_exem(golden, short):
     chosen = place_of(grid, theirs(want, f"cv_dis_{short}"))
     if short == "seu":
         assert np.unravel_index(distances.argmin(), distances.shape) == chosen
-    # By the plain distance two values of nu are the same to 1e-4.
+    # By the plain distance, two values of nu differ by less than 1e-4.
     assert distances[chosen] <= distances.min() + 1e-4
 
 
@@ -124,7 +129,7 @@ def test_exem_generalized(golden, short):
     assert search.best_params_ == theirs(want, f"cv_acc_{short}")
     factor = float(want[f"cv_acc_{short}_fixed_bias"])
     assert search.bias_ == pytest.approx(factor, abs=tolerances["bias"] / 10)
-    # By the harmonic mean two values of nu are the same to 0.002 in units of the deviations.
+    # By the harmonic mean, two values of nu differ by less than 0.002 in units of the deviations.
     harmonic = as_grid(search, "mean_test_harmonic_mean", grid)
     chosen = place_of(grid, theirs(want, f"cv_HM_{short}"))
     assert harmonic[chosen] >= harmonic.max() - 2e-3
@@ -132,7 +137,7 @@ def test_exem_generalized(golden, short):
 
 def program_scale(signatures):
     """The program's median distance, which counts the diagonal."""
-    unit = signatures / np.linalg.norm(signatures, axis=1, keepdims=True)
+    unit = normalize(signatures)
     return float(np.median(cdist(unit, unit)))
 
 
@@ -158,7 +163,7 @@ def test_exem_sync(golden, loss, setting):
     name = "accuracy" if setting == "zsl" else "ausuc"
     found = as_grid(search, f"mean_test_{name}", grid)
     expected = want[f"{LOSSES[loss]}_grid_acc_val"]
-    # As far as classifiers of one's own take it; at 2^−16 the program stopped cs and struct early.
+    # Within the accuracy of our own classifiers; the program stopped cs and struct early at 2^−16.
     atol = np.full((3, 1), 0.01 if loss == "ovo" else 0.05)
     if loss != "ovo":
         atol[0] = 0.06
@@ -166,7 +171,7 @@ def test_exem_sync(golden, loss, setting):
     prefix = f"{LOSSES[loss]}_cv"
     chosen = {"alpha": float(want[f"{prefix}_lambda"]), "gamma": float(want[f"{prefix}_Sim_scale"])}
     if (loss, setting) == ("ovo", "zsl"):
-        # Of two alphas that are the same to 0.01 the program took the other.
+        # Two alphas differ by less than 0.01; the program chose the other.
         assert found[place_of(grid, chosen)] >= found.max() - 0.01
     else:
         assert search.best_params_ == chosen

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import normalize
 
 from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm._multiclass import loss_and_slope
@@ -28,10 +29,6 @@ def fit(problem, *args, **changes):
     changes = {"random_state": 0, **changes}
     signatures = changes.pop("signatures", problem.signatures)
     return SynC(*args, **changes).fit(problem.X_train, problem.y_train, signatures=signatures)
-
-
-def unit(X):
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 # The authors' program.
@@ -132,7 +129,7 @@ def test_golden_results_end_to_end(golden, loss, kind):
     X, Y = golden.X[golden.train], golden.Y[golden.train]
     model.fit(X, Y, signatures=golden.signatures)
     theirs = multiclass_svm_objective(
-        unit(X),
+        normalize(X),
         np.unique(Y, return_inverse=True)[1],
         expected[prefix + "W"],
         alpha=model.alpha,
@@ -247,7 +244,7 @@ def test_golden_generalized_grid(golden, loss):
         np.testing.assert_allclose(values.mean(axis=0), expected[key], atol=1e-12)
 
 
-# What is minimised.
+# The objective.
 
 
 VARIANTS = [
@@ -270,13 +267,13 @@ def total_objective(model, problem, V):
     """eSynCSemObj written out from the fitted attributes, at any base classifiers."""
     y = np.unique(problem.y_train, return_inverse=True)[1]
     seen = problem.signatures.loc[model.seen_classes_].to_numpy()
-    A = unit(seen) / model.signature_scale_[0]
+    A = normalize(seen) / model.signature_scale_[0]
     W = model.similarities(A) @ V
     loss = "squared_hinge" if model.loss == "ovo" else "crammer_singer"
     margins = None
     if model.loss == "struct":
         margins = np.sqrt(((A[:, None] - A[None]) ** 2).sum(axis=2))
-    value = loss_and_slope(unit(problem.X_train) @ W.T, y, loss, margins)[0]
+    value = loss_and_slope(normalize(problem.X_train) @ W.T, y, loss, margins)[0]
     value += 0.5 * model.alpha * np.sum((W if model.penalize == "w" else V) ** 2)
     if model.learn_phantoms:
         value += model.eta * np.abs(model.combinations_[0]).sum()
@@ -295,14 +292,14 @@ def test_objective_is_certified(problem, loss, variant):
     assert model.objective_ == pytest.approx(value, rel=1e-8)
     assert 0 <= model.dual_gap_ <= 1e-5 * model.objective_
     assert model.history_[-1] == model.objective_
-    # No direction leads below the certificate.
+    # No direction decreases the objective by more than the certificate allows.
     rng = np.random.default_rng(0)
     for size in (1e-4, 1e-2, 1.0):
         step = size * np.abs(V).mean() * rng.standard_normal(V.shape)
         assert total_objective(model, problem, V + step) >= value - model.dual_gap_ - 1e-12
-    # The seen classes' classifiers are those that were trained.
+    # Seen classes have the trained classifiers.
     seen = problem.signatures.loc[model.seen_classes_].to_numpy()
-    W = model.similarities(unit(seen) / model.signature_scale_[0]) @ V
+    W = model.similarities(normalize(seen) / model.signature_scale_[0]) @ V
     np.testing.assert_allclose(W, model.coef_, atol=1e-7 * np.abs(W).max())
 
 
@@ -317,7 +314,7 @@ def test_penalty_on_v_is_smaller_in_v(problem):
 
 @every_loss
 def test_more_phantoms_than_classes_do_not_change_the_training(problem, loss):
-    """W stays free, and with the penalty on w so does the solution."""
+    """W is unconstrained; with the penalty on w the solution does not change."""
     plain = fit(problem, loss, tol=1e-7)
     more = fit(problem, loss, n_phantoms=30, tol=1e-7)
     assert more.base_classifiers_.shape == (30, 20)
@@ -330,13 +327,13 @@ def test_more_phantoms_than_classes_do_not_change_the_training(problem, loss):
 
 
 def test_margins_of_unit_signatures_are_another_scale(problem):
-    """Margins m times as large: m times the classifiers of m times the penalty."""
+    """With margins m times as large, classifiers are m times those of m times the penalty."""
     scaled = fit(problem, "struct", tol=1e-8)
     (m,) = scaled.signature_scale_
     alpha = scaled.alpha / m
     on_unit = fit(problem, "struct", tol=1e-8, alpha=alpha, margin="unit")
     np.testing.assert_allclose(on_unit.coef_, m * scaled.coef_, rtol=1e-3, atol=1e-5)
-    # The other losses have margins of their own.
+    # The other losses have fixed margins.
     for loss in ("ovo", "cs"):
         same = [fit(problem, loss, margin=margin).coef_ for margin in ("scaled", "unit")]
         np.testing.assert_array_equal(*same)
@@ -348,7 +345,7 @@ def test_indicators_and_a_narrow_kernel_are_the_plain_svm(problem, loss):
     model.fit(problem.X_train, problem.y_train)
     seen, y = np.unique(problem.y_train, return_inverse=True)
     plain = multiclass_svm(
-        unit(problem.X_train),
+        normalize(problem.X_train),
         y,
         alpha=model.alpha,
         loss="squared_hinge" if loss == "ovo" else "crammer_singer",
@@ -357,26 +354,26 @@ def test_indicators_and_a_narrow_kernel_are_the_plain_svm(problem, loss):
         max_iter=20_000,
         random_state=0,
     )
-    scores = unit(problem.X_test_seen) @ plain.coef.T
+    scores = normalize(problem.X_test_seen) @ plain.coef.T
     expected = seen[np.argmax(scores, axis=1)]
     np.testing.assert_array_equal(model.predict(problem.X_test_seen), expected)
     np.testing.assert_allclose(model.decision_function(problem.X_test_seen), scores, atol=1e-2)
 
 
 @every_loss
-def test_a_large_penalty_leaves_nothing(problem, loss):
+def test_a_large_penalty_shrinks_classifiers_to_zero(problem, loss):
     assert np.abs(fit(problem, loss, alpha=1e6).coef_).max() < 1e-5
 
 
 @every_loss
 @pytest.mark.parametrize("penalize", ["w", "v"])
 def test_a_very_narrow_kernel_is_stable(problem, loss, penalize):
-    """At γ = 2¹⁰ every similarity of an unseen class would underflow without its largest."""
+    """At γ = 2¹⁰ all similarities of an unseen class would underflow without normalisation."""
     far = problem.signatures.copy()
     far.loc[problem.unseen_classes] *= -1
     model = fit(problem, loss, gamma=2.0**10, penalize=penalize, signatures=far)
     similarities = model.similarities(
-        unit(far.loc[problem.unseen_classes].to_numpy()) / model.signature_scale_[0]
+        normalize(far.loc[problem.unseen_classes].to_numpy()) / model.signature_scale_[0]
     )
     np.testing.assert_allclose(similarities.sum(axis=1), 1)
     assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
@@ -395,12 +392,12 @@ def test_twins_share_a_classifier(problem, loss):
 
 
 def close_signatures(spread, n_groups=24, n_members=3, n_unseen=8):
-    """Seen classes in groups that hardly differ in what is known of them; unseen ones elsewhere."""
+    """Groups of seen classes with nearly equal signatures, and unseen classes far from these."""
     rng = np.random.default_rng(0)
     known = np.repeat(rng.standard_normal((n_groups, 6)), n_members, axis=0)
     known += spread * rng.standard_normal(known.shape)
     known = np.vstack([known, rng.standard_normal((n_unseen, 6))])
-    # Of each class there is also something that its signature does not say.
+    # Each class also has an offset that its signature does not determine.
     centers = known @ rng.standard_normal((6, 20)) + 0.5 * rng.standard_normal((len(known), 20))
     y = np.repeat(np.arange(len(known)), 12)
     X = centers[y] + 0.3 * rng.standard_normal((len(y), 20))
@@ -409,7 +406,7 @@ def close_signatures(spread, n_groups=24, n_members=3, n_unseen=8):
 
 @pytest.mark.parametrize(("loss", "spread"), [("ovo", 1e-4), ("ovo", 1e-2), ("struct", 1e-2)])
 def test_a_ridge_serves_signatures_that_lie_close_together(loss, spread):
-    """S is nearly singular there, and S⁺W makes classifiers of unseen classes that are noise."""
+    """S is nearly singular, so that S⁺W gives noise as classifiers of unseen classes."""
     X, y, signatures, unseen = close_signatures(spread)
     learned = ~np.isin(y, unseen)
 
@@ -431,12 +428,12 @@ def test_ridge_by_its_definition(problem, variant):
     model = fit(problem, ridge=0.03, **variant)
     np.testing.assert_array_equal(model.coef_, plain.coef_)
     known = problem.signatures.loc[model.seen_classes_].to_numpy()
-    seen = model.similarities(unit(known) / model.signature_scale_[0])
+    seen = model.similarities(normalize(known) / model.signature_scale_[0])
     stacked = np.vstack([seen, np.sqrt(0.03) * np.eye(seen.shape[1])])
     wanted = np.vstack([model.coef_, np.zeros_like(model.base_classifiers_)])
     expected = np.linalg.lstsq(stacked, wanted, rcond=None)[0]
     np.testing.assert_allclose(model.base_classifiers_, expected, atol=1e-8)
-    # A small ridge is none where S is regular.
+    # A small ridge has no effect if S is well conditioned.
     near = fit(problem, ridge=1e-12, **variant)
     np.testing.assert_allclose(
         near.decision_function(problem.X_test_unseen),
@@ -454,7 +451,7 @@ def test_ridge_by_its_definition(problem, variant):
         ({"ridge": 1e-6, "learn_phantoms": True, "n_phantoms": 0.5}, "learn_phantoms=False"),
     ],
 )
-def test_ridges_that_make_no_sense(problem, params, message):
+def test_invalid_ridges(problem, params, message):
     with pytest.raises(ValueError, match=message):
         fit(problem, **params)
 
@@ -575,8 +572,17 @@ def test_warns_when_not_converged(problem):
     assert model.dual_gap_ > 0
 
 
+def test_warns_of_a_cached_solution_that_had_not_converged(problem, tmp_path):
+    method = SynC(loss="cs", max_iter=1, tol=1e-9)
+    search = ZeroShotSearchCV(method, {"alpha": [1e-5]}, cv=2, memory=tmp_path)
+    for _ in range(2):
+        with pytest.warns(ConvergenceWarning, match="Raise max_iter=1"):
+            search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    assert search.n_read_fits_ > 0
+
+
 def test_grids_follow_the_loss():
-    """The class itself has those of the default loss, as every method's class has its grids."""
+    """The class has the grids of the default loss."""
     assert SynC.grids == SynC().grids
     assert set(SynC.grids) == {"paper", "fast", "phantoms"}
     smallest = {loss: min(SynC(loss).grids["fast"]["alpha"]) for loss in ("ovo", "cs", "struct")}
@@ -603,7 +609,7 @@ def test_grid_of_learned_phantoms_is_the_second_step():
 @pytest.mark.slow
 @pytest.mark.parametrize("random_state", [0, 1])
 def test_the_grid_of_v_holds_the_best_alpha(random_state):
-    """The best setting by held-out classes lies inside, where the grid of w ends."""
+    """The best setting for held-out classes lies inside this grid, but outside that of w."""
     data = make_zero_shot(n_seen=30, random_state=random_state)
     search = ZeroShotSearchCV(SynC(penalize="v", tol=1e-3), "fast", cv=ClassKFold(5))
     search.fit(data.X_train, data.y_train, signatures=data.signatures)

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
@@ -221,24 +222,17 @@ _MIN_DEVICE_ROWS = 1024
 MIN_COMPILED_SCORES = 1 << 22
 
 
-def class_scores(
-    X: Any,
-    parameters: Any,
-    *,
-    score: ScoreFunction = "dot",
-    bias: Any = None,
-    embed: Callable[[Array], Array] | None = None,
-) -> Array:
-    """Score every row against every class."""
+def class_scores(X: Any, parameters: Any, **options: Any) -> Array:
+    """Score every row against every class; `options` are those of :class:`_Plan`."""
+    plan = _Plan(X, parameters, **options)
     if is_symbolic(X):
-        embedded = floating(X) if embed is None else embed(X)
-        prepared = prepared_classes(parameters, score, bias, like=embedded)
+        embedded = plan.embedded(X)
+        prepared = prepared_classes(parameters, plan.score, plan.bias, like=embedded)
         vectors = prepared.rows(embedded)
         return prepared.scores(vectors, prepared.squares(vectors), slice(0, prepared.n_classes))
-    plan = _Plan(X, parameters, score, bias, embed)
     out = None
     with moves_kept():
-        for rows, embedded, prepared in plan.embedded():
+        for rows, embedded, prepared in plan.blocks():
             vectors = prepared.rows(embedded)
             squares = prepared.squares(vectors)
             for classes in _slices(prepared.n_classes, plan.class_block):
@@ -251,22 +245,15 @@ def class_scores(
     return out
 
 
-def top_k(
-    X: Any,
-    parameters: Any,
-    k: int,
-    *,
-    score: ScoreFunction = "dot",
-    bias: Any = None,
-    embed: Callable[[Array], Array] | None = None,
-) -> tuple[Array, Array]:
+def top_k(X: Any, parameters: Any, k: int, **options: Any) -> Best:
     """Find the `k` best classes of each row, best first, without the full score matrix.
 
-    The first of several classes with equal scores wins, whatever the block size.
+    The first of several classes with equal scores wins, whatever the block size. `options` are
+    those of :class:`_Plan`.
     """
     n_classes = parameters.shape[0]
     check_k(k, n_classes)
-    plan = _Plan(X, parameters, score, bias, embed)
+    plan = _Plan(X, parameters, **options)
     with moves_kept():
         if compat.is_torch_array(X):
             return _torch_top_k(plan, k)
@@ -281,44 +268,41 @@ def check_k(k: int, n_classes: int) -> None:
         raise ValueError(f"k must be between 1 and the number of classes, {n_classes}; got {k}.")
 
 
+@dataclass
 class _Plan:
-    """Blocks of rows and classes that fit into a memory budget."""
+    """Rows, classes and score function, in blocks that fit into a memory budget."""
 
-    def __init__(
-        self,
-        X: Any,
-        parameters: Any,
-        score: ScoreFunction,
-        bias: Any,
-        embed: Callable[[Array], Array] | None,
-    ) -> None:
-        if score not in get_args(ScoreFunction):
-            raise ValueError(f"score={score!r} is not one of {get_args(ScoreFunction)}.")
-        if X.shape[0] == 0:
+    X: Any
+    parameters: Any
+    score: ScoreFunction = "dot"
+    bias: Any = None
+    embed: Callable[[Array], Array] | None = None
+
+    def __post_init__(self) -> None:
+        if self.score not in get_args(ScoreFunction):
+            raise ValueError(f"score={self.score!r} is not one of {get_args(ScoreFunction)}.")
+        if self.X.shape[0] == 0:
             raise ValueError("X has no rows to score.")
-        self.X, self.parameters, self.score = X, parameters, score
-        self.bias, self.embed = bias, embed
-        self.budget = block_budget(X)
-        n_classes, width = parameters.shape[0], parameters.shape[-1]
+        self.budget = block_budget(self.X)
+        (n_classes, *_, width), n_features = self.parameters.shape, self.X.shape[1]
         # Per row: the features, prepared and embedded, and three arrays of scores.
-        if on_device(X):
+        if on_device(self.X):
             affordable = self.budget // (_MIN_DEVICE_ROWS * 4 * 8)
             self.class_block = min(n_classes, max(_CLASS_BLOCK, affordable))
-            self.row_bytes = 4 * (4 * X.shape[1] + 3 * width + 3 * self.class_block)
+            self.row_bytes = 4 * (4 * n_features + 3 * width + 3 * self.class_block)
         else:
             self.class_block = min(n_classes, _CLASS_BLOCK)
-            self.row_bytes = 8 * (X.shape[1] + width + 3 * self.class_block)
+            self.row_bytes = 8 * (n_features + width + 3 * self.class_block)
 
-    def of_rows(self, rows: Any) -> _Plan:
-        """The same plan for a subset of the rows."""
-        return _Plan(self.X[rows, :], self.parameters, self.score, self.bias, self.embed)
+    def embedded(self, rows: Array) -> Array:
+        """Embed rows."""
+        return floating(rows) if self.embed is None else self.embed(rows)
 
-    def embedded(self) -> Iterator[tuple[slice, Array, PreparedClasses]]:
+    def blocks(self) -> Iterator[tuple[slice, Array, PreparedClasses]]:
         """Yield blocks of embedded rows, with the prepared classes."""
         prepared: PreparedClasses | None = None
         for rows in row_blocks(self.X.shape[0], self.row_bytes, self.budget):
-            part = self.X[rows, :]
-            embedded = floating(part) if self.embed is None else self.embed(part)
+            embedded = self.embedded(self.X[rows, :])
             if prepared is None:
                 prepared = prepared_classes(self.parameters, self.score, self.bias, like=embedded)
             yield rows, embedded, prepared
@@ -331,7 +315,7 @@ def _slices(n: int, length: int) -> list[slice]:
 def _compared_top_k(plan: _Plan, k: int) -> Best:
     """Select by comparing final scores, with functions of the array API."""
     blocks: list[Best] = []
-    for _, embedded, prepared in plan.embedded():
+    for _, embedded, prepared in plan.blocks():
         vectors, best = prepared.rows(embedded), None
         squares = prepared.squares(vectors)
         for classes in _slices(prepared.n_classes, plan.class_block):
@@ -404,7 +388,7 @@ def _compiled_top_k(plan: _Plan, k: int) -> Best:
     plan.row_bytes = 8 * (plan.X.shape[1] + plan.parameters.shape[-1])
     indices = np.full((n_rows, k), -1, dtype=np.int64)
     values: Any = None
-    for rows, embedded, prepared in plan.embedded():
+    for rows, embedded, prepared in plan.blocks():
         if values is None:
             values = np.full((n_rows, k), -np.inf, dtype=embedded.dtype)
         best, places = values[rows], indices[rows]
@@ -435,7 +419,7 @@ def _compiled_top_k(plan: _Plan, k: int) -> Best:
         bounds = np.linspace(0, len(embedded), threads + 1).astype(int).tolist()
         in_threads(fill, [slice(a, b) for a, b in pairwise(bounds)])
     if (indices[:, -1] < 0).any():  # NaN or −∞
-        return _compared_top_k(plan.of_rows(slice(None)), k)
+        return _compared_top_k(replace(plan), k)
     return indices, values
 
 
@@ -482,7 +466,7 @@ def _torch_top_k(plan: _Plan, k: int) -> Best:
 
     n_selected = min(k + 1, plan.parameters.shape[0])
     out: Any = None
-    for rows, embedded, prepared in plan.embedded():
+    for rows, embedded, prepared in plan.blocks():
         vectors = prepared.rows(embedded)
         squares = prepared.squares(vectors)
         best: Best | None = None
@@ -525,7 +509,7 @@ def _torch_top_k(plan: _Plan, k: int) -> Best:
         ordered = _sorted(indices[inside].gather(1, by_class), values[inside].gather(1, by_class))
         indices[inside], values[inside] = ordered
         if beyond.shape[0]:
-            indices[beyond], values[beyond] = _compared_top_k(plan.of_rows(beyond), k)
+            indices[beyond], values[beyond] = _compared_top_k(replace(plan, X=plan.X[beyond, :]), k)
     return indices, values
 
 

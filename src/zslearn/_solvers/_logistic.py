@@ -1,7 +1,7 @@
-r"""Penalised logistic regression, binary and multinomial, each solution with a certificate.
+r"""Penalised logistic regression, binary and multinomial, with certificates of optimality.
 
-With weights :math:`\kappa_n` of the samples that sum to one (1/N by default), scores
-:math:`f_{nm} = w_m^\top x_n + b_m`, and intercepts that are not penalised:
+With weights :math:`\kappa_n` of the samples that sum to one, scores
+:math:`f_{nm} = w_m^\top x_n + b_m`, and intercepts without penalty:
 
 - :func:`logistic_path`: M problems that share X, with targets :math:`t_{nm} \in [0, 1]`,
   :math:`\sum_n \kappa_n (\log(1 + e^{f_{nm}}) - t_{nm} f_{nm}) + \frac{\alpha}{2} \|w_m\|^2`;
@@ -9,25 +9,24 @@ With weights :math:`\kappa_n` of the samples that sum to one (1/N by default), s
   :math:`\sum_n \kappa_n (\log \sum_c e^{f_{nc}} - \sum_c t_{nc} f_{nc})
   + \frac{\alpha}{2} \|W\|_F^2`.
 
-One Newton's method serves both. A loss gives its value, its gradient and the product of its Hessian
-with a direction as sums over blocks of rows, so that no table of all rows by all classes is made.
-Directions of coefficients and intercepts come from conjugate gradients, with the covariance of the
-rows as preconditioner; a step is shortened where it does not lower the objective enough.
+Newton's method solves both. Loss, gradient and products with the Hessian are sums over blocks of
+rows, so that no table of all rows by all classes is needed. Directions come from conjugate
+gradients, preconditioned by the covariance of the rows; line searches shorten steps that do not
+lower the objective enough.
 
-Where a problem looks solved its intercepts are the best ones for its coefficients: minimised is
-:math:`F(W) = \min_b f(W, b)`, whose gradient is that of f in W at the best b. F is
-:math:`\alpha`-strongly convex, so that :math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`. This gap is
-the certificate, always from the rows in double precision, though steps are taken in single
-precision where there are many rows. `_stopping` says how small it must be.
+Problems that look solved get the best intercepts for their coefficients, which minimises
+:math:`F(W) = \min_b f(W, b)`. F is :math:`\alpha`-strongly convex, so that
+:math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`. This gap is the certificate. It is always computed
+from the rows in double precision; with many rows, steps use single precision. `_stopping` defines
+how small it must be.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
@@ -105,7 +104,6 @@ def logistic_path(
     alphas: Sequence[float],
     tol: float = 1e-6,
     max_iter: int = 100,
-    sample_weight: Any = None,
     codes: Any = None,
 ) -> list[LogisticResult]:
     """Fit binary logistic regressions that share their rows, for several penalties.
@@ -124,8 +122,6 @@ def logistic_path(
         the objective at zero coefficients, with the best intercept, less the minimum.
     max_iter : int, default=100
         Largest number of Newton steps for each penalty.
-    sample_weight : array-like of shape (n_samples,) or (n_samples, n_problems), optional
-        How much each sample counts; the weights of a problem are divided by their sum.
     codes : array-like of int of shape (n_samples,), optional
         Which row of Y has the targets of each sample, where samples share rows; by default row n of
         Y is that of sample n.
@@ -161,15 +157,16 @@ def logistic_path(
     n_samples = X.shape[0] if len(X.shape) else 0
     rows = TrainingRows(X, np.zeros(n_samples, dtype=np.intp), 2)  # its labels are not used
     table, places = _checked_targets(Y, n_samples, codes)
-    weights = _sum_one(sample_weight, (n_samples, table.shape[1]))
-    ones, zeros = (_target_mass(x, places, weights) for x in (table, 1 - table))
-    constant = np.flatnonzero((ones <= 0) | (zeros <= 0))
+    weights = _weights(None, n_samples)
+    mass = _target_mass(table, places, weights), _target_mass(1 - table, places, weights)
+    constant = np.flatnonzero((mass[0] <= 0) | (mass[1] <= 0))
     if constant.size:
         raise ValueError(
             f"Column {name_some(constant.tolist())} of Y has one outcome only: its intercept has "
             "no minimum. Leave constant columns out."
         )
-    loss = _BinaryLoss(_CentredRows(rows, table.shape[1]), table, places, weights)
+    centred = _CentredRows(rows, table.shape[1])
+    loss = _Loss(centred, table, places, weights, separate=True)
     return _Newton(loss, tol, max_iter).path(alphas)
 
 
@@ -190,9 +187,8 @@ def softmax_path(
     ----------
     X : array of shape (n_samples, n_features)
         Rows, float32 or float64; an array of torch or CuPy is computed with on its own device.
-    y : array-like of int of shape (n_samples,), or of float of shape (n_samples, n_classes)
-        Class of each row, from 0 to n_classes − 1, or the probabilities of all classes; every
-        class needs a row.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1; every class needs a row.
     n_classes : int, optional
         By default the largest label plus one.
     alphas, tol, max_iter : sequence of float, float and int
@@ -201,8 +197,7 @@ def softmax_path(
         How much each sample counts.
     pseudo_counts : float, default=0.0
         Softens the labels: a class of n samples counts as if so many more, m, were spread evenly
-        over all C classes, and its samples' targets are (n + m/C)/(n + m) and (m/C)/(n + m). Not
-        with probabilities in `y`.
+        over all C classes, and its samples' targets are (n + m/C)/(n + m) and (m/C)/(n + m).
 
     Returns
     -------
@@ -227,31 +222,19 @@ def softmax_path(
     >>> bool(abs(weak.coef).max() > abs(strong.coef).max())
     True
     """
-    labels = np.asarray(to_numpy(y))
-    if labels.ndim == 2:
-        if pseudo_counts:
-            raise ValueError("pseudo_counts softens labels; y holds probabilities already.")
-        rows = TrainingRows(X, labels.argmax(axis=1), labels.shape[1])
-        table, codes = labels.astype(np.float64), np.arange(len(labels))
-        if not ((table >= 0).all() and np.allclose(table.sum(axis=1), 1)):
-            raise ValueError(
-                "The rows of y must be probabilities: non-negative, with a sum of one."
-            )
-    else:
-        rows = TrainingRows(X, labels, n_classes)
-        counts = np.bincount(rows.y, minlength=rows.n_classes)
-        codes, table = rows.y, _soft_labels(counts, pseudo_counts)
-    weights = _sum_one(sample_weight, (len(codes), 1))
-    missing = _target_mass(table, codes, weights) == 0
-    if labels.ndim == 1:
-        # Softened labels give every class some mass, whether it has rows or not.
-        missing |= counts == 0
+    rows = TrainingRows(X, y, n_classes)
+    counts = np.bincount(rows.y, minlength=rows.n_classes)
+    table = _soft_labels(counts, pseudo_counts)
+    weights = _weights(sample_weight, len(rows.y))
+    # Softened labels give every class some mass, whether it has rows or not.
+    missing = (counts == 0) | (_target_mass(table, rows.y, weights) == 0)
     if missing.any():
         raise ValueError(
             f"No row of y belongs to class {name_some(np.flatnonzero(missing).tolist())}: "
             "its intercept has no minimum. Number only the classes that have rows."
         )
-    loss = _SoftmaxLoss(_CentredRows(rows, rows.n_classes), table, codes, weights)
+    centred = _CentredRows(rows, rows.n_classes)
+    loss = _Loss(centred, table, rows.y, weights, separate=False)
     return _Newton(loss, tol, max_iter).path(alphas)
 
 
@@ -280,20 +263,18 @@ def _soft_labels(counts: NDArray[np.intp], pseudo_counts: float) -> Floats:
     return (own + pseudo_counts / len(counts)) / np.maximum(counts + pseudo_counts, 1)[:, None]
 
 
-def _sum_one(sample_weight: Any, shape: tuple[int, int]) -> Floats:
-    """Weights as columns that sum to one: a single one where all problems share them."""
+def _weights(sample_weight: Any, n_samples: int) -> Floats:
+    """Weights of the samples, which sum to one, as a column."""
     if sample_weight is None:
-        return np.full((shape[0], 1), 1 / shape[0])
-    weights = checked_weights(sample_weight, shape[:1], shape, (shape[0], 1))
-    weights = weights[:, None] if weights.ndim == 1 else weights
+        return np.full((n_samples, 1), 1 / n_samples)
+    weights = checked_weights(sample_weight, (n_samples,))[:, None]
     return weights / weights.sum(axis=0)
 
 
 def _target_mass(table: Floats, codes: NDArray[np.intp], weights: Floats) -> Floats:
     """Σκt of each column; for the parameters see :class:`_Loss`."""
-    mass = np.zeros((len(table), weights.shape[1]))
-    np.add.at(mass, codes, weights)
-    return np.asarray((mass * table).sum(axis=0))
+    mass = np.bincount(codes, weights[:, 0], minlength=len(table))
+    return np.asarray((mass[:, None] * table).sum(axis=0))
 
 
 class _CentredRows:
@@ -369,53 +350,85 @@ class _Point(NamedTuple):
     wanted: Floats  # the gap that is small enough
 
 
-class _Loss(ABC):
-    """A loss of rows, with one column of scores for each problem or class.
+class _Loss:
+    """The loss of all rows, with one column of scores per binary problem, or per class.
 
-    Row `codes[n]` of `table` holds the targets t of sample n. The columns of `weights`, κ, sum to
-    one: there is one for all problems, or one for each.
+    Columns are problems of their own if they are `separate`, otherwise the classes of one softmax.
+    Row `codes[n]` of `table` holds the targets t of sample n; the column `weights`, κ, sums to one.
     """
 
-    #: Whether each column is a problem of its own.
-    separate: ClassVar[bool]
-    #: The best intercepts where all coefficients are zero, and the loss of each problem there.
-    start: Floats
-    at_zero: Floats
-
     def __init__(
-        self, rows: _CentredRows, table: Floats, codes: NDArray[np.intp], weights: Floats
+        self,
+        rows: _CentredRows,
+        table: Floats,
+        codes: NDArray[np.intp],
+        weights: Floats,
+        *,
+        separate: bool,
     ) -> None:
-        self.rows, self.xp = rows, rows.xp
+        self.rows, self.xp, self.separate = rows, rows.xp, separate
         self._codes, self.n_columns = codes, table.shape[1]
         self._table, self._weights = rows.rows.asarray(table), rows.rows.asarray(weights)
-        self._begin(_target_mass(table, codes, weights))
+        share = _target_mass(table, codes, weights)
+        logs = np.log(share)
+        #: The best intercepts at zero coefficients, and the loss of each problem there.
+        self.start: Floats = logs - (np.log1p(-share) if separate else logs.mean())
+        self.at_zero: Floats = (
+            np.logaddexp(0, self.start) - share * self.start
+            if separate
+            else np.asarray([np.logaddexp.reduce(self.start) - share @ self.start])
+        )
 
-    @abstractmethod
-    def _begin(self, share: Floats) -> None:
-        """Set `start` and `at_zero`, from Σκt of each column."""
-
-    @abstractmethod
     def _losses(self, scores: Array, targets: Array) -> Array:
         """The losses of samples, in columns that add up to problems."""
+        xp = self.xp
+        if self.separate:
+            softened = xp.log1p(xp.exp(-xp.abs(scores))) + xp.clip(scores, min=0.0)
+            return softened - targets * scores
+        top = xp.max(scores, axis=1, keepdims=True)
+        total = xp.sum(xp.exp(scores - top), axis=1, keepdims=True)
+        return xp.log(total) + top - xp.vecdot(targets, scores)[:, None]
 
-    @abstractmethod
     def _probabilities(self, scores: Array) -> Array:
-        """The probabilities p."""
+        xp = self.xp
+        if self.separate:
+            small = xp.exp(-xp.abs(scores))
+            share = small / (1 + small)
+            return xp.where(scores < 0, share, 1 - share)
+        powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+        return powers / xp.sum(powers, axis=1, keepdims=True)
 
-    @abstractmethod
     def _curved(self, weighted: Array, probabilities: Array, moved: Array) -> Array:
         """The Hessian in the scores times a change of these; `weighted` is κ p."""
+        if self.separate:
+            return weighted * (1 - probabilities) * moved
+        return weighted * (moved - self.xp.vecdot(probabilities, moved)[:, None])
 
-    @abstractmethod
     def _curvature(self, weighted: Array, probabilities: Array) -> Array:
-        """The Hessian in the intercepts."""
+        """The Hessian in the intercepts: Σκp(1 − p) of each problem, or diag(Σκp) − Σκppᵀ."""
+        xp = self.xp
+        if self.separate:
+            return xp.sum(weighted * (1 - probabilities), axis=0, dtype=xp.float64)
+        outer = xp.astype(xp.matrix_transpose(weighted) @ probabilities, xp.float64)
+        return self._eye() * xp.sum(weighted, axis=0, dtype=xp.float64) - outer
 
-    @abstractmethod
     def intercept_solver(self, curvature: Array) -> Callable[[Array], Array]:
-        """The Hessian in the intercepts, inverted: its product with a vector."""
+        """The inverse of the Hessian in the intercepts: its product with a vector."""
+        if self.separate:
+            divisor = nonzero(curvature)
+            return lambda slope: slope / divisor
+        n = self.n_columns
+        # The first addend fixes the common shift of all intercepts, which changes no probability;
+        # the second keeps the matrix regular if classes are separated.
+        inverse = self.xp.linalg.inv(curvature + 1 / n**2 + (1e-7 / n) * self._eye())
+        return lambda slope: self.balanced(inverse @ slope)
+
+    def _eye(self) -> Array:
+        xp = self.xp
+        return xp.eye(self.n_columns, device=self.rows.rows.device, dtype=xp.float64)
 
     def balanced(self, x: Array) -> Array:
-        """`x` as it is; of a softmax, less what is common to all classes."""
+        """`x` of separate problems; of a softmax, `x` without what all classes have in common."""
         return x if self.separate else x - self.xp.mean(x, axis=0, keepdims=True)
 
     def per_problem(self, x: Array) -> Floats:
@@ -429,29 +442,28 @@ class _Loss(ABC):
     def sums(self, coef: Array, intercept: Array, dtype: Any) -> _Sums:
         """The loss and its derivatives; products with the rows are in `dtype`."""
         xp, turned = self.xp, self.xp.astype(coef.T, dtype)
-        value: Any = 0.0
-        gradient: Any = 0.0
-        slope: Any = 0.0
-        level: Any = 0.0
-        curvature: Any = 0.0
-        absolute: Any = 0.0
+        total: tuple[Any, ...] = (0.0,) * 6
         for rows, block in self.rows.blocks(dtype):
             scores = xp.astype(block @ turned, xp.float64, copy=False) + intercept
             targets = take_rows(self._table, self._codes[rows])
             weights = self._weights[rows, :]
-            value = value + xp.sum(weights * self._losses(scores, targets), axis=0)
+            value = xp.sum(weights * self._losses(scores, targets), axis=0)
             probabilities = self._probabilities(scores)
             weighted = weights * probabilities
             residual = weighted - weights * targets
-            slope = slope + xp.sum(residual, axis=0)
-            absolute = absolute + xp.sum(xp.abs(residual), axis=0)
-            level = level + xp.sum(weighted * (1 - probabilities), axis=0)
+            parts: tuple[Any, ...] = (
+                value,
+                xp.sum(residual, axis=0),
+                xp.sum(xp.abs(residual), axis=0),
+                xp.sum(weighted * (1 - probabilities), axis=0),
+            )
             weighted, probabilities, residual = (
                 xp.astype(x, dtype, copy=False) for x in (weighted, probabilities, residual)
             )
-            curvature = curvature + self._curvature(weighted, probabilities)
             product = xp.matrix_transpose(residual) @ block
-            gradient = gradient + xp.astype(product, xp.float64, copy=False)
+            parts += (self._curvature(weighted, probabilities), xp.astype(product, xp.float64))
+            total = tuple(a + b for a, b in zip(total, parts, strict=True))
+        value, slope, absolute, level, curvature, gradient = total
         value, absolute = self.per_problem(value), self.per_problem(absolute)
         return _Sums(value, gradient, slope, level, curvature, absolute)
 
@@ -489,77 +501,6 @@ class _Loss(ABC):
             product = product + xp.astype(xp.matrix_transpose(moved) @ block, xp.float64)
             pull = pull + xp.sum(moved, axis=0, dtype=xp.float64)
         return product, pull
-
-
-class _BinaryLoss(_Loss):
-    """Σκ (log(1 + eᶠ) − t f) of each column."""
-
-    separate = True
-
-    def _begin(self, share: Floats) -> None:
-        self.start = np.log(share) - np.log1p(-share)
-        self.at_zero = np.logaddexp(0, self.start) - share * self.start
-
-    def _losses(self, scores: Array, targets: Array) -> Array:
-        xp = self.xp
-        softened = xp.log1p(xp.exp(-xp.abs(scores))) + xp.clip(scores, min=0.0)
-        return softened - targets * scores
-
-    def _probabilities(self, scores: Array) -> Array:
-        small = self.xp.exp(-self.xp.abs(scores))
-        share = small / (1 + small)
-        return self.xp.where(scores < 0, share, 1 - share)
-
-    def _curved(self, weighted: Array, probabilities: Array, moved: Array) -> Array:
-        return weighted * (1 - probabilities) * moved
-
-    def _curvature(self, weighted: Array, probabilities: Array) -> Array:
-        return self.xp.sum(weighted * (1 - probabilities), axis=0, dtype=self.xp.float64)
-
-    def intercept_solver(self, curvature: Array) -> Callable[[Array], Array]:
-        """See :meth:`_Loss.intercept_solver`."""
-        divisor = nonzero(curvature)
-        return lambda slope: slope / divisor
-
-
-class _SoftmaxLoss(_Loss):
-    """Σκ (log Σ_c exp f_c − Σ_c t_c f_c): all columns are one problem."""
-
-    separate = False
-
-    def _begin(self, share: Floats) -> None:
-        logs = np.log(share)
-        self.start = logs - logs.mean()
-        self.at_zero = np.asarray([np.logaddexp.reduce(self.start) - share @ self.start])
-
-    def _losses(self, scores: Array, targets: Array) -> Array:
-        xp = self.xp
-        top = xp.max(scores, axis=1, keepdims=True)
-        total = xp.sum(xp.exp(scores - top), axis=1, keepdims=True)
-        return xp.log(total) + top - xp.vecdot(targets, scores)[:, None]
-
-    def _probabilities(self, scores: Array) -> Array:
-        powers = self.xp.exp(scores - self.xp.max(scores, axis=1, keepdims=True))
-        return powers / self.xp.sum(powers, axis=1, keepdims=True)
-
-    def _curved(self, weighted: Array, probabilities: Array, moved: Array) -> Array:
-        return weighted * (moved - self.xp.vecdot(probabilities, moved)[:, None])
-
-    def _curvature(self, weighted: Array, probabilities: Array) -> Array:
-        """diag(Σκp) − Σκppᵀ."""
-        xp = self.xp
-        outer = xp.astype(xp.matrix_transpose(weighted) @ probabilities, xp.float64)
-        eye = xp.eye(self.n_columns, device=self.rows.rows.device, dtype=xp.float64)
-        return eye * xp.sum(weighted, axis=0, dtype=xp.float64) - outer
-
-    def intercept_solver(self, curvature: Array) -> Callable[[Array], Array]:
-        """See :meth:`_Loss.intercept_solver`."""
-        xp, n = self.xp, self.n_columns
-        eye = xp.eye(n, device=self.rows.rows.device, dtype=xp.float64)
-        # The first term added fixes the shift of all intercepts, which changes no probability; the
-        # second keeps separated classes regular.
-        inverse = xp.linalg.inv(curvature + 1 / n**2 + (1e-7 / n) * eye)
-        return lambda slope: self.balanced(inverse @ slope)
 
 
 class _Newton:

@@ -44,23 +44,26 @@ def inherit_docs(cls: _Class) -> _Class:
             if documented and title in documented[0]:
                 sections.setdefault(title, documented[0][title])
         if documented or len(sections) > 1:
-            names = inspect.signature(method).parameters
-            _complete(sections, "Parameters", [*documented, *earlier], names)
+            parameters = inspect.signature(method).parameters
+            _complete(sections, "Parameters", [*documented, *earlier], parameters)
             method.__doc__ = _numpydoc_text(sections)
             earlier.append(sections)
     return cls
 
 
 def _complete(
-    sections: dict[str, str], title: str, others: list[dict[str, str]], names: Any = None
+    sections: dict[str, str], title: str, others: list[dict[str, str]], parameters: Any = None
 ) -> None:
-    """Add missing entries to a section, in the order of `names`; None adds all entries."""
-    entries, order = _entries(sections.get(title, "")), list(names or ())
+    """Add missing entries of parameters to a section, positional ones first; None adds all."""
+    entries = _entries(sections.get(title, ""))
     for other in others:
         for name, text in _entries(other.get(title, "")).items():
-            if names is None or name.lstrip("*") in order:
+            if parameters is None or name.lstrip("*") in parameters:
                 entries.setdefault(name, text)
     if entries:
+        # Parameters that a class adds are more important than those of its bases.
+        given = (parameters or {}).values()
+        order = [parameter.name for parameter in given if parameter.kind < parameter.KEYWORD_ONLY]
         rank = {name: position for position, name in enumerate(order)}
         ordered = sorted(entries, key=lambda name: rank.get(name.lstrip("*"), len(order)))
         # One entry may document several names.

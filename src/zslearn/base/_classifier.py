@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeVar
@@ -20,7 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
-from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
+from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, is_among, row_keys
 from zslearn._utils._array import Array, Floats, is_streamed, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
@@ -36,6 +37,7 @@ from zslearn.signatures._table import SignatureTable
 
 @saved_part
 @saves(
+    {"table.labels": Saved("n_classes", kind="label")},
     table=Saved(kind=SignatureTable),
     parameters=Saved("n_classes", ...),
 )
@@ -73,6 +75,8 @@ class _Described:
         return {"table": self.table, "parameters": self.parameters}
 
 
+# Number of classes whose parameters are compared with those of a model file.
+_N_TRIAL_CLASSES = 3
 # Values up to this limit fit in float32, and their squares fit in float64.
 _LARGEST = 1e30
 
@@ -99,17 +103,27 @@ def numerical_failures_named(method: type) -> Iterator[None]:
         ) from error
 
 
+@dataclass(eq=False, repr=False)
+class _CommonParameters:
+    """The hyper-parameters of every method."""
+
+    _: KW_ONLY
+    feature_norm: str | None = "l2"
+    signature_scale: str | float = "seen"
+
+
 @inherit_docs
 @saves(
     {"_described.table.n_attributes": Saved(kind="int", counts="n_attributes")},
     signature_scale_=Saved(above=0, each=True),
     _described=Saved(kind=(_Described, tuple)),
 )
-class ZeroShotClassifier(ZeroShotPredictor):
+class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
     """Base of all methods.
 
-    A method defines `__init__` with its hyper-parameters, among them `feature_norm` and
-    `signature_scale`, and implements
+    A method is decorated with `@dataclass(eq=False, repr=False)` and declares its hyper-parameters
+    as fields, in addition to `feature_norm` and `signature_scale`; or it defines `__init__` as in
+    scikit-learn. It implements
 
     1. `_fit(training)`, which learns from a :class:`Training`; or, if settings of the
        hyper-parameters can share work, the class method `_fit_many(training, variants)`;
@@ -170,8 +184,6 @@ class ZeroShotClassifier(ZeroShotPredictor):
     #: the number of rows that it generates per class.
     _synthesis_trains: ClassVar[bool] = False
 
-    feature_norm: str | None
-    signature_scale: str | float
     signature_scale_: tuple[float, ...]
     _described: _Described
 
@@ -352,6 +364,16 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """Weights of the seen classes in the parameters of each class, or None.
 
         A method that combines seen classes overrides this for :func:`zslearn.inspection.explain`.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_seen) or None
+            None if the method has no such weights.
         """
         return None
 
@@ -466,7 +488,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
             scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
         else:
             scales = (float(self.signature_scale),) * len(table.arrays)
-        described = table.normalized(scales, keep_views=self.keep_views)[rows]
+        described = table.subset(rows).normalized(scales, keep_views=self.keep_views)
         return Training(X, y, described, seen, table, scales, self.keep_views, feature_names)
 
     def _check_views(self, table: SignatureTable) -> None:
@@ -497,6 +519,25 @@ class ZeroShotClassifier(ZeroShotPredictor):
             described = self._normalized(table)
             table.warn_equal_signatures()
         self._described = _Described(table, self._synthesize_finite(described, table.labels))
+
+    def _check_loaded(self) -> None:
+        """Refuse parameters from a model file that `synthesize` could not have returned."""
+        # Some subclasses describe classes by another method, which is checked by itself.
+        parameters = getattr(self._described, "parameters", None)
+        if parameters is None:
+            return
+        table = self._described.table
+        # Unseen classes first, since some methods ignore the signatures of seen classes.
+        is_seen = is_among(table.labels, self.seen_classes_)
+        some = np.sort(np.argsort(is_seen, kind="stable")[:_N_TRIAL_CLASSES])
+        signatures = self._normalized(table)[some]
+        if self._synthesis_trains:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = self.synthesize(signatures, table.labels[some])
+        if made.shape[1:] != parameters.shape[1:] or not np.isfinite(to_numpy(made)).all():
+            raise ValueError("it makes other parameters of classes than it has")
 
     def _normalized(self, table: SignatureTable) -> Any:
         """Normalised signatures, the input of `synthesize`."""

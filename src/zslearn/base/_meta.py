@@ -1,7 +1,7 @@
 """Meta-estimators: the base of wrappers, and pipelines.
 
 A scikit-learn pipeline that ends with a zero-shot estimator is converted to a
-:class:`ZeroShotPipeline`. Common transformers are reimplemented for symbolic arrays (ONNX export).
+:class:`ZeroShotPipeline`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
-import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import MetaEstimatorMixin, clone
@@ -28,10 +27,7 @@ from zslearn._utils._array import (
     is_empty,
     is_foreign,
     is_streamed,
-    is_symbolic,
-    move_like,
     to_numpy,
-    unit_rows,
 )
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
@@ -283,88 +279,6 @@ def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list
     return list(groups.values())
 
 
-# Transformers of scikit-learn for symbolic arrays, which they cannot process themselves.
-
-
-def transform_array(transformer: Any, rows: Array) -> Array:
-    """Apply a fitted scikit-learn transformer to rows of any library."""
-    if transformer is None or transformer == "passthrough":
-        return rows
-    if hasattr(transformer, "steps"):
-        for _, step in transformer.steps:
-            rows = transform_array(step, rows)
-        return rows
-    # Subclasses may override `transform`, so only the classes themselves are supported.
-    name = f"{type(transformer).__module__.split('.')[0]}.{type(transformer).__name__}"
-    if name not in _ARRAY_TRANSFORMS:
-        known = ", ".join(sorted(key.partition(".")[2] for key in _ARRAY_TRANSFORMS))
-        raise TypeError(
-            f"the pipeline step {type(transformer).__name__} is not supported for symbolic arrays; "
-            f"supported are {known}"
-        )
-    return _ARRAY_TRANSFORMS[name](transformer, rows)
-
-
-def _standard(step: Any, rows: Array) -> Array:
-    scale = None if step.scale_ is None else 1 / step.scale_
-    return _affine(rows, step.mean_ if step.with_mean else None, scale)
-
-
-def _robust(step: Any, rows: Array) -> Array:
-    return _affine(rows, step.center_, None if step.scale_ is None else 1 / step.scale_)
-
-
-def _max_abs(step: Any, rows: Array) -> Array:
-    return _clipped(step, _affine(rows, None, 1 / step.scale_), (-1.0, 1.0))
-
-
-def _min_max(step: Any, rows: Array) -> Array:
-    scaled = _affine(rows, -step.min_ / step.scale_, step.scale_)
-    return _clipped(step, scaled, step.feature_range)
-
-
-def _normalizer(step: Any, rows: Array) -> Array:
-    if step.norm != "l2":
-        raise TypeError(f'the pipeline step Normalizer has norm={step.norm!r}, not "l2"')
-    return unit_rows(rows)
-
-
-def _pca(step: Any, rows: Array) -> Array:
-    projected = _affine(rows, step.mean_, None) @ move_like(step.components_.T, rows)
-    if not step.whiten:
-        return projected
-    deviations = np.sqrt(step.explained_variance_)
-    return _affine(projected, None, 1 / np.maximum(deviations, np.finfo(deviations.dtype).eps))
-
-
-def _truncated_svd(step: Any, rows: Array) -> Array:
-    return rows @ move_like(step.components_.T, rows)
-
-
-def _affine(rows: Array, shift: Any, factor: Any) -> Array:
-    """(x − shift) · factor; either may be None."""
-    if shift is not None:
-        rows = rows - move_like(np.asarray(shift), rows)[None, :]
-    return rows if factor is None else rows * move_like(np.asarray(factor), rows)[None, :]
-
-
-def _clipped(step: Any, rows: Array, bounds: tuple[float, float]) -> Array:
-    if not getattr(step, "clip", False):
-        return rows
-    return compat.array_namespace(rows).clip(rows, min=bounds[0], max=bounds[1])
-
-
-_ARRAY_TRANSFORMS: dict[str, Callable[[Any, Array], Array]] = {
-    "sklearn.StandardScaler": _standard,
-    "sklearn.RobustScaler": _robust,
-    "sklearn.MaxAbsScaler": _max_abs,
-    "sklearn.MinMaxScaler": _min_max,
-    "sklearn.Normalizer": _normalizer,
-    "sklearn.PCA": _pca,
-    "sklearn.TruncatedSVD": _truncated_svd,
-}
-
-
 @inherit_docs
 @saved_part
 @saves(
@@ -506,9 +420,8 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
         scorer = self.steps[-1][1].class_scorer_
         if self.transformers_ is None:
             return scorer
-        return replace(
-            scorer, embedding=Embedding(_TransformedEmbedding(self.transformers_, scorer.embedding))
-        )
+        embed = TransformedEmbedding(self.transformers_, scorer.embedding)
+        return replace(scorer, embedding=Embedding(embed))
 
     @property
     def grids(self) -> dict[str, list[dict[str, Sequence[Any]]]]:
@@ -612,15 +525,13 @@ def fitted_as_zero_shot(model: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _TransformedEmbedding:
+class TransformedEmbedding:
     """Transformers followed by the embedding of the last step."""
 
     transformers: Pipeline
     embedding: Embedding
 
     def __call__(self, rows: Array) -> Array:
-        if is_symbolic(rows):
-            return self.embedding(transform_array(self.transformers, rows))
         return self.embedding(_transformed(self.transformers, rows))
 
 

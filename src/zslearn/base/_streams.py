@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from zslearn._scoring._blocks import check_k
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import Array, Floats, RowsInBlocks, is_dask, is_foreign, to_numpy
+from zslearn._utils._array import Array, Floats, RowsInBlocks, is_dask, to_numpy
 from zslearn._utils._optional import import_optional
 from zslearn.base._class_statistics import check_weights
 from zslearn.signatures._table import label_array
@@ -107,39 +107,33 @@ class DaskSamples(StreamedSamples):
         self.shape = self._X.shape
         if not self.shape[0]:
             raise ValueError(f"X of shape {self.shape} is empty: found 0 samples.")
-        self._y = self._labels(y)
+        self._y = self._chunked(y, "y")
         self.weights = check_weights(sample_weight, self._X)
-        self._w = None if self.weights is None else self._like_rows(self.weights, "sample_weight")
+        self._w = None if self.weights is None else self._chunked(self.weights, "sample_weight")
 
-    def _labels(self, y: Any) -> Any:
-        if not hasattr(y, "dask"):
-            return self._like_rows(to_numpy(y) if is_foreign(y) else np.asarray(y), "y")
-        if hasattr(y, "to_dask_array"):  # a series of a dask frame
-            y = y.to_dask_array()
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
-        if y.ndim != 1:
-            raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
-        y = with_known_rows(y)
-        self._check_length(y.shape[0], "y")
-        return y.rechunk((self._X.chunks[0],))
-
-    def _like_rows(self, values: Any, name: str) -> Any:
-        """Chunk an array in memory like the rows."""
+    def _chunked(self, values: Any, name: str) -> Any:
+        """Labels or weights as a dask array with the chunks of the rows."""
+        if hasattr(values, "to_dask_array"):  # a series of a dask frame
+            values = values.to_dask_array()
+        in_memory = not hasattr(values, "dask")
+        if in_memory:
+            values = to_numpy(values)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.ndim != 1:
-            raise ValueError(f"{name} should be a 1d array, got shape {values.shape} instead.")
-        self._check_length(len(values), name)
-        array = import_optional("dask.array", "A dask array")
-        return array.from_array(values, chunks=(self._X.chunks[0],), inline_array=False)
-
-    def _check_length(self, n_labels: int, name: str) -> None:
-        if n_labels != self.shape[0]:
+            raise ValueError(
+                f"{name} should be a 1d array, got an array of shape {values.shape} instead."
+            )
+        values = values if in_memory else with_known_rows(values)
+        if values.shape[0] != self.shape[0]:
             raise ValueError(
                 "Found input variables with inconsistent numbers of samples: X has "
-                f"{self.shape[0]}, {name} has {n_labels}."
+                f"{self.shape[0]}, {name} has {values.shape[0]}."
             )
+        if not in_memory:
+            return values.rechunk((self._X.chunks[0],))
+        array = import_optional("dask.array", "A dask array")
+        return array.from_array(values, chunks=(self._X.chunks[0],), inline_array=False)
 
     def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
         """Run one task per block, then add up the results in a tree of tasks."""
@@ -190,33 +184,6 @@ def with_known_rows(X: Any) -> Any:
         return X
     # compute_chunk_sizes works in place, and the user's array must not change.
     return X.copy().compute_chunk_sizes()
-
-
-def map_rows(
-    X: Any, function: Callable[..., Any], shared: Any, *, width: int | None, dtype: Any
-) -> Any:
-    """Apply a function to blocks of rows, lazily."""
-    dask = import_optional("dask", "A dask array")
-    shape = (0,) if width is None else (0, width)
-    options: dict[str, Any] = {"dtype": dtype, "meta": np.empty(shape, dtype=dtype)}
-    if width is None:
-        options["drop_axis"] = 1
-    else:
-        options["chunks"] = (X.chunks[0], (width,))
-    return X.map_blocks(
-        partial(_apply_to_rows, function, shape, dtype),
-        shared=dask.delayed(shared, pure=False),
-        **options,
-    )
-
-
-def _apply_to_rows(
-    function: Callable[..., Any], shape: tuple[int, ...], dtype: Any, rows: Any, *, shared: Any
-) -> Any:
-    """Apply a function to a block, which may have no rows."""
-    if not rows.shape[0]:
-        return np.empty(shape, dtype=dtype)
-    return np.asarray(function(rows, shared)).astype(dtype, copy=False)
 
 
 def check_block_labels(labels: Any, n_rows: int) -> NDArray[Any]:
@@ -278,13 +245,28 @@ def _score_dtype(scorer: ClassScorer, X: Any) -> np.dtype[Any]:
 def _map_blocks(
     X: Any, function: Callable[[Any, Any], Any], shared: Any, width: int | None, dtype: Any
 ) -> Any:
-    """Apply a function to every block of rows."""
+    """Apply a function to every block of rows, lazily for dask arrays."""
+    shape = () if width is None else (width,)
     if is_dask(X):
-        return map_rows(X, function, shared, width=width, dtype=dtype)
-    out = np.empty((X.shape[0],) if width is None else (X.shape[0], width), dtype=dtype)
+        dask = import_optional("dask", "A dask array")
+        empty = np.empty((0, *shape), dtype=dtype)
+        layout = {"drop_axis": 1} if width is None else {"chunks": (X.chunks[0], shape)}
+        delayed = dask.delayed(shared, pure=False)
+        apply = partial(_apply_to_rows, function, empty)
+        return X.map_blocks(apply, shared=delayed, dtype=dtype, meta=empty, **layout)
+    out = np.empty((X.shape[0], *shape), dtype=dtype)
     for start, rows, _ in X.blocks():
         out[start : start + len(rows)] = function(rows, shared)
     return out
+
+
+def _apply_to_rows(
+    function: Callable[..., Any], empty: NDArray[Any], rows: Any, *, shared: Any
+) -> Any:
+    """Apply a function to a block, which may have no rows."""
+    if not rows.shape[0]:
+        return empty
+    return np.asarray(function(rows, shared)).astype(empty.dtype, copy=False)
 
 
 def _block_scores(rows: Any, shared: Any) -> Any:

@@ -7,7 +7,6 @@ mean of the samples and around zero, follows from the scatter within classes.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -165,15 +164,6 @@ class Training:
         """All prepared features in one array."""
         return self.rows.dense
 
-    def X_for(self, norms: Collection[str | None]) -> Array:
-        """Features for methods with these values of `feature_norm`.
-
-        These are the given features, without a copy, if preparing them again gives the same result.
-        """
-        rows = self.rows
-        same = rows.is_clean and rows.positions is None and set(norms) == {rows.norm}
-        return rows.source if same else self.X
-
     @property
     def n_seen(self) -> int:
         """Number of seen classes."""
@@ -224,11 +214,6 @@ class Training:
 
         arrays: dict[str, Any] = cached_fit(("class sums", self.rows_key), compute)
         return ClassStatistics(self.classes, self.counts.astype(np.int64), self.sizes, **arrays)
-
-    def release_sums(self) -> None:
-        """Free the matrix of features by features, unless searches share it."""
-        if not self.keeps_sums:
-            self.__dict__.pop("sums", None)
 
     def moments(self, *, center: bool) -> Moments:
         """XᵀX and the sum of each class, around the mean of all samples or around zero.

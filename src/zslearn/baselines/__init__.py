@@ -1,9 +1,9 @@
-"""The systems that the paper compares with, and few-image ones since.
+"""Baselines of the paper, and later methods for classes with a few labelled images.
 
-A module holds one method, or a family that shares its training: probabilities of attributes or of
+A module contains one method, or a family with the same training: probabilities of attributes or of
 seen classes (DAP, IAP, ConSE), ranking losses (ALE, DeViSE, SJE, LatEm), a mapping network (CMT,
-CMT*), a description beside few images (GDA, Tip-Adapter). The classes are public; everything else
-may change, within the equations that each module states.
+CMT*), and a few images in addition to a description (GDA, Tip-Adapter). The classes are public;
+everything else may change, within the equations that each module states.
 """
 
 from zslearn.baselines._attributes import DAP, IAP, ConSE

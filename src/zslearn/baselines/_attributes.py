@@ -48,17 +48,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import for_many_passes
 from zslearn._solvers._logistic import LogisticResult, logistic_path, softmax_path
 from zslearn._solvers._platt import platt_scaling, platt_targets
@@ -118,6 +118,7 @@ def linear_scores(X: Array, coef: Array, intercept: Array) -> Array:
     _kinds=Saved(kind=list),
     _seen_binary=Saved("n_seen", "n_varying", kind="bool"),
 )
+@dataclass(eq=False, repr=False)
 class AttributeClassifier(ZeroShotClassifier):
     """Base of methods that predict binary attributes.
 
@@ -144,6 +145,12 @@ class AttributeClassifier(ZeroShotClassifier):
         over the seen classes.
     """
 
+    alpha: float = 1e-4
+    _: KW_ONLY
+    calibration: str | None = "targets"
+    tol: float = 1e-4
+    random_state: Any = 0
+
     synthesizes_independently = True
     keep_views: ClassVar[bool] = True
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha",)
@@ -155,23 +162,6 @@ class AttributeClassifier(ZeroShotClassifier):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        calibration: str | None = "targets",
-        tol: float = 1e-4,
-        random_state: Any = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.alpha = alpha
-        self.calibration = calibration
-        self.tol = tol
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
@@ -247,8 +237,8 @@ class AttributeClassifier(ZeroShotClassifier):
             others = replace(others, signatures=others.signatures[:, columns])
             # Log-odds are relative to the frequency of an attribute, which differs between the
             # other classes and all classes.
-            shift = _logit(has[:, columns].mean(axis=0))
-            shift -= _logit(others.signatures[others.y].mean(axis=0))
+            shift = logit(has[:, columns].mean(axis=0))
+            shift -= logit(others.signatures[others.y].mean(axis=0))
             rows = np.flatnonzero(np.isin(training.y, held_out))
             X, cells = training.take(rows), np.ix_(rows, columns)
             is_predicted[cells] = True
@@ -262,7 +252,7 @@ class AttributeClassifier(ZeroShotClassifier):
         """Compute the log-odds of each attribute minus those of its prior."""
         scores = linear_scores(X, self.coef_, self.intercept_)
         odds = self._log_odds(scores, self._seen_binary)
-        offset = self.offset_ - _logit(self.prior_)
+        offset = self.offset_ - logit(self.prior_)
         return odds * move_like(self.slope_, odds) + move_like(offset, odds)
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Floats:
@@ -276,11 +266,6 @@ class AttributeClassifier(ZeroShotClassifier):
 def _varying(has: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Attributes that some classes have and others lack."""
     return np.flatnonzero(has.any(axis=0) & ~has.all(axis=0))
-
-
-def _logit(share: Floats) -> Floats:
-    """Log-odds of probabilities."""
-    return np.log(share) - np.log1p(-share)
 
 
 @inherit_docs
@@ -364,6 +349,7 @@ class DAP(AttributeClassifier):
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class IAP(AttributeClassifier):
     """Indirect attribute prediction: predict seen classes, their attributes, then the class.
 
@@ -410,6 +396,9 @@ class IAP(AttributeClassifier):
     likelihood methods", Advances in Large Margin Classifiers, 1999.
     """
 
+    _: KW_ONLY
+    probabilities: str = "softmax"
+
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
         "paper": {
             "calibration": [None, "targets", "classes"],
@@ -425,27 +414,6 @@ class IAP(AttributeClassifier):
         **AttributeClassifier._parameter_constraints,
         "probabilities": [StrOptions({"softmax", "platt"})],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        probabilities: str = "softmax",
-        calibration: str | None = "targets",
-        tol: float = 1e-4,
-        random_state: Any = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        super().__init__(
-            alpha,
-            calibration=calibration,
-            tol=tol,
-            random_state=random_state,
-            feature_norm=feature_norm,
-            signature_scale=signature_scale,
-        )
-        self.probabilities = probabilities
 
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
@@ -532,6 +500,7 @@ def _stratified_folds(y: NDArray[np.intp], rng: np.random.RandomState) -> NDArra
     intercept_=Saved("n_seen"),
     seen_signatures_=Saved("n_seen", "n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class ConSE(ZeroShotClassifier):
     """Convex combination of the signatures of the most probable seen classes.
 
@@ -565,8 +534,13 @@ class ConSE(ZeroShotClassifier):
     "Zero-shot learning by convex combination of semantic embeddings", ICLR 2014.
     """
 
+    n_top: int = 10
+    alpha: float = 1e-4
+    _: KW_ONLY
+    tol: float = 1e-4
+
     synthesizes_independently = True
-    score_function: ScoreFunction = "cosine"
+    score_function = "cosine"
     path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "n_top")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -586,21 +560,6 @@ class ConSE(ZeroShotClassifier):
             "n_top": [1, 3, 5, 10, 30],
         },
     }
-
-    def __init__(
-        self,
-        n_top: int = 10,
-        alpha: float = 1e-4,
-        *,
-        tol: float = 1e-4,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.n_top = n_top
-        self.alpha = alpha
-        self.tol = tol
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:

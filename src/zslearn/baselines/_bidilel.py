@@ -37,6 +37,7 @@ of the weights of a point.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -49,7 +50,6 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._blocks import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like, row_blocks, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning, warn_user
@@ -353,6 +353,7 @@ class JointStress:
     _same_within=Saved(least=0),
     _seen_signatures=Saved("n_seen", "n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class BiDiLEL(ZeroShotClassifier):
     """Bidirectional latent embedding: projected samples and landmarks placed by signatures.
 
@@ -402,8 +403,14 @@ class BiDiLEL(ZeroShotClassifier):
     International Journal of Computer Vision, 2017.
     """
 
+    n_components: int | None = None
+    alpha: float = 1.0
+    _: KW_ONLY
+    latent_norm: str | None = "l2"
+    placement: str = "alone"
+
     embedding_attributes = ("mean_", "components_", "latent_norm")
-    score_function: ScoreFunction = "euclidean"
+    score_function = "euclidean"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -427,23 +434,6 @@ class BiDiLEL(ZeroShotClassifier):
             "n_components": [25, 50, 100, 200],
         },
     }
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        alpha: float = 1.0,
-        *,
-        latent_norm: str | None = "l2",
-        placement: str = "alone",
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.latent_norm = latent_norm
-        self.placement = placement
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:

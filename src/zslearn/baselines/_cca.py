@@ -19,6 +19,7 @@ score is their cosine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -26,7 +27,6 @@ import array_api_compat as compat
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn._scoring._blocks import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
@@ -43,6 +43,7 @@ from zslearn.baselines._spectra import signature_spectrum
     signature_weights_=Saved("n_attributes", "n_dims"),
     correlations_=Saved("n_dims"),
 )
+@dataclass(eq=False, repr=False)
 class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     """Regularised canonical correlation analysis between features and signatures.
 
@@ -87,7 +88,13 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     application to learning methods", Neural Computation 16, 2004.
     """
 
-    score_function: ScoreFunction = "cosine"
+    n_components: int | None = None
+    _: KW_ONLY
+    alpha_features: float = 1.0
+    alpha_signatures: float = 1.0
+    power: float = 0.5
+
+    score_function = "cosine"
 
     synthesizes_independently = True
     learns_from_sums = True
@@ -115,23 +122,6 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
             "n_components": [60, None],
         },
     }
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        alpha_features: float = 1.0,
-        alpha_signatures: float = 1.0,
-        power: float = 0.5,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.n_components = n_components
-        self.alpha_features = alpha_features
-        self.alpha_signatures = alpha_signatures
-        self.power = power
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:

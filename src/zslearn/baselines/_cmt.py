@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -53,7 +54,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn._scoring._blocks import ScoreFunction, class_scores
+from zslearn._scoring._blocks import class_scores
 from zslearn._scoring._embedding import for_many_passes
 from zslearn._utils._array import Array, Floats, block_budget, move_like, row_blocks, to_numpy
 from zslearn._utils._docstrings import inherit_docs
@@ -231,6 +232,7 @@ def train(
     intercepts_=Saved(None, each=True),
     n_iter_=Saved(kind="int", least=0),
 )
+@dataclass(eq=False, repr=False)
 class CMT(ZeroShotClassifier):
     """Cross-modal transfer: a two-layer network from features to the nearest signature.
 
@@ -273,8 +275,15 @@ class CMT(ZeroShotClassifier):
     transfer", NIPS 2013.
     """
 
+    hidden_size: int = 100
+    alpha: float = 1e-4
+    _: KW_ONLY
+    max_iter: int = 40
+    tol: float = 1e-6
+    random_state: int | np.random.RandomState | None = 0
+
     synthesizes_independently = True
-    score_function: ScoreFunction = "euclidean"
+    score_function = "euclidean"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -296,25 +305,6 @@ class CMT(ZeroShotClassifier):
             "max_iter": [3, 6, 12, 24, 48, 96],
         },
     }
-
-    def __init__(
-        self,
-        hidden_size: int = 100,
-        alpha: float = 1e-4,
-        *,
-        max_iter: int = 40,
-        tol: float = 1e-6,
-        random_state: int | np.random.RandomState | None = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.hidden_size = hidden_size
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
@@ -358,6 +348,7 @@ class CMT(ZeroShotClassifier):
     cutoff_=Saved(optional=True),
     _seen_signatures=Saved("n_seen", "n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class CMTStar(CMT):
     """CMT*: cross-modal transfer with novelty detection, for the generalized setting.
 
@@ -412,7 +403,11 @@ class CMTStar(CMT):
     True
     """
 
-    score_function: ScoreFunction = "dot"
+    _: KW_ONLY
+    seen_share: float = 0.8
+    threshold: str = "class"
+
+    score_function = "dot"  # type: ignore[assignment]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CMT._parameter_constraints,
@@ -431,31 +426,6 @@ class CMTStar(CMT):
             "seen_share": [0.2, 0.5, 0.8],
         },
     }
-
-    def __init__(
-        self,
-        hidden_size: int = 100,
-        alpha: float = 1e-4,
-        *,
-        max_iter: int = 40,
-        tol: float = 1e-6,
-        random_state: int | np.random.RandomState | None = 0,
-        seen_share: float = 0.8,
-        threshold: str = "class",
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            alpha,
-            max_iter=max_iter,
-            tol=tol,
-            random_state=random_state,
-            feature_norm=feature_norm,
-            signature_scale=signature_scale,
-        )
-        self.seen_share = seen_share
-        self.threshold = threshold
 
     @classmethod
     def _learn_gates(cls, training: Training, variants: Sequence[Self]) -> None:

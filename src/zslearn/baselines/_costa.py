@@ -16,6 +16,7 @@ where t is 1 for the class and −1 for the others. Any class, seen or unseen, t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -38,6 +39,7 @@ from zslearn.signatures._kernels import normalized_similarity
     mean_=Saved("n_features"),
     signatures_=Saved("n_seen", "n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     """Sum the classifiers of the seen classes, weighted by the similarity of signatures.
 
@@ -79,6 +81,11 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     classification", CVPR 2014.
     """
 
+    alpha: float = 1.0
+    _: KW_ONLY
+    similarity: str = "cosine"
+    sharpness: float = 1.0
+
     synthesizes_independently = True
     embedding_attributes = ("mean_",)
 
@@ -101,21 +108,6 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
             "sharpness": [2.0**k for k in range(-1, 6)],
         },
     }
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        similarity: str = "cosine",
-        sharpness: float = 1.0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.alpha = alpha
-        self.similarity = similarity
-        self.sharpness = sharpness
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:

@@ -14,6 +14,7 @@ whose solution is :math:`W = (X^\top X + \gamma I)^{-1} X^\top Y A (A^\top A + \
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -36,6 +37,7 @@ from zslearn.baselines._spectra import ClassRidge
     mean_=Saved("n_features"),
     signature_mean_=Saved("n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """Embarrassingly simple zero-shot learning: bilinear least squares in closed form.
 
@@ -79,6 +81,11 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     True
     """
 
+    alpha_features: float = 10.0
+    alpha_signatures: float = 0.1
+    _: KW_ONLY
+    center: str | None = "both"
+
     embedding_attributes = ("mean_",)
     synthesizes_independently = True
     learns_from_sums = True
@@ -102,21 +109,6 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
             "alpha_signatures": [10.0**k for k in range(-3, 3)],
         },
     }
-
-    def __init__(
-        self,
-        alpha_features: float = 10.0,
-        alpha_signatures: float = 0.1,
-        *,
-        center: str | None = "both",
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.alpha_features = alpha_features
-        self.alpha_signatures = alpha_signatures
-        self.center = center
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:

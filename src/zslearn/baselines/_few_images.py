@@ -24,7 +24,7 @@ Tip-Adapter, a cache of labelled images, scores a class by the similarity of a s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -72,6 +72,7 @@ _ESTIMATOR_PARAMETERS = {"estimator", "min_images"}
     intercept_=Saved("n_seen"),
     units_=Saved(above=0, each=True),
 )
+@dataclass(eq=False, repr=False)
 class FewImages(ZeroShotMetaClassifier):
     """Base of methods that combine a few labelled images of a class with its description.
 
@@ -100,6 +101,11 @@ class FewImages(ZeroShotMetaClassifier):
         Median standard deviations over `class_means_` of the scores from descriptions and images.
     """
 
+    estimator: Any = None
+    _: KW_ONLY
+    min_images: int = 1
+    weight: float = 1.0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline, None],
         "min_images": [Interval(Integral, 1, None, closed="left")],
@@ -108,20 +114,12 @@ class FewImages(ZeroShotMetaClassifier):
     #: Attributes that `_embed_images` depends on.
     _image_attributes: ClassVar[tuple[str, ...]] = ()
 
-    coef_: Floats
-    intercept_: Floats
-
-    def __init__(self, estimator: Any = None, *, min_images: int = 1, weight: float = 1.0) -> None:
-        self.estimator = estimator
-        self.min_images = min_images
-        self.weight = weight
-
     def _image_sums(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
         """Statistics of prepared features that do not depend on hyper-parameters."""
         raise NotImplementedError
 
-    def _fit_images(self, sums: Any) -> None:
-        """Set `coef_` and `intercept_`."""
+    def _fit_images(self, sums: Any) -> tuple[Floats, Floats]:
+        """Compute `coef_` and `intercept_`."""
         raise NotImplementedError
 
     def _embed_images(self, rows: Array) -> Array:
@@ -183,7 +181,7 @@ class FewImages(ZeroShotMetaClassifier):
 
     def _fit_score(self, sums: Any) -> None:
         """Learn the score from images and measure the scales of both scores."""
-        self._fit_images(sums)
+        self.coef_, self.intercept_ = self._fit_images(sums)
         scorer = self.estimator_.class_scorer_
         description, images = (
             score_scale(self._mixed(scorer, *factors).scores(self.class_means_, self._seen))
@@ -197,7 +195,7 @@ class FewImages(ZeroShotMetaClassifier):
         return self._seen
 
     def __sklearn_tags__(self) -> Tags:
-        """Declare that non-finite features are replaced, whatever the inner estimator does."""
+        """Declare that non-finite features are replaced, regardless of the inner estimator."""
         tags = super(ZeroShotMetaClassifier, self).__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
@@ -257,6 +255,7 @@ def _as_products(scorer: ClassScorer) -> tuple[Array, Floats]:
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class GDA(FewImages):
     """Gaussian discriminant analysis of a few images, added to a zero-shot score.
 
@@ -295,6 +294,9 @@ class GDA(FewImages):
     True
     """
 
+    _: KW_ONLY
+    shrinkage: float = 1.0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **FewImages._parameter_constraints,
         "shrinkage": [Interval(Real, 0, None, closed="neither")],
@@ -308,23 +310,13 @@ class GDA(FewImages):
         },
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        min_images: int = 1,
-        weight: float = 1.0,
-        shrinkage: float = 1.0,
-    ) -> None:
-        super().__init__(estimator, min_images=min_images, weight=weight)
-        self.shrinkage = shrinkage
-
     def _image_sums(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
         sums = ClassStatistics.of_rows(X, codes, self._seen, weights=weights)
         return cache(partial(_discriminant, sums))
 
-    def _fit_images(self, sums: Any) -> None:
-        self.coef_, self.intercept_ = sums(self.shrinkage)
+    def _fit_images(self, sums: Any) -> tuple[Floats, Floats]:
+        coef, intercept = sums(self.shrinkage)
+        return coef, intercept
 
 
 def _discriminant(sums: ClassStatistics, shrinkage: float) -> tuple[Floats, Floats]:
@@ -344,6 +336,7 @@ def _discriminant(sums: ClassStatistics, shrinkage: float) -> tuple[Floats, Floa
     cache_=Saved("n_images", "n_features"),
     shares_=Saved("n_images", "n_columns"),
 )
+@dataclass(eq=False, repr=False)
 class TipAdapter(FewImages):
     """Similarity to the images of a class, added to a zero-shot score.
 
@@ -372,6 +365,9 @@ class TipAdapter(FewImages):
     training-free adaption of CLIP for few-shot classification", ECCV 2022.
     """
 
+    _: KW_ONLY
+    beta: float = 5.5
+
     _image_attributes = ("cache_", "beta")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **FewImages._parameter_constraints,
@@ -389,26 +385,15 @@ class TipAdapter(FewImages):
         },
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        min_images: int = 1,
-        weight: float = 1.0,
-        beta: float = 5.5,
-    ) -> None:
-        super().__init__(estimator, min_images=min_images, weight=weight)
-        self.beta = beta
-
     def _image_sums(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
         shares = np.zeros((len(codes), len(self._seen)))
         weights = np.ones(len(codes)) if weights is None else weights
         shares[np.arange(len(codes)), codes] = weights / np.bincount(codes, weights=weights)[codes]
         return X, shares
 
-    def _fit_images(self, sums: Any) -> None:
+    def _fit_images(self, sums: Any) -> tuple[Floats, Floats]:
         self.cache_, self.shares_ = sums
-        self.coef_, self.intercept_ = np.eye(len(self._seen)), np.zeros(len(self._seen))
+        return np.eye(len(self._seen)), np.zeros(len(self._seen))
 
     def _embed_images(self, rows: Array) -> Array:
         xp = compat.array_namespace(rows)

@@ -15,6 +15,7 @@ is the log density relative to a Gaussian common to all classes, linear in :math
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -64,6 +65,7 @@ _ROUNDING = 1e-12
     adapted_means_=Saved("n_adapted", "n_dims", optional=True),
     adapted_variances_=Saved("n_adapted", "n_dims", above=0, optional=True),
 )
+@dataclass(eq=False, repr=False)
 class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """Generative framework: class Gaussians whose parameters are regressed on signatures.
 
@@ -123,6 +125,14 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     ECML-PKDD 2017.
     """
 
+    alpha_mean: float = 0.1
+    alpha_variance: float = 10.0
+    _: KW_ONLY
+    kernel: str = "quadratic"
+    covariance: str = "isotropic"
+    variance_prior: float = 10.0
+    n_components: int | None = None
+
     embedding_attributes = ("mean_", "components_", "std_")
     synthesizes_independently = True
     learns_from_sums = True
@@ -169,27 +179,6 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
             },
         ],
     }
-
-    def __init__(
-        self,
-        alpha_mean: float = 0.1,
-        alpha_variance: float = 10.0,
-        *,
-        kernel: str = "quadratic",
-        covariance: str = "isotropic",
-        variance_prior: float = 10.0,
-        n_components: int | None = None,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.alpha_mean = alpha_mean
-        self.alpha_variance = alpha_variance
-        self.kernel = kernel
-        self.covariance = covariance
-        self.variance_prior = variance_prior
-        self.n_components = n_components
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:

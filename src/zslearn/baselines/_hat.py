@@ -28,6 +28,7 @@ parameters combine them: :math:`f_{km} = \sum_y b_{ym} z_{ky}` and
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -173,6 +174,7 @@ def _solve_node(training: Training, penalties: list[float]) -> Iterator[tuple[Ar
     _kind=Saved(kind=str, optional=True),
     _seen_signatures=Saved("n_seen", "n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class HAT(ZeroShotClassifier):
     """Hierarchical attribute transfer: attribute classifiers at the nodes of a class hierarchy.
 
@@ -237,6 +239,13 @@ class HAT(ZeroShotClassifier):
     True
     """
 
+    hierarchy: Any = None
+    alpha: float = 1e-3
+    _: KW_ONLY
+    depth_weight: float = 0.5
+    category_weight: float = 0.1
+    n_levels: int | None = 3
+
     # Variants with one penalty share these arrays, so that a search embeds their rows once.
     embedding_attributes = ("coef_", "intercept_")
 
@@ -262,25 +271,6 @@ class HAT(ZeroShotClassifier):
             "category_weight": [0.03, 0.1, 0.3],
         },
     }
-
-    def __init__(
-        self,
-        hierarchy: Any = None,
-        alpha: float = 1e-3,
-        *,
-        depth_weight: float = 0.5,
-        category_weight: float = 0.1,
-        n_levels: int | None = 3,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.hierarchy = hierarchy
-        self.alpha = alpha
-        self.depth_weight = depth_weight
-        self.category_weight = category_weight
-        self.n_levels = n_levels
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._blocks import ScoreFunction
 from zslearn._scoring._embedding import PreparedRows, for_many_passes
 from zslearn._utils._array import Array, Floats, move_like, row_blocks, to_numpy
 from zslearn._utils._docstrings import inherit_docs
@@ -241,6 +240,7 @@ class BilinearDescent(Descent):
     feature_weights_=Saved("n_features"),
     n_iter_=Saved(kind="int", least=0),
 )
+@dataclass(eq=False, repr=False)
 class RankingClassifier(ZeroShotClassifier):
     """Base of methods that learn bilinear maps by stochastic descent on a ranking loss.
 
@@ -272,6 +272,13 @@ class RankingClassifier(ZeroShotClassifier):
         Number of epochs.
     """
 
+    learning_rate: float = 0.5
+    max_iter: int = 16
+    _: KW_ONLY
+    batch_size: int = 64
+    scaling: str | None = "center"
+    random_state: Seed = 0
+
     synthesizes_independently = True
     embedding_attributes = ("mean_", "feature_weights_")
 
@@ -283,25 +290,6 @@ class RankingClassifier(ZeroShotClassifier):
         "scaling": [StrOptions({"center", "zscore"}), None],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        learning_rate: float = 0.5,
-        max_iter: int = 16,
-        *,
-        batch_size: int = 64,
-        scaling: str | None = "center",
-        random_state: Seed = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.scaling = scaling
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     def _descent(self, training: Training) -> Descent:
         """Start a descent on scaled rows."""
@@ -436,6 +424,7 @@ class ALE(BilinearRanking):
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class DeViSE(BilinearRanking):
     """Deep visual-semantic embedding on given features: all violators weighted equally.
 
@@ -464,34 +453,17 @@ class DeViSE(BilinearRanking):
     deep visual-semantic embedding model", NIPS 2013.
     """
 
-    grids = _grids(4.0**-3, [0.5, 2.0, 8.0], [4, 8, 16, 32, 64])
+    learning_rate: float = 1.0
+    max_iter: int = 32
 
-    def __init__(
-        self,
-        learning_rate: float = 1.0,
-        max_iter: int = 32,
-        *,
-        batch_size: int = 64,
-        scaling: str | None = "center",
-        random_state: Seed = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            max_iter,
-            batch_size=batch_size,
-            scaling=scaling,
-            random_state=random_state,
-            feature_norm=feature_norm,
-            signature_scale=signature_scale,
-        )
+    grids = _grids(4.0**-3, [0.5, 2.0, 8.0], [4, 8, 16, 32, 64])
 
     def _descent(self, training: Training) -> BilinearDescent:
         return self._start(training, slopes_of_all, steepest=training.n_seen - 1)
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class SJE(BilinearRanking):
     """Structured joint embedding: a hinge on the worst violator only.
 
@@ -521,28 +493,9 @@ class SJE(BilinearRanking):
     fine-grained image classification", CVPR 2015.
     """
 
-    grids = _grids(4.0**-5, [0.015625, 0.0625, 0.25, 1.0], [2, 4, 8, 16, 32])
+    learning_rate: float = 0.125
 
-    def __init__(
-        self,
-        learning_rate: float = 0.125,
-        max_iter: int = 16,
-        *,
-        batch_size: int = 64,
-        scaling: str | None = "center",
-        random_state: Seed = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            max_iter,
-            batch_size=batch_size,
-            scaling=scaling,
-            random_state=random_state,
-            feature_norm=feature_norm,
-            signature_scale=signature_scale,
-        )
+    grids = _grids(4.0**-5, [0.015625, 0.0625, 0.25, 1.0], [2, 4, 8, 16, 32])
 
     def _descent(self, training: Training) -> BilinearDescent:
         return self._start(training, slopes_of_worst, steepest=1)
@@ -654,6 +607,7 @@ class LatentDescent(Descent):
 @saves(
     coef_=Saved("n_maps", "n_features", "n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class LatEm(RankingClassifier):
     """Latent embeddings: the best of several bilinear maps, ranked against random negatives.
 
@@ -696,7 +650,13 @@ class LatEm(RankingClassifier):
     zero-shot classification", CVPR 2016.
     """
 
-    score_function: ScoreFunction = "max_dot"
+    learning_rate: float = 0.4
+    max_iter: int = 128
+    _: KW_ONLY
+    n_maps: int = 2
+    scaling: str | None = "zscore"
+
+    score_function = "max_dot"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RankingClassifier._parameter_constraints,
@@ -717,29 +677,6 @@ class LatEm(RankingClassifier):
             "max_iter": [50, 100, 150],
         },
     }
-
-    def __init__(
-        self,
-        n_maps: int = 2,
-        learning_rate: float = 0.4,
-        max_iter: int = 128,
-        *,
-        batch_size: int = 64,
-        scaling: str | None = "zscore",
-        random_state: Seed = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            max_iter,
-            batch_size=batch_size,
-            scaling=scaling,
-            random_state=random_state,
-            feature_norm=feature_norm,
-            signature_scale=signature_scale,
-        )
-        self.n_maps = n_maps
 
     def _descent(self, training: Training) -> LatentDescent:
         X, signatures = training.X, training.signatures

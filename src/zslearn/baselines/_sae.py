@@ -22,6 +22,7 @@ one column per sample: X becomes :math:`Y X^\top (X X^\top + \rho I)^{-1} X`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -30,7 +31,6 @@ import array_api_compat as compat
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._blocks import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
@@ -48,6 +48,7 @@ from zslearn.baselines._spectra import ClassRidge, signature_spectrum
     reduction_=Saved("n_features", "n_reduced", optional=True),
     alpha_=Saved(least=0),
 )
+@dataclass(eq=False, repr=False)
 class SAE(AcceptsSampleWeight, ZeroShotClassifier):
     """Semantic autoencoder: a linear autoencoder whose code is the signature, in closed form.
 
@@ -92,7 +93,13 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
     E. Kodirov, T. Xiang and S. Gong, "Semantic autoencoder for zero-shot learning", CVPR 2017.
     """
 
-    score_function: ScoreFunction = "cosine"
+    alpha: float = 0.1
+    _: KW_ONLY
+    direction: str = "semantic_to_feature"
+    center: str | None = None
+    alpha_reduction: float | None = None
+
+    score_function = "cosine"
 
     synthesizes_independently = True
     learns_from_sums = True
@@ -117,23 +124,6 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
             "alpha": [10.0 ** (k / 2) for k in range(-8, 7)],
         },
     }
-
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        *,
-        direction: str = "semantic_to_feature",
-        center: str | None = None,
-        alpha_reduction: float | None = None,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.alpha = alpha
-        self.direction = direction
-        self.center = center
-        self.alpha_reduction = alpha_reduction
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -391,6 +392,7 @@ def _step_in_v(
     n_iter_=Saved(kind="int", least=0),
     _seen_signatures=Saved("n_seen", "n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class SSE(ZeroShotClassifier):
     """Semantic similarity embedding: classes and images as mixtures of the seen classes.
 
@@ -448,6 +450,13 @@ class SSE(ZeroShotClassifier):
     Z. Zhang and V. Saligrama, "Zero-shot learning via semantic similarity embedding", ICCV 2015.
     """
 
+    gamma: float = 1.0
+    alpha: float = 1e-5
+    _: KW_ONLY
+    max_iter: int = 8
+    tol: float = 1e-3
+    n_jobs: int | None = None
+
     embedding_attributes = ("feature_scale_", "references_", "coef_")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -471,25 +480,6 @@ class SSE(ZeroShotClassifier):
             "max_iter": [4, 8, 12],
         },
     }
-
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        alpha: float = 1e-5,
-        *,
-        max_iter: int = 8,
-        tol: float = 1e-3,
-        n_jobs: int | None = None,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.gamma = gamma
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     def __sklearn_tags__(self) -> Tags:
         """Declare poor scores in scikit-learn's checks, whose data have two features."""

@@ -36,7 +36,7 @@ from zslearn._utils._messages import InputWarning, no_user_warnings, warn_user
 from zslearn._utils._saved import saved_part
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotPipeline, as_zero_shot
-from zslearn.metrics import seen_unseen_summary
+from zslearn.metrics._curve import seen_unseen_summary
 from zslearn.signatures._table import SignatureTable
 
 #: A fold trains on at least two classes and holds out at least two.

@@ -87,8 +87,7 @@ def _run_report(arguments: argparse.Namespace) -> int:
 def _run_words(arguments: argparse.Namespace) -> int:
     """Average word vectors, and print the classes without one."""
     names = _descriptions(arguments, "names")
-    options = {"phrases": arguments.phrases, "trusted": arguments.trusted}
-    table = word_signatures(names, arguments.vectors, **options)
+    table = word_signatures(names, arguments.vectors, phrases=arguments.phrases)
     _write(table, arguments)
     missing = [label for label in names if label not in table.index]
     note(without_vector=missing)
@@ -213,14 +212,13 @@ OPTIONS = {
             "average the word vectors of class names",
             ("descriptions", "FILE", None, _DESCRIPTIONS),
             *_NOUNS,
-            ("--vectors", "FILE", ..., "word vectors in the format of word2vec, GloVe or gensim"),
+            ("--vectors", "FILE", ..., "word vectors in the format of word2vec or GloVe"),
             (
                 "--phrases",
                 _PHRASES,
                 "both",
                 "several words: a term joined by _, or their mean",
             ),
-            ("--trusted", bool, False, "allow files of gensim, which can run code"),
         ),
         "hierarchy": (
             _run_hierarchy,

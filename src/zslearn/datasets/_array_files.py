@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,8 +35,7 @@ def read_array(path: Path) -> NDArray[Any]:
         array = read_member(path, FEATURES)
         assert array is not None
         return array
-    with _open_npy(path) as (file, shape, order, dtype):
-        return np.memmap(path, dtype=dtype, mode="r", shape=shape, order=order, offset=file.tell())
+    return _map_npy(path)
 
 
 def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
@@ -66,24 +64,18 @@ def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
         return array
 
 
-@contextmanager
-def _open_npy(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], Any, np.dtype[Any]]]:
-    """Open a ``.npy`` file after its header; also return shape, order and dtype."""
+def _map_npy(path: Path) -> np.memmap[Any, Any]:
+    """Map a ``.npy`` file, without Python objects, whose size fits its header."""
     size = regular_size(path)
-    with open(path, "rb") as file:
-        with reading(path, "the array"):
-            version = npy.read_magic(file)
-            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, is_fortran, dtype = read(file)
-            n_bytes = math.prod(shape) * dtype.itemsize
-            if dtype.hasobject:
-                raise ValueError("it holds Python objects, which are never loaded")
-            if not dtype.itemsize or min(shape, default=0) < 0 or n_bytes != size - file.tell():
-                raise ValueError(
-                    f"shape {shape} and dtype {dtype} need {n_bytes} bytes, but there are "
-                    f"{size - file.tell()}"
-                )
-        yield file, tuple(map(int, shape)), "F" if is_fortran else "C", dtype
+    with reading(path, "the array"), np.errstate(over="ignore"):
+        array = npy.open_memmap(path, mode="r")
+        found = size - array.offset
+        if not array.dtype.itemsize or array.nbytes != found:
+            raise ValueError(
+                f"shape {array.shape} and dtype {array.dtype} need {array.nbytes} bytes, but there "
+                f"are {found}"
+            )
+    return array
 
 
 #: Minimum memory for one value in pyarrow and pandas together, in bytes.
@@ -201,9 +193,9 @@ class NpyRows(RowFile):
 
     def __init__(self, path: Path) -> None:
         self.path, self.name, self.state = path, str(path), _state(path)
-        with _open_npy(path) as (file, self.shape, order, self.dtype):
-            self._offset = file.tell()
-        if order == "F" and len(self.shape) > 1 and min(self.shape) > 1:
+        array = _map_npy(path)
+        self.shape, self.dtype, self._offset = array.shape, array.dtype, array.offset
+        if not array.flags.c_contiguous:
             raise ValueError(
                 f"{path}: the array is stored by columns, so it cannot be read by rows. Save it "
                 "again: np.save(path, np.ascontiguousarray(X))."

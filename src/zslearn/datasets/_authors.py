@@ -38,8 +38,7 @@ def authors_file(
     name: str, split: str, kind: str, folders: Sequence[str | os.PathLike[str] | None]
 ) -> Path:
     """Find one of the authors' files."""
-    series = "_PS" if split == "ns" else "" if split.startswith("ss-") else "_SS"
-    file = f"{name}{series}_{kind}.mat"
+    file = f"{name}_{'PS' if split == 'ns' else 'SS'}_{kind}.mat"
     roots = [data_home() / AUTHORS if folder is None else Path(folder) for folder in folders]
     for root in roots:
         for place in (root, root / _RELEASED_IN[kind]):
@@ -83,38 +82,23 @@ def is_a_fifth_of_each(codes: NDArray[np.intp], positions: NDArray[np.intp]) -> 
     return bool((np.abs(share - 0.2) <= 0.5 / count + 0.05).all())
 
 
-def read_hold_outs(path: Path, split: str) -> HoldOuts:
+def read_hold_outs(path: Path) -> HoldOuts:
     """Read a file of hold-outs."""
     names = ("tr_hold_ind", "CV_hold_ind", "CV_hold_loc")
-    found: dict[str, Any] = dict(read_mat(path, set(names)))
+    found: dict[str, Any] = dict(read_mat(path, names))
     if not found:
         raise ValueError(
             f"{path}: it has none of {', '.join(names)}; give a file of the authors' hold-outs "
             "(NAME_PS_GZSL_inform.mat, NAME_SS_GZSL_inform.mat)."
         )
-    if several := [found[name] for name in names[:2] if isinstance(found.get(name), list)]:
-        # Cell arrays with one row per class split, in column order.
-        n_splits, word = len(several[0]), split.partition("-")[2]
-        k = int(word) if word.isdigit() else 0
-        if not 1 <= k <= n_splits:
-            raise ValueError(f"{path}: the file is for {n_splits} class splits, not for {split!r}.")
-        for name, cells in found.items():
-            entries = cells[k - 1 :: n_splits] if isinstance(cells, list) else cells
-            if name == "CV_hold_loc":
-                # Rows of splits with fewer classes are padded with empty cells.
-                found[name] = [cell for cell in entries if np.size(cell)]
-            elif len(entries) == 1:
-                found[name] = entries[0]
-            else:
-                raise ValueError(f"{path}: {name} does not hold one entry per class split.")
-    by_class = found.pop("CV_hold_loc", None)
-    if by_class is not None and not isinstance(by_class, list):
-        raise ValueError(f"{path}: CV_hold_loc is not a cell array with one entry per class.")
     test_seen, tuning = (
         check_indices(found[name], name, path, None) if name in found else None
         for name in names[:2]
     )
+    by_class = found.get("CV_hold_loc")
     if by_class is not None:
+        if not isinstance(by_class, list):
+            raise ValueError(f"{path}: CV_hold_loc is not a cell array with one entry per class.")
         by_class = [check_indices(cell, "CV_hold_loc", path, None) for cell in by_class]
     return HoldOuts(path, test_seen, tuning, by_class)
 
@@ -196,9 +180,7 @@ def load_authors_protocol(
     class_order = np.searchsorted(np.unique(data.y_train), numbered[order])
     if not hold_out:
         return AuthorsProtocol(class_order, None, (path.name,))
-    hold_outs = read_hold_outs(
-        authors_file(data.name, data.split, "GZSL_inform", [folder]), data.split
-    )
+    hold_outs = read_hold_outs(authors_file(data.name, data.split, "GZSL_inform", [folder]))
     rows, source = _held_out_rows(data, numbered, hold_outs, data_folder)
     return AuthorsProtocol(class_order, rows, (path.name, hold_outs.path.name, *source))
 

@@ -19,8 +19,8 @@ from zslearn.datasets._xlsa17 import (
     DEFAULT_SIGNATURES,
     XLSA17,
     NoClassListError,
+    SplitReader,
     data_set,
-    read_split,
 )
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
@@ -178,10 +178,11 @@ def _check_data_set(
         if classes is not None:
             with _reported(report, where):
                 classes.check_labels(numbers, home / file)
+                reader = SplitReader(home.name, home, root, classes.names)
                 for split in known.splits if known else ["ns", "ss"]:
                     with _reported(report, f"{home.name} {file}"):
                         try:
-                            made = read_split(home.name, split, home, root, numbers, classes.names)
+                            made = reader.read(split, numbers)
                         except (FileNotFoundError, NoClassListError):
                             continue
                         data_set(home.name, X, numbers, classes, {split: made}, file)

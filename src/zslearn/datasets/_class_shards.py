@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
@@ -263,19 +263,10 @@ class ClassShards:
             Class of each row.
         """
         length = block_length(8 * self.n_features) if n_rows is None else n_rows
-        parts: list[NDArray[Any]] = []
-        names: list[str] = []
-        for label in self.classes if labels is None else labels:
-            at, end = 0, int(self.counts[label]) if label in self else 0
-            while at < end:
-                parts.append(self.rows(label, at, at + length - len(names)))
-                names += [label] * len(parts[-1])
-                at += len(parts[-1])
-                if len(names) >= length:
-                    yield np.concatenate(parts), np.asarray(names)
-                    parts, names = [], []
-        if parts:
-            yield np.concatenate(parts), np.asarray(names)
+        rows = _ShardedRows(self, self.classes if labels is None else labels)
+        for start in range(0, len(rows), length):
+            stop = min(start + length, len(rows))
+            yield rows[start:stop], rows.labels_of(np.arange(start, stop))
 
     def sample(
         self, labels: Sequence[str], n_per_class: int | None, random_state: int = 0
@@ -298,19 +289,15 @@ class ClassShards:
         y : ndarray of shape (n_rows,)
             Class of each row.
         """
-        parts, names = [], []
-        for label in labels:
-            if label not in self:
-                continue
-            rows = self.rows(label)
-            if n_per_class is not None and n_per_class < len(rows):
-                chosen = _generator(label, random_state).permutation(len(rows))[:n_per_class]
-                rows = rows[np.sort(chosen)]
-            parts.append(rows)
-            names += [label] * len(rows)
-        if not parts:
+        rows = _ShardedRows(self, labels)
+        if not len(rows):
             raise ValueError(f"{self.path} has no rows of {name_some(labels)}.")
-        return np.concatenate(parts), np.asarray(names)
+        chosen = []
+        for label, start, end in zip(rows.labels, rows.starts, rows.starts[1:], strict=False):
+            order = _generator(label, random_state).permutation(int(end - start))
+            chosen.append(start + np.sort(order[:n_per_class]))
+        positions = np.concatenate(chosen)
+        return rows[positions], rows.labels_of(positions)
 
     def halves(
         self, label: str, random_state: int = 0
@@ -339,34 +326,44 @@ def _generator(label: str, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, *label.encode()])
 
 
-class ShardedRows:
+class _ShardedRows:
     """The rows of some classes, concatenated into an array that is read when it is indexed."""
 
     ndim = 2
-    dtype = np.dtype(np.float32)
 
-    def __init__(self, shards: ClassShards, labels: Sequence[str]) -> None:
+    def __init__(self, shards: ClassShards, labels: Iterable[str]) -> None:
         self._shards = shards
-        self._labels = list(labels)
-        counts = shards.counts.loc[self._labels].to_numpy()
-        self._starts = np.concatenate([[0], np.cumsum(counts)])
-        self.shape = (int(self._starts[-1]), shards.n_features)
+        self.labels = [label for label in dict.fromkeys(labels) if label in shards]
+        counts = shards.counts.loc[self.labels].to_numpy()
+        self.starts = np.concatenate([[0], np.cumsum(counts)])
+        self.shape = (int(self.starts[-1]), shards.n_features)
+        self.dtype = np.result_type(np.float32, *(shards._files[n].dtype for n in self.labels))
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, index: Any) -> NDArray[np.float32]:
+    def _shard_of(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
+        return np.searchsorted(self.starts, positions, side="right") - 1
+
+    def labels_of(self, positions: NDArray[np.intp]) -> NDArray[np.str_]:
+        """Return the classes of rows."""
+        return np.asarray(self.labels)[self._shard_of(positions)]
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
         """Read rows by position; a second index selects columns."""
         rows, columns = index if isinstance(index, tuple) else (index, slice(None))
-        wanted = np.arange(len(self))[rows]
+        if isinstance(rows, slice):
+            wanted = np.arange(*rows.indices(len(self)))
+        else:
+            wanted = np.arange(len(self))[rows]
         flat = np.atleast_1d(wanted)
         out = np.empty((len(flat), self.shape[1]), dtype=self.dtype)
-        shard = np.searchsorted(self._starts, flat, side="right") - 1
+        shard = self._shard_of(flat)
         for number in np.unique(shard).tolist():
             here = np.flatnonzero(shard == number)
-            local = flat[here] - self._starts[number]
+            local = flat[here] - self.starts[number]
             first = int(local.min())
-            part = self._shards.rows(self._labels[number], first, int(local.max()) + 1)
+            part = self._shards.rows(self.labels[number], first, int(local.max()) + 1)
             out[here] = part[local - first]
         return out[0, columns] if wanted.ndim == 0 else out[:, columns]
 
@@ -380,9 +377,7 @@ def load_imagenet(
     signatures: pd.DataFrame,
     *,
     seen_classes: Sequence[str] | None = None,
-    known: Container[str] | None = None,
     test_seen: float = 0.0,
-    features: str = "own",
     random_state: int = 0,
 ) -> ZeroShotDataset:
     """Load your own ImageNet features, stored as one shard per class, without reading them.
@@ -392,9 +387,8 @@ def load_imagenet(
 
     Parameters
     ----------
-    folder, known
-        See :class:`ClassShards`. The nouns of a :class:`~zslearn.signatures.WordNet` are its
-        `wnids`.
+    folder : path
+        See :class:`ClassShards`.
     signatures : DataFrame
         One row per class, indexed by wnid. Classes with rows but without a signature are dropped
         with a warning; a seen class must have both.
@@ -402,8 +396,6 @@ def load_imagenet(
         Classes to train on; by default those of the 1,000 of ILSVRC 2012 that have rows.
     test_seen : float, default=0
         Share of each seen class that is held out for the generalized setting.
-    features : str, default="own"
-        Name of the features.
     random_state : int, default=0
         Seed of the hold-out.
 
@@ -416,23 +408,18 @@ def load_imagenet(
     --------
     ClassShards : Its example creates such a folder.
     """
-    shards = ClassShards(folder, known=known)
+    shards = ClassShards(folder)
     if seen_classes is None:
         seen = [label for label in imagenet_classes("1k") if label in shards]
     else:
         seen = list(seen_classes)
-    if (empty := [label for label in seen if label not in shards]) or not seen:
-        why = [f"{name} ({shards.skipped[name]})" for name in empty if name in shards.skipped]
-        raise ValueError(
-            f"{shards.path} has no rows of {len(empty)} of {len(seen)} seen classes: "
-            f"{name_some(empty)}." + (f" Skipped: {name_some(why)}." if why else "")
-        )
     described = set(signatures.index)
-    if undescribed := [label for label in seen if label not in described]:
-        raise ValueError(
-            f"signatures lack {len(undescribed)} of {len(seen)} seen classes: "
-            f"{name_some(undescribed)}."
-        )
+    for source, known in ((str(shards.path), shards), ("The table of signatures", described)):
+        if (missing := [label for label in seen if label not in known]) or not seen:
+            raise ValueError(
+                f"{source} has no rows of {len(missing)} of {len(seen)} seen classes: "
+                f"{name_some(missing)}."
+            )
     if not 0 <= test_seen < 1:
         raise ValueError(f"test_seen must be at least 0 and below 1; got {test_seen!r}.")
     if bare := [label for label in shards.classes if label not in described]:
@@ -443,8 +430,8 @@ def load_imagenet(
     seen_set = set(seen)
     unseen = [label for label in shards.classes if label in described and label not in seen_set]
     labels = [*seen, *unseen]
-    counts = shards.counts.loc[labels].to_numpy()
     # Rows of the seen classes come first, then those of the unseen ones.
+    counts = shards.counts.loc[labels].to_numpy()
     ends = np.cumsum(counts)
     train, held_out = [], []
     for label, count, end in zip(seen, counts, ends, strict=False):
@@ -461,11 +448,11 @@ def load_imagenet(
         version="imagenet",
     )
     return ZeroShotDataset(
-        X=ShardedRows(shards, labels),
+        X=_ShardedRows(shards, labels),
         y=np.repeat(np.asarray(labels), counts),
         signatures=signatures.loc[labels],
         splits={"ss": split},
         split="ss",
         name="ImageNet",
-        features=features,
+        features="own",
     )

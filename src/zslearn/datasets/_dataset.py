@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn._utils._validation import in_units, numeric_columns, refuse_text
 from zslearn.signatures._table import finite_numbers
-from zslearn.signatures._views import MultiSignatures
+from zslearn.signatures._views import MultiSignatures, map_views
 
 PARTS = ("train", "test_seen", "test_unseen")
 
@@ -106,19 +106,16 @@ def _check_split(
             )
     if both := [label for label in seen if label in listed["unseen"]]:
         raise ValueError(
-            f"{where}: {_name_classes(both)} listed both as seen and as unseen; "
-            "keep each class in one list."
+            f"{where}: {_name_classes(both)} listed both as seen and as unseen, so that unseen "
+            "classes would be trained on; keep each class in one list."
         )
     if unknown := [label for label in seen + unseen if label not in described]:
         raise ValueError(
             f"{where}: {_name_classes(unknown)} listed without a signature; "
             "add a row to signatures for each."
         )
-    for part, own, other in (
-        ("train", "seen", "unseen"),
-        ("test_seen", "seen", "unseen"),
-        ("test_unseen", "unseen", "seen"),
-    ):
+    for part in PARTS:
+        own, other = ("unseen", "seen") if part == "test_unseen" else ("seen", "unseen")
         present = [labels[code] for code in np.unique(codes[getattr(split, part)])]
         if leaked := [label for label in present if label in listed[other]]:
             raise ValueError(
@@ -142,25 +139,18 @@ def _check_indices(indices: NDArray[Any], n_samples: int, where: str) -> None:
     """Raise unless indices are distinct integers in [0, n_samples)."""
     if indices.size == 0:
         raise ValueError(f"{where}: the part is empty; there is nothing to learn from.")
-    if indices.dtype == bool:
-        raise ValueError(
-            f"{where}: indices are a boolean mask; convert it with np.flatnonzero(mask)."
-        )
     if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
         raise ValueError(
-            f"{where}: indices have dtype {indices.dtype} and shape {indices.shape}; "
-            "give a one-dimensional array of integers."
-        )
-    if indices.min() >= 1 and indices.max() == n_samples:
-        raise ValueError(
-            f"{where}: index {n_samples} for {n_samples} samples looks 1-based, as in MATLAB "
-            "files; subtract 1 from all indices."
+            f"{where}: indices have dtype {indices.dtype} and shape {indices.shape}; give a "
+            "one-dimensional array of integers, for a boolean mask np.flatnonzero(mask)."
         )
     outside = indices[(indices < 0) | (indices >= n_samples)]
     if outside.size:
+        is_from_1 = indices.min() >= 1 and indices.max() == n_samples
         raise ValueError(
             f"{where}: {outside.size} indices out of range ({name_some(outside)}); with "
             f"{n_samples} samples they must lie in 0 … {n_samples - 1}."
+            + (" If they count from 1, as in MATLAB files, subtract 1." if is_from_1 else "")
         )
     values, counts = np.unique(indices, return_counts=True)
     if (repeated := values[counts > 1]).size:
@@ -311,12 +301,7 @@ class ZeroShotDataset:
                 f"to {name}; at least two are needed to choose among."
             )
         kept = [*split.seen_classes.tolist(), *unseen]
-        signatures = self.signatures
-        if isinstance(signatures, MultiSignatures):
-            views = {n: view[view.index.isin(kept)] for n, view in signatures.views.items()}
-            signatures = MultiSignatures(views, signatures.weights, signatures.gamma_factors)
-        else:
-            signatures = signatures[signatures.index.isin(kept)]
+        signatures = map_views(self.signatures, lambda view: view[view.index.isin(kept)])
         part = replace(
             split,
             test_unseen=split.test_unseen[pd.Index(self.y[split.test_unseen]).isin(unseen)],
@@ -382,65 +367,57 @@ class ZeroShotDataset:
     @property
     def seen_classes(self) -> NDArray[Any]:
         """Labels of the classes with training samples."""
-        classes: NDArray[Any] = self.active_split.seen_classes
-        return classes
+        return _rows(self.active_split.seen_classes, ...)
 
     @property
     def unseen_classes(self) -> NDArray[Any]:
         """Labels of the classes without training samples."""
-        classes: NDArray[Any] = self.active_split.unseen_classes
-        return classes
+        return _rows(self.active_split.unseen_classes, ...)
 
     @property
     def X_train(self) -> NDArray[Any]:
         """Features of the training samples."""
-        rows: NDArray[Any] = self.X[self.active_split.train]
-        return rows
+        return _rows(self.X, self.active_split.train)
 
     @property
     def y_train(self) -> NDArray[Any]:
         """Labels of the training samples."""
-        rows: NDArray[Any] = self.y[self.active_split.train]
-        return rows
+        return _rows(self.y, self.active_split.train)
 
     @property
     def images_train(self) -> Any:
         """Images of the training samples, or None."""
-        return None if self.images is None else self.images[self.active_split.train]
+        return _rows(self.images, self.active_split.train)
 
     @property
     def X_test_seen(self) -> NDArray[Any]:
         """Features of the test samples from seen classes."""
-        rows: NDArray[Any] = self.X[self.active_split.test_seen]
-        return rows
+        return _rows(self.X, self.active_split.test_seen)
 
     @property
     def y_test_seen(self) -> NDArray[Any]:
         """Labels of the test samples from seen classes."""
-        rows: NDArray[Any] = self.y[self.active_split.test_seen]
-        return rows
+        return _rows(self.y, self.active_split.test_seen)
 
     @property
     def images_test_seen(self) -> Any:
         """Images of the test samples from seen classes, or None."""
-        return None if self.images is None else self.images[self.active_split.test_seen]
+        return _rows(self.images, self.active_split.test_seen)
 
     @property
     def X_test_unseen(self) -> NDArray[Any]:
         """Features of the test samples from unseen classes."""
-        rows: NDArray[Any] = self.X[self.active_split.test_unseen]
-        return rows
+        return _rows(self.X, self.active_split.test_unseen)
 
     @property
     def y_test_unseen(self) -> NDArray[Any]:
         """Labels of the test samples from unseen classes."""
-        rows: NDArray[Any] = self.y[self.active_split.test_unseen]
-        return rows
+        return _rows(self.y, self.active_split.test_unseen)
 
     @property
     def images_test_unseen(self) -> Any:
         """Images of the test samples from unseen classes, or None."""
-        return None if self.images is None else self.images[self.active_split.test_unseen]
+        return _rows(self.images, self.active_split.test_unseen)
 
     def __repr__(self) -> str:
         split = self.active_split
@@ -533,6 +510,11 @@ class ZeroShotDataset:
                 f"each class, with the same label as in y.{near}"
             )
         return codes, labels
+
+
+def _rows(values: Any, rows: Any) -> NDArray[Any]:
+    """Select rows; None without values."""
+    return cast(NDArray[Any], None if values is None else values[rows])
 
 
 def _check_signatures(signatures: Any, name: str) -> set[Hashable]:

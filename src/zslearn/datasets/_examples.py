@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import StrOptions
 
 from zslearn._utils._files import atomic_write
 from zslearn._utils._optional import import_optional
@@ -89,7 +90,7 @@ def _signatures() -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("class")
 
 
-@checks_arguments({"folder": [str, os.PathLike]})
+@checks_arguments({"kind": [StrOptions({"table", "pictures"})], "folder": [str, os.PathLike]})
 def write_example(kind: str, folder: str | os.PathLike[str]) -> list[Path]:
     """Write example data into a folder: a table of measurements, or pictures.
 
@@ -119,8 +120,6 @@ def write_example(kind: str, folder: str | os.PathLike[str]) -> list[Path]:
     ...     [path.name for path in write_example("table", folder)]
     ['classes.csv', 'shapes.csv', 'new.csv']
     """
-    if kind not in ("table", "pictures"):
-        raise ValueError(f"kind={kind!r} must be 'table' or 'pictures'.")
     if kind == "pictures":
         import_optional("PIL", "Writing pictures")
     target, rng = Path(folder), np.random.default_rng(0)

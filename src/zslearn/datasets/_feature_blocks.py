@@ -30,6 +30,10 @@ _ENDINGS = (".npy", *_TABLES)
 PathLike = str | os.PathLike[str]
 
 
+class _OpenedFiles(list[RowFile]):
+    """Files of features that :meth:`FeatureBlocks.open` passes to the constructor."""
+
+
 class FeatureBlocks(RowsInBlocks):
     """Features and labels that are read from disk one block at a time.
 
@@ -71,7 +75,27 @@ class FeatureBlocks(RowsInBlocks):
         read_ahead: int = 1,
         allow_nan: bool = False,
     ) -> None:
-        self._begin([ArrayRows(X)], labels, block_bytes, read_ahead, allow_nan)
+        files = X if isinstance(X, _OpenedFiles) else [ArrayRows(X)]
+        _check_shards(files)
+        self._files, self._labels = files, None
+        self._label_files = [] if labels is None else _label_files(labels)
+        self._ends = list(accumulate(file.shape[0] for file in files))
+        self.shape = self._ends[-1], files[0].shape[1]
+        self.dtype = np.result_type(*[file.dtype for file in files])
+        self.block_bytes, self.read_ahead, self.allow_nan = block_bytes, read_ahead, allow_nan
+        if self._label_files:
+            n_labels = sum(file.shape[0] for file in self._label_files)
+            if any(len(file.shape) != 1 for file in self._label_files) or n_labels != self.shape[0]:
+                raise ValueError(
+                    f"There are {self.shape[0]} rows of features and {n_labels} labels; give one "
+                    "label per row, in one axis."
+                )
+            parts = [part for file in self._label_files for part, _ in file.read(0, 2**16)]
+            self._labels = np.concatenate(parts)
+        missing = [file.name for file in files if not file.has_labels]
+        if self._labels is None and 0 < len(missing) < len(files):
+            raise ValueError(f"Some shards have labels, but not these: {name_some(missing)}.")
+        self.has_labels = self._labels is not None or not missing
 
     @classmethod
     def open(
@@ -109,39 +133,10 @@ class FeatureBlocks(RowsInBlocks):
         FeatureBlocks
             The opened files as one array of rows.
         """
-        files = [_open(path, features, label) for path in _shards(paths)]
-        blocks = cls.__new__(cls)
-        blocks._begin(files, labels, block_bytes, read_ahead, allow_nan)
-        return blocks
-
-    def _begin(
-        self,
-        files: Sequence[RowFile],
-        labels: Any,
-        block_bytes: int,
-        depth: int,
-        allow_nan: bool,
-    ) -> None:
-        _check_shards(files)
-        self._files, self._labels = files, None
-        self._label_files = [] if labels is None else _label_files(labels)
-        self._ends = list(accumulate(file.shape[0] for file in files))
-        self.shape = self._ends[-1], files[0].shape[1]
-        self.dtype = np.result_type(*[file.dtype for file in files])
-        self.block_bytes, self.read_ahead, self.allow_nan = block_bytes, depth, allow_nan
-        if self._label_files:
-            n_labels = sum(file.shape[0] for file in self._label_files)
-            if any(len(file.shape) != 1 for file in self._label_files) or n_labels != self.shape[0]:
-                raise ValueError(
-                    f"There are {self.shape[0]} rows of features and {n_labels} labels; give one "
-                    "label per row, in one axis."
-                )
-            parts = [part for file in self._label_files for part, _ in file.read(0, 2**16)]
-            self._labels = np.concatenate(parts)
-        missing = [file.name for file in files if not file.has_labels]
-        if self._labels is None and 0 < len(missing) < len(files):
-            raise ValueError(f"Some shards have labels, but not these: {name_some(missing)}.")
-        self.has_labels = self._labels is not None or not missing
+        files = _OpenedFiles(_open(path, features, label) for path in _shards(paths))
+        return cls(
+            files, labels, block_bytes=block_bytes, read_ahead=read_ahead, allow_nan=allow_nan
+        )
 
     def __repr__(self) -> str:
         n_files = len(self._files)

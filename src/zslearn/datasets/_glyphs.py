@@ -10,10 +10,7 @@ import hashlib
 import math
 import os
 import string
-import sys
 import unicodedata
-from collections import Counter
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -116,15 +113,22 @@ _ROTATION = 10.0  # degrees, either way
 _SHIFT = 2.0  # pixels, either way
 _NOISE = 24.0  # standard deviation, in grey levels of 255
 
-N_UNSEEN = 50
 N_HELD_OUT_FACES = 3  # of each seen class: 9 of its 48 images, 19 %
-STANDARD_SPLITS = ("ss-1", "ss-2", "ss-3", "ss-4")
-SPLITS = ("ns", *STANDARD_SPLITS)
+# The 50 unseen classes of each split, drawn at random such that at least half of the letters with
+# each mark are seen. The letters with each mark were dealt to "ss-1" to "ss-4", and each of these
+# was completed by letters of the others.
+_UNSEEN = {
+    "ns": "ÀÁÄÈÊÒÕÖâåéîùýĀĂĆćČĎėęĚěĝĞģĨİĵĻĽōřŜšťŨŭůŰűųŶŻžơẁẂẅ",
+    "ss-1": "ÁÃÇÈÉÊËÌÒÔÖÚãäåíñúāĂąĊČčēėěĞģĥĩĪĮľŃŇŎŔŗşŢŪŭŰŵŶŷŻơỲ",
+    "ss-2": "ÁÃÄÎÑÙàéîòöûüÿĆċĔęĝĞĠĢĨīįĴĵĶĹŅņňŌŏŖŘřŚšŢũŮűźŻơưẂỲỳ",
+    "ss-3": "ÀÍÏÑÓÔÚÝâèëìóýĀĄĈĉĒēĘğĤĬĭĮİķĻļĽńőŕŚŝŞŠŨůŴŷŸżŽžƯẁẃẅ",
+    "ss-4": "ÂÅÉËÏÕÛÜáçêìïóôõùăćĊĎďĔĕĖĚĜġģĤĺŅōŐśŜţŤťŪūŬŲųŹžƠẀẁẄ",
+}
 
 # Upper bound of the cache file without the pixels.
 _CACHE_OVERHEAD = 1 << 16  # bytes
 
-_IMAGE_SEED, _NOISE_SEED, _NS_SEED, _SS_SEED, _FACES_SEED = 1, 2, 3, 4, 5
+_IMAGE_SEED, _NOISE_SEED, _FACES_SEED = 1, 2, 5
 
 
 @checks_arguments({"split": [str], "data_home": [str, os.PathLike, None], "progress": ["boolean"]})
@@ -183,8 +187,8 @@ def load_glyphs(
     >>> list(facts[facts == 1].index)
     ['letter e', 'mark acute', 'lower case']
     """
-    if split not in SPLITS:
-        raise ValueError(f"glyphs has no split {split!r}; choose one of {', '.join(SPLITS)}.")
+    if split not in _UNSEEN:
+        raise ValueError(f"glyphs has no split {split!r}; choose one of {', '.join(_UNSEEN)}.")
     purpose = "Rendering the glyphs data set"
     matplotlib = import_optional("matplotlib", purpose)
     ft2font = import_optional("matplotlib.ft2font", purpose)
@@ -196,7 +200,7 @@ def load_glyphs(
     except (FileNotFoundError, DamagedCacheError) as error:
         if isinstance(error, DamagedCacheError):
             warn_user(f"Rendering the glyphs again, because the cache {path} is damaged ({error}).")
-        images = _render(ft2font, fonts, progress=progress and sys.stderr.isatty())
+        images = _render(ft2font, fonts, progress)
         try:
             write_arrays(path, {"images": images})
         except OSError as unwritable:
@@ -250,50 +254,15 @@ def _generator(*seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def _shuffled(items: Sequence[str], rng: np.random.Generator) -> list[str]:
-    """Shuffle by sorting uniform numbers, whose stream is stable across NumPy releases."""
-    return [items[position] for position in np.argsort(rng.random(len(items)))]
-
-
-def _fill(unseen: list[str], candidates: Sequence[str]) -> list[str]:
-    """Add candidates up to 50 classes; keep at least half of the letters of each mark seen."""
-    left = {mark: count // 2 for mark, count in Counter(_parts(c)[1] for c in COMPOSED).items()}
-    for character in unseen:
-        left[_parts(character)[1]] -= 1
-    chosen = list(unseen)
-    for character in candidates:
-        mark = _parts(character)[1]
-        if len(chosen) < N_UNSEEN and left[mark] > 0 and character not in chosen:
-            chosen.append(character)
-            left[mark] -= 1
-    return chosen
-
-
-def _unseen_classes() -> dict[str, list[str]]:
-    """Choose the unseen classes of every split."""
-    unseen = {"ns": _fill([], _shuffled(COMPOSED, _generator(_NS_SEED)))}
-    # The letters of each mark, in random order, are dealt to the four splits: 43 or 44 each. Each
-    # split is completed with letters of the others, and each letter is used once for that.
-    rng = _generator(_SS_SEED)
-    by_mark = sorted(_shuffled(COMPOSED, rng), key=lambda character: _parts(character)[1])
-    again = _shuffled(COMPOSED, rng)
-    for first, name in enumerate(STANDARD_SPLITS):
-        dealt = by_mark[first :: len(STANDARD_SPLITS)]
-        unseen[name] = _fill(dealt, again)
-        added = set(unseen[name]) - set(dealt)
-        again = [character for character in again if character not in added]
-    return unseen
-
-
 def _splits() -> dict[str, ClassSplit]:
-    """Draw the unseen classes and the held-out faces of all splits."""
+    """Build all splits; the held-out faces are random."""
     n_classes, n_faces = len(CLASSES), len(FACES)
     classes = np.array(list(CLASSES))
     shape = (n_classes, n_faces, N_VARIANTS)
     samples = np.arange(np.prod(shape)).reshape(shape)
     splits = {}
-    for number, (name, unseen) in enumerate(_unseen_classes().items()):
-        is_unseen = np.isin(classes, unseen)
+    for number, (name, unseen) in enumerate(_UNSEEN.items()):
+        is_unseen = np.isin(classes, list(unseen))
         # Hold out the faces with the lowest random ranks of each class.
         draws = _generator(_FACES_SEED, number).random((n_classes, n_faces))
         held_out = draws.argsort(axis=1).argsort(axis=1) < N_HELD_OUT_FACES
@@ -327,7 +296,7 @@ def _read_images(path: Path) -> NDArray[np.uint8]:
     return images
 
 
-def _render(ft2font: Any, fonts: Path, *, progress: bool = False) -> NDArray[np.uint8]:
+def _render(ft2font: Any, fonts: Path, progress: bool) -> NDArray[np.uint8]:
     """Render all images, ordered by class and face."""
     n_classes = len(CLASSES)
     images = np.empty((n_classes, len(FACES), N_VARIANTS, SIDE, SIDE), dtype=np.uint8)

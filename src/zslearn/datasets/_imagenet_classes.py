@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.sparse.csgraph import dijkstra
 
 from zslearn._utils._messages import name_some, plain
 from zslearn._utils._reading import DATA_VARIABLE, data_home, read_lines
-from zslearn.datasets._signature_files import read_table
 from zslearn.signatures._class_graph import ClassGraph, imagenet_branches, imagenet_graph
 from zslearn.signatures._wordnet import WordNet
 
@@ -131,25 +131,17 @@ def _near_classes(
     classes = [*seen, *candidates]
     graph = imagenet_graph(wordnet, classes)
     inside = imagenet_branches(wordnet)
-    misc = [graph.position[wnid] for wnid in classes if wnid not in inside]
-    links = np.column_stack([misc, np.full(len(misc), len(graph))]).astype(np.intp)
-    graph = ClassGraph([*graph.nodes, "misc"], np.vstack([graph.edges, links]))
-    both = graph.adjacency()
-    both = both + both.T
-    distance = np.full(len(graph), -1)
-    level = np.unique(graph.find(seen, "seen"))
-    for n in range(n_links + 1):
-        if n == 1:
-            level = np.union1d(level, graph.find([_ANIMAL], "the animals"))
-        level = level[distance[level] < 0]
-        distance[level] = n
-        level = np.unique(both[level].indices)
-    where = graph.find(candidates, "candidates")
-    return [label for label, at in zip(candidates, where, strict=True) if distance[at] >= 0]
+    links = [(wnid, "misc") for wnid in classes if wnid not in inside]
+    graph = ClassGraph.from_tree([*graph.pairs(), *links, (seen[0], _ANIMAL)])
+    sources, targets = graph.find(seen, "seen"), graph.find(candidates, "candidates")
+    distance = dijkstra(
+        graph.adjacency(), directed=False, indices=sources, unweighted=True, min_only=True
+    )
+    return [label for label, at in zip(candidates, targets, strict=True) if distance[at] <= n_links]
 
 
 def populated_classes(
-    counts: Mapping[Any, int] | pd.Series | str | os.PathLike[str],
+    counts: Mapping[Any, int] | pd.Series,
     n_classes: int,
     *,
     which: Literal["most", "least"] = "most",
@@ -159,9 +151,8 @@ def populated_classes(
 
     Parameters
     ----------
-    counts : mapping, Series or path
-        Label → number of images; or a ``.csv`` or ``.parquet`` table with labels in the first
-        column and counts in the second.
+    counts : mapping or Series
+        Label → number of images.
     n_classes : int
         How many classes to list.
     which : {"most", "least"}, default="most"
@@ -186,7 +177,7 @@ def populated_classes(
         raise ValueError(f"which={which!r} must be 'most' or 'least'.")
     if not isinstance(n_classes, (int, np.integer)) or n_classes < 1:
         raise ValueError(f"n_classes={n_classes!r} must be an integer of at least 1.")
-    counted = _read_counts(counts)
+    counted = _check_counts(counts)
     among = list(counted.index) if classes is None else list(classes)
     unknown = [label for label in among if label not in counted.index]
     if unknown:
@@ -201,16 +192,8 @@ def populated_classes(
     return sorted(chosen.index, key=lambda label: (sign * chosen[label], label))[:n_classes]
 
 
-def _read_counts(counts: Any) -> pd.Series:
-    """Return the number of images per label."""
-    if isinstance(counts, (str, os.PathLike)):
-        table = read_table(Path(counts), lambda row: {"dtype": {0: str}})
-        if table.shape[1] != 2:
-            raise ValueError(
-                f"{plain(counts)}: there are {table.shape[1]} columns; give the labels in the "
-                "first column and the numbers of images in the second."
-            )
-        counts = table.set_index(table.columns[0])[table.columns[1]]
+def _check_counts(counts: Any) -> pd.Series:
+    """Return the number of images per label; raise if one is invalid."""
     series = counts if isinstance(counts, pd.Series) else pd.Series(dict(counts))
     if not series.index.is_unique:
         twice = series.index[series.index.duplicated()].unique()

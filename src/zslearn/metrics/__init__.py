@@ -19,15 +19,10 @@ from zslearn.metrics._curve import (
     best_harmonic_mean,
     generalized_accuracy,
     seen_unseen_curve,
-    seen_unseen_summary,
 )
 from zslearn.metrics._hierarchical import hierarchical_correct_set, hierarchical_precision_at_k
 from zslearn.metrics._plot_confusion import ConfusedPair, UnseenConfusionDisplay
-from zslearn.metrics._plot_curves import (
-    ReliabilityDisplay,
-    SeenUnseenCurveDisplay,
-    VarianceDisplay,
-)
+from zslearn.metrics._plot_curves import ReliabilityDisplay, SeenUnseenCurveDisplay
 from zslearn.metrics._plot_distance import ClassDistanceDisplay
 from zslearn.metrics._reliability import expected_calibration_error, reliability_curve
 
@@ -38,7 +33,6 @@ __all__ = [
     "ReliabilityDisplay",
     "SeenUnseenCurveDisplay",
     "UnseenConfusionDisplay",
-    "VarianceDisplay",
     "ausuc",
     "best_harmonic_mean",
     "class_accuracies",
@@ -53,5 +47,4 @@ __all__ = [
     "rank_accuracy",
     "reliability_curve",
     "seen_unseen_curve",
-    "seen_unseen_summary",
 ]

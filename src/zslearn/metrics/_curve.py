@@ -186,20 +186,7 @@ def seen_unseen_summary(
     seen_classes: ArrayLike,
     missing: Missing = "error",
 ) -> tuple[float, float, float]:
-    """Compute :func:`ausuc` and :func:`best_harmonic_mean` from one curve.
-
-    Parameters
-    ----------
-    y_true, scores, classes, seen_classes, missing
-        See :func:`seen_unseen_curve`.
-
-    Returns
-    -------
-    area : float
-        Area under the curve.
-    mean, bias : float
-        Best harmonic mean and its calibration factor; on test data, only a diagnostic.
-    """
+    """The area under the curve, the best harmonic mean on it, and the factor of the latter."""
     acc_unseen, acc_seen, bias = seen_unseen_curve(
         y_true, scores, classes=classes, seen_classes=seen_classes, missing=missing
     )

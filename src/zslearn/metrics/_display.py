@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from zslearn._utils._array import Floats, to_numpy, unit_rows
+from zslearn._utils._array import Floats
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
-from zslearn.metrics._validation import check_classes, check_same_kind, positions, unique
+from zslearn.metrics._validation import check_same_kind, positions, unique
+from zslearn.signatures._table import SignatureTable
 
 #: Blue and vermilion of the colour-blind-safe palette of Okabe and Ito.
 BLUE, VERMILION = "#0072B2", "#D55E00"
@@ -150,46 +150,14 @@ def frame_cell(ax: Any, x: Sequence[float], y: Sequence[float], linewidth: float
 
 
 def signature_rows(signatures: Any, classes: NDArray[Any]) -> Floats:
-    """Signatures of `classes`, normalised to unit length.
-
-    Views are concatenated, each multiplied by the square root of its weight, so that squared
-    distances are the weighted sums of those of the views.
-    """
-    views = getattr(signatures, "views", None)
-    if views is not None:
-        rows = [
-            np.sqrt(signatures.weights[name]) * signature_rows(view, classes)
-            for name, view in views.items()
-        ]
-        return np.hstack(rows)
-    frame = _as_frame(signatures)
-    described = check_classes(frame.index, "signatures")
-    check_same_kind("signatures", described, "classes", classes)
-    where = positions(classes, described)
+    """Signatures of `classes`, normalised to unit length, with weighted views side by side."""
+    table = SignatureTable.read(signatures, None)
+    check_same_kind("signatures", table.labels, "classes", classes)
+    where = positions(classes, table.labels)
     if (where < 0).any():
         raise ValueError(
             f"signatures do not describe these classes: {name_some(unique(classes[where < 0]))}. "
             "Add a row for each."
         )
-    values = frame.iloc[where].to_numpy(dtype=np.float64)
-    bad = ~np.isfinite(values).all(axis=1)
-    if bad.any():
-        raise ValueError(f"signatures contain NaN or infinity for {name_some(classes[bad])}.")
-    return unit_rows(values)
-
-
-def _as_frame(signatures: Any) -> pd.DataFrame:
-    """A pandas or polars frame, or a mapping, as a DataFrame indexed by label."""
-    if isinstance(signatures, pd.DataFrame):
-        return signatures
-    if isinstance(signatures, Mapping):
-        vectors = [to_numpy(vector) for vector in signatures.values()]
-        if len({vector.shape for vector in vectors}) > 1:
-            raise ValueError("signatures must be vectors of equal length.")
-        return pd.DataFrame(vectors, index=pd.Index(list(signatures), tupleize_cols=False))
-    if "class" in getattr(signatures, "columns", ()):
-        return pd.DataFrame(signatures.to_dict(as_series=False)).set_index("class")
-    raise ValueError(
-        "signatures must be a DataFrame indexed by label, or a mapping from label to vector: "
-        "their rows need labels."
-    )
+    rows = table.normalized((1.0,) * len(table.arrays), keep_views=False)
+    return np.asarray(rows, dtype=np.float64)[where]

@@ -1,4 +1,4 @@
-"""Picture of a search: scores over one or two hyper-parameters."""
+"""Plot of a search: scores over one or two hyper-parameters."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from zslearn.model_selection._grids import find_edges
 
 
 def read_landscape(search: Any, x: str | None, y: str | None, score: str | None) -> dict[str, Any]:
-    """Scores of a fitted search, the other hyper-parameters being at their best.
+    """Scores of a fitted search over some hyper-parameters, with the others at their best.
 
     Parameters
     ----------
     search : ZeroShotSearchCV
-        Fitted; or another search with `cv_results_` and `best_index_`, such as scikit-learn's.
+        A fitted search, also of scikit-learn.
     x, y : str or None
-        Hyper-parameters, to the right and upwards; with neither, the ones that the grid varies, if
-        these are one or two.
+        Hyper-parameters of the horizontal and the vertical axis. If both are None, those that the
+        grid varies, at most two.
     score : str or None
-        Name of the score. None: the first, which decided.
+        Name of the score; by default the first, which is maximised.
 
     Returns
     -------
@@ -49,8 +49,8 @@ def read_landscape(search: Any, x: str | None, y: str | None, score: str | None)
     scores = [key.removeprefix(prefix) for key in results if key.startswith(prefix)]
     if not scores:
         raise ValueError(
-            "The search compared no settings, for want of signatures, of classes to leave out, or "
-            "of a second setting: there is nothing to draw."
+            "The search compared no settings, because it had no signatures, too few seen classes, "
+            "or only one setting."
         )
     name = scores[0] if score is None else score
     if name not in scores:
@@ -63,19 +63,18 @@ def read_landscape(search: Any, x: str | None, y: str | None, score: str | None)
     axes = [axis for axis in (y, x) if axis is not None]
     values = [_values(settings, axis) for axis in axes]
     keys = [[_key(value) for value in axis_values] for axis_values in values]
-    cells = [
-        tuple(key.index(_key(setting[axis])) for axis, key in zip(axes, keys, strict=True))
-        if all(axis in setting for axis in axes)
-        else None
-        for setting in settings
-    ]
-    # Of each cell the setting with the largest score, the first of equals; −1 without any.
+    # The best setting of each cell, the first of equal ones; −1 if none has a score.
+    cells: list[tuple[int, ...] | None] = []
     best = np.full([len(axis_values) for axis_values in values], -1, dtype=np.intp)
-    for index, cell in enumerate(cells):
-        if cell is None or np.isnan(mean[index]):
-            continue
-        if best[cell] < 0 or mean[index] > mean[best[cell]]:
-            best[cell] = index
+    for index, setting in enumerate(settings):
+        cell = None
+        if all(axis in setting for axis in axes):
+            pairs = zip(axes, keys, strict=True)
+            cell = tuple(key.index(_key(setting[axis])) for axis, key in pairs)
+            is_better = best[cell] < 0 or mean[index] > mean[best[cell]]
+            if is_better and not np.isnan(mean[index]):
+                best[cell] = index
+        cells.append(cell)
     edges = getattr(search, "edges_", None)
     if edges is None:
         edges = find_edges(search.estimator, settings, search.best_index_, mean)
@@ -95,7 +94,7 @@ def read_landscape(search: Any, x: str | None, y: str | None, score: str | None)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number; True and False are none."""
+    """Whether a value is a finite number, not a bool."""
     return (
         isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
     )
@@ -120,7 +119,7 @@ def _check_names(
             )
         return varied[0], varied[1] if len(varied) == 2 else None
     if x is None:
-        raise ValueError("y= needs x=, the hyper-parameter to the right.")
+        raise ValueError("y= needs x=, the hyper-parameter of the horizontal axis.")
     for name in (x, y):
         if name is not None and name not in known:
             raise ValueError(
@@ -132,19 +131,19 @@ def _check_names(
 
 
 def _key(value: Any) -> tuple[str, Any]:
-    """What tells values apart, also those that cannot be compared or hashed."""
+    """A key that distinguishes values, also those that cannot be compared or hashed."""
     return ("number", float(value)) if is_number(value) else ("other", repr(value))
 
 
 def _values(settings: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
-    """Distinct values of a hyper-parameter: numbers sorted, all else in the order of the grid."""
+    """Distinct values of a hyper-parameter: numbers sorted, others in the order of the grid."""
     found = {_key(setting[name]): setting[name] for setting in settings if name in setting}
     values = list(found.values())
     return sorted(values) if all(map(is_number, values)) else values
 
 
 def _set_axis(axis: Any, name: str, values: Sequence[Any]) -> None:
-    """The name, and one tick per value, every second or third where there are many."""
+    """Label an axis, with one tick per value, or fewer if there are many."""
     ticks = np.arange(len(values))
     step = -(-len(values) // 12)
     names = [_written(value) for value in values]
@@ -162,48 +161,37 @@ def _written(value: Any) -> str:
     return short_name(value)
 
 
-# Up to so many cells of a heat map have their score written into them.
-_MOST_VALUES = 100
-# Length of an arrow over an edge of the grid, in typographic points.
-_ARROW = 26
+# Maximum number of cells of a heat map into which scores are written.
+_MAX_WRITTEN = 100
 
 
 @inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class SearchLandscapeDisplay(Display):
-    """Picture of the mean validation score over one or two hyper-parameters of a search.
+    """Plot of the mean validation score over one or two hyper-parameters of a search.
 
-    One hyper-parameter gives a line, with a band of one standard deviation over the folds; two give
-    a heat map. At each value the other hyper-parameters are at their best there. The chosen setting
-    is marked; an arrow leads away from it where it sits on an edge of the grid, and the legend says
-    in which direction to search on.
+    One hyper-parameter gives a line with a band of one standard deviation over the folds, two give
+    a heat map. Other hyper-parameters are at their best for each value. The chosen setting is
+    marked; if it is on an edge of the grid, the legend names the direction to search further.
 
-    Values stand at equal distances, numbers in their order, all else in the order of the grid.
-
-    Use `from_search` to make one. All parameters are stored as attributes.
+    Use `from_search` to create a display; parameters are stored as attributes.
 
     Parameters
     ----------
-    x_name : str
-        Hyper-parameter to the right.
-    x_values : sequence of length n_x
-        Its values, in order.
-    mean : ndarray of shape (n_x,) or (n_y, n_x)
-        Mean score; NaN where no setting has one.
-    std : ndarray of the shape of `mean`
-        Standard deviation over the folds.
-    y_name : str, default=None
-        Hyper-parameter upwards. None: there is one hyper-parameter only.
-    y_values : sequence of length n_y, default=None
-        Its values, in order.
+    x_name, y_name : str
+        Hyper-parameters of the axes; `y_name` is None for a line.
+    x_values, y_values : sequence
+        Their values: numbers sorted, others in the order of the grid.
+    mean, std : ndarray of shape (n_x,) or (n_y, n_x)
+        Mean score and its standard deviation over the folds; NaN where no setting has a score.
     chosen : tuple of int, default=None
-        Position of the chosen setting: (x,) or (y, x). None: it is not in the picture.
+        Position of the chosen setting, (x,) or (y, x); None if it is not in the plot.
     chosen_score : float, default=None
-        Its score. None: the one in `mean`.
+        Score of the chosen setting; by default that in `mean`.
     edges : mapping of str to {"smallest", "largest"}, default=None
         Hyper-parameters whose chosen value is on an edge of the grid.
     others : sequence of str, default=()
-        Hyper-parameters that are at their best everywhere.
+        The other hyper-parameters.
     score_name : str, default="score"
         Name of the score.
 
@@ -212,15 +200,13 @@ class SearchLandscapeDisplay(Display):
     line_ : matplotlib Line2D or None
         The mean score over one hyper-parameter.
     band_ : matplotlib PolyCollection, LineCollection or None
-        One standard deviation around it: a band, or lines where values have no order.
+        One standard deviation around it: a band, or separate lines if values have no order.
     mesh_ : matplotlib QuadMesh or None
         The mean score over two hyper-parameters.
     text_ : list of matplotlib Text
         Scores in the cells of the heat map.
     chosen_ : matplotlib Line2D or None
-        The mark of the chosen setting: a diamond on the line, a frame around the cell.
-    arrows_ : dict of str to matplotlib Annotation
-        Arrows that lead over an edge, by hyper-parameter.
+        The mark of the chosen setting: a diamond on the line, or a frame around the cell.
 
     See Also
     --------
@@ -281,9 +267,9 @@ class SearchLandscapeDisplay(Display):
         Parameters
         ----------
         search, x, y, score
-            As of :func:`read_landscape`. With `x` alone the picture is a line.
+            See :func:`read_landscape`. With `x` alone the plot is a line.
         ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
+            Axes to draw into; by default those of a new figure.
         **kwargs : dict
             Passed to matplotlib's `plot` for a line, `pcolormesh` for a heat map.
 
@@ -306,8 +292,6 @@ class SearchLandscapeDisplay(Display):
         nothing: Any = None
         self.line_ = self.band_ = self.mesh_ = self.chosen_ = nothing
         self.text_: list[Any] = []
-        self.arrows_: dict[str, Any] = {}
-
         _set_axis(ax.xaxis, self.x_name, self.x_values)
         if self.y_values is None:
             self._draw_line(kwargs)
@@ -316,7 +300,7 @@ class SearchLandscapeDisplay(Display):
         else:
             _set_axis(ax.yaxis, str(self.y_name), self.y_values)
             self._draw_mesh(kwargs)
-            if self.mean.size <= _MOST_VALUES:
+            if self.mean.size <= _MAX_WRITTEN:
                 self._write_values()
             if self.chosen is not None:
                 self._mark_cell(*self.chosen)
@@ -339,8 +323,6 @@ class SearchLandscapeDisplay(Display):
             self.band_ = self.ax_.fill_between(x, *span, color=color, alpha=0.2, linewidth=0)
         else:
             self.band_ = self.ax_.vlines(x, *span, color=color, alpha=0.4, linewidth=3)
-        # Space for an arrow over an edge of the grid.
-        self.ax_.margins(x=0.12)
         self.ax_.set_ylabel(f"Validation {short_name(self.score_name)}", parse_math=False)
 
     def _draw_mesh(self, kwargs: dict[str, Any]) -> None:
@@ -354,44 +336,29 @@ class SearchLandscapeDisplay(Display):
         bar.set_label(f"Mean validation {short_name(self.score_name)}", parse_math=False)
 
     def _write_values(self) -> None:
-        """Scores in the cells, in a colour that can be read there."""
+        """Write scores into the cells."""
         size = 9 if self.mean.shape[1] <= 8 else 7
         for (row, column), value in np.ndenumerate(self.mean):
             text = "no score" if np.isnan(value) else f"{value:.3f}"
             self.text_.append(write_cell(self.mesh_, column, row, float(value), text, size))
 
     def _mark_point(self, x: float) -> None:
-        """Mark the chosen value on the line, with an arrow that leads on where it is on an edge."""
+        """Mark the chosen value on the line."""
         score = self._score_of_chosen()
         (self.chosen_,) = self.ax_.plot(
             x, score, color=VERMILION, marker="D", markersize=8, linestyle="none", zorder=3
         )
-        for name, edge in (self.edges or {}).items():
-            shift = -_ARROW if edge == "smallest" else _ARROW
-            self.arrows_[name] = self._arrow((x, score), (shift, 0), "<|-")
 
     def _mark_cell(self, row: int, column: int) -> None:
-        """Frame the chosen cell, with an arrow to the border where it is on an edge."""
+        """Frame the chosen cell."""
         frame = (column - 0.5, column + 0.5), (row - 0.5, row + 0.5)
         self.chosen_ = frame_cell(self.ax_, *frame, linewidth=3)
-        for name, edge in (self.edges or {}).items():
-            sign = -1 if edge == "smallest" else 1
-            right, up = (sign, 0) if name == self.x_name else (0, sign)
-            point, shift = (column + right / 2, row + up / 2), (-right * _ARROW, -up * _ARROW)
-            self.arrows_[name] = self._arrow(point, shift, "-|>")
-
-    def _arrow(self, point: tuple[Any, Any], shift: tuple[float, float], style: str) -> Any:
-        arrow = {"arrowstyle": style, "color": VERMILION, "linewidth": 2, "mutation_scale": 14}
-        arrow |= {"shrinkA": 0, "shrinkB": 0}
-        return self.ax_.annotate(
-            "", point, xytext=shift, textcoords="offset points", arrowprops=arrow, zorder=3
-        )
 
     def _score_of_chosen(self) -> float:
         return float(self.mean[self.chosen] if self.chosen_score is None else self.chosen_score)
 
     def _explain(self) -> None:
-        """Say above the axes, where nothing is covered, what is drawn and what was chosen."""
+        """Add a legend above the axes, where it covers nothing."""
         lines = import_optional("matplotlib.lines", "SearchLandscapeDisplay")
         entries = [] if self.line_ is None else [((self.line_, self.band_), self.line_.get_label())]
         marks = {"color": VERMILION, "linestyle": "none", "markersize": 7}
@@ -405,13 +372,10 @@ class SearchLandscapeDisplay(Display):
                 frame = {"marker": "s", "markerfacecolor": "none", "markeredgewidth": 2}
             handle = lines.Line2D([], [], **(marks | frame))
             label = f"chosen: {', '.join(values)} ({self._score_of_chosen():.3f})"
+            for name, edge in (self.edges or {}).items():
+                further = "smaller" if edge == "smallest" else "larger"
+                label += f"\non the edge of the grid: try {further} {short_name(name)}"
             entries.append((handle, label))
-        for name in self.arrows_:
-            smaller = (self.edges or {})[name] == "smallest"
-            marker = "v^" if name == self.y_name else "<>"
-            handle = lines.Line2D([], [], marker=marker[0 if smaller else 1], **marks)
-            further = "smaller" if smaller else "larger"
-            entries.append((handle, f"on the edge of the grid: try {further} {short_name(name)}"))
         best = f"best over {', '.join(map(short_name, self.others))}" if self.others else None
         if not entries:
             self.ax_.set_title(best or "", fontsize=9, parse_math=False)

@@ -159,7 +159,7 @@ def tune_on_means(
     is trained on them.
     """
     grid = _prefixed("generator__", options.grid_of(estimator.generator))
-    means = clone(estimator).set_params(estimator="mean")
+    means = clone(estimator).set_params(classifier="mean")
     first = _fit(options.search(means, grid, setting="zsl"), data)
     return _second_step(first, estimator, data, options, options.grid_of(estimator))
 

@@ -142,11 +142,9 @@ class WeightedViews(ZeroShotMetaClassifier):
         if isinstance(signatures, SignatureTable) and signatures.names != ("",):
             return signatures.reweighted(self.weights, self.gamma_factors)
         if isinstance(signatures, MultiSignatures):
-            if self.weights is not None:
-                signatures = signatures.with_weights(self.weights)
-            if self.gamma_factors is not None:
-                signatures = signatures.with_gamma_factors(self.gamma_factors)
-            return signatures
+            weights = signatures.weights if self.weights is None else self.weights
+            factors = signatures.gamma_factors if self.gamma_factors is None else self.gamma_factors
+            return MultiSignatures(signatures.views, weights, factors)
         raise ValueError(
             "weights and gamma_factors are for MultiSignatures; these signatures have one view "
             "only. Leave them None, or give several views."

@@ -1,8 +1,8 @@
 """Methods that train a network, and classification with generated features.
 
 Graph methods (GCNZ, SGCN, DGP) predict classifiers from a graph of classes, Class-Norm predicts
-prototypes from signatures. CADA-VAE and the generators draw features for unseen classes, on which a
-classifier is trained. Networks need the extra ``torch``.
+prototypes from signatures. CADA-VAE draws latent vectors and the generators draw features of unseen
+classes, on which a classifier is trained. Networks need the extra ``torch``.
 """
 
 from zslearn.networks._adversarial import VAEGANGenerator, WGANGenerator

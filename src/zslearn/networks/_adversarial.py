@@ -31,6 +31,7 @@ inductive form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -48,6 +49,7 @@ from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional
 from zslearn._utils._saved import Saved, saves
+from zslearn._utils._torch import training_device, training_threads
 from zslearn._utils._validation import checks_parameters
 from zslearn.networks._torch_training import (
     CONSTRAINTS,
@@ -59,8 +61,6 @@ from zslearn.networks._torch_training import (
     tensor_like,
     to_arrays,
     trainable,
-    training_device,
-    training_threads,
 )
 
 # λ of the gradient penalty.
@@ -160,6 +160,7 @@ def critic_loss(
     lowest_=Saved("n_features"),
     width_=Saved("n_features", least=0),
 )
+@dataclass(eq=False, repr=False)
 class AdversarialGenerator(BaseEstimator):
     """Base of generators that are trained against a critic.
 
@@ -196,6 +197,16 @@ class AdversarialGenerator(BaseEstimator):
         Range of each training feature, 1 for a constant one.
     """
 
+    hidden_size: int = 4096
+    _: KW_ONLY
+    n_epochs: int
+    n_critic: int = 5
+    batch_size: int = 64
+    learning_rate: float = 1e-4
+    device: str | None = None
+    verbose: int = 0
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
@@ -204,27 +215,6 @@ class AdversarialGenerator(BaseEstimator):
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        hidden_size: int = 4096,
-        *,
-        n_epochs: int,
-        n_critic: int = 5,
-        batch_size: int = 64,
-        learning_rate: float = 1e-4,
-        device: str | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden_size = hidden_size
-        self.n_epochs = n_epochs
-        self.n_critic = n_critic
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _encoder_weights(self, rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
         """Initial weights of an encoder that is trained with the generator; none by default."""
@@ -410,6 +400,7 @@ def _descend(optimizer: Any, loss: Tensor) -> None:
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class WGANGenerator(AdversarialGenerator):
     """Generate features by a Wasserstein GAN (f-CLSWGAN).
 
@@ -446,6 +437,10 @@ class WGANGenerator(AdversarialGenerator):
     learning", CVPR 2018.
     """
 
+    _: KW_ONLY
+    classification: float = 0.01
+    n_epochs: int = 56
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AdversarialGenerator._parameter_constraints,
         "classification": [Interval(Real, 0, None, closed="left")],
@@ -455,31 +450,6 @@ class WGANGenerator(AdversarialGenerator):
         "paper": {"n_epochs": [56, 49, 42, 35, 28, 21, 14, 7]},
         "fast": {"n_epochs": [56, 42, 28, 14]},
     }
-
-    def __init__(
-        self,
-        hidden_size: int = 4096,
-        *,
-        n_critic: int = 5,
-        classification: float = 0.01,
-        n_epochs: int = 56,
-        batch_size: int = 64,
-        learning_rate: float = 1e-4,
-        device: str | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            n_epochs=n_epochs,
-            n_critic=n_critic,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            device=device,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.classification = classification
 
     def _activate(self, x: Array) -> Array:
         return x.clip(min=0)
@@ -510,6 +480,7 @@ def wgan_loss(
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class VAEGANGenerator(AdversarialGenerator):
     """Generate features by a VAE and a GAN that share a decoder (f-VAEGAN-D2, inductive).
 
@@ -543,6 +514,10 @@ class VAEGANGenerator(AdversarialGenerator):
     discriminative features for zero-shot classification", ECCV 2020.
     """
 
+    _: KW_ONLY
+    adversarial: float = 10.0
+    n_epochs: int = 300
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AdversarialGenerator._parameter_constraints,
         "adversarial": [Interval(Real, 0, None, closed="left")],
@@ -552,31 +527,6 @@ class VAEGANGenerator(AdversarialGenerator):
         "paper": {"n_epochs": [300, 250, 200, 150, 100, 75, 50, 25]},
         "fast": {"n_epochs": [300, 200, 100, 50]},
     }
-
-    def __init__(
-        self,
-        hidden_size: int = 4096,
-        *,
-        n_critic: int = 5,
-        adversarial: float = 10.0,
-        n_epochs: int = 300,
-        batch_size: int = 64,
-        learning_rate: float = 1e-4,
-        device: str | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            hidden_size,
-            n_epochs=n_epochs,
-            n_critic=n_critic,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            device=device,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.adversarial = adversarial
 
     def _encoder_weights(self, rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
         return encoder_weights(rng, sizes)

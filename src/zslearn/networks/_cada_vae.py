@@ -17,6 +17,7 @@ with :math:`\mathrm{KL} = \frac12 \sum_j (\mu_j^2 + \sigma_j^2 - 1 - \log \sigma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,12 +30,12 @@ from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, row_blocks, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
+from zslearn._utils._torch import training_threads
 from zslearn.base._training import Training
 from zslearn.networks._torch_training import (
     DeviceRows,
     Run,
     ScheduledMethod,
-    Seed,
     Tensor,
     linear,
     relu,
@@ -42,7 +43,6 @@ from zslearn.networks._torch_training import (
     tensor_like,
     to_arrays,
     trainable,
-    training_threads,
     uniform_layer,
     with_intercept,
 )
@@ -201,6 +201,7 @@ _PENALTIES = [3e-3, 1e-3, 5e-4, 2e-4, 1e-4]
     seen_latents_=Saved("n_seen", "n_drawn", "n_latent"),
     latent_seed_=Saved(kind="int", least=0),
 )
+@dataclass(eq=False, repr=False)
 class CADAVAE(ScheduledMethod):
     """Aligned variational autoencoders of features and signatures, and a softmax classifier.
 
@@ -285,6 +286,20 @@ class CADAVAE(ScheduledMethod):
     True
     """
 
+    latent_size: int = 64
+    _: KW_ONLY
+    encoder_sizes: tuple[int, int] = (1560, 1450)
+    decoder_sizes: tuple[int, int] = (1660, 665)
+    divergence_weight: float = 0.25
+    cross_weight: float = 2.37
+    distance_weight: float = 8.13
+    learning_rate: float = 1.5e-4
+    batch_size: int = 50
+    max_iter: int = 100
+    n_seen_latents: int = 200
+    n_unseen_latents: int = 400
+    alpha: float = 5e-4
+
     _untrained: ClassVar[tuple[str, ...]] = ("alpha", "n_seen_latents", "n_unseen_latents")
     _synthesis_trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -310,47 +325,6 @@ class CADAVAE(ScheduledMethod):
         "fast": {"latent_size": [32, 64], "alpha": _PENALTIES, "stop_after": [100, 60]},
         "epochs": {"stop_after": [100, 80, 60, 40, 20]},
     }
-
-    def __init__(
-        self,
-        latent_size: int = 64,
-        *,
-        encoder_sizes: tuple[int, int] = (1560, 1450),
-        decoder_sizes: tuple[int, int] = (1660, 665),
-        divergence_weight: float = 0.25,
-        cross_weight: float = 2.37,
-        distance_weight: float = 8.13,
-        learning_rate: float = 1.5e-4,
-        batch_size: int = 50,
-        max_iter: int = 100,
-        stop_after: int | None = None,
-        n_seen_latents: int = 200,
-        n_unseen_latents: int = 400,
-        alpha: float = 5e-4,
-        device: str | None = None,
-        verbose: int = 0,
-        random_state: Seed = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.latent_size = latent_size
-        self.encoder_sizes = encoder_sizes
-        self.decoder_sizes = decoder_sizes
-        self.divergence_weight = divergence_weight
-        self.cross_weight = cross_weight
-        self.distance_weight = distance_weight
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.stop_after = stop_after
-        self.n_seen_latents = n_seen_latents
-        self.n_unseen_latents = n_unseen_latents
-        self.alpha = alpha
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     def _epochs(self, training: Training) -> Run:
         import torch

@@ -12,6 +12,7 @@ its root.) Training minimises the cross-entropy over the seen classes of the log
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -24,12 +25,12 @@ from sklearn.utils._param_validation import Interval
 from zslearn._utils._array import Array, Floats, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
+from zslearn._utils._torch import training_threads
 from zslearn.base._training import Training
 from zslearn.networks._torch_training import (
     DeviceRows,
     Run,
     ScheduledMethod,
-    Seed,
     Tensor,
     linear,
     relu,
@@ -37,7 +38,6 @@ from zslearn.networks._torch_training import (
     tensor_like,
     to_arrays,
     trainable,
-    training_threads,
     uniform_layer,
 )
 
@@ -107,6 +107,7 @@ def loss(
     moments_=Saved(kind=object, each=True),
     rectify_=Saved(kind=bool),
 )
+@dataclass(eq=False, repr=False)
 class ClassNorm(ScheduledMethod):
     """Class normalisation: a three-layer network predicts class prototypes from signatures.
 
@@ -147,7 +148,7 @@ class ClassNorm(ScheduledMethod):
     prediction uses running averages of both, as in the authors' program
     (github.com/universome/class-norm), so that describing another class never changes the others.
 
-    Features are normalised to unit length whatever `feature_norm` is. The authors multiply the
+    Features are normalised to unit length for any `feature_norm`. The authors multiply the
     scores of seen classes by 1 for CUB and by 0.95 elsewhere;
     :class:`~zslearn.calibration.CalibratedStacking` chooses such a factor by cross-validation.
 
@@ -166,6 +167,14 @@ class ClassNorm(ScheduledMethod):
     >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.4
     True
     """
+
+    hidden_size: int = 1024
+    _: KW_ONLY
+    logit_scale: float = 25.0
+    alpha: float = 1e-4
+    learning_rate: float = 5e-4
+    batch_size: int = 256
+    max_iter: int = 50
 
     embedding_attributes = ()
 
@@ -190,35 +199,6 @@ class ClassNorm(ScheduledMethod):
         },
         "epochs": {"stop_after": [50, 40, 30, 20, 15, 10, 5]},
     }
-
-    def __init__(
-        self,
-        hidden_size: int = 1024,
-        *,
-        logit_scale: float = 25.0,
-        alpha: float = 1e-4,
-        learning_rate: float = 5e-4,
-        batch_size: int = 256,
-        max_iter: int = 50,
-        stop_after: int | None = None,
-        device: str | None = None,
-        verbose: int = 0,
-        random_state: Seed = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.hidden_size = hidden_size
-        self.logit_scale = logit_scale
-        self.alpha = alpha
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.stop_after = stop_after
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     def _initial_weights(self, rng: np.random.Generator, training: Training) -> list[NDArray[Any]]:
         """Layers as torch initialises them, but a narrower last one (Eq. 10 of the paper)."""

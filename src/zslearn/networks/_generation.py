@@ -16,6 +16,7 @@ variance.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -48,6 +49,7 @@ from zslearn.signatures._kernels import rbf_similarity
     root_=Saved("n_features", "n_features"),
     signatures_=Saved("n_seen", "n_attributes"),
 )
+@dataclass(eq=False, repr=False)
 class GaussianGenerator(BaseEstimator):
     """Draw features from Gaussians with one covariance and means regressed on signatures.
 
@@ -89,6 +91,11 @@ class GaussianGenerator(BaseEstimator):
     True
     """
 
+    gamma: float = 0.25
+    alpha: float = 0.03
+    _: KW_ONLY
+    shrinkage: float = 0.1
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
@@ -105,11 +112,6 @@ class GaussianGenerator(BaseEstimator):
             "alpha": [0.01, 0.03, 0.1, 0.3],
         },
     }
-
-    def __init__(self, gamma: float = 0.25, alpha: float = 0.03, *, shrinkage: float = 0.1) -> None:
-        self.gamma = gamma
-        self.alpha = alpha
-        self.shrinkage = shrinkage
 
     @checks_parameters()
     def fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> Self:
@@ -170,6 +172,7 @@ class GaussianGenerator(BaseEstimator):
     y_=Saved("n_samples", kind="int", least=0, into="n_seen"),
     seed_=Saved(kind="int", least=0),
 )
+@dataclass(eq=False, repr=False)
 class GeneratedFeatures(ZeroShotClassifier):
     """Generate features for the unseen classes and train a classifier on all classes.
 
@@ -182,18 +185,15 @@ class GeneratedFeatures(ZeroShotClassifier):
         :class:`GaussianGenerator` by default, :class:`WGANGenerator` (f-CLSWGAN),
         :class:`VAEGANGenerator` (f-VAEGAN-D2), or any object with `fit(X, y, signatures)` and
         `sample(signatures, n_samples, random_state)`.
-    estimator : "mean" or classifier, optional
-        Classifier: a softmax regression by default; "mean" for the nearest class mean; or a linear
-        classifier of scikit-learn, with `coef_` and `intercept_`.
+    classifier : {"softmax", "mean"}, default="softmax"
+        A softmax regression, or the nearest class mean.
     n_generated : int, default=300
         Number of features drawn for each unseen class.
     alpha : float, default=1e-4
-        Penalty of the softmax regression, in units of the features' variance. Ignored if
-        `estimator` is given.
+        Penalty of the softmax regression, in units of the features' variance.
     balanced : bool, default=False
         Whether all classes have the same total weight in the softmax regression. By default all
         samples have the same weight, so that `n_generated` determines that of unseen classes.
-        Ignored if `estimator` is given.
     tol : float, default=1e-3
         Relative optimality gap of the softmax regression.
     random_state : int, RandomState instance or None, default=0
@@ -239,11 +239,20 @@ class GeneratedFeatures(ZeroShotClassifier):
     True
     """
 
+    generator: Any = None
+    classifier: str = "softmax"
+    _: KW_ONLY
+    n_generated: int = 300
+    alpha: float = 1e-4
+    balanced: bool = False
+    tol: float = 1e-3
+    random_state: Any = 0
+
     _synthesis_trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "generator": [HasMethods(["fit", "sample"]), None],
-        "estimator": [StrOptions({"mean"}), HasMethods(["fit", "predict"]), None],
+        "classifier": [StrOptions({"softmax", "mean"})],
         "n_generated": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "balanced": ["boolean"],
@@ -255,29 +264,6 @@ class GeneratedFeatures(ZeroShotClassifier):
         "paper": {"alpha": [10.0**k for k in range(-6, 0)]},
         "fast": {"alpha": [1e-5, 1e-4, 1e-3]},
     }
-
-    def __init__(
-        self,
-        generator: Any = None,
-        estimator: Any = None,
-        *,
-        n_generated: int = 300,
-        alpha: float = 1e-4,
-        balanced: bool = False,
-        tol: float = 1e-3,
-        random_state: Any = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.generator = generator
-        self.estimator = estimator
-        self.n_generated = n_generated
-        self.alpha = alpha
-        self.balanced = balanced
-        self.tol = tol
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
@@ -336,41 +322,18 @@ class GeneratedFeatures(ZeroShotClassifier):
         """
         X, y = self._samples(signatures, labels)
         n_classes, xp = len(signatures), compat.array_namespace(X)
-        if self.estimator is None:
+        if self.classifier == "softmax":
             weights = (1.0 / np.bincount(y))[y] if self.balanced else None
             alphas = [self.alpha * (mean_square_distance(X) or 1.0)]
             (result,) = softmax_path(
                 X, y, n_classes, alphas=alphas, tol=self.tol, sample_weight=weights
             )
             coef, intercept = result.coef, result.intercept
-        elif isinstance(self.estimator, str):
+        else:
             # The nearest class mean: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖².
             coef = class_means(X, y, n_classes)
             intercept = -0.5 * xp.sum(coef * coef, axis=1)
-        else:
-            classifier = clone(self.estimator).fit(to_numpy(X), y)
-            coef, intercept = (move_like(a, X) for a in _linear_parameters(classifier, n_classes))
         return xp.concat([coef, intercept[:, None]], axis=1)
-
-
-def _linear_parameters(classifier: Any, n_classes: int) -> tuple[Floats, Floats]:
-    """Coefficients and intercepts of a linear classifier of scikit-learn, one row per class."""
-    if not hasattr(classifier, "coef_"):
-        raise TypeError(
-            f"estimator={type(classifier).__name__}(…) has no coef_ after fit. Use a linear "
-            "classifier such as LogisticRegression."
-        )
-    coef = np.atleast_2d(np.asarray(classifier.coef_, dtype=np.float64))
-    intercept = np.ravel(np.asarray(getattr(classifier, "intercept_", 0.0), dtype=np.float64))
-    if n_classes == 2 and len(coef) == 1:
-        # The one row that scikit-learn has for two classes is that of the second class.
-        coef, intercept = np.concatenate([-coef, coef]), np.concatenate([-intercept, intercept])
-    if len(coef) != n_classes:
-        raise TypeError(
-            f"estimator={type(classifier).__name__}(…) has {len(coef)} rows of coefficients for "
-            f"{n_classes} classes. Use a classifier with one row per class."
-        )
-    return coef, np.array(np.broadcast_to(intercept, (n_classes,)))
 
 
 def _same_runs(variants: Sequence[GeneratedFeatures]) -> list[list[list[GeneratedFeatures]]]:

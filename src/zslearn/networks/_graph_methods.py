@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -40,12 +41,12 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn._utils._saved import Saved, saved_part, saves
+from zslearn._utils._torch import training_device, training_threads
 from zslearn.base._class_statistics import class_means
 from zslearn.base._classifier import group_by_params
 from zslearn.base._training import Training
 from zslearn.networks._torch_training import (
     NetworkMethod,
-    Seed,
     Tensor,
     epochs,
     relu,
@@ -53,8 +54,6 @@ from zslearn.networks._torch_training import (
     tensor_like,
     to_arrays,
     trainable,
-    training_device,
-    training_threads,
     with_intercept,
 )
 from zslearn.signatures._class_graph import (
@@ -66,6 +65,7 @@ from zslearn.signatures._class_graph import (
     warn_of_missing_hierarchy,
 )
 from zslearn.signatures._kernels import squared_distances
+from zslearn.signatures._table import SignatureTable
 
 #: Parents of each node, by name.
 Parents = Mapping[Hashable, Sequence[Hashable]]
@@ -181,37 +181,19 @@ def target_rows(training: Training, targets: Any, alpha: float) -> Floats:
 
 def _given_rows(training: Training, targets: Any) -> Floats:
     """Rows given by the user, in the order of the seen classes."""
-    labels = training.classes.tolist()
-    if isinstance(targets, Mapping):
-        targets = pd.DataFrame.from_dict(dict(targets), orient="index")
-    if isinstance(targets, pd.DataFrame):
-        if not targets.index.is_unique:
-            repeated = targets.index[targets.index.duplicated()].unique().tolist()
-            raise ValueError(f"targets has more than one row for {name_some(repeated)}.")
-        missing = [label for label in labels if label not in targets.index]
-        if missing:
-            raise ValueError(
-                f"targets lacks rows for {len(missing)} of the {len(labels)} seen classes: "
-                f"{name_some(missing)}. Its index must contain the labels of y."
-            )
-        targets = targets.loc[labels]
-    rows = np.asarray(to_numpy(targets), dtype=np.float64)
-    n_features = training.X.shape[1]
-    if rows.ndim != 2 or len(rows) != len(labels):
+    table = SignatureTable.read(targets, training.classes, where="targets")
+    labels, known = training.classes.tolist(), set(table.labels.tolist())
+    missing = [label for label in labels if label not in known]
+    if missing:
         raise ValueError(
-            f"targets must have one row for each of the {len(labels)} seen classes, in the order "
-            f"of np.unique(y); got shape {rows.shape}. A DataFrame indexed by label may have rows "
-            "of further classes."
+            f"targets lacks rows for {len(missing)} of the {len(labels)} seen classes: "
+            f"{name_some(missing)}. Its index must contain the labels of y."
         )
+    rows, n_features = table.arrays[0][table.positions(training.classes)], training.X.shape[1]
     if rows.shape[1] not in (n_features, n_features + 1):
         raise ValueError(
             f"targets has {rows.shape[1]} columns; it needs {n_features}, one per feature, or "
             f"{n_features + 1} with the intercepts in the last one."
-        )
-    if not np.isfinite(rows).all():
-        bad = training.classes[~np.isfinite(rows).all(axis=1)]
-        raise ValueError(
-            f"targets contains NaN or infinity in the rows of {name_some(bad.tolist())}."
         )
     return rows
 
@@ -373,6 +355,7 @@ class Dropout:
     _seen_signatures=Saved("n_seen", "n_attributes"),
     _intercepts_given=Saved(kind=bool),
 )
+@dataclass(eq=False, repr=False)
 class GraphMethod(NetworkMethod):
     """Base of GCNZ, SGCN and DGP.
 
@@ -410,6 +393,14 @@ class GraphMethod(NetworkMethod):
         Whether the hierarchy was clustered from the signatures.
     """
 
+    hierarchy: Any = None
+    targets: Any = "ovo"
+    _: KW_ONLY
+    target_alpha: float = 2.0**-12
+    graph: str = "seen"
+    alpha: float = 5e-4
+    learning_rate: float = 1e-3
+
     embedding_attributes = ("_intercepts_given",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NetworkMethod._parameter_constraints,
@@ -438,10 +429,6 @@ class GraphMethod(NetworkMethod):
         "paper": {"target_alpha": [2.0**k for k in range(-24, -7, 4)]},
         "fast": {"target_alpha": [2.0**-16, 2.0**-12, 2.0**-8]},
     }
-
-    hierarchy: Any
-    graph: str
-    alpha: float
 
     def _initial_layers(self, rng: np.random.Generator, n_in: int, n_out: int) -> list[Layer]:
         """Layers with random weights."""
@@ -560,6 +547,7 @@ class GraphMethod(NetworkMethod):
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class GCNZ(GraphMethod):
     r"""Graph convolutional network: many layers over children and parents.
 
@@ -608,41 +596,14 @@ class GCNZ(GraphMethod):
     True
     """
 
+    _: KW_ONLY
+    hidden_sizes: Sequence[int] = (2048, 2048, 1024, 1024, 512)
+    max_iter: int = 300
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **GraphMethod._parameter_constraints,
         "hidden_sizes": [list, tuple, np.ndarray],
     }
-
-    def __init__(
-        self,
-        hierarchy: Any = None,
-        targets: Any = "ovo",
-        *,
-        target_alpha: float = 2.0**-12,
-        graph: str = "seen",
-        hidden_sizes: Sequence[int] = (2048, 2048, 1024, 1024, 512),
-        alpha: float = 5e-4,
-        learning_rate: float = 1e-3,
-        max_iter: int = 300,
-        device: str | None = None,
-        verbose: int = 0,
-        random_state: Seed = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.hierarchy = hierarchy
-        self.targets = targets
-        self.target_alpha = target_alpha
-        self.graph = graph
-        self.hidden_sizes = hidden_sizes
-        self.alpha = alpha
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -665,6 +626,7 @@ class GCNZ(GraphMethod):
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class _TwoLayers(GraphMethod):
     """Base of SGCN and DGP: two layers with intercepts and dropout.
 
@@ -683,44 +645,16 @@ class _TwoLayers(GraphMethod):
         b of each layer.
     """
 
+    _: KW_ONLY
+    hidden_size: int = 2048
+    dropout: float = 0.5
+    max_iter: int = 3000
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **GraphMethod._parameter_constraints,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
         "dropout": [Interval(Real, 0, 1, closed="left")],
     }
-
-    def __init__(
-        self,
-        hierarchy: Any = None,
-        targets: Any = "ovo",
-        *,
-        target_alpha: float = 2.0**-12,
-        graph: str = "seen",
-        hidden_size: int = 2048,
-        dropout: float = 0.5,
-        alpha: float = 5e-4,
-        learning_rate: float = 1e-3,
-        max_iter: int = 3000,
-        device: str | None = None,
-        verbose: int = 0,
-        random_state: Seed = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.hierarchy = hierarchy
-        self.targets = targets
-        self.target_alpha = target_alpha
-        self.graph = graph
-        self.hidden_size = hidden_size
-        self.dropout = dropout
-        self.alpha = alpha
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
 
     #: Number of matrices A_k of a layer.
     n_groups: ClassVar[int] = 1

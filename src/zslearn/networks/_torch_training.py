@@ -11,7 +11,8 @@ seed therefore gives the same model, up to rounding, on every device.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,6 +27,7 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
 from zslearn._utils._saved import Saved, saves
+from zslearn._utils._torch import training_device
 from zslearn.base._classifier import ZeroShotClassifier, group_by_path
 from zslearn.base._training import Training
 
@@ -37,8 +39,6 @@ Run = Generator[tuple[float, Callable[[], dict[str, Any]]], None, None]
 
 # Rows up to this size are moved to the device once, larger ones batch by batch.
 _RESIDENT_BYTES = 4 << 30
-# With fewer multiplications per step than this, a second thread costs more time than it saves.
-_ONE_THREAD_WORK = 1_000_000
 
 #: Constraints of the hyper-parameters that every network has.
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -46,19 +46,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
     "random_state": ["random_state"],
 }
-
-
-def training_device(X: Array, device: str | None) -> Any:
-    """The device of `X` if it is a tensor, else the requested one, else a GPU if there is one."""
-    import torch
-
-    if compat.is_torch_array(X):
-        return X.device
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError('device="cuda", but torch finds no GPU. Use device="cpu" or None.')
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(device)
 
 
 def tensor_like(x: Any, like: Tensor) -> Tensor:
@@ -154,25 +141,12 @@ def with_intercept(X: Array) -> Array:
     return xp.concat([X, xp.ones_like(X[:, :1])], axis=1)
 
 
-@contextmanager
-def training_threads(work: int) -> Iterator[None]:
-    """Restrict torch to one thread if a step has few multiplications."""
-    import torch
-
-    before = torch.get_num_threads()
-    try:
-        if work < _ONE_THREAD_WORK:
-            torch.set_num_threads(1)
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 @inherit_docs
 @saves(
     loss_curve_=Saved(None, finite=False),
     n_iter_=Saved(kind="int", least=0),
 )
+@dataclass(eq=False, repr=False)
 class NetworkMethod(ZeroShotClassifier):
     """Base of zero-shot methods that train a network.
 
@@ -196,6 +170,13 @@ class NetworkMethod(ZeroShotClassifier):
         Number of epochs.
     """
 
+    _: KW_ONLY
+    learning_rate: float
+    max_iter: int
+    device: str | None = None
+    verbose: int = 0
+    random_state: Seed = 0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         **CONSTRAINTS,
@@ -203,14 +184,9 @@ class NetworkMethod(ZeroShotClassifier):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
-    learning_rate: float
-    max_iter: int
-    device: str | None
-    verbose: int
-    random_state: Any
-
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class ScheduledMethod(NetworkMethod):
     """Base of methods whose training follows a schedule over `max_iter` and may stop early.
 
@@ -223,6 +199,10 @@ class ScheduledMethod(NetworkMethod):
         one run per fold.
     """
 
+    _: KW_ONLY
+    batch_size: int
+    stop_after: int | None = None
+
     #: Hyper-parameters that the network does not depend on.
     _untrained: ClassVar[tuple[str, ...]] = ()
 
@@ -231,9 +211,6 @@ class ScheduledMethod(NetworkMethod):
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "stop_after": [Interval(Integral, 1, None, closed="left"), None],
     }
-
-    batch_size: int
-    stop_after: int | None
 
     def _epochs(self, training: Training) -> Run:
         """Train for `max_iter` epochs."""

@@ -4,8 +4,8 @@
 and what loading one checks.
 """
 
+from zslearn.persistence._classes import register
 from zslearn.persistence._container import CannotSaveError, ModelFileError
-from zslearn.persistence._encode import register
 from zslearn.persistence._model_files import ModelFile, describe, load, read_model, save
 from zslearn.persistence._onnx import ExportError, export_onnx
 

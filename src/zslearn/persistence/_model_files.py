@@ -1,10 +1,12 @@
-"""Saving and loading models: the public functions, and what a file says of its model."""
+"""Saving and loading models: the public functions, and the checks of a whole model."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +16,16 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from zslearn._utils._array import to_numpy
 from zslearn._utils._messages import InputWarning, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, FileLimitError
 from zslearn._version import __version__
 from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.persistence._codec import FEATURE_BYTES, Decoder, Encoder
 from zslearn.persistence._container import (
     BadContentError,
     CannotSaveError,
@@ -29,13 +34,11 @@ from zslearn.persistence._container import (
     open_file,
     write_file,
 )
-from zslearn.persistence._decode import Decoder, check_model
-from zslearn.persistence._encode import Encoder, plain_about
 from zslearn.signatures._table import SignatureTable
 
 
 def summary(model: Any) -> dict[str, Any]:
-    """What a header says of a model, to be read without the model."""
+    """The classes, features and signatures of a model, stored in the header."""
     table = _table(model)
     views = () if table is None else zip(table.names, table.arrays, table.columns, strict=True)
     return {
@@ -54,23 +57,18 @@ def summary(model: Any) -> dict[str, Any]:
 
 
 def _table(model: Any) -> SignatureTable | None:
-    """The signatures as a user gave them, of the estimator that was fitted with them."""
-    # Wrappers of wrappers are few; a file cannot make them endless.
+    """The signatures of the innermost estimator, as the user gave them."""
+    # A file cannot make wrappers contain each other without end.
     for _ in range(100):
-        described = getattr(model, "_described", None)
-        if described is not None:
-            return described.table
-        if isinstance(getattr(model, "steps", None), list):
-            model = model.steps[-1][1]
-        elif hasattr(model, "estimator_"):
-            model = model.estimator_
-        else:
-            break
+        if hasattr(model, "_described"):
+            return model._described.table
+        steps = getattr(model, "steps", None)
+        model = steps[-1][1] if isinstance(steps, list) else getattr(model, "estimator_", None)
     return None
 
 
-#: Number of the format. It rises when a reader of the last number could not read a file, or would
-#: read it wrongly; not for a new hyper-parameter, whose default means what was before.
+#: Number of the format, which increases if older readers could not read a file correctly. A new
+#: hyper-parameter, whose default is the previous behaviour, does not increase it.
 FORMAT_VERSION = 2
 
 
@@ -193,7 +191,7 @@ def save(
             [key, encoder.encode(array, f"extras.{i}")]
             for i, (key, array) in enumerate(_arrays(extras).items())
         ],
-        "about": plain_about(about),
+        "about": _plain_about(about),
         "scikit_learn_version": sklearn.__version__ if encoder.uses_sklearn else None,
     }
     write_file(Path(path), header, encoder.arrays)
@@ -263,7 +261,7 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
         if decoder.unused:
             name = plain(sorted(decoder.unused)[0], 60)
             raise BadContentError(f"nothing says what its array {name!r} is")
-        check_model(model, container.budget)
+        _check_model(model, container.budget)
         if summary(model) != content["summary"]:
             raise BadContentError("its summary is of another model")
         return ModelFile(model, content["about"], extras, _described(container, content))
@@ -298,14 +296,35 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _as_read(node: Any, encoder: Encoder) -> Any:
-    """The model that a reader will make, which copies no array; refuse what it will refuse."""
+    """The model that a reader will get, without copies of arrays; an error if it gets none."""
     no_limit = Budget(Path(), sys.maxsize, file_size=0)
     try:
         model = Decoder(encoder.arrays, no_limit).decode(node)
-        check_model(model, no_limit)
+        _check_model(model, no_limit)
     except BadContentError as error:
         raise CannotSaveError(f"The model cannot be saved; of a file of it: {error}.") from error
     return model
+
+
+def _plain_about(about: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The caller's description of a model as it will be read: lists instead of tuples."""
+    if about is not None and not isinstance(about, Mapping):
+        raise TypeError(f"about must be a mapping; got {type(about).__name__}.")
+
+    def from_numpy(value: Any) -> Any:
+        if isinstance(value, (np.generic, np.ndarray)):
+            return value.tolist()
+        raise TypeError(f"it has a value of type {type(value).__name__}")
+
+    try:
+        text = json.dumps(dict(about or {}), allow_nan=False, default=from_numpy)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise type(error)(
+            f"about cannot be written as JSON: {error}. Give strings, numbers, lists and mappings, "
+            "and arrays in extras=."
+        ) from None
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def _arrays(extras: Mapping[str, Any] | None) -> dict[str, NDArray[Any]]:
@@ -327,6 +346,54 @@ def _read_extras(decoder: Decoder, said: Any) -> dict[str, NDArray[Any]]:
             raise BadContentError("its extras are no arrays with names")
         extras[name] = array
     return extras
+
+
+#: Number of rows of a trial. With a single row, an array of any length could be added to it.
+_TRIAL_ROWS = 3
+
+
+def _check_model(model: Any, budget: Budget) -> None:
+    """Refuse a model whose parts do not fit each other, or that cannot score samples."""
+    if not isinstance(model, ZeroShotPredictor):
+        raise BadContentError(f"it holds a {type(model).__name__}, which is no zero-shot estimator")
+    try:
+        check_is_fitted(model, "class_scorer_")
+    except NotFittedError:
+        raise BadContentError(f"its {type(model).__name__} has learned nothing") from None
+    scorer = model.class_scorer_
+    if not set(model.seen_classes_.tolist()) <= set(scorer.labels.tolist()):
+        raise BadContentError("it does not describe every class that it has seen")
+    n_classes = len(scorer.labels)
+    if n_classes < 2 or scorer.parameters.shape[0] != n_classes:
+        n_classifiers = scorer.parameters.shape[0]
+        raise BadContentError(f"it has {n_classifiers} classifiers for {n_classes} classes")
+    for extra in (scorer.bias, scorer.precedence):
+        if extra is not None and extra.shape != (n_classes,):
+            raise BadContentError(f"it has {len(extra)} factors for {n_classes} classes")
+    _probe(model, n_classes, budget)
+
+
+def _probe(model: Any, n_classes: int, budget: Budget) -> None:
+    """Score a few samples, which reveals wrong shapes and types before the model is used."""
+    n_features = model.n_features_in_
+    if type(n_features) is not int or n_features < 1:
+        raise BadContentError(f"it has no proper number of features: {n_features!r:.40}")
+    budget.check(FEATURE_BYTES * _TRIAL_ROWS * n_features)
+    rows: NDArray[np.float64] = np.linspace(0.5, 1.0, _TRIAL_ROWS * n_features)
+    rows = rows.reshape(_TRIAL_ROWS, n_features)
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and (not isinstance(names, np.ndarray) or names.shape != (n_features,)):
+        raise BadContentError("it has another number of features than of their names")
+    scorer = model.class_scorer_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = to_numpy(scorer.scores(rows))
+        if scorer.temperature is not None:
+            shares = to_numpy(scorer.probabilities(rows))
+            if not np.allclose(shares.sum(axis=1), 1.0):
+                raise BadContentError("it gives no proper probabilities")
+    if scores.shape != (_TRIAL_ROWS, n_classes) or not np.isfinite(scores).all():
+        raise BadContentError("it gives no proper scores")
 
 
 def _content(container: OpenFile) -> dict[str, Any]:

@@ -7,20 +7,23 @@ work on an array of ndonnx, which has no numbers: each operation adds a node to 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
+from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._files import atomic_write
 from zslearn._utils._optional import import_optional
 from zslearn._version import __version__
-from zslearn.base._meta import fitted_as_zero_shot
+from zslearn.base._meta import TransformedEmbedding, fitted_as_zero_shot
 from zslearn.calibration._none_of_these import NoneOfThese
 
 # Protocol buffers end at two gibibytes.
@@ -85,7 +88,7 @@ def _graph(model: Any) -> Any:
         )
     X = ndx.argument(shape=("rows", int(model.n_features_in_)), dtype=ndx.float32)
     try:
-        scores = scorer.scores(X)
+        scores = _scores(scorer, X)
         outputs = {"scores": ndx.astype(scores, ndx.float32)}
         if scorer.temperature is not None:
             chances = softmax(scores, scorer.temperature)
@@ -102,6 +105,14 @@ def _graph(model: Any) -> Any:
     for name, value in _metadata(model, scorer).items():
         graph.metadata_props.add(key=name, value=value)
     return graph
+
+
+def _scores(scorer: ClassScorer, X: Array) -> Array:
+    """Scores of symbolic rows; the transformers of a pipeline are computed here."""
+    while isinstance(transformed := scorer.embedding.embed, TransformedEmbedding):
+        X = transform_array(transformed.transformers, X)
+        scorer = replace(scorer, embedding=transformed.embedding)
+    return scorer.scores(X)
 
 
 def _label(ndx: Any, scores: Array, scorer: ClassScorer, model: Any) -> Array:
@@ -175,3 +186,85 @@ def _check(model: Any, content: bytes) -> None:
             f"{_name_of(model)} cannot be written as ONNX: the file's scores differ from the "
             f"model's by {apart:.1e}, where the largest score is {scale:.1e}."
         )
+
+
+# Transformers of scikit-learn, which cannot process symbolic arrays themselves.
+
+
+def transform_array(transformer: Any, rows: Array) -> Array:
+    """Apply a fitted scikit-learn transformer to rows of any library."""
+    if transformer is None or transformer == "passthrough":
+        return rows
+    if hasattr(transformer, "steps"):
+        for _, step in transformer.steps:
+            rows = transform_array(step, rows)
+        return rows
+    # Subclasses may override `transform`, so only the classes themselves are supported.
+    name = f"{type(transformer).__module__.split('.')[0]}.{type(transformer).__name__}"
+    if name not in _ARRAY_TRANSFORMS:
+        known = ", ".join(sorted(key.partition(".")[2] for key in _ARRAY_TRANSFORMS))
+        raise TypeError(
+            f"the pipeline step {type(transformer).__name__} is not supported for symbolic arrays; "
+            f"supported are {known}"
+        )
+    return _ARRAY_TRANSFORMS[name](transformer, rows)
+
+
+def _standard(step: Any, rows: Array) -> Array:
+    scale = None if step.scale_ is None else 1 / step.scale_
+    return _affine(rows, step.mean_ if step.with_mean else None, scale)
+
+
+def _robust(step: Any, rows: Array) -> Array:
+    return _affine(rows, step.center_, None if step.scale_ is None else 1 / step.scale_)
+
+
+def _max_abs(step: Any, rows: Array) -> Array:
+    return _clipped(step, _affine(rows, None, 1 / step.scale_), (-1.0, 1.0))
+
+
+def _min_max(step: Any, rows: Array) -> Array:
+    scaled = _affine(rows, -step.min_ / step.scale_, step.scale_)
+    return _clipped(step, scaled, step.feature_range)
+
+
+def _normalizer(step: Any, rows: Array) -> Array:
+    if step.norm != "l2":
+        raise TypeError(f'the pipeline step Normalizer has norm={step.norm!r}, not "l2"')
+    return unit_rows(rows)
+
+
+def _pca(step: Any, rows: Array) -> Array:
+    projected = _affine(rows, step.mean_, None) @ move_like(step.components_.T, rows)
+    if not step.whiten:
+        return projected
+    deviations = np.sqrt(step.explained_variance_)
+    return _affine(projected, None, 1 / np.maximum(deviations, np.finfo(deviations.dtype).eps))
+
+
+def _truncated_svd(step: Any, rows: Array) -> Array:
+    return rows @ move_like(step.components_.T, rows)
+
+
+def _affine(rows: Array, shift: Any, factor: Any) -> Array:
+    """(x − shift) · factor; either may be None."""
+    if shift is not None:
+        rows = rows - move_like(np.asarray(shift), rows)[None, :]
+    return rows if factor is None else rows * move_like(np.asarray(factor), rows)[None, :]
+
+
+def _clipped(step: Any, rows: Array, bounds: tuple[float, float]) -> Array:
+    if not getattr(step, "clip", False):
+        return rows
+    return compat.array_namespace(rows).clip(rows, min=bounds[0], max=bounds[1])
+
+
+_ARRAY_TRANSFORMS: dict[str, Callable[[Any, Array], Array]] = {
+    "sklearn.StandardScaler": _standard,
+    "sklearn.RobustScaler": _robust,
+    "sklearn.MaxAbsScaler": _max_abs,
+    "sklearn.MinMaxScaler": _min_max,
+    "sklearn.Normalizer": _normalizer,
+    "sklearn.PCA": _pca,
+    "sklearn.TruncatedSVD": _truncated_svd,
+}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._validation import (
@@ -19,8 +20,8 @@ from zslearn._utils._validation import (
     numeric_columns,
     refuse_text,
 )
-from zslearn.signatures._table import as_frame, with_scaling
-from zslearn.signatures._views import MultiSignatures
+from zslearn.signatures._table import as_frame, finite_numbers, with_scaling
+from zslearn.signatures._views import MultiSignatures, map_views
 
 Missing = Literal["error", "mean", "drop"]
 
@@ -235,7 +236,7 @@ _TOLERANCE = 1e-9
 
 
 def binarize_signatures(
-    signatures: Any, *, threshold: Literal["mean"] | float | ArrayLike = "mean", classes: Any = None
+    signatures: Any, *, threshold: Literal["mean"] | float = "mean", classes: Any = None
 ) -> Any:
     """Binarise signatures: 1 for attributes above a threshold, else 0.
 
@@ -244,10 +245,9 @@ def binarize_signatures(
     signatures : DataFrame, mapping, array of shape (n_classes, n_attributes) or MultiSignatures
         One row per class; a polars DataFrame has the labels in its column "class". Signatures that
         are already 0 and 1 are unchanged. Each view of several is binarised separately.
-    threshold : "mean", float or array-like of shape (n_attributes,), default="mean"
-        "mean" is the mean of each attribute over `classes`; or one number for all attributes; or
-        one number per attribute, matched by name if it is a Series and the attributes have names.
-        Values must be strictly above the threshold, for "mean" by more than rounding errors.
+    threshold : "mean" or float, default="mean"
+        The mean of each attribute over `classes`, or one number for all attributes. Values must be
+        strictly above the threshold, for "mean" by more than rounding errors.
     classes : array-like of labels, optional
         The classes to average over, by label, or by position for an array. By default all; pass the
         seen classes so that unseen ones do not affect the result.
@@ -271,20 +271,16 @@ def binarize_signatures(
     seal         0     0
     """
     if isinstance(signatures, MultiSignatures):
-        views = {
-            name: binarize_signatures(view, threshold=threshold, classes=classes)
-            for name, view in signatures.views.items()
-        }
-        return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
+        return map_views(
+            signatures, lambda view: binarize_signatures(view, threshold=threshold, classes=classes)
+        )
     positions = None if isinstance(signatures, Mapping) else np.arange(len(signatures))
     frame, columns = as_frame(signatures, positions, "signatures")
-    rows = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    rows = finite_numbers(frame, "signatures")
     if 0 in rows.shape:
         raise ValueError(f"signatures must have one row per class; got shape {rows.shape}.")
-    if not np.isfinite(rows).all():
-        raise ValueError("signatures contain NaN or infinity. Fill in the missing values first.")
-    if isinstance(threshold, str) and threshold != "mean":
-        raise ValueError(f'threshold must be "mean", a number or an array; got {threshold!r}.')
+    if threshold != "mean" and not (isinstance(threshold, Real) and np.isfinite(threshold)):
+        raise ValueError(f'threshold must be "mean" or a finite number; got {threshold!r}.')
     averaged = rows
     if classes is not None:
         wanted = np.asarray(classes).tolist()
@@ -293,25 +289,11 @@ def binarize_signatures(
         if unknown := [label for label in wanted if label not in frame.index]:
             raise ValueError(f"signatures do not describe these classes: {name_some(unknown)}.")
         averaged = rows[frame.index.get_indexer(wanted)]
-    if isinstance(threshold, str):
+    if threshold != "mean":
+        binary = rows > threshold
+    else:
         is_binary = np.isin(rows, (0, 1)).all()
         binary = rows if is_binary else rows > mean_levels(averaged)
-    else:
-        if isinstance(threshold, pd.Series) and columns is not None:
-            if sorted(threshold.index, key=str) != sorted(frame.columns, key=str):
-                unmatched = threshold.index.symmetric_difference(frame.columns).tolist()
-                raise ValueError(
-                    f"threshold must name each of the {len(columns)} attributes once"
-                    + (f"; these do not match: {name_some(unmatched)}." if unmatched else ".")
-                )
-            threshold = threshold.loc[list(frame.columns)]
-        levels = np.asarray(threshold, dtype=np.float64)
-        if levels.shape not in {(), (rows.shape[1],)} or not np.isfinite(levels).all():
-            raise ValueError(
-                f"threshold must be one finite number, or one for each of the {rows.shape[1]} "
-                f"attributes; got {'a number' if not levels.shape else levels.shape}."
-            )
-        binary = rows > levels
     result = pd.DataFrame(binary.astype(np.int8), frame.index, frame.columns)
     return result if columns is not None or isinstance(signatures, Mapping) else result.to_numpy()
 

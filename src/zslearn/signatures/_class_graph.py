@@ -309,24 +309,8 @@ class ClassGraph:
         """Return the links as (child, parent) pairs, which HAT and hierarchical metrics accept."""
         return [(self.nodes[child], self.nodes[parent]) for child, parent in self.edges.tolist()]
 
-    def ancestors(self, labels: Iterable[Any]) -> ClassGraph:
-        """Return the subgraph of some nodes, which come first, and all their ancestors."""
-        first = self.find(labels)
-        links = self.adjacency()
-        inside = np.zeros(len(self.nodes), dtype=bool)
-        level = np.unique(first)
-        while level.size:
-            inside[level] = True
-            above = np.unique(links[level].indices).astype(np.intp)
-            level = above[~inside[above]]
-        order = np.append(first, np.setdiff1d(np.flatnonzero(inside), first))
-        place = np.full(len(self.nodes), -1, dtype=np.intp)
-        place[order] = np.arange(len(order))
-        kept = inside[self.edges].all(axis=1)
-        return ClassGraph([self.nodes[i] for i in order], place[self.edges[kept]])
 
-
-def class_graph(wordnet: WordNet, wnids: Iterable[str], *, instances: bool = True) -> ClassGraph:
+def class_graph(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
     """Build the graph of some WordNet nouns and all their ancestors.
 
     Parameters
@@ -335,8 +319,6 @@ def class_graph(wordnet: WordNet, wnids: Iterable[str], *, instances: bool = Tru
         The nouns.
     wnids : iterable of str
         The classes.
-    instances : bool, default=True
-        Whether to include instance hypernyms.
 
     Returns
     -------
@@ -348,8 +330,8 @@ def class_graph(wordnet: WordNet, wnids: Iterable[str], *, instances: bool = Tru
     imagenet_graph : The graph for graph methods on ImageNet.
     """
     first = list(dict.fromkeys(wordnet.check(wnids)))
-    above = (wordnet.ancestors(wnid, instances=instances) for wnid in first)
-    return _induced(wordnet, first, set(first).union(*above), instances)
+    above = map(wordnet.ancestors, first)
+    return _induced(wordnet, first, set(first).union(*above), instances=True)
 
 
 def imagenet_graph(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
@@ -402,7 +384,9 @@ def _below(wordnet: WordNet, roots: Iterable[str]) -> dict[str, int]:
     return depth
 
 
-def _induced(wordnet: WordNet, first: list[str], inside: set[str], instances: bool) -> ClassGraph:
+def _induced(
+    wordnet: WordNet, first: list[str], inside: set[str], *, instances: bool
+) -> ClassGraph:
     """Build the graph of some nouns and the hypernyms between them."""
     nodes = [*first, *sorted(inside.difference(first))]
     position = {wnid: i for i, wnid in enumerate(nodes)}

@@ -9,8 +9,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import pandas as pd
 from zslearn._utils._array import unit_rows
 from zslearn._utils._messages import did_you_mean, name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
+from zslearn._utils._reading import reading
 
 #: A function from a list of texts to one vector per text.
 Encode = Callable[[list[str]], Any]
@@ -63,17 +63,13 @@ def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
             f"{', '.join(map(repr, ENCODER_NAMES))}, or a folder as 'st:FOLDER'."
         )
     named = str(encoder).removeprefix(FOLDER_PREFIX)
-    if str(encoder) == named and not isinstance(encoder, os.PathLike) and not Path(named).is_dir():
-        known = ", ".join(f"{name!r} ({package})" for name, package in _PACKAGES.items())
-        raise ValueError(
-            f"There is no encoder {encoder!r}.{did_you_mean(encoder, ENCODER_NAMES)} Choose one of "
-            f"{known}, or 'st:FOLDER' for the folder of a sentence-transformers or ONNX model."
-        )
     folder = Path(named).expanduser().absolute()
     if not folder.is_dir():
+        known = ", ".join(f"{name!r} ({package})" for name, package in _PACKAGES.items())
         raise ValueError(
-            f"{plain(folder)}: there is no such folder. An encoder 'st:FOLDER' is a "
-            "sentence-transformers or ONNX model on this machine; encoders are not downloaded."
+            f"There is no encoder or folder {plain(named)!r}.{did_you_mean(named, ENCODER_NAMES)} "
+            f"Choose one of {known}, or 'st:FOLDER' for the folder of a sentence-transformers or "
+            "ONNX model on this machine; encoders are not downloaded."
         )
     if not _has_safetensors(folder):
         _onnx_files(folder)
@@ -147,16 +143,6 @@ def _has_safetensors(folder: Path) -> bool:
     return any(folder.rglob("*.safetensors"))
 
 
-@contextmanager
-def _loading(folder: str, what: str) -> Iterator[None]:
-    """Convert every error of a library about an unsuitable or damaged model to ValueError."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{plain(folder)}: {what} ({plain(reason, 300)}).") from error
-
-
 @lru_cache(maxsize=2)
 def _load_folder(folder: str) -> Encode:
     """Load a sentence-transformers model."""
@@ -165,7 +151,7 @@ def _load_folder(folder: str) -> Encode:
     had_bar = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        with _loading(folder, "cannot load this as a sentence-transformers model"):
+        with reading(folder, "the sentence-transformers model"):
             model = module.SentenceTransformer(
                 folder,
                 local_files_only=True,
@@ -225,7 +211,7 @@ def _load_onnx(folder: str) -> Encode:
     runtime = import_optional("onnxruntime", "Encoding text with an ONNX model")
     tokenizers = import_optional("tokenizers", "Encoding text with an ONNX model")
     network, tokenizer_file = _onnx_files(Path(folder))
-    with _loading(folder, "this ONNX model cannot be loaded"):
+    with reading(folder, "the ONNX model"):
         session = runtime.InferenceSession(str(network), providers=["CPUExecutionProvider"])
         tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
     inputs = [node.name for node in session.get_inputs()]

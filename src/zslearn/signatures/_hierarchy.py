@@ -150,7 +150,7 @@ def hierarchy_signatures(
            [2., 0., 4.],
            [4., 4., 0.]])
     """
-    listed = [labels] if isinstance(labels, str) else list(labels)
+    listed = list(labels)
     n_classes = len(listed)
     if n_classes < 2:
         raise ValueError(f"labels has {n_classes} classes; distances require at least two.")
@@ -159,18 +159,12 @@ def hierarchy_signatures(
     for name, value, least in (("n_components", n_components, 1), ("n_landmarks", n_landmarks, 2)):
         if value is not None and not (isinstance(value, (int, np.integer)) and value >= least):
             raise ValueError(f"{name}={value!r} must be an integer of at least {least}, or None.")
-    if n_components is not None and n_components >= n_classes:
-        raise ValueError(
-            f"n_components={n_components} is too large: {n_classes} classes span at most "
-            f"{n_classes - 1} dimensions."
-        )
     if isinstance(hierarchy, WordNet):
         graph = class_graph(hierarchy, listed)
     elif isinstance(hierarchy, ClassGraph):
         graph = hierarchy
     else:
         graph = ClassGraph.from_tree(hierarchy)
-    graph.find(listed)
     width = n_components or _COMPONENTS
     if n_landmarks is None:
         n_landmarks = n_classes if n_classes <= _EXACT_CLASSES else max(_LANDMARKS, 2 * width)
@@ -202,9 +196,7 @@ def _scale(
     values, vectors = eigh(squares, subset_by_index=last, overwrite_a=True, check_finite=False)
     del squares
     values, vectors = values[::-1], vectors[:, ::-1]
-    kept = values > _NOISE * max(values[0], 0.0)
-    if not kept.any():
-        raise ValueError("All distances between the classes in the hierarchy are zero.")
+    kept = values > _NOISE * values[0]
     values, vectors = values[kept], vectors[:, kept]
     # The sign of an eigenvector is arbitrary; make its largest entry positive.
     size = np.abs(vectors)
@@ -318,9 +310,7 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(list(pairs), columns=["child", "parent"])
 
 
-def taxonomy_signatures(
-    table: pd.DataFrame, *, like: MultiSignatures | None = None
-) -> MultiSignatures:
+def taxonomy_signatures(table: pd.DataFrame) -> MultiSignatures:
     """Build signatures from a table of ranks: one view per rank, one column per taxon.
 
     The views have equal weights; :class:`~zslearn.model_selection.WeightedViews` or
@@ -330,9 +320,6 @@ def taxonomy_signatures(
     ----------
     table : DataFrame
         See :func:`taxonomy_hierarchy`. The row of a missing rank is zero.
-    like : MultiSignatures or None, default=None
-        Signatures that a model was fitted with. The result has the same columns, so that classes
-        can be added to the model; other taxa count as missing.
 
     Returns
     -------
@@ -353,11 +340,7 @@ def taxonomy_signatures(
     taxonomy_hierarchy(filled)  # raises if a taxon is below itself
     views = {}
     for rank in filled.columns:
-        if like is not None and rank not in like.views:
-            raise ValueError(f"like has no view {rank!r}, only {name_some(like.views)}.")
-        taxa = (
-            pd.Index(filled[rank].dropna().unique()) if like is None else like.views[rank].columns
-        )
+        taxa = pd.Index(filled[rank].dropna().unique())
         rows = filled[rank].to_numpy()[:, None] == taxa.to_numpy()
         views[rank] = pd.DataFrame(rows.astype(np.float64), index=filled.index, columns=taxa)
     return MultiSignatures({rank: view for rank, view in views.items() if view.shape[1]})

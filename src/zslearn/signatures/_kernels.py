@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import array_api_compat as compat
 import numpy as np
@@ -16,26 +16,20 @@ from zslearn._utils._array import Array, floating, unit_rows
 from zslearn._utils._messages import name_some, warn_user
 from zslearn.signatures._views import SignatureViews, convex_weights
 
-SignatureNorm = Literal["l2", "l1", "zscore", "l2-zscore", "l1-zscore"]
-
 #: Up to this number of classes, all distances are in memory at once (64 MiB).
 _DENSE_CLASSES = 4096
 _BINS = 1 << 16
 
 
 def normalize_signatures(
-    signatures: ArrayLike, *, norm: SignatureNorm | None = "l2", scale: float | None = None
+    signatures: ArrayLike, *, scale: float | None = None
 ) -> NDArray[np.float64]:
-    """Normalise each signature, then divide all by their median distance.
+    """Normalise each signature to unit length, then divide all by their median distance.
 
     Parameters
     ----------
     signatures : array-like of shape (n_classes, n_attributes)
-        One row per class.
-    norm : {"l2", "l1", "zscore", "l2-zscore", "l1-zscore"} or None, default="l2"
-        Normalisation before scaling: to unit length in the Euclidean or L1 norm, or by
-        standardising each column with its sample standard deviation ("zscore"), or one after the
-        other. Zero rows and constant columns become zero.
+        One row per class. Zero rows stay zero.
     scale : float, optional
         The divisor; by default :func:`median_distance`.
 
@@ -44,18 +38,7 @@ def normalize_signatures(
     ndarray of shape (n_classes, n_attributes)
         The normalised signatures in float64.
     """
-    if norm is not None and norm not in get_args(SignatureNorm):
-        raise ValueError(f"norm={norm!r} must be one of {get_args(SignatureNorm)} or None.")
-    rows = check_array(signatures, dtype=np.float64, input_name="signatures")
-    for step in norm.split("-") if norm else ():
-        if step == "l2":
-            rows = unit_rows(rows)
-        elif step == "l1":
-            total = np.abs(rows).sum(axis=1, keepdims=True)
-            rows = rows / np.where(total > 0, total, 1.0)
-        else:
-            deviation = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.zeros(rows.shape[1])
-            rows = (rows - rows.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    rows = unit_rows(check_array(signatures, dtype=np.float64, input_name="signatures"))
     if scale is None:
         scale = median_distance(rows)
     elif not (np.isfinite(scale) and scale > 0):
@@ -152,8 +135,6 @@ def combine_signatures(
     dog -0.25  0.612  0.000
     """
     listed = list(tables)
-    if not listed:
-        raise ValueError("There is no table to combine.")
     shares = tuple(convex_weights(weights, [str(i) for i in range(len(listed))]).values())
     for number, table in enumerate(listed, 1):
         if not table.index.is_unique:

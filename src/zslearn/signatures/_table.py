@@ -44,7 +44,7 @@ from zslearn._utils._validation import (
     units_of,
 )
 from zslearn.signatures._kernels import median_distance
-from zslearn.signatures._views import MultiSignatures, SignatureViews
+from zslearn.signatures._views import MultiSignatures, SignatureViews, refuse_partial_views
 
 #: Column of class labels in a polars DataFrame, which has no index.
 LABEL_COLUMN = "class"
@@ -158,11 +158,6 @@ def labels_in_order(signatures: Any) -> NDArray[Any]:
     return label_array(as_frame(signatures, None, "signatures")[0].index, "signatures")
 
 
-def is_polars(signatures: Any) -> bool:
-    """Whether signatures are a polars DataFrame; polars need not be installed."""
-    return type(signatures).__module__.partition(".")[0] == "polars"
-
-
 def as_frame(
     signatures: Any, seen: NDArray[Any] | None, where: str
 ) -> tuple[pd.DataFrame, tuple[Any, ...] | None]:
@@ -171,7 +166,8 @@ def as_frame(
         return signatures, _unique_columns(signatures.columns, where)
     if isinstance(signatures, Mapping):
         return _mapping_as_frame(signatures, where)
-    if is_polars(signatures):
+    # polars need not be installed.
+    if type(signatures).__module__.partition(".")[0] == "polars":
         if LABEL_COLUMN not in getattr(signatures, "columns", ()):
             near = suggest(LABEL_COLUMN, getattr(signatures, "columns", ()))
             hint = f" Rename the column {near[0]!r}." if near else ""
@@ -278,7 +274,14 @@ def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-@saves(arrays=Saved(kind=tuple, finite=False))
+@saves(
+    labels=Saved("n_classes", kind="label"),
+    arrays=Saved("n_classes", None, each=True, finite=False),
+    names=Saved(kind=str, each=True),
+    weights=Saved(least=0, each=True),
+    gamma_factors=Saved(above=0, each=True),
+    indicators=Saved(kind=bool),
+)
 class SignatureTable:
     """Validated signatures: one row per class, sorted by label, one array per view.
 
@@ -318,6 +321,25 @@ class SignatureTable:
     def n_attributes(self) -> int:
         """Number of attributes in all views together."""
         return sum(array.shape[1] for array in self.arrays)
+
+    def _check_loaded(self) -> None:
+        """Refuse views from a model file that do not fit each other."""
+        n_views = len(self.arrays)
+        parts = [self.columns, self.scalings or (None,) * n_views, self.units or (None,) * n_views]
+        every = [*parts, self.arrays, self.names, self.weights, self.gamma_factors]
+        if not all(isinstance(part, tuple) and len(part) == n_views for part in every):
+            raise ValueError("the views of its signatures do not fit each other")
+        if abs(sum(self.weights) - 1) > 1e-9:
+            raise ValueError("the weights of its views do not sum to 1")
+        refuse_partial_views(self.arrays)
+        for array, columns, scaling, unit in zip(self.arrays, *parts, strict=True):
+            if columns is not None and len(columns) != array.shape[1]:
+                raise ValueError("its signatures have another number of attributes than of names")
+            check_scaling(scaling, "scalings")
+            if unit is not None and (
+                Saved(2, array.shape[1]).problem(unit, {}) or not (unit[1] > 0).all()
+            ):
+                raise ValueError("the columns of its signatures have no proper units")
 
     @classmethod
     def from_user(cls, signatures: Any, seen: NDArray[Any]) -> SignatureTable:
@@ -359,11 +381,6 @@ class SignatureTable:
         if like is not None or _holds_mappings(signatures):
             signatures = known.rows_by_name(signatures, like)
         table = signatures if isinstance(signatures, cls) else cls.read(signatures, None)
-        if table._labels_are_attributes_of(known):
-            raise ValueError(
-                "signatures looks transposed: its rows are the attributes given to fit; pass "
-                "signatures.T."
-            )
         table = table.with_labels_like(known.labels, "the fitted classes")
         described = set(known.labels.tolist())
         repeated = [label for label in table.labels.tolist() if label in described]
@@ -481,13 +498,6 @@ class SignatureTable:
                     f"{_view_named(name)} looks transposed: its columns are the classes; pass "
                     "signatures.T."
                 )
-
-    def _labels_are_attributes_of(self, known: SignatureTable) -> bool:
-        """Whether the labels are the attribute names of another table."""
-        rows = _normal_forms(self.labels.tolist())
-        # Numbered columns may coincide with numbered classes.
-        named = [c for c in known.columns if c and list(c) != list(range(len(c)))]
-        return any(2 * len(rows & names) > len(names) for names in map(_normal_forms, named))
 
     def aligned_with(self, known: SignatureTable) -> SignatureTable:
         """Reorder views and attributes to match another table."""

@@ -99,17 +99,17 @@ def encode_text(
     known = {} if path is None else _read_cache(path)
     missing = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}
     if missing:
-        encode, items = load(), list(missing.items())
-        with progress_bar(progress, len(items), "texts") as advance:
-            for start in range(0, len(items), _SAVE_EVERY):
-                part = items[start : start + _SAVE_EVERY]
-                rows = _encode(encode, [text for _, text in part], advance)
-                new = {key: row for (key, _), row in zip(part, rows, strict=True)}
+        encode, new_keys = load(), list(missing)
+        with progress_bar(progress, len(missing), "texts") as advance:
+            for start in range(0, len(new_keys), _SAVE_EVERY):
+                part = new_keys[start : start + _SAVE_EVERY]
+                rows = _encode(encode, [missing[key] for key in part], advance)
+                new = dict(zip(part, rows, strict=True))
                 if path is not None:
                     _write_cache(path, new)
                 known.update(new)
     vectors = [known[key] for key in keys]
-    _refuse_widths({len(row) for row in vectors})
+    _refuse_widths(vectors)
     return np.stack(vectors).astype(np.float64)
 
 
@@ -132,7 +132,7 @@ def _check_texts(texts: Any) -> list[str]:
 
 def _encode(
     encode: Encode, texts: list[str], advance: Callable[[int], None]
-) -> NDArray[np.float32]:
+) -> list[NDArray[np.float32]]:
     """Encode texts in batches; raise if the encoder returns invalid vectors."""
     rows: list[NDArray[np.float32]] = []
     for start in range(0, len(texts), _BATCH):
@@ -150,13 +150,14 @@ def _encode(
                 raise ValueError(
                     f"The encoder returned a zero vector for the text {plain(text, 60)!r}."
                 )
-        rows.append(vectors)
-        _refuse_widths({rows[0].shape[1], vectors.shape[1]})
+        rows.extend(vectors)
         advance(len(batch))
-    return np.vstack(rows)
+    _refuse_widths(rows)
+    return rows
 
 
-def _refuse_widths(widths: set[int]) -> None:
+def _refuse_widths(vectors: Iterable[NDArray[np.float32]]) -> None:
+    widths = {len(row) for row in vectors}
     if len(widths) > 1:
         raise ValueError(
             f"The encoder returned vectors of {min(widths)} and {max(widths)} numbers; they must "
@@ -330,7 +331,6 @@ def description_report(
     encoder: Encoder | None = None,
     *,
     means: pd.DataFrame | None = None,
-    cache: bool = True,
     progress: bool = False,
 ) -> _DescriptionReport:
     """Summarise class descriptions and show which of them to improve.
@@ -339,7 +339,7 @@ def description_report(
     ----------
     descriptions : mapping
         Label → one or several texts, which may be empty.
-    encoder, cache, progress
+    encoder, progress
         See :func:`encode_text`.
     means : DataFrame of shape (n_seen, n_features), optional
         Mean image features of classes that have images; the index holds the labels.
@@ -383,7 +383,7 @@ def description_report(
     near: list[tuple[Any, Any]] = []
     neighbours = pd.DataFrame()
     if len(described) > 1:
-        vectors = text_signatures(described, encoder, cache=cache, progress=progress)
+        vectors = text_signatures(described, encoder, progress=progress)
         known = {pair for group in equal for pair in combinations(group, 2)}
         near = [pair for pair in _near_pairs(vectors) if pair not in known]
         neighbours = _neighbours(vectors, means)

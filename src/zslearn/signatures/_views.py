@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,10 @@ from zslearn._utils._saved import Saved, saves
 
 
 @dataclass(frozen=True)
-@saves(arrays=Saved("n_classes", None, each=True, finite=False), weights=Saved(least=0, each=True))
+@saves(
+    arrays=Saved("n_classes", None, each=True, counts="n_views", finite=False),
+    weights=Saved(least=0, each=True, counts="n_views"),
+)
 class SignatureViews:
     """Normalised signatures of several views with aligned rows, and the weights of their kernels.
 
@@ -37,11 +40,23 @@ class SignatureViews:
     def __getitem__(self, rows: Any) -> SignatureViews:
         return SignatureViews(tuple(array[rows] for array in self.arrays), self.weights)
 
+    def _check_loaded(self) -> None:
+        """Check views from a model file."""
+        refuse_partial_views(self.arrays)
+
     def concatenate(self) -> Floats:
         """Concatenate the views so that inner products are convex combinations of the views'."""
         return np.hstack(
             [np.sqrt(w) * array for w, array in zip(self.weights, self.arrays, strict=True)]
         )
+
+
+def refuse_partial_views(arrays: Sequence[Floats]) -> None:
+    """Refuse NaN and infinity, except for whole rows of classes that lack one of several views."""
+    for array in arrays:
+        missing = np.isnan(array).all(axis=1)
+        if not np.isfinite(array[~missing]).all() or (len(arrays) == 1 and missing.any()):
+            raise ValueError("its signatures have NaN or infinity")
 
 
 #: Normalised signatures as a method receives them.
@@ -130,11 +145,13 @@ class MultiSignatures:
         """Return the same views with other weights."""
         return MultiSignatures(self.views, weights, self.gamma_factors)
 
-    def with_gamma_factors(
-        self, gamma_factors: Sequence[float] | Mapping[str, float]
-    ) -> MultiSignatures:
-        """Return the same views with other factors of γ."""
-        return MultiSignatures(self.views, self.weights, gamma_factors)
+
+def map_views(signatures: Any, change: Callable[[Any], Any]) -> Any:
+    """Change signatures, or each view of several."""
+    if not isinstance(signatures, MultiSignatures):
+        return change(signatures)
+    views = {name: change(view) for name, view in signatures.views.items()}
+    return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
 
 
 def convex_weights(

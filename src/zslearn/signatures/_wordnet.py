@@ -140,15 +140,12 @@ class WordNet:
             self.check([wnid], "wnid")
         return [other for other, is_instance in links[wnid].items() if instances or not is_instance]
 
-    def ancestors(self, wnid: str, *, instances: bool = True) -> list[str]:
+    def ancestors(self, wnid: str) -> list[str]:
         """Return all ancestors of a noun, the nearest first, without duplicates."""
-        found = {wnid: None}
-        level = [wnid]
-        while level:
-            above = (p for child in level for p in self.parents(child, instances=instances))
-            level = [parent for parent in dict.fromkeys(above) if parent not in found]
-            found.update(dict.fromkeys(level))
-        return list(found)[1:]
+        found = [wnid]
+        for child in found:
+            found += [parent for parent in self.parents(child) if parent not in found]
+        return found[1:]
 
     def check(self, wnids: Iterable[str], what: str = "wnids") -> list[str]:
         """Return wnids as a list; raise if one is unknown, calling them `what`."""

@@ -7,40 +7,36 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
 
 from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
+from zslearn._utils._validation import checks_arguments
 from zslearn.signatures._text import texts_by_class
 from zslearn.signatures._views import class_frame
 
-_KINDS = ("word2vec", "word2vec-binary", "glove", "gensim")
 #: Maximum ratio of the sizes of an uncompressed and a compressed file.
 _MAX_COMPRESSION = 64
 
 
-def read_word_vectors(
-    path: str | os.PathLike[str], *, kind: str | None = None, trusted: bool = False
-) -> Any:
+def read_word_vectors(path: str | os.PathLike[str]) -> Any:
     r"""Read word vectors from a file, with gensim.
 
     Parameters
     ----------
     path : path
-        A file in word2vec's text or binary format, in GloVe's text format, or with gensim's
-        KeyedVectors; the first three may be compressed with gzip (.gz).
-    kind : {"word2vec", "word2vec-binary", "glove", "gensim"} or None, default=None
-        The format; None detects it.
-    trusted : bool, default=False
-        Whether gensim's own format is allowed. Such a file is a pickle, which can run arbitrary
-        code: allow it only for files that you wrote yourself. The other formats are safe.
+        A file in word2vec's text or binary format or in GloVe's text format, possibly compressed
+        with gzip (.gz). Files in gensim's own format are pickles, which can run code: pass the
+        result of ``KeyedVectors.load`` instead if you trust the file.
 
     Returns
     -------
@@ -60,27 +56,12 @@ def read_word_vectors(
     (['cat', 'dog'], (2, 3))
     """
     path = Path(path)
-    if kind is not None and kind not in _KINDS:
-        raise ValueError(f"kind={kind!r} must be one of {', '.join(map(repr, _KINDS))}.")
     regular_size(path)
     gensim = import_optional("gensim", "Reading word vectors")
     try:
-        kind = kind or _guess_kind(path, gensim)
-        if kind == "gensim":
-            if not trusted:
-                raise ValueError(
-                    f"{plain(path)} is a pickle with gensim's KeyedVectors; reading it can run "
-                    "arbitrary code. Pass trusted=True only if you wrote it yourself; otherwise "
-                    "use word2vec's format (KeyedVectors.save_word2vec_format)."
-                )
-            return gensim.models.KeyedVectors.load(str(path), mmap="r")
-        if kind != "glove":
-            _check_size(path, gensim)
+        has_header, is_binary = _format(path, gensim)
         found = gensim.models.KeyedVectors.load_word2vec_format(
-            str(path),
-            binary=kind == "word2vec-binary",
-            no_header=kind == "glove",
-            unicode_errors="replace",
+            str(path), binary=is_binary, no_header=not has_header, unicode_errors="replace"
         )
         if not found.vectors.size:
             raise ValueError("it has no numbers")
@@ -88,8 +69,7 @@ def read_word_vectors(
         if str(error).startswith(plain(path)):
             raise
         raise ValueError(
-            f"{plain(path)}: gensim cannot read it as word vectors of kind {kind!r}: "
-            f"{plain(str(error), 200)}."
+            f"{plain(path)}: gensim cannot read it as word vectors: {plain(str(error), 200)}."
         ) from error
     bad = np.flatnonzero(~np.isfinite(found.vectors).all(axis=1))
     if bad.size:
@@ -98,23 +78,34 @@ def read_word_vectors(
     return found
 
 
-def _guess_kind(path: Path, gensim: Any) -> str:
-    """Detect the format of a file from its first two lines."""
+def _format(path: Path, gensim: Any) -> tuple[bool, bool]:
+    """Detect from its first two lines whether a file has a header and whether it is binary."""
     with gensim.utils.open(str(path), "rb") as file:
         first, second = file.readline(1 << 24), file.readline(1 << 24).split()
+    fields = first.split()
     if not first:
         raise ValueError(f"{plain(path)} is empty.")
     if first[:1] == b"\x80":
-        return "gensim"
-    fields = first.split()
+        raise ValueError(
+            f"{plain(path)} is a pickle, as gensim's KeyedVectors are saved; reading it can run "
+            "arbitrary code. If you trust it, pass KeyedVectors.load(path), or write word2vec's "
+            "format with its method save_word2vec_format."
+        )
     if re.fullmatch(rb"\s*\d{1,18}\s+\d{1,18}\s*", first):
-        is_text = len(second) == int(fields[1]) + 1 and _are_numbers(second[1:])
-        return "word2vec" if is_text else "word2vec-binary"
+        n_words, width = map(int, fields)
+        # The header must not declare more than the file can hold: a number takes two bytes or more.
+        largest = path.stat().st_size * (_MAX_COMPRESSION if path.suffix == ".gz" else 1)
+        if not (n_words >= 1 and width >= 1 and 2 * n_words * width <= largest):
+            raise ValueError(
+                f"{plain(path)} declares {n_words} words of {width} numbers, more than it can "
+                "hold; it is incomplete."
+            )
+        return True, len(second) != width + 1 or not _are_numbers(second[1:])
     if len(fields) > 2 and _are_numbers(fields[-2:]):
-        return "glove"
+        return False, False
     raise ValueError(
-        f"{plain(path)} is not in a supported format: word2vec's text or binary format, GloVe's "
-        "text format, or gensim's KeyedVectors."
+        f"{plain(path)} is not in a supported format: word2vec's text or binary format, or GloVe's "
+        "text format."
     )
 
 
@@ -123,19 +114,6 @@ def _are_numbers(fields: list[bytes]) -> bool:
         return len([float(field) for field in fields]) > 0
     except ValueError:
         return False
-
-
-def _check_size(path: Path, gensim: Any) -> None:
-    """Raise if the header declares more than the file can hold, before memory is allocated."""
-    with gensim.utils.open(str(path), "rb") as file:
-        n_words, width = map(int, file.readline(200).split())
-    largest = path.stat().st_size * (_MAX_COMPRESSION if path.suffix == ".gz" else 1)
-    # In either format a number takes at least two bytes.
-    if not (n_words >= 1 and width >= 1 and 2 * n_words * width <= largest):
-        raise ValueError(
-            f"{plain(path)} declares {n_words} words of {width} numbers, more than it can hold; "
-            "it is incomplete."
-        )
 
 
 #: Minimum mean number of occurrences of a word.
@@ -147,6 +125,12 @@ _PHRASE_THRESHOLD = 100.0
 Corpus = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Iterable[list[str]]
 
 
+@checks_arguments(
+    {
+        name: [Interval(Integral, 1, None, closed="left")]
+        for name in ("n_dimensions", "window", "n_epochs", "min_count", "n_jobs")
+    }
+)
 def train_word_vectors(
     corpus: Corpus,
     *,
@@ -154,22 +138,21 @@ def train_word_vectors(
     window: int = 20,
     n_epochs: int = 1,
     min_count: int = 5,
-    phrases: bool = True,
-    lower_case: bool = True,
     random_state: int = 0,
     n_jobs: int = 1,
     progress: bool = False,
 ) -> Any:
     """Train word vectors on a corpus with the skip-gram model and hierarchical softmax.
 
-    The defaults follow the paper: joined phrases, 500 dimensions, a window of 20 words, one epoch
-    ("wv-v1"; ten epochs for "wv-v2"), and an unlimited vocabulary.
+    Words that often occur together are joined by "_" first. The defaults follow the paper: 500
+    dimensions, a window of 20 words, one epoch ("wv-v1"; ten epochs for "wv-v2"), and an unlimited
+    vocabulary.
 
     Parameters
     ----------
     corpus : path, iterable of paths, or iterable of lists of str
-        Text files in UTF-8 with one sentence, paragraph or article per line; or sentences as lists
-        of words.
+        Text files in UTF-8 with one sentence, paragraph or article per line, which are converted to
+        lower case; or sentences as lists of words.
     n_dimensions : int, default=500
         Dimension of the vectors.
     window : int, default=20
@@ -178,10 +161,6 @@ def train_word_vectors(
         Number of passes over the corpus.
     min_count : int, default=5
         Minimum number of occurrences of a word.
-    phrases : bool, default=True
-        Whether to join words that often occur together by "_" first.
-    lower_case : bool, default=True
-        Whether to convert text files to lower case.
     random_state : int, default=0
         Seed; results are reproducible with one job only.
     n_jobs : int, default=1
@@ -195,41 +174,22 @@ def train_word_vectors(
         Sorted by frequency; the method `save_word2vec_format` writes a file.
     """
     models = import_optional("gensim.models", "Training word vectors")
-    sizes = {
-        "n_dimensions": n_dimensions, "window": window, "n_epochs": n_epochs,
-        "min_count": min_count, "n_jobs": n_jobs,
-    }  # fmt: skip
-    for name, value in sizes.items():
-        if not (isinstance(value, (int, np.integer)) and value >= 1):
-            raise ValueError(f"{name}={value!r} must be an integer of at least 1.")
-    sentences = _Sentences(corpus, lower_case)
+    sentences = _Sentences(corpus)
     counts = Counter(word for sentence in sentences for word in sentence)
     if not counts:
         raise ValueError("corpus has no words.")
     # gensim iterates over the sentences for the phrases, the vocabulary and each epoch.
-    n_passes = (2 if phrases else 1) + n_epochs
+    n_passes = 2 + n_epochs
     with progress_bar(progress, sentences.n_sentences * n_passes, "sentences") as advance:
         sentences.advance = advance
-        terms: Any = sentences
-        if phrases:
-            phraser = models.phrases.Phrases(
-                sentences,
-                min_count=min_count,
-                threshold=_PHRASE_THRESHOLD,
-                scoring=_phrase_score,
-                delimiter="_",
-            )
-            # Phrases are joined again in each pass, to save memory.
-            terms = phraser.freeze()[sentences]
+        phraser = models.phrases.Phrases(
+            sentences, min_count, _PHRASE_THRESHOLD, scoring=_phrase_score, delimiter="_"
+        )
+        # Phrases are joined again in each pass, to save memory.
+        terms = phraser.freeze()[sentences]
+        options = {"window": window, "min_count": min_count, "seed": random_state}
         model = models.Word2Vec(
-            vector_size=n_dimensions,
-            window=window,
-            min_count=min_count,
-            sg=1,
-            hs=1,
-            negative=0,
-            seed=random_state,
-            workers=n_jobs,
+            vector_size=n_dimensions, sg=1, hs=1, negative=0, workers=n_jobs, **options
         )
         model.build_vocab(terms)
         _check_corpus(model, counts, min_count, n_dimensions)
@@ -257,14 +217,11 @@ def _check_corpus(model: Any, counts: Counter[str], min_count: int, width: int) 
     kept = len(model.wv)
     n_kept = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key)
     size = f"The corpus has {counts.total()} words, {len(counts)} of them distinct"
-    if kept < 2:
+    if kept < 2 or n_kept < _MIN_OCCURRENCES * kept:
         raise ValueError(
-            f"{size}; {kept} occur at least min_count={min_count} times. Give more text."
-        )
-    if n_kept < _MIN_OCCURRENCES * kept:
-        raise ValueError(
-            f"{size}. The {kept} words of the vocabulary occur {n_kept / kept:.1f} times on "
-            f"average, fewer than {_MIN_OCCURRENCES}. Give more text, or raise min_count."
+            f"{size}. The {kept} that occur at least min_count={min_count} times do so "
+            f"{n_kept / max(kept, 1):.1f} times on average, fewer than {_MIN_OCCURRENCES}. Give "
+            "more text, or raise min_count."
         )
     if kept < width:
         warn_user(
@@ -276,8 +233,7 @@ def _check_corpus(model: Any, counts: Counter[str], min_count: int, width: int) 
 class _Sentences:
     """The sentences of a corpus, which can be iterated over repeatedly."""
 
-    def __init__(self, corpus: Any, lower_case: bool) -> None:
-        self.lower_case = lower_case
+    def __init__(self, corpus: Any) -> None:
         self.advance: Callable[[int], None] = lambda amount: None
         self.n_sentences = 0
         self.items = [corpus] if isinstance(corpus, (str, os.PathLike)) else list(corpus)
@@ -304,7 +260,7 @@ class _Sentences:
         try:
             with open(path, encoding="utf-8") as file:
                 for line in file:
-                    yield tokenize(line, lowercase=self.lower_case)
+                    yield tokenize(line, lowercase=True)
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{plain(path)}: the text is not UTF-8 ({error.reason}); save it as UTF-8."
@@ -319,7 +275,6 @@ def word_signatures(
     vectors: Mapping[str, Any] | str | os.PathLike[str] | Any,
     *,
     phrases: Phrases = "both",
-    trusted: bool = False,
 ) -> pd.DataFrame:
     """Build signatures from the word vectors of class names.
 
@@ -335,8 +290,6 @@ def word_signatures(
     phrases : {"both", "joined", "averaged"}, default="both"
         How to look up names of several words: as one term ("joined"), as the mean of their words
         ("averaged"), or as one term if it is known and else as the mean ("both").
-    trusted : bool, default=False
-        Whether gensim's own format is allowed; see :func:`read_word_vectors`.
 
     Returns
     -------
@@ -359,7 +312,7 @@ def word_signatures(
         raise ValueError(f"phrases={phrases!r} must be 'both', 'joined' or 'averaged'.")
     of_class = texts_by_class(names, "names")
     if isinstance(vectors, (str, os.PathLike)):
-        vectors = read_word_vectors(vectors, trusted=trusted)
+        vectors = read_word_vectors(vectors)
     vectors = getattr(vectors, "wv", vectors)
     if not (isinstance(vectors, Mapping) or hasattr(vectors, "key_to_index")):
         raise ValueError(

@@ -10,7 +10,6 @@ from zslearn.base._class_statistics import ClassStatistics
 from zslearn.synthesis._exem import (
     EXEM,
     exemplar_distance_score,
-    held_out_accuracy_score,
     ideal_signatures,
 )
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP
@@ -24,6 +23,5 @@ __all__ = [
     "GaussianEXEM",
     "SynC",
     "exemplar_distance_score",
-    "held_out_accuracy_score",
     "ideal_signatures",
 ]

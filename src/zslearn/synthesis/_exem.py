@@ -13,7 +13,7 @@ or the predicted exemplars replace the signatures in another method.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -38,7 +38,6 @@ from zslearn.signatures._table import SignatureTable, label_array, labels_in_ord
 from zslearn.signatures._views import Signatures, SignatureViews
 from zslearn.synthesis._exemplars import (
     DEFAULT_COMPONENTS,
-    Exemplars,
     ExemplarSpaces,
     KernelRegressor,
     Projection,
@@ -90,6 +89,7 @@ class Whitening:
 @saves(
     {
         "_projection.exemplars": Saved("n_seen", "n_dims"),
+        "regressor_.signatures": Saved("n_seen", kind="signatures"),
         "_whitening.matrix": Saved("n_features", "n_projected"),
     },
     mean_=Saved("n_projected"),
@@ -99,9 +99,9 @@ class Whitening:
     regressor_=Saved(kind=object),
     estimator_=Saved(kind=ZeroShotClassifier, optional=True),
     _projection=Saved(kind=Projection),
-    _exemplars=Saved(kind=Exemplars),
     _whitening=Saved(kind=Whitening, optional=True),
 )
+@dataclass(eq=False, repr=False)
 class EXEM(LearnsFromStatistics):
     """Predict the exemplar of each class from its signature, and compare samples with it.
 
@@ -193,6 +193,20 @@ class EXEM(LearnsFromStatistics):
     True
     """
 
+    n_components: int | None = DEFAULT_COMPONENTS
+    C: float = 1.0
+    nu: float = 0.5
+    gamma: float = 1.0
+    _: KW_ONLY
+    distance: str = "euclidean"
+    regressor: Any = "svr"
+    estimator: Any = None
+    whiten: float | None = None
+    tol: float = 1e-8
+    max_iter: int = 1_000_000
+    n_jobs: int | None = None
+    random_state: Any = 0
+
     embedding_attributes = ("_projection", "distance", "within_std_", "_whitening", "estimator_")
     keep_views: ClassVar[bool] = True
 
@@ -228,39 +242,6 @@ class EXEM(LearnsFromStatistics):
 
     path_parameters: ClassVar[tuple[str, ...]] = ("n_components", "distance", "C", "nu")
 
-    def __init__(
-        self,
-        n_components: int | None = DEFAULT_COMPONENTS,
-        C: float = 1.0,
-        nu: float = 0.5,
-        gamma: float = 1.0,
-        *,
-        distance: str = "euclidean",
-        regressor: Any = "svr",
-        estimator: Any = None,
-        whiten: float | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 1_000_000,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.n_components = n_components
-        self.C = C
-        self.nu = nu
-        self.gamma = gamma
-        self.distance = distance
-        self.regressor = regressor
-        self.estimator = estimator
-        self.whiten = whiten
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
-
     def _needs_samples(self) -> str | None:
         if self.estimator is not None:
             return (
@@ -283,29 +264,18 @@ class EXEM(LearnsFromStatistics):
         cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
     ) -> Iterator[Self]:
         """Learn exemplars from class statistics, then fit inner methods to them."""
-        groups = group_by_params(variants, "whiten")
-        while groups:
-            group = groups.pop(0)
+        for group in group_by_params(variants, "whiten"):
             whitening, learned_from, sums = None, training, statistics
             if group[0].whiten is not None:
                 whitening = Whitening.of(statistics, group[0].whiten)
                 learned_from = replace(training, rows=whitening(training.X))
                 sums = learned_from.sums
             spaces = ExemplarSpaces(learned_from, sums, [model.n_components for model in group])
-            for rows in {training, learned_from}:
-                rows.release_sums()
-            # Free tables of features by features before an inner method computes its own.
-            del sums, learned_from
-            if not groups:
-                del statistics
-            for exemplars, models in learn_exemplars(spaces, group):
+            for projection, regressor, models in learn_exemplars(spaces, group):
                 for model in models:
-                    model._whitening = whitening
-                    model._exemplars, model._projection = exemplars, exemplars.projection
-                    model.mean_ = exemplars.projection.mean
-                    model.components_ = exemplars.projection.components
-                    model.exemplars_ = exemplars.projection.exemplars
-                    model.regressor_ = exemplars.regressor
+                    model._whitening, model._projection = whitening, projection
+                    model.mean_, model.components_ = projection.mean, projection.components
+                    model.exemplars_, model.regressor_ = projection.exemplars, regressor
                 nearest = [model for model in models if model.estimator is None]
                 for model in sorted(nearest, key=lambda model: model.distance):
                     if model.distance == "standardized":
@@ -313,14 +283,14 @@ class EXEM(LearnsFromStatistics):
                     yield model
                 inner = [model for model in models if model.estimator is not None]
                 if inner:
-                    yield from _fit_inner(spaces.training, exemplars, inner)
+                    yield from _fit_inner(spaces.training, regressor, inner)
 
     # Computed on demand, as it takes time or waits for a device.
 
     @property
     def predicted_exemplars_(self) -> Floats:
         """Predicted exemplars of the seen classes."""
-        return self._exemplars.of_seen()
+        return to_numpy(self.regressor_.predict(self.regressor_.signatures))
 
     @property
     def n_iter_(self) -> int:
@@ -371,7 +341,7 @@ class EXEM(LearnsFromStatistics):
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Predict exemplars; with an inner method, compute its parameters from them."""
-        exemplars = self.regressor_.predict(signatures)
+        exemplars: Array = self.regressor_.predict(signatures)
         if self.estimator is not None:
             # Normalised in the same way as the signatures of the inner method.
             (scale,) = self.estimator_.signature_scale_
@@ -412,18 +382,7 @@ class EXEM(LearnsFromStatistics):
         return to_numpy(self.regressor_.predict(signatures))
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
-        """Influence of each seen class: its kernel times the norm of its coefficients.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-            Normalised signatures.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_seen) or None
-            None for regressors without coefficients per seen class.
-        """
+        """Kernel of each seen class times the norm of its coefficients, if these exist."""
         if not isinstance(self.regressor_, KernelRegressor):
             return None
         return self.regressor_.seen_weights(signatures)
@@ -447,21 +406,22 @@ class EXEM(LearnsFromStatistics):
         return exemplars @ self.components_ + self.mean_
 
 
-def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM]) -> Iterator[EXEM]:
+def _fit_inner(training: Training, regressor: Any, models: Sequence[EXEM]) -> Iterator[EXEM]:
     """Fit the inner methods of estimators that share the same exemplars."""
     inner = [_checked_inner(model.estimator) for model in models]
-    rows, labels = exemplars.of_seen(), training.classes
+    rows, labels = models[0].predicted_exemplars_, training.classes
     # Exemplars of unseen classes only matter for a scale over all classes.
     if any(method.signature_scale == "all" for method in inner):
-        rows = to_numpy(exemplars.regressor.predict(training.all_signatures()))
-        seen = training.table.positions(training.classes)
-        rows[seen], labels = exemplars.of_seen(), training.table.labels
-    norms = {method.feature_norm for method in inner}
+        every = to_numpy(regressor.predict(training.all_signatures()))
+        every[training.table.positions(labels)] = rows
+        rows, labels = every, training.table.labels
+    # Features that are normalised again need no prepared copy. A search of the inner method alone
+    # has the same rows, so that both share fits.
+    given, norms = training.rows, {method.feature_norm for method in inner}
+    is_same = given.is_clean and given.positions is None and norms == {given.norm}
     fitted = fit_variants(
         inner,
-        # A second normalisation needs no copy of the features. A search of the inner method alone
-        # has the same rows, and can share its fits.
-        training.X_for(norms),
+        given.source if is_same else training.X,
         training.labels,
         signatures=SignatureTable(labels, (rows,), (None,)),
         sample_weight=training.weights,
@@ -483,9 +443,6 @@ def _checked_inner(estimator: Any) -> ZeroShotClassifier:
     raise TypeError(
         f"estimator must be a zero-shot method, derived from ZeroShotClassifier; got {name}."
     )
-
-
-# Scores to tune EXEM by
 
 
 def exemplar_distance_score(
@@ -550,35 +507,6 @@ def exemplar_distance_score(
             usable = std > 0
         difference = difference / np.where(usable, std, 1.0)
     return -float(np.linalg.norm(difference, axis=1).mean())
-
-
-def held_out_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = None) -> float:
-    """Per-class accuracy on held-out classes as the only candidates (CV-accuracy).
-
-    Parameters
-    ----------
-    estimator, X, y : zero-shot estimator and arrays
-        See :func:`exemplar_distance_score`.
-    classes : array-like of labels, optional
-        Candidates; by default the classes in `y`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
-    Examples
-    --------
-    >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.synthesis import EXEM, held_out_accuracy_score
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> held_out_accuracy_score(model, data.X_test_unseen, data.y_test_unseen) > 0.5
-    True
-    """
-    if classes is None:
-        classes = np.unique(label_array(to_numpy(y), "y"))
-    return estimator.score(X, y, classes=classes)
 
 
 def ideal_signatures(X: Any, y: Any, *, feature_norm: str | None = "l2") -> pd.DataFrame:

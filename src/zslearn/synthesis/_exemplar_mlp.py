@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from types import ModuleType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from zslearn._utils._array import Floats
 from zslearn._utils._optional import import_optional
 from zslearn._utils._saved import Saved, saves
+from zslearn._utils._torch import training_device, training_threads
 from zslearn._utils._validation import checks_parameters
 
 
@@ -26,6 +25,7 @@ from zslearn._utils._validation import checks_parameters
     n_features_in_=Saved(kind="int", least=1),
     _one_output=Saved(kind=bool),
 )
+@dataclass(eq=False, repr=False)
 class ExemplarMLP(RegressorMixin, BaseEstimator):
     r"""Two-layer perceptron that predicts exemplars from signatures, as in the paper's appendix.
 
@@ -74,6 +74,14 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
     True
     """
 
+    hidden_size: int = 700
+    _: KW_ONLY
+    alpha: float = 1e-4
+    learning_rate: float = 1e-4
+    max_iter: int = 3000
+    device: str | None = None
+    random_state: Any = 0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -82,23 +90,6 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         "device": [StrOptions({"cpu", "cuda"}), None],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        hidden_size: int = 700,
-        *,
-        alpha: float = 1e-4,
-        learning_rate: float = 1e-4,
-        max_iter: int = 3000,
-        device: str | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.hidden_size = hidden_size
-        self.alpha = alpha
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.device = device
-        self.random_state = random_state
 
     @checks_parameters()
     def fit(self, X: Any, y: Any) -> Self:
@@ -125,10 +116,7 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         # Initial outputs are small compared with exemplars, which lie in the unit ball. On held-out
         # classes of CUB, 0.01 to 0.3 give 0.678 to 0.686 (± 0.04 over folds), and 1 gives 0.661.
         scales = [np.sqrt(2 / X.shape[1]), 0.1 / np.sqrt(self.hidden_size)]
-        has_gpu = torch.cuda.is_available()
-        if self.device == "cuda" and not has_gpu:
-            raise ValueError('device="cuda", but torch finds no GPU. Use "cpu" or None.')
-        device = self.device or ("cuda" if has_gpu else "cpu")
+        device = training_device(X, self.device)
         weights = [
             torch.tensor(rng.normal(size=size) * scale, requires_grad=True, device=device)
             for size, scale in zip(sizes, scales, strict=True)
@@ -138,7 +126,7 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         optimizer = torch.optim.Adam(weights, lr=self.learning_rate)
         # On the same device, since reading a number would wait for the GPU.
         losses = torch.empty(self.max_iter, dtype=torch.float64, device=device)
-        with _threads_for(torch, len(X) * sum(a * b for a, b in sizes)):
+        with training_threads(len(X) * sum(a * b for a, b in sizes)):
             for step in range(self.max_iter):
                 optimizer.zero_grad()
                 error = torch.relu(signatures @ weights[0]) @ weights[1] - exemplars
@@ -168,15 +156,3 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         X = validate_data(self, X, reset=False, dtype=np.float64)
         out = np.maximum(X @ self.coefs_[0], 0) @ self.coefs_[1]
         return out[:, 0] if self._one_output else out
-
-
-@contextmanager
-def _threads_for(torch: ModuleType, work: int) -> Iterator[None]:
-    """Use a single thread for products that are too small for several."""
-    before = torch.get_num_threads()
-    try:
-        if work < 1_000_000:
-            torch.set_num_threads(1)
-        yield
-    finally:
-        torch.set_num_threads(before)

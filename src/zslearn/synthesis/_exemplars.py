@@ -291,30 +291,11 @@ def _fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> An
     return SignatureRegressor(regressor, model.gamma).fit(signatures, exemplars)
 
 
-@saved_part
-@dataclass(frozen=True, eq=False)
-@saves(
-    {
-        "regressor.signatures": Saved("n_seen", kind="signatures"),
-        "projection.exemplars": Saved("n_seen", "n_dims"),
-    },
-    projection=Saved(kind=Projection),
-    regressor=Saved(kind=object),
-)
-class Exemplars:
-    """Real exemplars of the seen classes, and a regressor that predicts those of any class."""
-
-    projection: Projection
-    regressor: Any  # fitted
-
-    def of_seen(self) -> Floats:
-        """Predicted exemplars of the seen classes."""
-        return to_numpy(self.regressor.predict(self.regressor.signatures))
+#: Real exemplars of the seen classes, a fitted regressor, and the estimators that share both.
+Learned = tuple[Projection, Any, list["EXEM"]]
 
 
-def learn_exemplars(
-    spaces: ExemplarSpaces, models: Sequence[EXEM]
-) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+def learn_exemplars(spaces: ExemplarSpaces, models: Sequence[EXEM]) -> Iterator[Learned]:
     """Learn the exemplars for estimators that differ in hyper-parameters."""
     signatures = spaces.training.signatures
     for group in group_by_params(models, "regressor", "tol", "max_iter", "n_jobs"):
@@ -324,12 +305,10 @@ def learn_exemplars(
         for same in group_by_params(group, *_EXEMPLAR_PARAMS):
             projection = spaces.projection(same[0].n_components)
             regressor = _fit_regressor(same[0], signatures, projection.exemplars)
-            yield Exemplars(projection, regressor), same
+            yield projection, regressor, same
 
 
-def _learn_by_paths(
-    spaces: ExemplarSpaces, models: Sequence[EXEM]
-) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+def _learn_by_paths(spaces: ExemplarSpaces, models: Sequence[EXEM]) -> Iterator[Learned]:
     """Solve one path of ν-SVRs per kernel, then yield models that share an embedding together."""
     signatures = spaces.training.signatures
     # Models with and without a projection have different targets. Kernels with the same grid of C
@@ -361,7 +340,7 @@ def _learn_by_paths(
                 projection = spaces.projection(same[0].n_components)
                 n_dims = projection.exemplars.shape[1]
                 result = results[same[0].C, same[0].nu]
-                yield Exemplars(projection, KernelRegressor.of_nu_svr(kernel, result, n_dims)), same
+                yield projection, KernelRegressor.of_nu_svr(kernel, result, n_dims), same
 
 
 def _solve_paths(
@@ -375,7 +354,7 @@ def _solve_paths(
     """Solve paths of ν-SVRs, or read them: searches of EXEM (1NN), (1NNs) and (M) share them."""
     n_problems, (n_seen, n_dims) = len(options["C"]) * len(options["nu"]), targets.shape
     is_large = n_problems * n_seen**2 * n_dims >= _MIN_CACHED_WORK
-    is_small_enough = 8 * n_problems * targets.size <= _MAX_CACHED_BYTES
+    is_small_enough = 8 * n_problems * n_seen * n_dims <= _MAX_CACHED_BYTES
     is_cached = caches_fits(targets) and is_large and is_small_enough
     if on_device(targets) and not is_cached:
         # A few problems at a time would leave the device idle.

@@ -32,8 +32,6 @@ Views = tuple[Floats, ...]
 
 # Smallest weight of either class in a random phantom.
 _LEAST_SHARE = 0.25
-# Largest residual of a given phantom as a combination of seen classes, relative to its norm.
-_SPAN_TOLERANCE = 1e-6
 
 
 def phantom_count(n_phantoms: float | None, n_seen: int) -> int:
@@ -86,22 +84,6 @@ def _numbered(rows: Any) -> pd.DataFrame:
             f"phantom_init must be a table with one row per phantom; got shape {array.shape}."
         )
     return pd.DataFrame(array)
-
-
-def combinations_of(phantoms: Signatures, signatures: Signatures) -> Views:
-    """Coefficients β of given phantoms in the signatures of the seen classes."""
-    tables: list[Floats] = []
-    for rows, array in zip(view_arrays(phantoms), view_arrays(signatures), strict=True):
-        beta: Floats = np.linalg.lstsq(array.T, rows.T, rcond=None)[0].T.astype(np.float64)
-        residuals = np.linalg.norm(beta @ array - rows, axis=1)
-        n_outside = int(np.sum(residuals > _SPAN_TOLERANCE * np.linalg.norm(rows, axis=1)))
-        if n_outside:
-            raise ValueError(
-                "learn_phantoms=True learns phantoms as combinations of the seen classes, but "
-                f"{n_outside} of the {len(rows)} rows of phantom_init are not in their span."
-            )
-        tables.append(beta)
-    return tuple(tables)
 
 
 def initial_combinations(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -49,7 +49,6 @@ from zslearn.synthesis._phantoms import (
     PhantomObjective,
     Point,
     Views,
-    combinations_of,
     combine,
     descend,
     given_phantoms,
@@ -79,7 +78,7 @@ class Learned:
     solution: SVMResult  # the trained W
     base_classifiers: Array  # V
     phantoms: Signatures  # normalised
-    combinations: Views | None  # β of the phantoms; None if they were given
+    combinations: Views | None  # β of the phantoms; None if these were given
     objective: float
     history: tuple[float, ...]  # the objective after each step of learning phantoms
     n_iter: int  # over all solves
@@ -125,9 +124,7 @@ class SynCProblem:
             start = initial_combinations(self.signatures, count, init, self.rng)
             return combine(start, self.signatures), start
         phantoms = given_phantoms(init, model.n_phantoms, training.table, training.signature_scale)
-        if not model.learn_phantoms:
-            return phantoms, None
-        return phantoms, combinations_of(phantoms, self.signatures)
+        return phantoms, None
 
     def learn(self, model: SynC, start: SVMResult | None) -> Learned:
         """Learn the base classifiers of a variant, and its phantoms with `learn_phantoms`."""
@@ -457,15 +454,13 @@ class _PhantomLearner:
                 'penalize="w" they follow eta and norm_penalty, not the data. Use fewer phantoms '
                 '(n_phantoms=0.6) or penalize="v".'
             )
-        problem = ""
-        if descent.refused:
-            problem = f"become indistinguishable. {self._why_stopped(descent.point)}"
-        elif self._has_collapsed(descent.point.betas):
-            problem = f"have shrunk to less than {_COLLAPSED} of the norm of the signatures."
-        if problem:
+        if descent.refused or self._has_collapsed(descent.point.betas):
+            what = f"The phantoms have shrunk to less than {_COLLAPSED} of the signatures' norm"
+            if descent.refused:
+                what = "Learning stopped before the phantoms became indistinguishable"
             warn_user(
-                f"The phantoms {problem} eta={self.eta:.3g} outweighs norm_penalty="
-                f"{self.norm_penalty:.3g} and the data: decrease eta or increase norm_penalty.",
+                f"{what}: eta={self.eta:.3g} outweighs norm_penalty={self.norm_penalty:.3g} and "
+                "the data. Decrease eta or increase norm_penalty.",
                 ConvergenceWarning,
             )
         if not descent.converged:
@@ -483,22 +478,6 @@ class _PhantomLearner:
             np.linalg.norm(rows, axis=1).max() < _COLLAPSED * norm
             for rows, norm in zip(phantoms, norms, strict=True)
         )
-
-    def _why_stopped(self, point: Point) -> str:
-        """Explain why steps were refused."""
-        if self.problem.penalize == "w":
-            return "Learning stopped before S became singular."
-        reason = (
-            "Learning stopped, not at a minimum, before the classifiers of the seen classes "
-            f"differed by less than {_LEAST_DIFFERENCE} of their initial differences."
-        )
-        zero = self._solved(tuple(np.zeros_like(beta) for beta in point.betas), None).value
-        if zero < point.value:
-            reason += (
-                f" The objective there is {point.value:.4g}; it is {zero:.4g} at β = 0, where all "
-                "classes share one classifier."
-            )
-        return reason
 
 
 class _Grids:
@@ -546,6 +525,7 @@ def _powers(lowest: int, highest: int, step: int = 1) -> list[float]:
     n_iter_=Saved(kind="int", least=0),
     _factors=Saved(None, None, each=True),
 )
+@dataclass(eq=False, repr=False)
 class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     """Synthesized classifiers: convex combinations of the base classifiers of phantom classes.
 
@@ -623,7 +603,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         alone.
     combinations_ : tuple of ndarray of shape (n_phantoms, n_seen) or None
         Coefficients β of the phantoms in the signatures of the seen classes, one table per view;
-        None if the phantoms were given and not learned.
+        None if the phantoms were given.
 
     See Also
     --------
@@ -656,6 +636,23 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     True
     """
 
+    loss: str = "ovo"
+    alpha: float = 2.0**-12
+    gamma: float = 1.0
+    _: KW_ONLY
+    n_phantoms: int | float | None = None
+    phantom_init: Any = "auto"
+    learn_phantoms: bool = False
+    eta: float = 1e-4
+    norm_penalty: float = 1e-2
+    penalize: str = "w"
+    margin: str = "scaled"
+    ridge: float = 0.0
+    metric: Any = None
+    tol: float = 1e-4
+    max_iter: int = 4000
+    random_state: int | np.random.RandomState | None = 0
+
     embedding_attributes = ()
     synthesizes_independently = True
     keep_views: ClassVar[bool] = True
@@ -686,49 +683,15 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        loss: str = "ovo",
-        alpha: float = 2.0**-12,
-        gamma: float = 1.0,
-        *,
-        n_phantoms: int | float | None = None,
-        phantom_init: Any = "auto",
-        learn_phantoms: bool = False,
-        eta: float = 1e-4,
-        norm_penalty: float = 1e-2,
-        penalize: str = "w",
-        margin: str = "scaled",
-        ridge: float = 0.0,
-        metric: Any = None,
-        tol: float = 1e-4,
-        max_iter: int = 4000,
-        random_state: int | np.random.RandomState | None = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.gamma = gamma
-        self.n_phantoms = n_phantoms
-        self.phantom_init = phantom_init
-        self.learn_phantoms = learn_phantoms
-        self.eta = eta
-        self.norm_penalty = norm_penalty
-        self.penalize = penalize
-        self.margin = margin
-        self.ridge = ridge
-        self.metric = metric
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
-
     def _validate_params(self) -> None:
         super()._validate_params()
         if self.ridge and (self.penalize == "v" or self.learn_phantoms):
             raise ValueError('ridge needs penalize="w" and learn_phantoms=False; set it to 0.')
+        if self.learn_phantoms and is_given(self.phantom_init):
+            raise ValueError(
+                "learn_phantoms=True cannot start from given phantoms: it learns combinations of "
+                'the seen classes. Set phantom_init to "auto" or another strategy.'
+            )
         if 0 < self.ridge < _LEAST_RIDGE:
             raise ValueError(f"ridge must be 0 or at least {_LEAST_RIDGE}; got {self.ridge:.3g}.")
 
@@ -771,11 +734,6 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     def similarities(self, signatures: Signatures) -> Floats:
         """Weights of the bipartite graph between classes and phantoms (Eq. 2).
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-            Normalised signatures.
-
         Returns
         -------
         ndarray of shape (n_classes, n_phantoms)
@@ -784,18 +742,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         return similarities_to(self.phantoms_, signatures, self._factors, self.gamma)
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
-        """Influence of each seen class: similarities to phantoms times their coefficients.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-            Normalised signatures.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_seen) or None
-            None if the phantoms were given and not learned.
-        """
+        """Similarities to phantoms times the coefficients of these; None for given phantoms."""
         if self.combinations_ is None:
             return None
         mixture = np.mean([np.abs(to_numpy(part)) for part in self.combinations_], axis=0)

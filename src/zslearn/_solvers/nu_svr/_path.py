@@ -27,7 +27,7 @@ those whose λ has the wrong sign leave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,11 +82,6 @@ class NuSVRResult:
     epsilon: Array
     violation: Array
     n_iter: Array
-
-    @property
-    def n_support(self) -> NDArray[np.intp]:
-        """Number of points with a coefficient other than 0, for each target."""
-        return np.count_nonzero(to_numpy(self.coef), axis=0)
 
     def predict(self, K: Array) -> Array:
         """Predict all targets.
@@ -285,8 +280,9 @@ def _solve_on_host(
     r = np.empty_like(beta)
     for number, unchecked in enumerate(kernels):
         K = _check_kernel(unchecked, n_points)
-        with one_blas_thread(when=n_points <= _FEW_POINTS):
-            exact = _interpolate(K, Y)
+        exact: _Interpolation | None = None
+        with suppress(scipy.linalg.LinAlgError), one_blas_thread(when=n_points <= _FEW_POINTS):
+            exact = _Interpolation(K, Y)
         with ExitStack() as stack:
             solver: PairSolver | None = None
             for row, C in enumerate(penalties):
@@ -331,19 +327,18 @@ def _check_kernel(K: ArrayLike, n_points: int) -> Floats:
 
 @dataclass(frozen=True)
 class _BoxedInterpolant:
-    """Interpolating coefficients β, where few are beyond ±C held there, and residuals y − Kβ."""
+    """Interpolating coefficients β, of some targets with a few held at ±C, and y − Kβ."""
 
     C: float
     coef: Floats
     residual: Floats
-    trusted: bool  # False where the kernel is too ill-conditioned to trust the coefficients
+    trusted: bool  # False if the kernel is too ill-conditioned to trust the coefficients
 
     def result(self, nu: float, tol: float) -> tuple[Any, ...] | None:
-        """The solution with a tube of no width; None where it is not that of every target."""
+        """The solution with a tube of no width; None if it does not solve every target."""
         size, budget = np.abs(self.coef), self.C * nu * len(self.coef)
-        if not self.trusted or float(size.max()) > self.C:
-            return None
-        if 0.5 * (budget - float(size.sum(axis=0).max())) <= RESOLUTION * budget:
+        left = 0.5 * (budget - float(size.sum(axis=0).max()))
+        if not self.trusted or float(size.max()) > self.C or left <= RESOLUTION * budget:
             return None
         # The largest residual that may rise less the smallest that may fall.
         up = np.where(self.coef < self.C, self.residual, -np.inf).max(axis=0)
@@ -355,57 +350,39 @@ class _BoxedInterpolant:
         total: Floats = np.where(inside, self.residual, 0.0).sum(axis=0)
         intercept = total / np.maximum(inside.sum(axis=0), 1)
         zeros = np.zeros(len(intercept))
-        n_iter = zeros.astype(np.int64)
-        return self.C, nu, self.coef.copy(), intercept, zeros, violation, n_iter
+        return self.C, nu, self.coef.copy(), intercept, zeros, violation, zeros.astype(np.int64)
 
 
-def _interpolate(K: Floats, Y: Floats) -> _Interpolation | None:
-    """Coefficients that reproduce all targets up to a constant; None for a singular kernel."""
-    try:
-        factor = scipy.linalg.cho_factor(K, lower=True)
-    except scipy.linalg.LinAlgError:
-        return None
-    solved = scipy.linalg.cho_solve(factor, np.column_stack([Y, np.ones(len(K))]))
-    coef, ones = solved[:, :-1], solved[:, -1]
-    coef = coef - ones[:, None] * (coef.sum(axis=0) / ones.sum())
-    coef -= coef.mean(axis=0)
-    if not np.isfinite(coef).all():
-        return None
-    # A target that is constant needs none; what was computed is rounding.
-    coef = np.where(np.ptp(Y, axis=0) == 0, 0.0, coef)
-    residual = Y - K @ coef
-    # Where yᵀβ and βᵀKβ, which are equal for the exact β, differ, the kernel is too
-    # ill-conditioned to trust the coefficients.
-    linear = np.einsum("nt,nt->t", Y, coef)
-    quadratic = np.einsum("nt,nt->t", Y - residual, coef)
-    exact = bool(np.all(np.abs(linear - quadratic) <= _ROUNDING * quadratic))
-    no_rows, nowhere = np.empty((0, len(K))), np.full(len(K), -1, dtype=np.intp)
-    return _Interpolation(K, Y, factor, ones, coef, residual, exact, no_rows, nowhere)
-
-
-@dataclass
 class _Interpolation:
     """Coefficients that reproduce all targets up to a constant, with sum zero.
 
-    Within the constraints of a setting they are its solution, as for the usual settings of
-    well-separated points: no step is needed, and no compiled code.
+    Where they meet the constraints of a setting they are its solution, as for the usual settings of
+    well-separated points, which takes no step and no compiled code. A singular kernel raises
+    LinAlgError.
     """
 
-    K: Floats
-    Y: Floats
-    factor: Any
-    ones: Floats
-    coef: Floats
-    residual: Floats
-    is_exact: bool
-    rows: Floats  # of G, computed as they are needed
-    row_of: NDArray[np.intp]  # where the row of each point is; -1: nowhere
+    def __init__(self, K: Floats, Y: Floats) -> None:
+        self.K, self.Y = K, Y
+        self.factor = scipy.linalg.cho_factor(K, lower=True)
+        solved = scipy.linalg.cho_solve(self.factor, np.column_stack([Y, np.ones(len(K))]))
+        coef, self.ones = solved[:, :-1], solved[:, -1]
+        coef = coef - self.ones[:, None] * (coef.sum(axis=0) / self.ones.sum())
+        coef -= coef.mean(axis=0)
+        if not np.isfinite(coef).all():
+            raise scipy.linalg.LinAlgError("The kernel is singular.")
+        # The coefficients of a constant target are rounding errors.
+        self.coef = np.where(np.ptp(Y, axis=0) == 0, 0.0, coef)
+        self.residual = Y - K @ self.coef
+        # For exact coefficients yᵀβ and βᵀKβ are equal.
+        linear = np.einsum("nt,nt->t", Y, self.coef)
+        quadratic = np.einsum("nt,nt->t", Y - self.residual, self.coef)
+        self.is_exact = bool(np.all(np.abs(linear - quadratic) <= _ROUNDING * quadratic))
+        # Rows of G, computed as needed, and where the row of each point is; −1: nowhere.
+        self.rows = np.empty((0, len(K)))
+        self.row_of = np.full(len(K), -1, dtype=np.intp)
 
     def within(self, C: float) -> _BoxedInterpolant:
-        """The coefficients with those beyond ±C held there, for every target for which few are.
-
-        For the other targets they are the interpolation's, some of them beyond ±C.
-        """
+        """The coefficients, with those beyond ±C held there if they are few for a target."""
         held = self._held_at(C) if self.is_exact and len(self.K) > _FEW_POINTS else {}
         if not held:
             return _BoxedInterpolant(C, self.coef, self.residual, self.is_exact)
@@ -417,9 +394,9 @@ class _Interpolation:
 
     def _held_at(self, C: float) -> dict[int, Floats]:
         """By target, coefficients of which some are at ±C and the others interpolate."""
-        open_sets = {}
-        for target in np.flatnonzero((np.abs(self.coef) > C).any(axis=0)).tolist():
-            open_sets[target] = np.flatnonzero(np.abs(self.coef[:, target]) > C)
+        beyond = np.abs(self.coef) > C
+        targets = np.flatnonzero(beyond.any(axis=0)).tolist()
+        open_sets = {target: np.flatnonzero(beyond[:, target]) for target in targets}
         found: dict[int, Floats] = {}
         for _ in range(_ROUNDS):
             few = {t: A for t, A in open_sets.items() if len(A) <= _MOST_HELD * len(self.K)}

@@ -14,22 +14,20 @@ The dual has a point :math:`p_n` of the simplex for each row,
 and at U(p) the duality gap is the mean over the rows of
 :math:`\max_c f_{nc} - p_n^\top f_n`, :math:`f_{nc} = \Delta_{y_n c} + x_n^\top w_c`.
 
-Rows are visited in blocks. Matrix products give the scores of a block and its inner products;
-then the dual points of its rows are improved one after another, each exactly, with the scores of
-the others kept up to date through the inner products; a matrix product takes the sum of the changes
-into U. So the ascent is that of single rows, at the speed of BLAS. Rows that are at their optimum
-are left out until the next evaluation of the gap, which goes over all rows. Visits compute in
-single precision until its rounding holds up the gap, then in double; the certificate always does.
+Rows are visited in blocks. Matrix products give the scores and inner products of a block; then the
+dual points of its rows are improved one after another, each exactly, and the inner products keep
+the scores of the others up to date. This is the ascent of single rows at the speed of BLAS. Rows at
+their optimum are skipped until the next evaluation of the gap, which covers all rows. Visits use
+single precision until its rounding limits the gap; the certificate always uses double precision.
 
-At the optimum a row's dual point has weight on a handful of classes, whatever their number is. So
-with many classes only candidates are visited between two evaluations: those with weight, and some
-that score next. Products with single classifiers then take the place of those with all of them.
+At the optimum the dual point of a row has weight on a handful of classes. With many classes, visits
+between two evaluations are therefore restricted to candidates: the classes with weight, and a few
+with the next highest scores.
 
-From U = 0 a small :math:`\alpha` can take very many passes where classes overlap. An ascent that is
-too slow to arrive is given up, and the passes that are left come down from larger :math:`\alpha`,
-each solution the start of the next. The gap is measured against the objective and against what
-training gains; see `_stopping`. Where rows are weighted, N is the sum of the weights and each term
-counts by its row's.
+If classes overlap, an ascent from U = 0 can take very many passes for a small :math:`\alpha`. Such
+an ascent is given up, and the remaining passes approach :math:`\alpha` from larger values, each
+solution starting from the one before. `_stopping` defines the tolerance. With sample weights, N is
+their sum and each term has the weight of its row.
 """
 
 from __future__ import annotations
@@ -47,38 +45,38 @@ from zslearn._utils._array import Floats, row_blocks
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._processes import one_blas_thread
 
-# Rows that are visited together: their inner products must stay cheap beside their scores, and what
-# is compiled must return within about a second, which for very many classes takes fewer rows.
+# Rows visited together: their inner products must be cheap relative to their scores, and compiled
+# calls must return within about a second, so that fewer rows are visited with very many classes.
 _VISITED_TOGETHER = 128
 _OPERATIONS = 1 << 29
-# Visits to each row of a block while its scores are at hand.
+# Visits of each row while the scores of its block are available.
 _SWEEPS = 3
 # Passes over the open rows between two evaluations of the gap.
 PASSES = 4
-# Classes without weight that a row's visits keep an eye on, those that score highest.
+# Candidates of a row without weight: the classes with the highest scores.
 _SPARE = 8
-# A product with single classifiers takes as long as one with so many times as many at once.
+# A product with single classifiers takes as long as one with this many times as many at once.
 _SINGLE_PRODUCTS = 6
-# Bytes of inner products of blocks that may be kept from one pass to the next.
+# Bytes of inner products that are kept between passes.
 _KEPT_PRODUCTS = 1 << 26
-# Pairs of classes exchanged in one visit of a row, where classes are mixed.
+# Pairs of classes exchanged in one visit of a row with a mixing matrix.
 _PAIRS = 16
-# Columns of U that are summed together: those of all classes stay in the cache.
+# Columns of U that are summed together, so that those of all classes fit in the cache.
 _COLUMNS = 512
-# Down to this gap visits may compute in single precision: every evaluation recomputes U.
+# Smallest tolerance for which visits may use single precision; every evaluation recomputes U.
 _SINGLE = 1e-5
-# A gap of less than so many times the rounding of scores in single precision may be held up by it.
+# Rounding of scores in single precision may limit a gap below this multiple of it.
 _ROUNDINGS = 10.0
-# Mean squares of rows whose inner products single precision can hold.
+# Mean squared norms of rows whose inner products single precision can represent.
 _IN_RANGE = (1e-20, 1e20)
 # Below this alpha, for rows of unit length, an ascent from U = 0 may be given up, judged by its
-# pace after this share of the passes. The passes that are left come down to alpha from a larger
-# one, by this factor at a time, each to a loose gap but the last.
+# progress after this fraction of the passes. The next ascents divide alpha by this factor each
+# time; all but the last one stop at a loose gap.
 _EASY = 2.0**-10
 _TRIAL = 1 / 8
 _STRIDE = 16.0
 _LOOSE = 1e-2
-# A gap that is this share of the objective at zero is as good as none.
+# A gap of this fraction of the objective at zero is a rounding error.
 _ROUNDING = 1e-12
 
 
@@ -93,7 +91,7 @@ class _Evaluation(NamedTuple):
 
 
 class Ascent:
-    """The dual points and the U they make."""
+    """The dual points p, and U(p)."""
 
     def __init__(
         self,
@@ -114,11 +112,11 @@ class Ascent:
         weights = rows.sample_weight
         self.weights = np.ones(len(self.y)) if weights is None else weights
         self.target = np.eye(rows.n_classes)
-        #: Classes that may soon have weight, row after row, and where those of each row start.
+        #: Candidates of all rows, and the position of the first candidate of each row.
         self.candidates: tuple[NDArray[np.int32], NDArray[np.intp]] | None = None
-        # From U = 0 the margins alone do not tell which classes will.
+        # From U = 0, margins alone do not determine candidates.
         self.is_fresh = start is None
-        #: Whether classes are so many that some may be left out.
+        #: Whether there are so many classes that some may be skipped.
         self.has_many = mixing is None and rows.n_classes > _SINGLE_PRODUCTS * _SPARE
         self.scale = 1.0 / (alpha * len(self.y))
         if start is None:
@@ -128,10 +126,9 @@ class Ascent:
             self._rescale()
 
     def _rescale(self) -> None:
-        """Move the dual points towards those of U = 0, as far as the dual value rises.
+        """Move the dual points towards those of U = 0 while the dual value rises.
 
-        Along e_y + t(p − e_y) the value is a t − b t². At the optimum a = 2b; points that are near
-        it stay as they are, with their zeros.
+        Along e_y + t(p − e_y) it is a t − b t². Points near the optimum, a = 2b, keep their zeros.
         """
         base = self._compute_base()
         linear = 0.0
@@ -157,7 +154,7 @@ class Ascent:
         return self.scale * (total if self.mixing is None else self.mixing.T @ total)
 
     def _blocks(self) -> list[slice]:
-        """Rows that are looked at together: in double precision, with their scores and margins."""
+        """Blocks of rows in double precision, with their scores and margins."""
         width = self.X.shape[1] + 3 * len(self.target)
         return row_blocks(len(self.y), row_bytes=8 * width)
 
@@ -165,11 +162,11 @@ class Ascent:
         return self.base if self.mixing is None else self.mixing @ self.base
 
     def _is_few(self, count: int, size: int) -> bool:
-        """Whether entries of a table of rows by classes are better treated one by one."""
+        """Whether so few entries of a table of rows by classes are treated one by one."""
         return self.has_many and _SINGLE_PRODUCTS * count <= size
 
     def evaluate(self) -> _Evaluation:
-        """Objective and gap at U(p), which is recomputed: rounding does not pile up."""
+        """Objective and gap at U(p), which is recomputed so that rounding does not accumulate."""
         self.base = self._compute_base()
         coefficients = self._coefficients()
         row_gaps, losses, linear = (np.empty(len(self.y)) for _ in range(3))
@@ -198,7 +195,7 @@ class Ascent:
         )
 
     def _keep(self, candidates: list[tuple[NDArray[np.int32], NDArray[np.intp]]]) -> None:
-        """Keep the candidates of all rows where they are few."""
+        """Keep the candidates of all rows if they are few."""
         self.candidates = None
         if candidates:
             classes, counts = (np.concatenate(parts) for parts in zip(*candidates, strict=True))
@@ -206,7 +203,7 @@ class Ascent:
                 self.candidates = classes, np.concatenate([[0], np.cumsum(counts)])
 
     def rounding(self) -> float:
-        """How far the scores of a visit may be off, were all classifiers as long as the longest."""
+        """Bound of the rounding error of scores in visits."""
         if self.dtype == np.float64:
             return 0.0
         lengths = np.linalg.norm(self._coefficients(), axis=1)
@@ -217,7 +214,7 @@ class Ascent:
         self.visited, self.dtype = self.X, np.dtype(np.float64)
 
     def open_rows(self, found: _Evaluation, wanted: float) -> NDArray[np.intp]:
-        """Rows that are not at their optimum, or between classes, where others move them."""
+        """Rows that are not at their optimum, or whose dual point is no vertex."""
         bound = 0.1 * min(wanted, found.gap)
         between = self.dual.max(axis=1) < 1
         return np.flatnonzero(between | (found.row_gaps > bound))
@@ -225,7 +222,7 @@ class Ascent:
     def improve(
         self, open_rows: NDArray[np.intp], n_passes: int, rng: np.random.RandomState
     ) -> int:
-        """Visit some rows so many times, or once at first among many classes; return how often."""
+        """Visit some rows `n_passes` times, the first time once if there are many classes."""
         if self.candidates is not None:
             self._visit_candidates(open_rows, n_passes, rng, *self.candidates)
             return n_passes
@@ -266,7 +263,7 @@ class Ascent:
         classes: NDArray[np.int32],
         starts: NDArray[np.intp],
     ) -> None:
-        """Improve within candidates. Blocks stay: their inner products serve all passes."""
+        """Improve dual points within candidates, in the same blocks in all passes."""
         base = self.base.astype(self.dtype)
         order = rng.permutation(open_rows)
         blocks = [order[rows] for rows in row_blocks(len(order), 1, _VISITED_TOGETHER)]

@@ -24,7 +24,7 @@ from zslearn._utils._validation import checked_weights
 
 
 class Solution(NamedTuple):
-    """Where a solver ended: U, its certificate, steps or passes, and dual points if it has some."""
+    """The result of a solver: U, its certificate, steps or passes, and dual points, if any."""
 
     base: Array
     objective: float
@@ -36,9 +36,9 @@ class Solution(NamedTuple):
 
 
 class CastRows:
-    """Rows that are prepared as they are read, in one precision, with products in blocks."""
+    """Rows that are prepared when they are read, in one precision, with products in blocks."""
 
-    # So that NumPy leaves `array @ rows` to this class.
+    # NumPy then leaves `array @ rows` to this class.
     __array_ufunc__ = None
 
     def __init__(self, rows: Any, dtype: Any) -> None:
@@ -75,20 +75,18 @@ class CastRows:
         return row_blocks(self.shape[0], 4 * 8 * self.shape[1])
 
 
-# Below this many numbers a copy in single precision is not worth its cost.
+# Arrays with fewer numbers are not copied to single precision.
 _SMALL = 1 << 20
 
 
 class TrainingRows:
     """Features and labels, rotated into the smaller space.
 
-    A linear classifier trained with a penalty on its norm lies in the span of the rows. With fewer
-    rows than columns the problem is solved in the coordinates of an orthonormal basis of that span,
-    which changes no inner product: X = Rᵀ Qᵀ, w = Q u.
+    A linear classifier with a penalty on its norm lies in the span of the rows. With fewer rows
+    than columns the problem is solved in an orthonormal basis of the span: X = Rᵀ Qᵀ, w = Q u.
 
-    `X` is an array of any library, or rows that are prepared as they are read: with the shape,
-    dtype and namespace of an array, read in slices, by `take(positions)` or as a `whole()`.
-    `sample_weight` is normalised to a mean of one; None where all rows count the same.
+    `X` is an array of any library, or lazy rows (`PreparedRows`), prepared when they are read.
+    `sample_weight` is normalised to a mean of one; None if all rows count the same.
     """
 
     def __init__(
@@ -96,7 +94,6 @@ class TrainingRows:
     ) -> None:
         if hasattr(X, "whole") and X.shape[0] < X.shape[1]:
             X = X.whole()  # the rotated rows are smaller
-        #: Whether rows are prepared as they are read.
         self.lazy = hasattr(X, "whole")
         if not self.lazy:
             X = floating(X if compat.is_array_api_obj(X) else np.asarray(X))
@@ -142,24 +139,24 @@ class TrainingRows:
         return total / self.shape[0]
 
     def weigh(self, table: Array, rows: slice = slice(None)) -> Array:
-        """Multiply what belongs to rows by how much they count."""
+        """Multiply a table of some rows by their weights."""
         if self.sample_weight is None:
             return table
         return table * self.asarray(self.sample_weight[rows])[:, None]
 
     def full(self, coefficients: Array) -> Array:
-        """Take coefficients back to the original features."""
+        """Coefficients of the original features."""
         if self.basis is None:
             return coefficients
         return coefficients @ self.xp.matrix_transpose(self.basis)
 
     def rotated(self, coefficients: Any) -> Array:
-        """Take coefficients to the smaller space."""
+        """Coefficients in the smaller space."""
         coefficients = self.asarray(coefficients)
         return coefficients if self.basis is None else coefficients @ self.basis
 
     def asarray(self, x: Any, dtype: Any = None) -> Array:
-        """Bring an array beside the rows."""
+        """An array in the library and on the device of the rows."""
         if compat.is_array_api_obj(x) and compat.array_namespace(x) is not self.xp:
             x = to_numpy(x)
         dtype = self.xp.float64 if dtype is None else dtype
@@ -175,7 +172,7 @@ class TrainingRows:
         if self.X.dtype == self.xp.float64 and not self.lazy:
             yield slice(0, self.shape[0]), self.X
             return
-        # Rows that are prepared are there in their own precision, too, and before.
+        # Lazy rows also exist before preparation and in their own precision.
         copies = 3 if self.lazy else 1
         for rows in row_blocks(self.shape[0], copies * 8 * self.shape[1], block_budget(self.X)):
             yield rows, self.xp.astype(self.X[rows, :], self.xp.float64, copy=False)
@@ -195,25 +192,23 @@ class TrainingRows:
         """Sums of rows under weights, weightsᵀ X."""
         total: Array = 0.0
         for rows, block in self.blocks():
-            # Few vectors beside many features: this order is the faster one.
+            # This order is faster for few vectors and many features.
             total = total + self.xp.matrix_transpose(weights[rows, :]) @ block
         return total
 
     @cached_property
     def single(self) -> Array:
-        """Rows in single precision, or as they are where there are few."""
-        if self.lazy:
-            return CastRows(self.X, self.xp.float32)
-        if self.shape[0] * self.shape[1] < _SMALL:
-            return self.xp.astype(self.X, self.xp.float64, copy=False)
-        return self.xp.astype(self.X, self.xp.float32, copy=False)
+        """Rows in single precision; small arrays in double precision."""
+        is_small = not self.lazy and self.shape[0] * self.shape[1] < _SMALL
+        return self._cast(self.xp.float64 if is_small else self.xp.float32)
 
     @cached_property
     def double(self) -> Array:
         """Rows in double precision."""
-        if self.lazy:
-            return CastRows(self.X, self.xp.float64)
-        return self.xp.astype(self.X, self.xp.float64, copy=False)
+        return self._cast(self.xp.float64)
+
+    def _cast(self, dtype: Any) -> Array:
+        return CastRows(self.X, dtype) if self.lazy else self.xp.astype(self.X, dtype, copy=False)
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
@@ -229,12 +224,12 @@ class TrainingRows:
 
     @cached_property
     def host(self) -> Any:
-        """Rows in the memory of the host, for code that is not matrix algebra."""
+        """Rows in host memory, for compiled code."""
         return self._on_host(self.X)
 
     @cached_property
     def host_single(self) -> Any:
-        """Rows in the memory of the host, in single precision where there are many."""
+        """`single` in host memory."""
         return self._on_host(self.single)
 
     def _on_host(self, rows: Any) -> Any:

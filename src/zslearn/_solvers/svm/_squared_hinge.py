@@ -6,17 +6,16 @@ as rows of :math:`W = M U`,
 .. math:: \min_U \frac{1}{NC} \sum_{n,c} \max(0, 1 - s_{nc}\, x_n^\top w_c)^2
           + \frac{\alpha}{2} \|U\|_F^2.
 
-Without the mixing matrix M these are C problems, which are solved side by side so that each product
-with X serves all of them, as many at a time as there is memory for; with M they are one. The loss
-is piecewise quadratic: Newton directions come from preconditioned conjugate gradients, step lengths
-from an exact line search. With little penalty few rows violate their margin and conjugate gradients
-take many steps; then each problem's equation is solved directly, in the space of its violating
-rows.
+Without the mixing matrix M these are C problems, which are solved together to the extent that
+memory permits, so that each product with X serves all of them; with M they are one problem. The
+loss is piecewise quadratic: Newton directions come from preconditioned conjugate gradients, step
+lengths from an exact line search. If the penalty is small, few rows violate their margin and
+conjugate gradients take many steps; Newton's equations are then solved directly for these rows.
 
-The certificate is a duality gap. The residuals :math:`h = \max(0, 1 - s\, x^\top w)` make the dual
-point :math:`2h / NC`, whose gap is :math:`\|g\|^2 / 2\alpha` with the gradient g; the best multiple
-of that point is taken. It is measured against the objective and against what training gains; see
-`_stopping`. Where rows are weighted, N is the sum of the weights and each term counts by its row's.
+The certificate is a duality gap. The residuals :math:`h = \max(0, 1 - s\, x^\top w)` define the
+dual point :math:`2h / NC` with the gap :math:`\|g\|^2 / 2\alpha` for the gradient g; the best
+multiple of this point is used. `_stopping` defines how small the gap must be. With sample weights,
+N is their sum and each term has the weight of its row.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from zslearn._solvers.svm._rows import Solution, TrainingRows
 from zslearn._utils._array import Array, block_budget, on_device, row_blocks, take_rows, to_numpy
 from zslearn._utils._processes import one_blas_thread
 
-# Conjugate gradients end here at the latest; the line search makes any direction safe.
+# Maximum number of conjugate gradient steps; the line search makes any direction safe.
 _MAX_CG = 250
-# The residual of the Newton equation, in its preconditioned norm, is reduced at least this much.
+# Largest relative residual of Newton's equation, in the preconditioned norm.
 _FORCING = 0.1
-# The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
+# Curvature of the loss that is zero in single precision, relative to the largest.
 _SINGLE_NOISE = 1e-7
-# Tables of all rows by the classes solved side by side that there are at a time, and what they may
-# take together on the host where the rows themselves do not take four times as much.
+# Number of tables of all rows by the classes that are solved together, and their size on the host,
+# which may be larger if the rows take more than four times as much.
 _TABLES = 16
 _TABLE_BYTES = 1 << 27
 
@@ -60,7 +59,7 @@ def squared_hinge(
         parts.append(_solve(_Problem(rows, alpha, mixing, tol, classes), max_iter, begin))
     if len(parts) == 1:
         return parts[0]
-    # A gap that is small beside each part's objective and gain is small beside their sums.
+    # A gap that is small relative to each part is small relative to their sum.
     return Solution(
         rows.xp.concat([part.base for part in parts], axis=0),
         sum(part.objective for part in parts),
@@ -72,13 +71,13 @@ def squared_hinge(
 
 
 def _class_blocks(rows: TrainingRows) -> list[slice]:
-    """Classes that are solved side by side: tables of rows by classes stay within a budget."""
+    """Classes that are solved together, within a memory budget for tables of rows by classes."""
     own = rows.shape[0] * rows.shape[1] * (8 if rows.X.dtype == rows.xp.float64 else 4)
     budget = max(_TABLE_BYTES, own // 4)
     if on_device(rows.X):
         budget = max(_TABLE_BYTES, 2 * block_budget(rows.X))
     parts = len(row_blocks(rows.n_classes, _TABLES * 8 * rows.shape[0], budget))
-    # As many in each part, so that none holds more than it must.
+    # Parts of equal size take the least memory.
     return row_blocks(rows.n_classes, 1, -(-rows.n_classes // parts))
 
 
@@ -96,11 +95,11 @@ def _solve(problem: _Problem, max_iter: int, start: Array) -> Solution:
         del scores
         base = point.base + length.T * step
         before = point.objective, point.gap
-        # Tables of all rows: those of the point before are freed.
+        # Free the tables of the previous point first.
         del point
         point = problem.evaluate(base)
         n_iter += 1
-        # Rounding has the last word where neither the objective nor the gap moves.
+        # Rounding prevents progress if neither the objective nor the gap changes.
         still = point.objective >= before[0] * (1 - 1e-14)
         stalled = stalled + 1 if still and point.gap > 0.5 * before[1] else 0
     converged = point.gap <= point.wanted
@@ -108,7 +107,7 @@ def _solve(problem: _Problem, max_iter: int, start: Array) -> Solution:
 
 
 class _Point(NamedTuple):
-    """What is known at one U."""
+    """The state at one U."""
 
     base: Array
     violations: Array  # max(0, 1 − s·score) with the sign of s, (n_samples, n_classes)
@@ -122,14 +121,14 @@ class _Point(NamedTuple):
 
 
 class _Problem:
-    """Some of the classes, or all, beside all rows."""
+    """Some classes, or all of them, and all rows."""
 
     def __init__(
         self, rows: TrainingRows, alpha: float, mixing: Array, tol: float, classes: slice
     ) -> None:
         self.rows, self.alpha, self.mixing, self.tol = rows, alpha, mixing, tol
         self.n_classes = classes.stop - classes.start
-        # At zero each residual is one, and the loss their mean: of these classes their share.
+        # At zero each residual is one; the loss is their mean over all classes.
         self.at_zero = self.n_classes / rows.n_classes
         self.solve_directly = False
         self.xp = xp = rows.xp
@@ -138,7 +137,7 @@ class _Problem:
         numbers = xp.arange(classes.start, classes.stop, device=rows.device)
         positive = rows.asarray(1.0)
         self.signs = xp.where(labels[:, None] == numbers[None, :], positive, -positive)
-        # The rounding of a sum of rows under weights that add up to one.
+        # Rounding error of a weighted mean of the rows.
         self.rounding = float(np.finfo(np.float64).eps * (rows.shape[0] * rows.mean_square) ** 0.5)
 
     def evaluate(self, base: Array) -> _Point:
@@ -162,7 +161,7 @@ class _Problem:
         quadratic = loss + self._over_features(pull * pull).T / (2 * alpha)
         tiny = xp.finfo(xp.float64).smallest_normal
         best = objective - linear * linear / (4 * xp.where(quadratic > tiny, quadratic, tiny))
-        # The difference of two equal numbers is noise; there the gradient says more.
+        # Cancellation makes the difference useless there, but not the gradient.
         gap = xp.where((best < gap) & (best > 1e-12 * objective), best, gap)
         noise = float(xp.sum((self.rounding * linear) ** 2)) / (2 * alpha)
         rule = StoppingRule(self.tol, self.at_zero, noise)
@@ -171,10 +170,10 @@ class _Problem:
         return _Point(base, self.signs * residuals, scores, gradient, gap, *numbers)
 
     def direction(self, point: _Point) -> tuple[Array, Array]:
-        """A Newton direction, and what it does to the scores.
+        """A Newton direction, and the change of the scores along it.
 
-        Conjugate gradients may cost as much as the direct way; where they do not end within that,
-        their direction is used as it is, and the next ones are computed directly.
+        If conjugate gradients take longer than a direct solution, their current direction is used
+        and the next ones are computed directly.
         """
         counts = to_numpy(self.xp.sum(self.xp.astype(point.violations != 0, self.xp.int64), axis=0))
         if self.solve_directly:
@@ -191,10 +190,7 @@ class _Problem:
         return step, moved
 
     def _direct_direction(self, point: _Point, counts: NDArray[np.intp]) -> tuple[Array, Array]:
-        """The minimum over the present violating rows A, less where we are.
-
-        It is X_Aᵀ (X_A X_Aᵀ + κI)⁻¹ s_A with κ = αNC / 2, or the same by X_Aᵀ X_A.
-        """
+        """The step to the minimum over the violating rows A, X_Aᵀ (X_A X_Aᵀ + (αNC/2) I)⁻¹ s_A."""
         xp, rows = self.xp, self.rows
         ridge = self.alpha / self.weight
         violating = to_numpy(point.violations != 0)
@@ -203,7 +199,7 @@ class _Problem:
         for c in range(self.n_classes):
             here = point.base[c, :]
             if not open_[c] or counts[c] == 0:
-                # Without violations only the penalty is left, which leads to zero.
+                # Without violations, zero minimises the penalty.
                 steps.append(xp.zeros_like(here) if counts[c] else -here)
                 continue
             active = np.flatnonzero(violating[:, c])
@@ -223,14 +219,14 @@ class _Problem:
         return step, rows.scores(step)
 
     def _gradient_direction(self, point: _Point, limit: int) -> tuple[Array, Array, bool]:
-        """By preconditioned conjugate gradients; also whether they ended within the limit."""
+        """A direction by conjugate gradients; also whether they converged within the limit."""
         xp = self.xp
         values, vectors = self.rows.spectrum
         noise = _SINGLE_NOISE * self.weight * float(values[-1])
         X = self.rows.single if self.alpha > noise else self.rows.double
         dtype = X.dtype
         active = xp.astype(point.violations != 0, dtype)
-        # The curvature of the loss in each eigenvector of XᵀX, as if its active rows were typical.
+        # Approximate curvature of the loss in each eigenvector of XᵀX.
         share = xp.astype(xp.mean(self.rows.weigh(active), axis=0), xp.float64)[:, None]
         if self.mixing is not None:
             share = xp.matrix_transpose(self.mixing**2) @ share
@@ -292,7 +288,7 @@ class _Problem:
             second = square + self.weight * self._over_samples(active * along)
             low = xp.where(first < 0, length, low)
             high = xp.where(first > 0, length, high)
-            # Newton's method on the derivative may run in a circle; the bracket may not.
+            # The bracket prevents cycles of Newton's method.
             middle = xp.where(xp.isfinite(high), 0.5 * (low + high), 2 * low)
             change = first / nonzero(second)
             length = length - change
@@ -302,13 +298,13 @@ class _Problem:
         return length
 
     def _over_features(self, products: Array) -> Array:
-        """Sum over what belongs to one problem, as a column: by rows, or over all."""
+        """Sums of (n_problems, width) for each problem, as a column."""
         if self.mixing is None:
             return self.xp.sum(products, axis=1, keepdims=True)
         return self.xp.reshape(self.xp.sum(products), (1, 1))
 
     def _over_samples(self, products: Array) -> Array:
-        """The same of (n_samples, n_classes), as a row."""
+        """Sums of (n_samples, n_classes) for each problem, as a row."""
         if self.mixing is None:
             return self.xp.sum(products, axis=0, keepdims=True)
         return self.xp.reshape(self.xp.sum(products), (1, 1))

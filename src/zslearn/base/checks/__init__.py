@@ -1,6 +1,6 @@
 """Checks of a zero-shot estimator, for its author's tests.
 
-All that a user, a search or a wrapper relies on is checked, on a small made-up problem::
+They cover everything that users, searches and wrappers rely on, on a small synthetic problem::
 
     from zslearn.base.checks import parametrize_with_checks
 
@@ -8,8 +8,8 @@ All that a user, a search or a wrapper relies on is checked, on a small made-up 
     def test_my_method(estimator, check):
         check(estimator)
 
-Without pytest, :func:`check_zero_shot_estimator` runs them one after another. Each check is a
-function of this module that takes an estimator; its docstring says what must hold and why.
+Without pytest, :func:`check_zero_shot_estimator` runs them one after another. A check is a function
+that takes an estimator; its docstring states the requirement.
 """
 
 from zslearn.base.checks._running import (

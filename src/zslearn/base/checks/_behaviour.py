@@ -27,14 +27,14 @@ from zslearn.base.checks._problem import (
     ROUNDING,
     SOLVER_TOLERANCE,
     Expect,
-    TrainingData,
+    add_class,
     fit,
     fitted,
     late_classes,
-    new_class,
     new_names,
     problem,
     quiet,
+    scores_of,
     training_data,
     unused_rows,
 )
@@ -43,22 +43,15 @@ from zslearn.signatures._views import MultiSignatures
 
 
 def check_repeatable(estimator: Any) -> None:
-    """A second fit gives the same scores, to 1e-12 of the largest.
-
-    Chance comes from `random_state` alone, whose default is a number.
-    """
+    """A second fit gives the same scores: randomness comes from `random_state` alone."""
     expect = Expect(estimator, "Draw random numbers from check_random_state(self.random_state).")
-    again = fit(clone(estimator), training_data()).decision_function(unused_rows())
-    first = fitted(estimator).decision_function(unused_rows())
-    expect.close(again, first, "the scores of a second fit", REPEATED)
+    again = scores_of(fit(clone(estimator), training_data()))
+    expect.close(again, scores_of(fitted(estimator)), "the scores of a second fit", REPEATED)
 
 
 def check_better_than_chance(estimator: Any) -> None:
-    """On an easy problem, unseen and seen classes are recognised more often than by guessing.
-
-    A sign that is wrong somewhere passes every other check.
-    """
-    look = "Look at the signs of the scores, and whether embed and synthesize lead to one space."
+    """Accuracies on an easy problem are above chance; a wrong sign passes all other checks."""
+    look = "Check the signs of the scores, and whether embed and synthesize share one space."
     model, data, expect = fitted(estimator), problem(), Expect(estimator, look)
     for kind, X, y, classes, factor in (
         ("unseen", data.X_test_unseen, data.y_test_unseen, data.unseen_classes, 1.5),
@@ -70,70 +63,54 @@ def check_better_than_chance(estimator: Any) -> None:
 
 
 def check_candidates(estimator: Any) -> None:
-    """`classes` chooses columns of the scores, and what `predict` may name.
+    """`classes` selects columns of the scores and restricts predictions.
 
-    Scores of a class do not depend on which others are candidates, nor does a prediction on the
-    order in which they are named.
+    The score of a class does not depend on the other candidates, nor a prediction on their order.
     """
     expect = Expect(estimator, "Leave decision_function and predict to the base class.")
-    model, X = fitted(estimator), unused_rows()
-    positions = [7, 0, 11]
+    model, X, positions = fitted(estimator), unused_rows(), [7, 0, 11]
     chosen = model.classes_[positions]
     scores = model.decision_function(X, classes=chosen)
-    full = model.decision_function(X)[:, positions]
-    expect.close(scores, full, "the scores of three candidates")
+    expect.close(scores, scores_of(model)[:, positions], "the scores of three candidates")
     predicted = model.predict(X, classes=chosen)
     outside = sorted(set(predicted.tolist()) - set(chosen.tolist()))
-    expect.that(not outside, f"{outside} are named and no candidates")
+    expect.that(not outside, f"{outside} are predicted, but are no candidates")
     ordered = np.sort(scores, axis=1)
     clear = ordered[:, -1] - ordered[:, -2] > ROUNDING * np.abs(scores).max()
     best = chosen[np.argmax(scores, axis=1)]
     expect.equal(predicted[clear], best[clear], "the best of three candidates")
     again = model.predict(X, classes=chosen[::-1])
-    what = "what is predicted with the candidates in the opposite order"
-    expect.same_choice(again, predicted, model, what)
+    expect.same_choice(again, predicted, model, "the prediction with reversed candidates")
 
 
 def check_top_k(estimator: Any) -> None:
-    """`predict_top_k` names the classes with the highest scores, best first, each once.
-
-    It never makes the matrix of all scores, and must agree with it.
-    """
-    look = "Leave predict_top_k to the base class; embed must treat each row by itself."
+    """`predict_top_k` returns distinct classes with the highest scores, best first."""
+    look = "Leave predict_top_k to the base class; embed must process each row independently."
     model, X, expect = fitted(estimator), unused_rows(), Expect(estimator, look)
     labels, scores = model.predict_top_k(X, k=3)
-    best = -np.sort(-model.decision_function(X), axis=1)[:, :3]
-    expect.close(scores, best, "the three best scores")
-    expect.same_choice(labels[:, 0], model.predict(X), model, "the first of the best")
+    expect.close(scores, -np.sort(-scores_of(model), axis=1)[:, :3], "the three best scores")
+    expect.same_choice(labels[:, 0], model.predict(X), model, "the first of the best classes")
     if hasattr(model, "predict_proba"):
-        chances = -np.sort(-model.predict_proba(X), axis=1)[:, :3]
-        again, best = model.predict_top_k(X, k=3, proba=True)
+        largest = -np.sort(-model.predict_proba(X), axis=1)[:, :3]
+        again, probabilities = model.predict_top_k(X, k=3, proba=True)
         expect.same_choice(again, labels, model, "the best classes with proba=True")
-        expect.close(best, chances, "the three largest probabilities")
+        expect.close(probabilities, largest, "the three largest probabilities")
     twice = [row for row in labels.tolist() if len(set(row)) < 3]
-    expect.that(not twice, f"a class is named twice for a sample: {twice[:1]}")
+    expect.that(not twice, f"a class is returned twice for a sample: {twice[:1]}")
 
 
 def check_float32(estimator: Any) -> None:
-    """Features in single precision give scores in single precision that agree with those of double.
-
-    Features are often stored so; a method that turns them into float64 doubles its memory.
-    """
-    look = "Make arrays in embed and synthesize in the dtype of X; sum in double precision."
+    """Features in single precision give scores in single precision, close to those of double."""
+    look = "Create arrays in embed and synthesize in the dtype of X; sum in double precision."
     expect = Expect(estimator, look)
-    double = fitted(estimator).decision_function(unused_rows())
     single = fitted(estimator, "float32").decision_function(unused_rows().astype(np.float32))
     expect.that(single.dtype == np.float32, f"features of float32 give scores of {single.dtype}")
-    expect.close(single, double, "the scores of float32", 2e-3)
+    expect.close(single, scores_of(fitted(estimator)), "the scores of float32", 2e-3)
 
 
 def check_small_blocks(estimator: Any) -> None:
-    """Little memory gives the same: rows are taken in blocks, also from a file.
-
-    Predictions are the same where rounding does not decide them; a model that is fitted in blocks
-    may differ by rounding.
-    """
-    look = "embed must treat each row by itself; look at what _fit does with blocks of rows."
+    """Fitting and predicting in small blocks of memory-mapped rows give the same result."""
+    look = "embed must process each row independently; check how _fit processes blocks of rows."
     model, X, expect = fitted(estimator), unused_rows(), Expect(estimator, look)
     data = training_data()
     with tempfile.TemporaryDirectory() as folder:
@@ -146,55 +123,40 @@ def check_small_blocks(estimator: Any) -> None:
             in_blocks = fit(clone(estimator), data._replace(X=mapped[0]))
             scores = in_blocks.decision_function(mapped[1])
         del mapped, rows
-    expect.same_choice(predicted, model.predict(X), model, "what is predicted block by block")
+    expect.same_choice(predicted, model.predict(X), model, "the prediction block by block")
     what = "the scores of a model that is fitted block by block"
-    expect.close(scores, model.decision_function(X), what, SOLVER_TOLERANCE)
+    expect.close(scores, scores_of(model), what, SOLVER_TOLERANCE)
 
 
 def check_pickling(estimator: Any) -> None:
-    """A pickled model predicts the same, and classes can be added to it alone.
-
-    Models travel to the processes of a search, and to disk.
-    """
-    look = "Keep nothing that cannot be pickled: no lambda, open file or generator."
-    model, X, expect = fitted(estimator), unused_rows(), Expect(estimator, look)
+    """A pickled model predicts the same, and classes can be added to it independently."""
+    look = "Store nothing that cannot be pickled: no lambda, open file or generator."
+    model, expect = fitted(estimator), Expect(estimator, look)
     try:
         again = pickle.loads(pickle.dumps(model))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         expect.fail(f"the model cannot be pickled: {error}")
-    scores = again.decision_function(X)
-    expect.close(scores, model.decision_function(X), "the scores after pickling", REPEATED)
-    with quiet():
-        again.add_classes(new_class())
-    expect.that("zz-new" in again.classes_, "add_classes after pickling adds none")
+    expect.close(scores_of(again), scores_of(model), "the scores after pickling", REPEATED)
+    expect.that("zz-new" in add_class(again).classes_, "add_classes has no effect after pickling")
     expect.that("zz-new" not in model.classes_, "the copy shares its classes")
 
 
 def check_n_jobs(estimator: Any) -> None:
-    """`n_jobs` changes how long it takes, and no number.
-
-    Else results could not be compared between machines.
-    """
+    """`n_jobs` does not change results, so that they are the same on every machine."""
     if "n_jobs" not in estimator.get_params(deep=False):
         raise SkipTest("has no n_jobs")
-    expect = Expect(estimator, "Cut the work into pieces that do not depend on n_jobs.")
-    one, two = (fitted(estimator, n_jobs=n).decision_function(unused_rows()) for n in (1, 2))
+    expect = Expect(estimator, "Split the work into pieces that do not depend on n_jobs.")
+    one, two = (scores_of(fitted(estimator, n_jobs=n)) for n in (1, 2))
     expect.close(two, one, "the scores with n_jobs=2, compared with n_jobs=1,", REPEATED)
 
 
 def check_torch(estimator: Any) -> None:
-    """Tensors of torch go in and come out, with the same numbers as NumPy's arrays.
-
-    Skipped where torch is not installed.
-    """
+    """Tensors of torch give tensors, with the numbers of NumPy; skipped without torch."""
     _check_library(estimator, "torch")
 
 
 def check_array_api_strict(estimator: Any) -> None:
-    """Nothing beyond the array API standard is asked of arrays that are not NumPy's.
-
-    The package `array_api_strict` offers the standard and no more; skipped where it is missing.
-    """
+    """Other arrays need only the functions of the array API standard, which this package has."""
     _check_library(estimator, "array_api_strict")
 
 
@@ -204,31 +166,27 @@ def _check_library(estimator: Any, library: str) -> None:
     except ImportError as error:
         raise SkipTest(f"needs {library}") from error
     look = (
-        "Take functions from array_api_compat.array_namespace(X), bring arrays to X with "
-        "zslearn.base.move_like and to NumPy with zslearn.base.to_numpy."
+        "Get functions from array_api_compat.array_namespace(X), move arrays to the device of X "
+        "with zslearn.base.move_like, and convert to NumPy with zslearn.base.to_numpy."
     )
-    expect, rows, data = Expect(estimator, look), unused_rows(), training_data()
+    expect, data, known = Expect(estimator, look), training_data(), fitted(estimator)
     foreign = xp.asarray(unused_rows())
-    numpys = fitted(estimator)
     model = fit(clone(estimator), data._replace(X=xp.asarray(data.X)))
-    scores, expected = model.decision_function(foreign), numpys.decision_function(rows)
+    scores, expected = model.decision_function(foreign), scores_of(known)
     kinds = type(foreign).__name__, type(scores).__name__
     expect.that(type(scores) is type(foreign), f"X of {kinds[0]} gives scores of {kinds[1]}")
     expect.close(scores, expected, f"the scores with {library}", 1e-6)
-    what, predicted = f"what is predicted with {library}", model.predict(foreign)
-    expect.same_choice(predicted, numpys.predict(rows), numpys, what, 1e-6)
+    what, predicted = f"the prediction with {library}", known.predict(unused_rows())
+    expect.same_choice(model.predict(foreign), predicted, known, what, 1e-6)
     what = f"the scores of NumPy's rows by a model fitted with {library}"
-    expect.close(model.decision_function(rows), expected, what, 1e-6)
+    expect.close(scores_of(model), expected, what, 1e-6)
 
 
-# What describing classes may change, and what not.
+# Effects of describing classes.
 
 
 def check_attributes_name_every_class(estimator: Any) -> None:
-    """`classes_`, `seen_classes_`, `unseen_classes_` and `n_features_in_` say what was given.
-
-    A user chooses candidates by them, and wrappers tell seen classes from unseen ones.
-    """
+    """`classes_`, `seen_classes_`, `unseen_classes_` and `n_features_in_` follow the input."""
     expect = Expect(estimator, "Leave these attributes to the base class.")
     model, data = fitted(estimator), problem()
     expect.equal(model.classes_, np.sort(data.signatures.index), "classes_")
@@ -240,49 +198,41 @@ def check_attributes_name_every_class(estimator: Any) -> None:
 
 
 def check_order_of_classes(estimator: Any) -> None:
-    """Signatures in another order give the same scores, to 1e-12 of the largest.
-
-    Rows of a table have no order that means something; columns of scores follow `classes_`.
-    """
-    expect = Expect(estimator, "Find classes by their label, not by their row in a user's table.")
-    first = fitted(estimator).decision_function(unused_rows())
-    again = fitted(estimator, "shuffled").decision_function(unused_rows())
+    """The order of the rows of signatures does not matter; columns of scores follow `classes_`."""
+    expect = Expect(estimator, "Find classes by label, not by their row in the user's table.")
+    again, first = scores_of(fitted(estimator, "shuffled")), scores_of(fitted(estimator))
     expect.close(again, first, "the scores after shuffling the rows of signatures", REPEATED)
 
 
 def check_renamed_labels(estimator: Any) -> None:
-    """Other names for the classes, in the same order, rename the predictions and change nothing.
-
-    A label is a name: nothing may be learned from it.
-    """
-    expect = Expect(estimator, "Work with positions of classes, training.y; labels are names only.")
-    model = fitted(estimator, "renamed")
-    first = fitted(estimator).predict(unused_rows())
-    again = model.predict(unused_rows())
+    """Renaming the classes, in the same order, only renames the predictions."""
+    expect = Expect(estimator, "Use positions of classes, training.y, instead of their labels.")
+    model, first = fitted(estimator, "renamed"), fitted(estimator).predict(unused_rows())
     renamed = np.asarray([new_names()[label] for label in first.tolist()])
-    expect.same_choice(again, renamed, model, "what is predicted with numbers in place of names")
+    again = model.predict(unused_rows())
+    expect.same_choice(again, renamed, model, "the prediction with numbers in place of names")
 
 
 def check_unused_class(estimator: Any) -> None:
-    """Describing fewer classes at `fit` leaves the scores of all others as they are.
+    """Scores do not depend on which unseen classes are described at `fit`.
 
-    Unseen classes may come and go; the model is learned from the seen ones. With
-    `signature_scale="all"` each described class counts by intention.
+    Skipped with `signature_scale="all"`, by which every described class counts.
     """
     _skip_if_scaled_by_all(estimator)
-    look = "Learn from training.signatures, the seen ones; synthesize each class by itself."
+    look = "Learn from training.signatures of seen classes; synthesize each class by itself."
     kept = training_data("without late classes").signatures.index.to_numpy()
-    first = fitted(estimator).decision_function(unused_rows(), classes=kept)
-    model = fitted(estimator, "without late classes")
-    scores = model.decision_function(unused_rows(), classes=kept)
+    first, scores = (
+        fitted(estimator, data).decision_function(unused_rows(), classes=kept)
+        for data in ("", "without late classes")
+    )
     what = "the scores of the other classes, once some unseen ones are not described"
     Expect(estimator, look).close(scores, first, what)
 
 
 def check_classes_are_independent(estimator: Any) -> None:
-    """With `synthesizes_independently`, scores of a class do not depend on the other classes.
+    """With `synthesizes_independently`, the scores of a class do not depend on other classes.
 
-    A search then synthesizes the held-out classes of a fold alone, without the training classes.
+    A search then synthesizes only the held-out classes of a fold.
     """
     if not getattr(estimator, "synthesizes_independently", False):
         raise SkipTest(
@@ -292,45 +242,38 @@ def check_classes_are_independent(estimator: Any) -> None:
         "synthesize must build each class from its own signature alone; otherwise do not set "
         "synthesizes_independently."
     )
-    expect, data = Expect(estimator, look), training_data()
-    some = fitted(estimator).unseen_classes_
-    expected = fitted(estimator).decision_function(unused_rows(), classes=some)
+    expect, data, some = Expect(estimator, look), training_data(), fitted(estimator).unseen_classes_
+    options = {"signatures": data.signatures, "settings": [{}], "classes": some}
     with quiet():
-        grid = clone(estimator).fit_grid(
-            data.X, data.y, signatures=data.signatures, settings=[{}], classes=some
-        )
-        ((_, model),) = list(grid)
+        ((_, model),) = list(clone(estimator).fit_grid(data.X, data.y, **options))
     expect.equal(model.classes_, some, "classes_")
-    scores = model.decision_function(unused_rows(), classes=some)
+    scores, expected = (
+        m.decision_function(unused_rows(), classes=some) for m in (model, fitted(estimator))
+    )
     expect.close(scores, expected, "the scores of the classes, once no others are described")
 
 
 def check_described_later(estimator: Any) -> None:
-    """A class that `add_classes` describes is as if it had been described at `fit`.
-
-    Scores agree to 1e-12 of the largest: they must not depend on when a class was described.
-    """
+    """A class added by `add_classes` has the scores that it has if described at `fit`."""
     _skip_if_scaled_by_all(estimator)
-    look = "Keep what is learned apart from what is described; synthesize all classes together."
+    look = "Separate what is learned from what is described; synthesize all classes together."
     expect, whole = Expect(estimator, look), fitted(estimator)
     model = copy.deepcopy(fitted(estimator, "without late classes"))
     with quiet():
         returned = model.add_classes(problem().signatures.loc[late_classes()])
     expect.that(returned is model, "add_classes does not return the estimator")
     expect.equal(model.classes_, whole.classes_, "classes_ after add_classes")
-    later, at_fit = (m.decision_function(unused_rows()) for m in (model, whole))
     what = "the scores after add_classes, compared with describing all classes at fit,"
-    expect.close(later, at_fit, what, REPEATED)
+    expect.close(scores_of(model), scores_of(whole), what, REPEATED)
 
 
 def check_described_by_name(estimator: Any) -> None:
-    """Classes are described by attribute, or like another one, and forgotten again.
+    """Classes can be described by attribute or by a similar class, and removed again.
 
-    Values by name give what rows give, and a class that is removed leaves nothing behind; one with
-    training images is refused, and the model stays as it was.
+    Removing a class with training images is refused and changes nothing.
     """
     _skip_if_scaled_by_all(estimator)
-    look = "Leave add_classes and remove_classes to the base; override _remove where more is kept."
+    look = "Leave add_classes and remove_classes to the base; override _remove to remove more."
     expect, whole, table = Expect(estimator, look), fitted(estimator), problem().signatures
     model, late = copy.deepcopy(fitted(estimator, "without late classes")), late_classes()
     like, first = model.seen_classes_[0], table.columns[0]
@@ -338,31 +281,29 @@ def check_described_by_name(estimator: Any) -> None:
         model.add_classes({name: dict(table.loc[name].iloc[::-1]) for name in late})
         model.add_classes({"zz-like": {first: table.loc[late[0], first]}}, like=like)
     (row,) = model.signature_table_.arrays[0][model.classes_ == "zz-like"]
-    expected = [table.loc[late[0], first], *table.loc[like].iloc[1:]]
-    expect.equal(row, np.asarray(expected), "the signature of a class like another one")
+    expected = np.asarray([table.loc[late[0], first], *table.loc[like].iloc[1:]])
+    expect.equal(row, expected, "the signature of a class like another one")
     with quiet():
         returned = model.remove_classes(["zz-like"])
     expect.that(returned is model, "remove_classes does not return the estimator")
     expect.equal(model.classes_, whole.classes_, "classes_ after remove_classes")
-    before = model.decision_function(unused_rows())
+    before = scores_of(model)
     what = "the scores of classes described by name, once another class was removed,"
-    expect.close(before, whole.decision_function(unused_rows()), what, REPEATED)
+    expect.close(before, scores_of(whole), what, REPEATED)
     try:
         model.remove_classes([like])
     except ValueError:
-        after = model.decision_function(unused_rows())
-        expect.close(after, before, "the scores after a refusal", REPEATED)
+        expect.close(scores_of(model), before, "the scores after a refusal", REPEATED)
     else:
         expect.fail("remove_classes removes a class with training images")
 
 
 def check_several_views(estimator: Any) -> None:
-    """Two kinds of signatures are accepted, together and for a class described later.
+    """Signatures with two views are accepted, at `fit` and for a class described later.
 
-    A method receives them joined to one vector per class, or apart where it says
-    `keep_views = True`.
+    The method receives one vector per class or, with `keep_views = True`, SignatureViews.
     """
-    look = "With keep_views = True, synthesize must handle SignatureViews; without, arrays only."
+    look = "With keep_views = True, synthesize must accept SignatureViews, otherwise arrays only."
     frame, late, data = problem().signatures, late_classes(), training_data()
 
     def views(rows: Any) -> MultiSignatures:
@@ -371,11 +312,10 @@ def check_several_views(estimator: Any) -> None:
     model = fit(clone(estimator), data._replace(signatures=views(frame.drop(index=late))))
     with quiet():
         model.add_classes(views(frame.loc[late]))
-    scores = model.decision_function(unused_rows())
-    Expect(estimator, look).that(
-        np.isfinite(scores).all() and scores.shape[1] == len(frame),
-        f"MultiSignatures lead to scores of shape {scores.shape} that are not all finite numbers",
-    )
+    scores = scores_of(model)
+    what = f"MultiSignatures lead to scores of shape {scores.shape} that are not all finite"
+    is_valid = np.isfinite(scores).all() and scores.shape[1] == len(frame)
+    Expect(estimator, look).that(is_valid, what)
 
 
 def _skip_if_scaled_by_all(estimator: Any) -> None:
@@ -385,14 +325,13 @@ def _skip_if_scaled_by_all(estimator: Any) -> None:
 
 
 def check_saving(estimator: Any) -> None:
-    """A model that `zslearn.save` wrote and `zslearn.load` read gives the same scores.
+    """`zslearn.load` restores a model from `zslearn.save`, also if classes are added later.
 
-    They agree to 1e-12 of the largest, and so do probabilities, where there are any, also after
-    classes are added. A class from outside the library is registered first, as its users do.
+    A class from outside the library is registered first, as its users do.
     """
     look = (
-        "Keep what fit learns in attributes that are numbers, texts, arrays, lists, dicts or "
-        "estimators; call zslearn.persistence.register with other classes that you keep."
+        "Store what fit learns in attributes that are numbers, strings, arrays, lists, dicts or "
+        "estimators; pass other classes to zslearn.persistence.register."
     )
     expect, model = Expect(estimator, look), fitted(estimator)
     if not type(estimator).__module__.startswith("zslearn."):
@@ -406,11 +345,8 @@ def check_saving(estimator: Any) -> None:
             expect.fail(f"the model cannot be saved and loaded: {error}")
     expect.that(type(again) is type(model), f"a {type(again).__name__} is loaded")
     _expect_same_model(expect, again, model, "after saving")
-    added = copy.deepcopy(model)
-    with quiet():
-        added.add_classes(new_class())
-        again.add_classes(new_class())
-    _expect_same_model(expect, again, added, "after saving and add_classes")
+    added = add_class(copy.deepcopy(model))
+    _expect_same_model(expect, add_class(again), added, "after saving and add_classes")
 
 
 def _expect_same_model(expect: Expect, again: Any, model: Any, when: str) -> None:
@@ -423,23 +359,20 @@ def _expect_same_model(expect: Expect, again: Any, model: Any, when: str) -> Non
             expect.close(*numbers, f"{name} {when}", REPEATED)
     (labels, scores), (known, expected) = again.predict_top_k(X, 3), model.predict_top_k(X, 3)
     expect.close(scores, expected, f"the scores of predict_top_k {when}", REPEATED)
-    for what, named, before in (
-        ("what is predicted", again.predict(X), model.predict(X)),
-        ("what predict_top_k names", labels, known),
+    for name, found, before in (
+        ("predict", again.predict(X), model.predict(X)),
+        ("predict_top_k", labels, known),
     ):
-        expect.same_choice(named, before, model, f"{what} {when}", REPEATED)
+        expect.same_choice(found, before, model, f"{name} {when}", REPEATED)
 
 
-# Parameters, documentation, errors, and what a fit leaves.
+# Hyper-parameters, documentation, errors and side effects.
 
 
 def check_scikit_learn(
     estimator: Any, expected_failed_checks: Mapping[str, str] | None = None
 ) -> None:
-    """Everything that scikit-learn asks of a classifier holds without signatures.
-
-    So an estimator works in pipelines, in cross-validation and with other tools of that world.
-    """
+    """The checks of scikit-learn for classifiers pass when it is fitted without signatures."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(
@@ -452,27 +385,24 @@ def check_scikit_learn(
     for name, error in failed.items():
         raise AssertionError(
             f"{estimator!r}: of scikit-learn's checks {', '.join(failed)} failed. {name}: {error}. "
-            f"Look at sklearn.utils.estimator_checks.{name}."
+            f"See sklearn.utils.estimator_checks.{name}."
         ) from error
     n_passed = sum(r["status"] == "passed" for r in results)
-    expect = Expect(estimator, "Look at its tags: what they rule out is not checked.")
+    expect = Expect(estimator, "Look at its tags, which exclude checks.")
     expect.that(n_passed > 30, f"only {n_passed} of scikit-learn's checks ran")
 
 
 def check_documentation(estimator: Any) -> None:
-    """The docstring names every hyper-parameter.
-
-    `zslearn.base.inherit_docs` adds those that base classes document.
-    """
+    """The docstring describes every hyper-parameter; `inherit_docs` adds those of base classes."""
     expect = Expect(estimator, 'Add a line "name : type, default=…" to its section Parameters.')
     doc = inspect.getdoc(type(estimator)) or ""
     for name in estimator.get_params(deep=False):
-        named = re.search(rf"^(\w+, )*{name}(, \w+)* :", doc, re.M)
-        expect.that(named, f"the docstring says nothing of the hyper-parameter {name!r}")
+        is_described = re.search(rf"^(\w+, )*{name}(, \w+)* :", doc, re.M)
+        expect.that(is_described, f"the docstring lacks the hyper-parameter {name!r}")
 
 
 class _WrongType:
-    """A value that no hyper-parameter takes."""
+    """A value that no hyper-parameter accepts."""
 
 
 def _wrong_values(constraints: list[Any]) -> list[Any]:
@@ -490,13 +420,9 @@ def _wrong_values(constraints: list[Any]) -> list[Any]:
 
 
 def check_wrong_parameters_are_named(estimator: Any) -> None:
-    """`fit` refuses a wrong hyper-parameter by an error with its name and that of the class.
-
-    So does a search with such a value in its grid. Each hyper-parameter has an entry in
-    `_parameter_constraints`.
-    """
+    """`fit`, also in a search, refuses a wrong value and names the parameter and the class."""
     cls = type(estimator)
-    look = f"Look at {cls.__name__}._parameter_constraints, and decorate fit as the base does."
+    look = f"See {cls.__name__}._parameter_constraints, and decorate fit as the base class does."
     expect = Expect(estimator, look)
     missing = sorted(set(estimator.get_params(deep=False)) ^ set(cls._parameter_constraints))
     expect.that(not missing, f"constraints and parameters differ in {missing}")
@@ -514,44 +440,42 @@ def check_wrong_parameters_are_named(estimator: Any) -> None:
             try:
                 fit(model, training_data())
             except (TypeError, ValueError) as error:
-                named = name in str(error) and cls.__name__ in str(error)
-                expect.that(named, f"{what} is refused without names: {error}")
+                is_named = name in str(error) and cls.__name__ in str(error)
+                expect.that(is_named, f"{what} is refused without names: {error}")
             else:
                 expect.fail(f"{what} is accepted")
 
 
 def check_error_leaves_the_model(estimator: Any) -> None:
-    """A `fit` that ends with an error leaves a fitted estimator as it was.
+    """A `fit` that raises an error leaves a fitted estimator unchanged.
 
-    Whatever the reason: labels that are too few, a class without signature, one class only,
-    parameters that cannot be made. A service whose nightly fit fails goes on with the old model.
+    A service whose nightly fit fails continues with the old model.
     """
-    expect = Expect(estimator, "Change attributes only when all that can fail is done.")
+    expect = Expect(estimator, "Set attributes only after everything that can fail.")
     model = copy.deepcopy(fitted(estimator))
-    before, expected = _state(model), model.decision_function(unused_rows())
+    before, expected = _state(model), scores_of(model)
     data, seen = training_data(), problem().seen_classes
     lacking = data.signatures.drop(index=seen[0])
 
-    def fail_to_fit(what: str, wrong: TrainingData) -> None:
+    def fail_to_fit(what: str, **change: Any) -> None:
         try:
-            fit(model, wrong)
+            fit(model, data._replace(**change))
         except (TypeError, ValueError):
             _expect_state(expect, model, before, what)
         else:
             expect.fail(f"fit succeeds although {what}")
 
-    fail_to_fit("y is too short", data._replace(y=data.y[:-1]))
-    fail_to_fit("a seen class has no signature", data._replace(signatures=lacking))
-    fail_to_fit("y holds one class", data._replace(y=np.repeat(seen[:1], len(data.y))))
-    wrong = data._replace(X=data.X[:, 1:], signatures=lacking)
-    fail_to_fit("X has other columns, and a seen class no signature", wrong)
+    fail_to_fit("y is too short", y=data.y[:-1])
+    fail_to_fit("a seen class has no signature", signatures=lacking)
+    fail_to_fit("y has one class", y=np.repeat(seen[:1], len(data.y)))
+    what = "X has other columns, and a seen class no signature"
+    fail_to_fit(what, X=data.X[:, 1:], signatures=lacking)
     innermost = estimator
     while hasattr(innermost, "estimator") and not hasattr(innermost, "synthesize"):
         innermost = innermost.estimator
     with patch.object(type(innermost), "synthesize", _refuse_to_synthesize):
-        fail_to_fit("synthesize fails", data._replace(X=data.X[::-1] * 2.0))
-    scores = model.decision_function(unused_rows())
-    expect.close(scores, expected, "the scores after fits that failed", REPEATED)
+        fail_to_fit("synthesize fails", X=data.X[::-1] * 2.0)
+    expect.close(scores_of(model), expected, "the scores after fits that failed", REPEATED)
 
 
 def _refuse_to_synthesize(self: Any, *args: Any, **options: Any) -> Any:
@@ -566,17 +490,12 @@ def _state(model: Any) -> dict[str, str]:
 def _expect_state(expect: Expect, model: Any, before: dict[str, str], what: str) -> None:
     after = _state(model)
     changed = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n))
-    expect.that(
-        not changed, f"{what}, and these attributes are not as before: {', '.join(changed)}"
-    )
+    expect.that(not changed, f"{what}, and these attributes have changed: {', '.join(changed)}")
 
 
 def check_predicting_changes_nothing(estimator: Any) -> None:
-    """Predicting writes to no attribute and not to X: `embed` and `synthesize` are pure.
-
-    Threads predict with one model at the same time, and a search keeps rows that it has embedded.
-    """
-    expect = Expect(estimator, "embed and synthesize read attributes, and write to none or to X.")
+    """Predictions change neither attributes nor X, since threads and searches share models."""
+    expect = Expect(estimator, "embed and synthesize must not modify attributes or X.")
     model, X = copy.deepcopy(fitted(estimator)), unused_rows()
     before = _state(model)
     model.predict(X)
@@ -584,9 +503,7 @@ def check_predicting_changes_nothing(estimator: Any) -> None:
     model.predict_top_k(X, 3)
     _expect_state(expect, model, before, "after predicting")
     expect.equal(X, unused_rows(), "X after predicting")
-    with quiet():
-        model.add_classes(new_class())
-    after = _state(model)
+    after = _state(add_class(model))
     learned = {name for name in before if name.endswith("_")} - {"estimator_"}
     changed = sorted(name for name in learned & after.keys() if after[name] != before[name])
     expect.that(not changed, f"describing a class changes what was learned: {', '.join(changed)}")

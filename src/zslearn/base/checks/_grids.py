@@ -1,4 +1,4 @@
-"""Checks of many settings fitted together, of weights and threads, and inside other estimators."""
+"""Checks of settings that are fitted together, of sample weights, and inside other estimators."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from zslearn.base.checks._problem import (
     ROUNDING,
     SOLVER_TOLERANCE,
     Expect,
+    add_class,
     fit,
     fitted,
-    new_class,
     once,
     quiet,
+    scores_of,
     training_data,
     unused_rows,
 )
@@ -40,17 +41,17 @@ from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.synthesis._exem import EXEM
 
-#: Settings of an estimator's own grid that are looked at.
-_MOST_SETTINGS = 6
-#: Where solvers stop in checks that compare two ways to a solution.
+#: Maximum number of settings of an estimator's own grid.
+_MAX_SETTINGS = 6
+#: Tolerance of solvers in checks that compare two ways to a solution.
 _SMALL_TOL = 1e-9
 
 
 def grid_settings(estimator: Any) -> list[dict[str, Any]]:
     """A few settings of the estimator's own grid, which together vary every hyper-parameter.
 
-    The first of all values; then one hyper-parameter after another at its last value; then all in
-    the middle. So some settings agree in all but one, and work that is shared has its occasion.
+    All hyper-parameters at their first value, then one after another at its last, then all in the
+    middle, so that settings that differ in one hyper-parameter can share work.
     """
     grids: Mapping[str, Any] = getattr(estimator, "grids", {})
     if not grids:
@@ -65,11 +66,11 @@ def _parts(grid: Any) -> list[Mapping[str, Sequence[Any]]]:
 
 
 def _settings_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Settings of a grid of one part; some may be there twice."""
+    """Settings of one part of a grid, possibly with duplicates."""
     first = {name: values[0] for name, values in grid.items()}
     varied = [name for name, values in grid.items() if len(values) > 1]
-    # Where there are more hyper-parameters than settings, several change together.
-    n_groups = min(len(varied), _MOST_SETTINGS - 2)
+    # With more hyper-parameters than settings, several change together.
+    n_groups = min(len(varied), _MAX_SETTINGS - 2)
     groups = [varied[start::n_groups] for start in range(n_groups)]
     last = [{**first, **{name: grid[name][-1] for name in names}} for names in groups]
     middle = {name: values[len(values) // 2] for name, values in grid.items()}
@@ -77,11 +78,7 @@ def _settings_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def other_settings(estimator: Any) -> list[dict[str, Any]]:
-    """One setting for each other kind of value that a hyper-parameter may have.
-
-    Which ones there are is read from `_parameter_constraints`. Settings that the estimator refuses
-    beside its other hyper-parameters are left out.
-    """
+    """One setting for each constraint of each hyper-parameter, if the estimator accepts it."""
     settings = [
         {name: value}
         for name, constraints in estimator._parameter_constraints.items()
@@ -93,13 +90,13 @@ def other_settings(estimator: Any) -> list[dict[str, Any]]:
 
 
 def _valid_values(name: str, constraint: Any, present: Any) -> list[Any]:
-    """Another value that satisfies a constraint, or none where there is no telling."""
+    """Another value that satisfies a constraint, or none if it cannot be derived."""
     checked = make_constraint(constraint)
     candidates: list[Any] = []
     if isinstance(checked, StrOptions):
         candidates = sorted(checked.options)
     elif isinstance(checked, Interval) and checked.type is Integral:
-        # More steps than enough are still enough; three of anything else is little.
+        # Fewer steps might not suffice; other numbers are small, so that the fit is fast.
         candidates = [present + 1] if name == "max_iter" else [3, 4]
     elif isinstance(checked, Interval) and checked.type is Real:
         candidates = [2 * present, present / 2] if _is_number(present) else []
@@ -127,7 +124,7 @@ def _is_accepted(estimator: Any, setting: dict[str, Any]) -> bool:
 
 
 def solved(estimator: Any) -> dict[str, Any]:
-    """Tolerances at which two ways to a solution end at the same one, by the names they have."""
+    """Small values of all hyper-parameters named `tol`."""
     return {
         name: min(value, _SMALL_TOL)
         for name, value in estimator.get_params(deep=True).items()
@@ -136,12 +133,12 @@ def solved(estimator: Any) -> dict[str, Any]:
 
 
 def fitted_alone(estimator: Any, setting: Mapping[str, Any]) -> Any:
-    """The estimator under a setting, fitted by itself on the small data: never change it."""
+    """The estimator with one setting, fitted alone on the small data."""
     return fitted(estimator, "small", **{**solved(estimator), **setting})
 
 
-class HandedOut(NamedTuple):
-    """A model of a grid, and what it was when it was handed out."""
+class Yielded(NamedTuple):
+    """A model of a grid, and its scores when `fit_grid` yielded it."""
 
     position: int
     setting: dict[str, Any]
@@ -149,15 +146,15 @@ class HandedOut(NamedTuple):
     scores: Array
 
 
-def fitted_together(estimator: Any) -> list[HandedOut]:
-    """Models of one grid of many settings, in the order in which they came: never change them."""
+def fitted_together(estimator: Any) -> list[Yielded]:
+    """Models of a grid of many settings, in the order of `fit_grid`."""
 
-    def compute() -> list[HandedOut]:
+    def compute() -> list[Yielded]:
         settings = [{}, *grid_settings(estimator), *other_settings(estimator)]
         precise = clone(estimator).set_params(**solved(estimator))
         with quiet():
             return [
-                HandedOut(index, settings[index], model, model.decision_function(unused_rows()))
+                Yielded(index, settings[index], model, scores_of(model))
                 for index, model in _fit_grid(precise, settings)
             ]
 
@@ -173,7 +170,7 @@ def _few_settings(estimator: Any) -> list[dict[str, Any]]:
     return grid_settings(estimator) or [{}, *other_settings(estimator)]
 
 
-# An estimator inside others: predicted exemplars, calibration, a search.
+# Inside EXEM, calibration and a search.
 
 _LOOK_WRAPPERS = (
     "A wrapper clones the estimator, fits it on part of the data and reads its class_scorer_."
@@ -181,9 +178,9 @@ _LOOK_WRAPPERS = (
 
 
 def check_inside_exem(estimator: Any) -> None:
-    """`EXEM(estimator=…)` learns the method from predicted exemplars in place of signatures.
+    """`EXEM(estimator=…)` trains the method on predicted exemplars instead of signatures.
 
-    An estimator that wraps another is refused, and the error says how to nest them instead.
+    A wrapper is refused with an error that gives the right order of nesting.
     """
     wrapper = EXEM(n_components=6, estimator=clone(estimator))
     if not isinstance(estimator, ZeroShotMetaClassifier):
@@ -196,21 +193,17 @@ def check_inside_exem(estimator: Any) -> None:
     except (TypeError, ValueError) as error:
         expect.that(f"{name}(EXEM(" in str(error), f"EXEM refuses it with: {error}")
     else:
-        expect.fail("EXEM accepts an estimator that wraps another")
+        expect.fail("EXEM accepts a wrapper")
 
 
 def check_inside_calibrated_stacking(estimator: Any) -> None:
-    """`CalibratedStacking` lowers the scores of seen classes, and finds by how much.
-
-    It is how a method is used in the generalized setting.
-    """
+    """`CalibratedStacking` lowers the scores of seen classes by a given or estimated factor."""
     expect = Expect(estimator, _LOOK_WRAPPERS)
     wrapper = fit(CalibratedStacking(clone(estimator), bias=0.25), training_data("small"))
     model = fitted(estimator, "small")
     lowered = 0.25 * np.isin(model.classes_, model.seen_classes_)
-    expected = model.decision_function(unused_rows()) - lowered
-    scores = wrapper.decision_function(unused_rows())
-    expect.close(scores, expected, "the scores inside CalibratedStacking(bias=0.25)")
+    what = "the scores inside CalibratedStacking(bias=0.25)"
+    expect.close(scores_of(wrapper), scores_of(model) - lowered, what)
     _check_use(estimator, wrapper)
     searched = fit(CalibratedStacking(clone(estimator), cv=2), training_data("small"))
     expect.that(np.isfinite(searched.bias_), f"the factor is {searched.bias_}")
@@ -218,9 +211,9 @@ def check_inside_calibrated_stacking(estimator: Any) -> None:
 
 
 def check_inside_search(estimator: Any) -> None:
-    """`ZeroShotSearchCV` searches it in both settings, and predicts as the best setting does.
+    """`ZeroShotSearchCV`, in both settings, has the scores of the setting that it chose.
 
-    In the generalized setting it lowers the scores of the seen classes besides.
+    In the generalized setting it also lowers the scores of the seen classes.
     """
     expect = Expect(estimator, _LOOK_WRAPPERS)
     settings = _few_settings(estimator)[-2:]
@@ -230,31 +223,28 @@ def check_inside_search(estimator: Any) -> None:
         fit(search, training_data("small"))
         alone = fitted(estimator, "small", **search.best_params_)
         seen = np.isin(alone.classes_, alone.seen_classes_)
-        expected = alone.decision_function(unused_rows()) - search.bias_ * seen
         what = f"the scores of {search.best_params_}, which a search in setting {setting!r} chose,"
-        expect.close(search.decision_function(unused_rows()), expected, what)
+        expect.close(scores_of(search), scores_of(alone) - search.bias_ * seen, what)
         _check_use(estimator, search)
 
 
 def _check_use(estimator: Any, wrapper: Any) -> None:
-    """A fitted wrapper predicts, and describes a class later, which then has scores."""
+    """A fitted wrapper predicts, also for a class that is added later."""
     expect, inside = Expect(estimator, _LOOK_WRAPPERS), f"inside {type(wrapper).__name__}"
     predicted = wrapper.predict(unused_rows(), classes=wrapper.unseen_classes_)
     outside = set(predicted.tolist()) - set(wrapper.unseen_classes_.tolist())
-    expect.that(not outside, f"{inside}, what is predicted is not among the candidates")
-    with quiet():
-        wrapper.add_classes(new_class())
-    expect.that("zz-new" in wrapper.unseen_classes_, f"{inside}, add_classes describes no class")
+    expect.that(not outside, f"{inside}, {outside} are predicted, but are no candidates")
+    is_added = "zz-new" in add_class(wrapper).unseen_classes_
+    expect.that(is_added, f"{inside}, add_classes has no effect")
     scores = wrapper.decision_function(unused_rows(), classes=["zz-new"])
     what = f"{inside}, the scores of a class described later are not finite"
     expect.that(np.isfinite(scores).all(), what)
 
 
 def check_sample_weight(estimator: Any) -> None:
-    """Where `fit` takes `sample_weight`, a weight of 2 is a sample that is there twice.
+    """A sample weight of 2 is equivalent to repeating the sample, and 0 to dropping it.
 
-    And a sample of weight 0 is not there. Of a method without the parameter nothing is asked, nor
-    of wrappers, whose folds deal samples.
+    Only methods are checked, since wrappers assign samples to folds.
     """
     if not isinstance(estimator, AcceptsSampleWeight):
         return
@@ -269,30 +259,27 @@ def check_sample_weight(estimator: Any) -> None:
         weighted = clone(plain).fit(X, y, signatures=signatures, sample_weight=weights)
         often = clone(plain).fit(X[repeated], y[repeated], signatures=signatures)
     Expect(estimator, look).close(
-        weighted.decision_function(unused_rows()),
-        often.decision_function(unused_rows()),
-        "the scores of a fit with whole weights, compared with samples repeated so often,",
+        scores_of(weighted),
+        scores_of(often),
+        "the scores of a fit with whole weights, compared with repeated samples,",
         SOLVER_TOLERANCE,
     )
 
 
 _LOOK = (
-    "Look at _fit_many: variants that share work must agree in all that the work depends on "
-    "(zslearn.base.group_by_params), and what is shared must not change between them."
+    "See _fit_many: variants that share work must agree in every hyper-parameter that it depends "
+    "on (zslearn.base.group_by_params), and must not modify what they share."
 )
 
 
 def check_grid_is_valid(estimator: Any) -> None:
-    """Each grid in `grids` names hyper-parameters of the estimator, with values that it accepts.
-
-    A search takes a grid by its name, and would find out late.
-    """
+    """Each grid in `grids` has hyper-parameters of the estimator and values that it accepts."""
     known = estimator.get_params(deep=True)
     for grid_name, grid in getattr(estimator, "grids", {}).items():
         expect = Expect(estimator, f"Look at grids[{grid_name!r}].")
         expect.that(_parts(grid), "a grid is empty")
         for name, values in (item for part in _parts(grid) for item in part.items()):
-            expect.that(name in known, f"{name!r} is no hyper-parameter")
+            expect.that(name in known, f"{name!r} is not a hyper-parameter")
             expect.that(len(values) > 0, f"{name!r} has no values")
             for value in values:
                 try:
@@ -304,18 +291,16 @@ def check_grid_is_valid(estimator: Any) -> None:
 
 
 def check_grid_equals_single_fits(estimator: Any) -> None:
-    """Settings that are fitted together score as each does when it is fitted alone.
+    """Settings that are fitted together have the scores that each has when fitted alone.
 
-    Else a search would choose by numbers that no user can get. The settings are some of the
-    estimator's own grid, and other values of any hyper-parameter, also seeds, tolerances and the
-    preparation of features: a grid is not limited to what an author had in mind when sharing work.
-    Solvers that stop at `tol` may differ by what a small one leaves, all else by rounding.
+    The settings vary all hyper-parameters, also seeds, tolerances and the preparation of features,
+    since a grid may have any of them. Iterative solvers are compared at a small `tol`.
     """
     expect, models = Expect(estimator, _LOOK), fitted_together(estimator)
     n_settings = 1 + len(grid_settings(estimator)) + len(other_settings(estimator))
-    came = sorted(model.position for model in models)
-    what = f"of {n_settings} settings, fit_grid gave those with the numbers {came}"
-    expect.that(came == list(range(n_settings)), what)
+    yielded = sorted(model.position for model in models)
+    what = f"of {n_settings} settings, fit_grid yields those at positions {yielded}"
+    expect.that(yielded == list(range(n_settings)), what)
     for _, setting, model, scores in models:
         parameters = model.get_params(deep=True)
         for name, value in setting.items():
@@ -325,55 +310,48 @@ def check_grid_equals_single_fits(estimator: Any) -> None:
 
 
 def check_grid_with_a_generator(estimator: Any) -> None:
-    """With a RandomState as `random_state`, each setting of a grid gets what it gets alone.
+    """With a RandomState as `random_state`, a grid also equals single fits.
 
-    The state of a generator goes on as numbers are drawn: work that draws cannot be shared.
+    Each draw changes the state, so that random work cannot be shared.
     """
     if "random_state" not in estimator.get_params(deep=False):
         raise SkipTest("has no random_state")
     seeded = clone(estimator).set_params(**solved(estimator), random_state=np.random.RandomState(7))
     settings = _few_settings(estimator)[:2]
     for index, model in _fit_grid(clone(seeded), settings):
-        scores = model.decision_function(unused_rows())
         alone = fit(clone(seeded).set_params(**settings[index]), training_data("small"))
-        _expect_scores(Expect(seeded, _LOOK), scores, alone, settings[index])
+        _expect_scores(Expect(seeded, _LOOK), scores_of(model), alone, settings[index])
 
 
 def _expect_scores(expect: Expect, scores: Any, alone: Any, setting: dict[str, Any]) -> None:
     tolerance = SOLVER_TOLERANCE if solved(expect.estimator) else ROUNDING
     what = f"the scores of {setting} in a grid, compared with a single fit,"
-    expect.close(scores, alone.decision_function(unused_rows()), what, tolerance)
+    expect.close(scores, scores_of(alone), what, tolerance)
 
 
 def check_grid_hands_out_separate_models(estimator: Any) -> None:
-    """What happens to one model of a grid changes no other: refitting, describing, dropping it.
+    """Changing or refitting one model of a grid does not change the others.
 
-    Models may share arrays that none of them writes to.
+    Models may share arrays that none of them modifies.
     """
-    expect = Expect(estimator, "A model of a grid must not write to what it shares with others.")
-    # A copy of all together: what they share, the copies share.
+    expect = Expect(estimator, "A model of a grid must not modify what it shares with others.")
+    # Copied together, so that the copies share what the models share.
     models = copy.deepcopy(fitted_together(estimator))
 
     def expect_as_before(what: str) -> None:
         for _, setting, model, scores in models:
-            now = model.decision_function(unused_rows())
-            expect.close(now, scores, f"the scores of {setting}, {what},", REPEATED)
+            expect.close(scores_of(model), scores, f"the scores of {setting}, {what},", REPEATED)
 
     expect_as_before("once all others were fitted")
-    changed = models.pop(0).model
-    with quiet():
-        changed.add_classes(new_class())
+    changed = add_class(models.pop(0).model)
     data = training_data("small")
     fit(changed, data._replace(X=np.ascontiguousarray(data.X[::-1]) * 3.0 + 1.0))
     expect_as_before("once another model of the grid was refitted")
 
 
 def check_grid_holds_one_model(estimator: Any) -> None:
-    """`fit_grid` keeps no model that its caller has dropped.
-
-    A grid of hundreds of settings must take the memory of one.
-    """
-    look = "Keep nothing of a variant after yielding it; only what the next ones share."
+    """`fit_grid` keeps no reference to a model that its caller has dropped, to save memory."""
+    look = "Keep nothing of a variant after yielding it, except what the next ones share."
     expect, settings = Expect(estimator, look), _few_settings(estimator)[:3]
     grid = _fit_grid(clone(estimator), settings)
     earlier: list[weakref.ref[Any]] = []
@@ -382,10 +360,10 @@ def check_grid_holds_one_model(estimator: Any) -> None:
             _, model = next(grid)
         parameters = model.class_scorer_.parameters
         if any(ref() is not None for ref in earlier):
-            gc.collect()  # a collection is slow, and rarely needed
-        # Settings that make the same parameters may share them.
+            gc.collect()  # slow and rarely needed
+        # Settings with the same parameters may share them.
         held = [ref() for ref in earlier if ref() is not None and ref() is not parameters]
-        what = "the model before, or its parameters, are still held when the next is handed out"
+        what = "the previous model, or its parameters, are still held when the next is yielded"
         expect.that(not held, what)
         earlier = [weakref.ref(model), weakref.ref(parameters)]
         del model, parameters, held
@@ -394,10 +372,10 @@ def check_grid_holds_one_model(estimator: Any) -> None:
 def check_rows_embedded_once(estimator: Any) -> None:
     """Rows that a search embeds once for many settings give the scores of `decision_function`.
 
-    Embedded rows are kept while the attributes that `embedding_attributes` names are the very same
-    objects of the next model. A fit must set them anew, not change them in place.
+    Embedded rows are reused if the next model has the same objects as `embedding_attributes`. A fit
+    must replace these, not modify them.
     """
-    expect = Expect(estimator, "embedding_attributes must name all that embed reads, or be None.")
+    expect = Expect(estimator, "embedding_attributes must list all that embed reads, or be None.")
     models = fitted_together(estimator)
     for order, visited in (("in turn", models), ("in the opposite order", models[::-1])):
         rows = EmbeddedRows(unused_rows())

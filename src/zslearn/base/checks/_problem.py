@@ -1,4 +1,4 @@
-"""The problem that estimators are checked on, models that are fitted once, and comparisons."""
+"""The data of the checks, models that several checks share, and comparisons."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from zslearn._utils._messages import InputWarning
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._synthetic import make_zero_shot
 
-#: What solvers that stop at a tolerance may leave between two fits, of the largest score.
+# Tolerances, relative to the largest score.
+#: Of two fits by solvers that stop at a tolerance.
 SOLVER_TOLERANCE = 2e-4
-#: What a different order of the same additions may leave, of the largest score.
+#: Of sums in another order.
 ROUNDING = 1e-9
-#: What repeating one computation may leave: BLAS may add in an order that depends on where the
-#: arrays lie in memory.
+#: Of a repeated computation, since the order of sums in BLAS may depend on memory addresses.
 REPEATED = 1e-12
 
 
@@ -39,12 +39,17 @@ def problem() -> ZeroShotDataset:
 
 
 def unused_rows() -> Floats:
-    """Samples of all classes that no estimator is fitted on; a new array each time."""
+    """Test samples of all classes; a new array each time."""
     return np.concatenate([problem().X_test_seen, problem().X_test_unseen])
 
 
+def scores_of(model: Any) -> Any:
+    """Scores of the test samples against all classes."""
+    return model.decision_function(unused_rows())
+
+
 def new_names() -> dict[str, int]:
-    """Numbers for the labels, in the same order, so that even random choices are the same."""
+    """Numbers for the labels in the same order, so that random choices are the same."""
     return {label: 3 * i + 7 for i, label in enumerate(np.sort(problem().signatures.index))}
 
 
@@ -53,14 +58,15 @@ def late_classes() -> Any:
     return problem().unseen_classes[::2]
 
 
-def new_class() -> pd.DataFrame:
-    """The signature of a class that the problem does not have."""
+def add_class(model: Any) -> Any:
+    """Add a class "zz-new" to a model and return it."""
     known = problem().signatures
-    return pd.DataFrame([known.iloc[[0, 5, 9]].mean()], index=["zz-new"])
+    with quiet():
+        return model.add_classes(pd.DataFrame([known.iloc[[0, 5, 9]].mean()], index=["zz-new"]))
 
 
 class TrainingData(NamedTuple):
-    """What `fit` is called with."""
+    """The arguments of `fit`."""
 
     X: Any
     y: Any
@@ -68,9 +74,9 @@ class TrainingData(NamedTuple):
 
 
 def training_data(change: str = "") -> TrainingData:
-    """What `fit` is called with, by the name of the change made to it."""
+    """The arguments of `fit`, changed as named."""
     data = problem()
-    # Copies: what an estimator under check writes to must not reach the next one.
+    # Copies, so that an estimator that modifies them does not affect the next one.
     X, y, signatures = data.X_train.copy(), data.y_train.copy(), data.signatures.copy()
     if change == "shuffled":
         signatures = signatures.iloc[np.random.default_rng(0).permutation(len(signatures))]
@@ -87,12 +93,12 @@ def training_data(change: str = "") -> TrainingData:
     return TrainingData(X, y, signatures)
 
 
-# What was computed of the estimator under check; another estimator empties it.
+# Results for the estimator under check; another estimator clears them.
 _kept: dict[Any, dict[str, Any]] = {}
 
 
 def once(estimator: Any, key: str, compute: Callable[[], Any]) -> Any:
-    """What a computation gives, the first time and again while the same estimator is checked."""
+    """The result of a computation, cached while the same estimator is checked."""
     owner = type(estimator), fingerprint(estimator)
     if owner not in _kept:
         _kept.clear()
@@ -103,7 +109,7 @@ def once(estimator: Any, key: str, compute: Callable[[], Any]) -> Any:
 
 
 def fitted(estimator: Any, data: str = "", **settings: Any) -> Any:
-    """The estimator under some settings, fitted once for all checks: never change it."""
+    """The estimator with some settings, fitted once for all checks, which must not change it."""
 
     def compute() -> Any:
         return fit(clone(estimator).set_params(**settings), training_data(data))
@@ -112,14 +118,14 @@ def fitted(estimator: Any, data: str = "", **settings: Any) -> Any:
 
 
 def fit(estimator: Any, data: TrainingData) -> Any:
-    """Fit without the warnings that a small problem gives rise to."""
+    """Fit without warnings."""
     with quiet():
         return estimator.fit(data.X, data.y, signatures=data.signatures)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings of components beyond the rank, or of solvers that stop early."""
+    """Silence warnings of small problems and of solvers that stop early."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -129,40 +135,37 @@ def quiet() -> Iterator[None]:
 def same_choices(
     actual: Any, expected: Any, model: Any, X: Any, tolerance: float = ROUNDING
 ) -> NDArray[np.bool_]:
-    """Tell where labels of the rows of X are the same, or name classes that are almost a tie.
-
-    Rounding decides between scores of the model that are nearer than `tolerance` of the largest.
-    """
+    """Whether labels are equal, or those of classes whose scores differ only by rounding."""
     actual, expected = to_numpy(actual), to_numpy(expected)
     scores, classes = to_numpy(model.decision_function(X)), pd.Index(to_numpy(model.classes_))
 
-    def scores_of(labels: Any) -> Any:
+    def own_scores(labels: Any) -> Any:
         positions = classes.get_indexer(labels.ravel()).reshape(len(labels), -1)
-        named = np.take_along_axis(scores, positions, axis=1)
-        return np.where(positions < 0, np.nan, named).reshape(labels.shape)
+        own = np.take_along_axis(scores, positions, axis=1)
+        return np.where(positions < 0, np.nan, own).reshape(labels.shape)
 
-    near = np.abs(scores_of(actual) - scores_of(expected)) <= tolerance * np.abs(scores).max()
+    near = np.abs(own_scores(actual) - own_scores(expected)) <= tolerance * np.abs(scores).max()
     return np.asarray((actual == expected) | near)
 
 
 @dataclass(frozen=True)
 class Expect:
-    """Comparisons that fail with the estimator, what is wrong, and what to look at."""
+    """Comparisons whose errors name the estimator, the problem, and advice."""
 
     estimator: Any
     look: str
 
     def fail(self, what: str) -> NoReturn:
-        """Say which estimator, what is wrong, and what to look at."""
+        """Raise an error."""
         raise AssertionError(f"{self.estimator!r}: {what}. {self.look}")
 
     def that(self, holds: Any, what: str) -> None:
-        """Fail unless something holds."""
+        """Fail unless a condition holds."""
         if not holds:
             self.fail(what)
 
     def equal(self, actual: Any, expected: Any, what: str) -> None:
-        """Fail unless two arrays, of labels or of numbers, are the same."""
+        """Fail unless two arrays are equal."""
         actual, expected = to_numpy(actual), to_numpy(expected)
         self._same_shape(actual, expected, what)
         self._all(actual == expected, actual, expected, what)
@@ -170,7 +173,7 @@ class Expect:
     def same_choice(
         self, actual: Any, expected: Any, model: Any, what: str, tolerance: float = ROUNDING
     ) -> None:
-        """Fail unless labels of the unused rows are the same, but for ties of a model's scores."""
+        """Fail unless predictions of the test samples are equal, except for ties."""
         actual, expected = to_numpy(actual), to_numpy(expected)
         self._same_shape(actual, expected, what)
         same = same_choices(actual, expected, model, unused_rows(), tolerance)
@@ -186,11 +189,11 @@ class Expect:
             )
 
     def close(self, actual: Any, expected: Any, what: str, tolerance: float = ROUNDING) -> None:
-        """Fail unless two arrays of numbers agree to a share of the largest number."""
+        """Fail unless two arrays agree to a tolerance relative to the largest number."""
         actual = np.asarray(to_numpy(actual), dtype=np.float64)
         expected = np.asarray(to_numpy(expected), dtype=np.float64)
         self._same_shape(actual, expected, what)
-        self.that(np.isfinite(actual).all(), f"{what} has NaN or infinity in it")
+        self.that(np.isfinite(actual).all(), f"{what} contains NaN or infinity")
         difference = np.abs(actual - expected)
         scale = np.abs(expected).max()
         if difference.max() > tolerance * scale:

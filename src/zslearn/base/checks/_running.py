@@ -1,4 +1,4 @@
-"""How checks are run: by pytest, or one after another."""
+"""Run the checks with pytest, or one after another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zslearn.base.checks import _behaviour, _grids
 
 Check = Callable[[Any], None]
 
-#: In the order in which they run: what is basic, quick and easy to mend comes first.
+#: In the order in which they run: basic and fast checks come first.
 _CHECKS: tuple[Check, ...] = (
     _behaviour.check_documentation,
     _behaviour.check_wrong_parameters_are_named,
@@ -57,21 +57,21 @@ _NAMES = frozenset(check.__name__ for check in _CHECKS)
 def zero_shot_checks(
     estimator: Any, *, expected_failed_checks: Mapping[str, str] | None = None
 ) -> Iterator[Check]:
-    """All checks of an estimator.
+    """Yield all checks of an estimator.
 
     Parameters
     ----------
     estimator : zero-shot estimator
-        Not fitted.
+        An unfitted estimator.
     expected_failed_checks : mapping of str to str, optional
-        Checks that fail, with the reason. Those of scikit-learn, which one check here runs all of,
-        are left out there; those of this module are yielded all the same.
+        Checks that are expected to fail, with the reason. Those of scikit-learn, which a single
+        check runs, are not run; others are yielded as well.
 
     Yields
     ------
     callable
-        Takes the estimator; raises an AssertionError where it fails, and `unittest.SkipTest` where
-        it does not apply or a package is missing.
+        Takes the estimator; raises an AssertionError if it fails, and `unittest.SkipTest` if it
+        does not apply or a package is missing.
 
     Examples
     --------
@@ -81,11 +81,8 @@ def zero_shot_checks(
     'check_documentation'
     """
     _refuse_non_estimators(estimator)
-    of_scikit_learn = {
-        name: reason
-        for name, reason in (expected_failed_checks or {}).items()
-        if name not in _NAMES
-    }
+    expected = (expected_failed_checks or {}).items()
+    of_scikit_learn = {name: reason for name, reason in expected if name not in _NAMES}
     for check in _CHECKS:
         if check is _behaviour.check_scikit_learn and of_scikit_learn:
             check = functools.partial(check, expected_failed_checks=of_scikit_learn)
@@ -95,25 +92,23 @@ def zero_shot_checks(
 def check_zero_shot_estimator(
     estimator: Any, *, expected_failed_checks: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """Run all checks; the first that fails ends it with an error that names the check.
+    """Run all checks up to the first that fails.
 
     Parameters
     ----------
-    estimator : zero-shot estimator
-        Not fitted.
-    expected_failed_checks : mapping of str to str, optional
-        Checks that may fail, with the reason: of this module, or of scikit-learn.
+    estimator, expected_failed_checks
+        See :func:`zero_shot_checks`.
 
     Returns
     -------
     list of dict
         For each check its "check_name", its "status" ("passed", "skipped" or "xfail") and the
-        "reason" where it did not pass.
+        "reason" if it did not pass.
 
     Raises
     ------
     AssertionError
-        At the first check that fails.
+        If a check fails; the message names it.
 
     Examples
     --------
@@ -134,10 +129,10 @@ def check_zero_shot_estimator(
             status, reason = "skipped", str(skip)
         except Exception as error:
             if name not in expected:
-                said = str(error)
+                message = str(error)
                 if not isinstance(error, AssertionError):
-                    said = f"{estimator!r}: {type(error).__name__}: {error}"
-                raise AssertionError(f"{name} failed: {said}") from error
+                    message = f"{estimator!r}: {type(error).__name__}: {error}"
+                raise AssertionError(f"{name} failed: {message}") from error
             status, reason = "xfail", expected[name]
         results.append({"check_name": name, "status": status, "reason": reason})
     return results
@@ -148,15 +143,15 @@ def parametrize_with_checks(
     *,
     expected_failed_checks: Mapping[str, str] | Callable[[Any], Mapping[str, str]] | None = None,
 ) -> Any:
-    """Decorate a test with the arguments `estimator` and `check`: it runs once for each pair.
+    """Parametrise a test that has the arguments `estimator` and `check` with all pairs.
 
     Parameters
     ----------
     estimators : sequence of zero-shot estimators
-        Not fitted. One may stand in a `pytest.param` with a name and marks of its own.
+        Unfitted estimators, possibly in a `pytest.param` with an id and marks.
     expected_failed_checks : mapping of str to str, or callable, optional
-        Checks that fail, of this module or of scikit-learn, with the reason; or a function that
-        says so for an estimator. They are marked `xfail`.
+        Checks that are marked `xfail`, with the reason; or a function of an estimator that returns
+        such a mapping.
 
     Returns
     -------
@@ -175,8 +170,8 @@ def parametrize_with_checks(
         import pytest
     except ImportError as error:
         raise ImportError(
-            "parametrize_with_checks needs pytest, which is not installed. Install it with: "
-            "pip install pytest; or call check_zero_shot_estimator, which needs nothing."
+            "parametrize_with_checks needs pytest, which is not installed: pip install pytest. "
+            "Or call check_zero_shot_estimator, which does not need it."
         ) from error
     parameters = []
     for item in estimators:
@@ -195,7 +190,7 @@ def parametrize_with_checks(
 
 
 def _unpack(item: Any) -> tuple[Any, str, Sequence[Any]]:
-    """An estimator with its name and marks; `pytest.param` makes an object that has them."""
+    """The estimator, id and marks of an item, which may be a `pytest.param`."""
     if not (hasattr(item, "values") and hasattr(item, "marks")):
         return item, _label(item), ()
     (estimator,) = item.values
@@ -203,10 +198,10 @@ def _unpack(item: Any) -> tuple[Any, str, Sequence[Any]]:
 
 
 def _refuse_non_estimators(estimator: Any) -> None:
-    """Refuse a class in place of its instance, and what is no estimator at all."""
+    """Refuse classes, and objects that are not estimators."""
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise TypeError(
-            f"Checks take estimators, not {estimator!r}: make an instance, such as "
+            f"Checks take estimators, not {estimator!r}: pass an instance, such as "
             f"{getattr(estimator, '__name__', 'MyMethod')}()."
         )
 
@@ -216,6 +211,6 @@ def _name(check: Check) -> str:
 
 
 def _label(estimator: Any) -> str:
-    """The estimator with what differs from its defaults, on one line."""
+    """The estimator with its non-default hyper-parameters on one line."""
     with config_context(print_changed_only=True):
         return re.sub(r"\s+", "", repr(estimator))
