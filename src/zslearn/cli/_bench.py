@@ -238,9 +238,9 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     )
     where = "" if data is None else f" of {data.name}"
     title = f"{arguments.analysis}{where}: {analysis.title}"
-    table = analyses.summarize_analysis(frame)
-    print_table(table, title=title, name="results")
-    explained(experiments.explain_measures(map(str, table)))
+    summary = analyses.summarize_analysis(frame)
+    print_table(summary, title=title, name="results")
+    explained(experiments.explain_measures(map(str, summary)))
     note(files=paths)
     for path in paths:
         aside(f"wrote {path}")

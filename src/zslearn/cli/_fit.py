@@ -265,6 +265,7 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     table = images.prediction_table(
         file.model, samples.X, samples.names, row_noun=column, **options
     )
+    note(n_samples=len(table))
     reasons = []
     if arguments.explain:
         reasons = images.explain_predictions(file, samples.X, classes=classes)

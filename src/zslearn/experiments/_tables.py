@@ -424,7 +424,7 @@ def _as_published(
     if like == "correlation":
         # These records also name the number of neighbours, for another table.
         found.loc[found["variant"].str.startswith("k="), "variant"] = ""
-    return found.to_dict("records")
+    return [{str(k): v for k, v in row.items()} for row in found.to_dict("records")]
 
 
 def _place_records(
