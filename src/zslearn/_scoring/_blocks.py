@@ -283,8 +283,11 @@ class _Plan:
             raise ValueError(f"score={self.score!r} is not one of {get_args(ScoreFunction)}.")
         if self.X.shape[0] == 0:
             raise ValueError("X has no rows to score.")
+        if is_symbolic(self.X):
+            return  # the shape may be unknown
         self.budget = block_budget(self.X)
-        (n_classes, *_, width), n_features = self.parameters.shape, self.X.shape[1]
+        n_classes, *_, width = self.parameters.shape
+        n_features = self.X.shape[1] or width  # unknown while a model is exported
         # Per row: the features, prepared and embedded, and three arrays of scores.
         if on_device(self.X):
             affordable = self.budget // (_MIN_DEVICE_ROWS * 4 * 8)
