@@ -319,7 +319,7 @@ def test_tune_and_leave_out(folder, capsys):
         ),
         (
             ["fit", "train", "--describe", "said.csv", "--text-encoder", "usee"],
-            "encoder or folder 'usee'",
+            "no encoder 'usee'",
         ),
         (
             ["fit", "train.npz", "--signatures", "classes.csv", "--none", "2"],
