@@ -284,7 +284,8 @@ class _Plan:
         if self.X.shape[0] == 0:
             raise ValueError("X has no rows to score.")
         self.budget = block_budget(self.X)
-        (n_classes, *_, width), n_features = self.parameters.shape, self.X.shape[1]
+        # A symbolic array may have an unknown width.
+        (n_classes, *_, width), n_features = self.parameters.shape, self.X.shape[1] or 0
         # Per row: the features, prepared and embedded, and three arrays of scores.
         if on_device(self.X):
             affordable = self.budget // (_MIN_DEVICE_ROWS * 4 * 8)
