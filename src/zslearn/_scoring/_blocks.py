@@ -286,8 +286,7 @@ class _Plan:
         if is_symbolic(self.X):
             return  # the shape may be unknown
         self.budget = block_budget(self.X)
-        # A symbolic array may have an unknown width.
-        (n_classes, *_, width), n_features = self.parameters.shape, self.X.shape[1] or 0
+        (n_classes, *_, width), n_features = self.parameters.shape, self.X.shape[1]
         # Per row: the features, prepared and embedded, and three arrays of scores.
         if on_device(self.X):
             affordable = self.budget // (_MIN_DEVICE_ROWS * 4 * 8)
