@@ -26,7 +26,6 @@ _NEEDS = {
     "load_backbone": "torch",
     "extract_features": "torch",
     "on_cluster": "distributed",
-    "read_word_vectors": "gensim",
     "dask": "dask",
 }
 # Scripts of the documentation contain no doctests; modules of the service cannot be imported

@@ -20,7 +20,7 @@ from zslearn.datasets import (
 )
 from zslearn.datasets._mat import read_mat
 from zslearn.images import load_features, read_image
-from zslearn.signatures import WordNet, read_word_vectors, train_word_vectors
+from zslearn.signatures import WordNet, train_word_vectors, word_signatures
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
 
@@ -39,7 +39,7 @@ READERS = {
     "tree.parquet": read_child_parent_pairs,
     "list.csv": lambda path: read_rows(path, ["image"]),
     "matlab.mat": lambda path: read_mat(path, {"att"}),
-    "words.txt": read_word_vectors,
+    "words.txt": lambda path: word_signatures({"x": "dog"}, path),
     "corpus.txt": train_word_vectors,
     "data.noun": lambda path: WordNet(path.parent),
     "image.png": read_image,

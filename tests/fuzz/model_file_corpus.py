@@ -133,31 +133,6 @@ def _digest(text: str, parts: Parts) -> str:
     return digest.hexdigest()
 
 
-def damaged(rng: np.random.Generator, file: bytes) -> bytes:
-    """The bytes of a file after an accident."""
-    kind = rng.integers(7)
-    # Half of the accidents in the header, which is the smaller part of a large model.
-    end = len(file) if rng.random() < 0.5 else 8 + int.from_bytes(file[:8], "little")
-    place, length = int(rng.integers(end)), int(rng.integers(1, 200))
-    if kind == 0:
-        bits = bytearray(file)
-        for at in rng.integers(end, size=rng.integers(1, 4)):
-            bits[at] ^= 1 << int(rng.integers(8))
-        return bytes(bits)
-    if kind == 1:
-        return file[:place]
-    if kind == 2:
-        return file[:place] + file[place + length :]
-    if kind == 3:
-        return file[:place] + bytes(rng.integers(256, size=length, dtype=np.uint8)) + file[place:]
-    if kind == 4:
-        return file[:place] + bytes(length) + file[place + length :]
-    if kind == 5:
-        return file + file[place : place + length]
-    other = int(rng.integers(end))
-    return file[:place] + file[other : other + length] + file[place + length :]
-
-
 STRANGE: list[Any] = [
     None, True, -1, 0, 2**31, 2**63, 10**40, 1e308, -0.0, 5e-324, "", "l2", "\ud800", "\x00",
     "../../etc/passwd", "__class__", "x" * 5000, [], {}, [[]], [None] * 3, {"": {}}, {"tuple": []},

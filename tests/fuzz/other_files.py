@@ -23,7 +23,8 @@ from zslearn.datasets import (
     read_signature_table,
 )
 from zslearn.images import load_features
-from zslearn.signatures import WordNet, read_word_vectors
+from zslearn.signatures import WordNet
+from zslearn.signatures._words import _read_word_vectors
 
 MIB = 2**20
 WORDS = dict(
@@ -107,7 +108,7 @@ def words_of(kind):
         if kind == "gzip":
             data = gzip.compress(data)
         path.write_bytes(mutate(data, rng, text=kind in ("text", "glove")))
-        return path, lambda: read_word_vectors(path), are_sound_words
+        return path, lambda: _read_word_vectors(path), are_sound_words
 
     return case
 
@@ -225,26 +226,26 @@ def words_stream_damaged(path):
     packed = bytearray(gzip.compress(b"cat 1 2 3\n" * 20_000))
     packed[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
     path.write_bytes(packed)
-    return path, lambda: read_word_vectors(path), never
+    return path, lambda: _read_word_vectors(path), never
 
 
 def words_of_digits(path):
     path = path.with_suffix(".txt")
     path.write_bytes(b"1 " + b"9" * 5000 + b"\ncat 1\n")
-    return path, lambda: read_word_vectors(path), never
+    return path, lambda: _read_word_vectors(path), never
 
 
 def words_without_numbers(path):
     path = path.with_suffix(".txt")
     path.write_bytes(b"1\n2\n3\n")
-    return path, lambda: read_word_vectors(path, kind="glove"), never
+    return path, lambda: _read_word_vectors(path), never
 
 
 def words_pickled(path):
     trap = path.with_name("sprung")
     path = path.with_suffix(".kv")
     path.write_bytes(pickle.dumps(Trap(trap), 4))
-    return path, lambda: read_word_vectors(path), lambda found: False
+    return path, lambda: _read_word_vectors(path), lambda found: False
 
 
 def wordnet_of_minus_words(path):
@@ -388,25 +389,16 @@ def zarr_chunk_that_swells(path):
     return store, lambda: read_shards(store), never
 
 
-HOSTILE = {
-    "words_stream_damaged": words_stream_damaged,
-    "words_of_digits": words_of_digits,
-    "words_without_numbers": words_without_numbers,
-    "words_pickled": words_pickled,
-    "wordnet_of_minus_words": wordnet_of_minus_words,
-    "wordnet_twice": wordnet_twice,
-    "npy_of_nothing": npy_of_nothing,
-    "h5_huge_chunk": h5_huge_chunk,
-    "h5_fill_value": h5_fill_value,
-    "h5_other_file": h5_other_file,
-    "parquet_of_equal_rows": parquet_of_equal_rows,
+_FUNCTIONS = (
+    words_stream_damaged, words_of_digits, words_without_numbers, words_pickled,
+    wordnet_of_minus_words, wordnet_twice, npy_of_nothing, h5_huge_chunk, h5_fill_value,
+    h5_other_file, parquet_of_equal_rows, zarr_two_faces, zarr_huge_chunk, zarr_fill_value,
+    zarr_chunk_that_swells,
+)  # fmt: skip
+HOSTILE = {case.__name__: case for case in _FUNCTIONS} | {
     "zarr_pickle_filter": _zarr_pickle("filter"),
     "zarr_pickle_compressor": _zarr_pickle("compressor"),
     "zarr_pickle_object": _zarr_pickle("object"),
-    "zarr_two_faces": zarr_two_faces,
-    "zarr_huge_chunk": zarr_huge_chunk,
-    "zarr_fill_value": zarr_fill_value,
-    "zarr_chunk_that_swells": zarr_chunk_that_swells,
 }
 
 

@@ -276,19 +276,14 @@ def parquet_page(folder):
     )
 
 
-CASES = {
-    "v7_empty_members": v7_empty_members,
-    "v7_zeros": v7_zeros,
-    "v7_bytes_as_doubles": v7_bytes_as_doubles,
-    "v7_rows_of_text": v7_rows_of_text,
-    "v73_huge_chunk": v73_huge_chunk,
-    "v73_deflated_twice": v73_deflated_twice,
-    "v73_chunk_longer_than_declared": v73_chunk_longer_than_declared,
-    "v73_twelve_references": v73_twelve_references,
-    "v73_many_references": v73_many_references,
-    "v73_fill_value": v73_fill_value,
-    "v73_tiny_chunks": v73_tiny_chunks,
-    "v73_size_that_overflows": v73_size_that_overflows,
+_FUNCTIONS = (
+    v7_empty_members, v7_zeros, v7_bytes_as_doubles, v7_rows_of_text, v73_huge_chunk,
+    v73_deflated_twice, v73_chunk_longer_than_declared, v73_twelve_references,
+    v73_many_references, v73_fill_value, v73_tiny_chunks, v73_size_that_overflows, npz_zeros,
+    npz_bad_stream, csv_columns, csv_repeated_header, parquet_runs, parquet_long_string,
+    parquet_page,
+)  # fmt: skip
+CASES = {case.__name__: case for case in _FUNCTIONS} | {
     "npy_no_end": _npy("{'descr': '<f8', 'shape': (1, ("),
     "npy_overflow": _npy(_claims("(99999999999999999999, 3)")),
     "npy_negative": _npy(_claims("(-12, -3)")),
@@ -296,19 +291,12 @@ CASES = {
     "npy_no_width": _npy(_claims("(1000000000000, 3)", "<U0")),
     "npy_nested": _npy("(" * 100),
     "npy_text": _npy("{'descr': [('a', 'b', 'c', 'd')], 'fortran_order': 3, 'shape': 'x', }"),
-    "npz_zeros": npz_zeros,
     "npz_claims": _npz(lambda: npy_header(_claims("(1000000000, 8)")) + X.tobytes()),
     "npz_no_end": _npz(lambda: npy_header("{'descr': '<f8', 'shape': (1, (")),
     "npz_unknown_compression": _npz(_8=99),
     "npz_lzma": _npz(_8=14),
     "npz_encrypted": _npz(_6=1),
-    "npz_bad_stream": npz_bad_stream,
-    "csv_columns": csv_columns,
-    "csv_repeated_header": csv_repeated_header,
     "csv_long_field": _csv("species,a\nant," + "9" * 200_000 + "\n"),
     "csv_open_quote": _csv('species,a\nant,"1\n' + "ant,1\n" * 30_000),
     "csv_digits": _csv("species,a\n" + "9" * 5000 + ",1\n" + "8" * 20 + ",2\n"),
-    "parquet_runs": parquet_runs,
-    "parquet_long_string": parquet_long_string,
-    "parquet_page": parquet_page,
 }

@@ -12,7 +12,8 @@ import warnings
 import numpy as np
 import pytest
 
-from fuzz.model_file_corpus import damaged, hostile, problem, put_together, take_apart, written
+from fuzz.model_file_corpus import hostile, problem, put_together, take_apart, written
+from fuzz.reader_worker import mutate
 from zslearn import persistence
 from zslearn._utils._reading import FileLimitError
 from zslearn.persistence import ModelFileError
@@ -57,7 +58,9 @@ def test_accidents_are_found(cases, files, tmp_path, soon):
     for seed in cases(300):
         rng = np.random.default_rng(seed)
         whole = files[seed % len(files)]
-        file = damaged(rng, whole)
+        # Half of the accidents happen in the header, the smaller part of a large model.
+        end = len(whole) if rng.random() < 0.5 else 8 + int.from_bytes(whole[:8], "little")
+        file = mutate(whole[:end], rng) + whole[end:]
         if file == whole:
             continue
         path.write_bytes(file)

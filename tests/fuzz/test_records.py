@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from fuzz.reader_worker import mutate
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
@@ -66,24 +67,12 @@ def whole(tiny, tmp_path_factory):
 
 def damaged(rng, data):
     """The bytes of a file after an accident, or an edit by hand."""
-    kind = rng.integers(7)
-    place, length = int(rng.integers(len(data))), int(rng.integers(1, 40))
-    if kind == 0:
-        bits = np.frombuffer(data, np.uint8).copy()
-        for at in rng.integers(len(bits), size=rng.integers(1, 4)):
-            bits[at] ^= 1 << rng.integers(8)
-        return bits.tobytes()
-    if kind == 1:
-        return data[:place]
-    if kind == 2:
-        return data[:place] + data[place + length :]
-    if kind == 3:
-        return data[:place] + rng.bytes(length) + data[place:]
-    if kind == 4:
-        return data[:place] + data[place : place + length] + data[place:]
-    if kind == 5:
+    kind = rng.random()
+    if kind < 0.7:
+        return mutate(data, rng, text=True)
+    if kind < 0.85:
         opening = rng.choice(["[", '{"a":', '{"schema":', "[[{"])
-        return data[: place * rng.integers(2)] + opening.encode() * DEEP
+        return data[: int(rng.integers(len(data))) * rng.integers(2)] + opening.encode() * DEEP
     return edited(rng, data)
 
 

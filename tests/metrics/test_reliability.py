@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import make_zero_shot
 from zslearn.metrics import (
     ReliabilityDisplay,
+    VarianceDisplay,
     expected_calibration_error,
     reliability_curve,
 )
+from zslearn.synthesis import GaussianEXEM
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -89,3 +93,19 @@ def test_display_from_estimator(plt, problem):
     assert display.line_.get_label().startswith("CalibratedStacking (ECE")
     whole = ReliabilityDisplay.from_estimator(model, X, y)
     assert whole.counts.sum() == len(y)
+
+
+def test_variances(plt):
+    data = make_zero_shot(random_state=0)
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    display = VarianceDisplay.from_estimator(model, color="red")
+    points = np.asarray(display.points_.get_offsets())
+    np.testing.assert_allclose(
+        points, np.column_stack([model.predicted_variances_, model.observed_variances_])
+    )
+    low, high = (np.asarray(data) for data in display.diagonal_.get_data())
+    np.testing.assert_array_equal(low, high)
+    ratio = model.observed_variances_.sum() / model.predicted_variances_.sum()
+    assert display.points_.get_label() == f"GaussianEXEM (observed / predicted = {ratio:.2f})"
+    with pytest.raises(NotFittedError):
+        VarianceDisplay.from_estimator(GaussianEXEM())

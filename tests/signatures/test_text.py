@@ -196,7 +196,7 @@ def test_names_that_a_model_file_can_keep(tmp_path):
     assert encoder_name(encoder_name(tmp_path)) == f"st:{tmp_path}"
     for name, message in {
         "minlm": "Did you mean 'minilm'",
-        "st:/no/such/folder": "no encoder or folder '/no/such/folder'",
+        "st:/no/such/folder": "no encoder '/no/such/folder', nor a folder",
         lengths: "no name to store",
     }.items():
         with pytest.raises(ValueError, match=message):

@@ -132,16 +132,6 @@ def test_constant_features_and_far_away_ones(rows):
     np.testing.assert_allclose(moved.coef[:, :-2], near.coef, atol=1e-3)
 
 
-def test_single_precision_rows(rows, monkeypatch):
-    X, Y, y = rows
-    monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
-    for path, target in ((logistic_path, Y), (softmax_path, y)):
-        (single,) = path(X.astype(np.float32), target, alphas=[1e-3], tol=1e-9)
-        (double,) = path(X.astype(np.float32).astype(float), target, alphas=[1e-3], tol=1e-9)
-        assert single.converged
-        np.testing.assert_allclose(single.coef, double.coef, atol=1e-3)
-
-
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
 def test_arrays_of_other_libraries(rows, library):
     xp = pytest.importorskip(library)

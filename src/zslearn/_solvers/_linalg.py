@@ -1,4 +1,4 @@
-"""Inverses and divisors that may be singular, and eigenvectors that serve a grid of penalties."""
+"""Inverses of matrices that may be singular, and eigenvectors shared by a grid of penalties."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from zslearn._utils._array import Array, Floats
 
 
 def pseudo_inverse(matrix: Floats, *, ridge: float = 0.0) -> Floats:
-    r"""Invert a matrix; of a singular one, its pseudo-inverse.
+    r"""The inverse or pseudo-inverse of a matrix.
 
-    A square matrix that is certain to be regular is inverted by elimination, which takes a small
-    part of the time of a singular value decomposition. With a ridge ρ,
-    :math:`(M^\top M + \rho I)^{-1} M^\top`: what makes of W the V that minimises
-    :math:`\|M V - W\|^2 + \rho \|V\|^2`.
+    Square matrices that are certainly regular are inverted by elimination, which is much faster
+    than a singular value decomposition. With a ridge ρ, :math:`(M^\top M + \rho I)^{-1} M^\top`,
+    which maps W to the minimiser V of :math:`\|M V - W\|^2 + \rho \|V\|^2`.
     """
     matrix = np.asarray(matrix, dtype=np.float64)
     n_rows, n_columns = matrix.shape
@@ -36,10 +35,10 @@ def pseudo_inverse(matrix: Floats, *, ridge: float = 0.0) -> Floats:
 
 
 def _by_elimination(matrix: Floats) -> Floats | None:
-    """The inverse; None where the matrix may be singular.
+    """The inverse, or None if the matrix may be singular.
 
-    The condition in the 1-norm, which costs little to estimate, is within a factor n of that in the
-    2-norm: no singular value counts as zero above n² roundings.
+    The condition number in the 1-norm, which is cheap to estimate, is within a factor n of that in
+    the 2-norm.
     """
     n = len(matrix)
     factor, pivots, failed = lapack.dgetrf(matrix)
@@ -52,13 +51,13 @@ def _by_elimination(matrix: Floats) -> Floats | None:
 
 
 def nonzero(x: Array) -> Array:
-    """`x` with ones in the place of zeros, to divide by."""
+    """`x` with zeros replaced by ones, as a divisor."""
     xp = compat.array_namespace(x)
     return xp.where(x != 0, x, xp.ones_like(x))
 
 
 def eigenbasis(gram: Array) -> tuple[Array, Array, float]:
-    """Eigenvalues, eigenvectors and the mean of the eigenvalues that are not zero."""
+    """Eigenvalues, eigenvectors, and the mean of the non-zero eigenvalues."""
     xp = compat.array_namespace(gram)
     values, vectors = xp.linalg.eigh(gram)
     resolution = gram.shape[0] * xp.finfo(gram.dtype).eps * xp.max(xp.abs(values))

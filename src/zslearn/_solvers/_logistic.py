@@ -41,26 +41,26 @@ from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import one_blas_thread
 from zslearn._utils._validation import checked_weights
 
-# Tables of a block of rows by the columns that there are at a time.
+# Number of tables of a block of rows by all columns that exist at a time.
 _TABLES = 6
-# Of the scatter between classes so much counts in the preconditioner of a softmax: where a class is
-# in doubt rows lie close together, and its curvature is that of the scatter within classes.
+# Weight of the scatter between classes in the preconditioner of a softmax. Its curvature comes from
+# rows between close classes, and is that of the scatter within classes.
 _BETWEEN = 0.1
-# Conjugate gradients reduce the residual, in its preconditioned norm, at least this much; they end
-# where its own gap is this share of the wanted one, or after so many products.
+# Conjugate gradients end when the residual, in the preconditioned norm, is reduced by this factor,
+# when its own gap is this fraction of the required one, or after this many products.
 _FORCING = 0.2
 _LAST = 0.4
 _MAX_PRODUCTS = 100
-# The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
+# Curvature of the loss that is zero in single precision, relative to the largest.
 _SINGLE_NOISE = 1e-7
-# What a change of the intercepts must be worth, in units of `tol` and the objective.
+# Minimum improvement by a change of the intercepts, in units of `tol` and the objective.
 _WORTH = 1e-8
 _MAX_INTERCEPT_STEPS = 20
-# A step ends where its slope is this share of the first one; lengths that are tried at most.
+# A line search ends when the slope is this fraction of the first one, or after this many lengths.
 _FLAT_ENOUGH = 0.5
 _MAX_LENGTHS = 20
-# Steps in a row that change neither objective nor gap, after which rounding has the last word.
-_MAX_STILL = 3
+# Consecutive steps without progress, after which rounding is taken to prevent it.
+_MAX_STALLED_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ class LogisticResult:
     alpha : float
         Weight of the penalty.
     objective : ndarray of shape (n_problems,)
-        Value of the objective of each problem; the multinomial model is one.
+        Value of the objective of each problem; the multinomial model is one problem.
     gap : ndarray of shape (n_problems,)
-        The objective is at most this far above its minimum.
+        Upper bound of the difference between the objective and its minimum.
     n_iter : int
-        Newton steps.
+        Number of Newton steps.
     converged : bool
-        Whether every gap is within `tol`, or nothing but rounding.
+        Whether every gap is within `tol` or a rounding error.
     gain : ndarray of shape (n_problems,)
-        The minimum is at least this far below the objective at zero coefficients.
+        Lower bound of the difference between the objective at zero coefficients and the minimum.
     """
 
     coef: Array = field(repr=False)
@@ -111,20 +111,20 @@ def logistic_path(
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Rows, float32 or float64; an array of torch or CuPy is computed with on its own device.
+        Rows, float32 or float64; arrays of torch and CuPy stay on their device.
     Y : array-like of shape (n_samples, n_problems)
         Targets: 0 or 1, or probabilities between them. Each column needs both outcomes.
     alphas : sequence of float
         Weights of the penalty ½‖w‖², in any order; the largest is solved first, and each solution
-        starts from the one before.
+        starts from the previous one.
     tol : float, default=1e-6
-        Gap to reach, as a share of the objective of each problem and of what training gains: of
-        the objective at zero coefficients, with the best intercept, less the minimum.
+        Required gap, relative to the objective of each problem and to the gain of training: the
+        objective at zero coefficients, with the best intercept, minus the minimum.
     max_iter : int, default=100
-        Largest number of Newton steps for each penalty.
+        Maximum number of Newton steps for each penalty.
     codes : array-like of int of shape (n_samples,), optional
-        Which row of Y has the targets of each sample, where samples share rows; by default row n of
-        Y is that of sample n.
+        The row of Y with the targets of each sample, if samples share targets; by default row n of
+        Y belongs to sample n.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def softmax_path(
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Rows, float32 or float64; an array of torch or CuPy is computed with on its own device.
+        Rows, float32 or float64; arrays of torch and CuPy stay on their device.
     y : array-like of int of shape (n_samples,)
         Class of each row, from 0 to n_classes − 1; every class needs a row.
     n_classes : int, optional
@@ -194,10 +194,10 @@ def softmax_path(
     alphas, tol, max_iter : sequence of float, float and int
         See :func:`logistic_path`; the penalty is ½‖W‖².
     sample_weight : array-like of shape (n_samples,), optional
-        How much each sample counts.
+        Weights of the samples.
     pseudo_counts : float, default=0.0
-        Softens the labels: a class of n samples counts as if so many more, m, were spread evenly
-        over all C classes, and its samples' targets are (n + m/C)/(n + m) and (m/C)/(n + m).
+        Number m of additional samples per class, spread evenly over all C classes, that soften the
+        labels: the targets in a class of n samples are (n + m/C)/(n + m) and (m/C)/(n + m).
 
     Returns
     -------
@@ -239,7 +239,7 @@ def softmax_path(
 
 
 def _checked_targets(Y: Any, n_samples: int, codes: Any) -> tuple[Floats, NDArray[np.intp]]:
-    """Targets in double precision, and which row of them each sample has."""
+    """Validate targets, and the row of them of each sample."""
     targets = np.asarray(to_numpy(Y), dtype=np.float64)
     places = np.arange(n_samples) if codes is None else np.asarray(to_numpy(codes))
     n_rows = n_samples if codes is None else len(targets)
@@ -258,7 +258,7 @@ def _checked_targets(Y: Any, n_samples: int, codes: Any) -> tuple[Floats, NDArra
 
 
 def _soft_labels(counts: NDArray[np.intp], pseudo_counts: float) -> Floats:
-    """Targets of the samples of each class, softened by so many more that are spread over all."""
+    """Targets of the samples of each class; see `pseudo_counts` of :func:`softmax_path`."""
     own = counts[:, None] * np.eye(len(counts))
     return (own + pseudo_counts / len(counts)) / np.maximum(counts + pseudo_counts, 1)[:, None]
 
@@ -278,11 +278,11 @@ def _target_mass(table: Floats, codes: NDArray[np.intp], weights: Floats) -> Flo
 
 
 class _CentredRows:
-    """Rows less their mean, which the intercepts take up; read in blocks, in one precision."""
+    """Centred rows, which only changes the intercepts; read in blocks, in one precision."""
 
     def __init__(self, rows: TrainingRows, n_columns: int) -> None:
         self.rows, self.xp, self.n_columns = rows, rows.xp, n_columns
-        #: The precision of steps: single, unless rows are few.
+        #: The precision of steps: single for many rows.
         self.step_dtype = rows.single.dtype
 
     def blocks(self, dtype: Any) -> Iterator[tuple[slice, Array]]:
@@ -303,7 +303,7 @@ class _CentredRows:
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
-        """Eigenvalues and eigenvectors of the covariance, most of it within classes."""
+        """Eigenvalues and eigenvectors of the covariance, mostly that within classes."""
         xp, n_classes = self.xp, self.rows.n_classes
         gram: Array = 0.0
         sums: Array = 0.0
@@ -322,12 +322,12 @@ class _CentredRows:
 
     @cached_property
     def rounding(self) -> float:
-        """The rounding of a sum of rows under weights that add up to one."""
+        """Rounding error of a weighted mean of the rows."""
         return float(np.finfo(np.float64).eps * (self.rows.shape[0] * self.rows.mean_square) ** 0.5)
 
 
 class _Sums(NamedTuple):
-    """The sums of one pass over the rows at some coefficients and intercepts."""
+    """Sums over the rows at some coefficients and intercepts."""
 
     value: Floats  # (n_problems,), the loss
     gradient: Array  # (n_columns, width), in the coefficients
@@ -338,7 +338,7 @@ class _Sums(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """What is known at some coefficients and intercepts."""
+    """The state at some coefficients and intercepts."""
 
     coef: Array  # (n_columns, width)
     intercept: Array  # (n_columns,)
@@ -346,8 +346,8 @@ class _Point(NamedTuple):
     gradient: Array  # of the objective in the coefficients
     objective: Floats  # (n_problems,), as all that follow
     gap: Floats
-    gain: Floats  # at least
-    wanted: Floats  # the gap that is small enough
+    gain: Floats  # lower bound
+    wanted: Floats  # the required gap
 
 
 class _Loss:
@@ -468,7 +468,7 @@ class _Loss:
         return _Sums(value, gradient, slope, level, curvature, absolute)
 
     def curved_rows(self, point: _Point, dtype: Any) -> tuple[Array, list[Array]]:
-        """Means of the rows under κ p (1 − p), and p of all blocks if they fit one; else none."""
+        """Means of the rows weighted by κ p (1 − p), and p of all blocks if they fit into one."""
         xp, X = self.xp, self.rows.rows.X
         fit = 8 * X.shape[0] * self.n_columns <= block_budget(X)
         sums: Any = 0.0
@@ -504,10 +504,9 @@ class _Loss:
 
 
 class _Newton:
-    """Newton's method for the problems of one loss, in single precision where rows are many.
+    """Newton's method for the problems of one loss, in single precision if there are many rows.
 
-    What looks solved is measured anew in double precision; problems that are not solved after all
-    go on in double precision.
+    Problems that look solved are evaluated, and if necessary continued, in double precision.
     """
 
     def __init__(self, loss: _Loss, tol: float, max_iter: int) -> None:
@@ -515,7 +514,7 @@ class _Newton:
         self.rows, self.xp = loss.rows, loss.xp
 
     def path(self, alphas: Sequence[float]) -> list[LogisticResult]:
-        """Solutions in the order of the penalties; the largest is solved for first."""
+        """Solutions in the order of the penalties, of which the largest is solved first."""
         values = np.asarray(alphas, dtype=np.float64)
         if values.ndim != 1 or not (np.isfinite(values).all() and (values > 0).all()):
             raise ValueError(f"alphas must be positive numbers; got {alphas!r}.")
@@ -531,7 +530,7 @@ class _Newton:
             dtype = double if is_noise else self.rows.step_dtype
             start = self._certified(alpha, *point[:3])
             if results:
-                # The step between the last two solutions leads on.
+                # Extrapolate from the last two solutions.
                 step, shift = point.coef - last.coef, point.intercept - last.intercept
                 start = self._along(alpha, start, step, shift, dtype)
             last = point
@@ -541,7 +540,7 @@ class _Newton:
         return [results[position] for position in range(len(values))]
 
     def _result(self, alpha: float, point: _Point, n_iter: int) -> LogisticResult:
-        """A solution in the original features, which are not centred; its arrays are its own."""
+        """A solution for the original features, as a copy."""
         rows = self.rows.rows
         intercept = self.loss.balanced(point.intercept - (self.rows.mean @ point.coef.T)[0, :])
         return LogisticResult(
@@ -557,7 +556,7 @@ class _Newton:
 
     @staticmethod
     def _warn_of_gaps(results: list[LogisticResult]) -> None:
-        """One warning of all solutions that did not converge."""
+        """Issue one warning about all solutions that did not converge."""
         loose = [result for result in results if not result.converged]
         if not loose:
             return
@@ -581,7 +580,7 @@ class _Newton:
                 point = self._settled(alpha, point.coef, point.intercept, double)
             still = np.zeros(len(point.gap), dtype=np.intp)
             while n_iter < self.max_iter:
-                open_ = (point.gap > point.wanted) & (still < _MAX_STILL)
+                open_ = (point.gap > point.wanted) & (still < _MAX_STALLED_STEPS)
                 if not open_.any():
                     break
                 step, shift = self._direction(alpha, point, open_, precision)
@@ -594,7 +593,7 @@ class _Newton:
         return point, n_iter
 
     def _certified(self, alpha: float, coef: Array, intercept: Array, sums: _Sums) -> _Point:
-        """A point with its certificate, which holds where the intercepts are the best ones."""
+        """A point with its certificate, which is valid for optimal intercepts."""
         penalty = 0.5 * alpha * self.loss.squares(coef)
         gradient = sums.gradient + alpha * coef
         gap = self.loss.squares(gradient) / (2 * alpha)
@@ -605,9 +604,9 @@ class _Newton:
         return _Point(coef, intercept, sums, gradient, state[0], gap, gain, wanted)
 
     def _settled(self, alpha: float, coef: Array, intercept: Array, dtype: Any) -> _Point:
-        """A point; where a problem looks solved, with the best intercepts."""
+        """A point, with optimal intercepts of the problems that look solved."""
         loss = self.loss
-        # Probabilities do not change when all classes move by the same vector; the penalty shrinks.
+        # This lowers the penalty without changing probabilities.
         coef = loss.balanced(coef)
         point = self._certified(alpha, coef, intercept, loss.sums(coef, intercept, dtype))
         length = np.ones(len(point.gap))
@@ -617,7 +616,7 @@ class _Newton:
                 break
             slope = point.sums.slope
             change = -loss.intercept_solver(point.sums.curvature)(slope)
-            # What the change is worth, to second order; a step of no worth would only be noise.
+            # The improvement to second order; smaller ones are rounding errors.
             worth = -0.5 * loss.per_problem(slope * change)
             moves = solved & (worth > max(_WORTH * self.tol, 1e-15) * point.objective)
             if not moves.any():
@@ -630,11 +629,11 @@ class _Newton:
         return point
 
     def _on_device(self, numbers: Floats) -> Array:
-        """Numbers of the problems where the rows are: one, or one for each column."""
+        """Numbers of the problems on the device of the rows."""
         return self.rows.rows.asarray(numbers)
 
     def _chosen(self, which: NDArray[np.bool_], new: _Point, old: _Point) -> _Point:
-        """The new point for some problems, the old one for the others."""
+        """The new point for some problems, the old one for all others."""
         if which.all() or not which.any():
             return new if which.any() else old
 
@@ -651,10 +650,9 @@ class _Newton:
         return _Point(sums=sums, **others)
 
     def _along(self, alpha: float, point: _Point, step: Array, shift: Array, dtype: Any) -> _Point:
-        """The lowest point that was found along a step, until its slope is small beside the first.
+        """The lowest point found along a step, until the slope is small relative to the first one.
 
-        The slope rises along a step: its zero lies beyond where it is negative, and is looked for
-        by the secant.
+        The slope increases along a step; the secant method searches for its zero.
         """
 
         def slopes(at: _Point) -> Floats:
@@ -686,12 +684,12 @@ class _Newton:
     def _direction(
         self, alpha: float, point: _Point, open_: NDArray[np.bool_], dtype: Any
     ) -> tuple[Array, Array]:
-        """Newton directions of coefficients and intercepts of the open problems; else zero.
+        """Newton directions of coefficients and intercepts; zero for solved problems.
 
-        They come from conjugate gradients. The preconditioner takes the rows of a column to vary
-        around m, their mean under its curvature, as all rows vary: with the covariance Σ of these
-        and ℓ = Σκp(1 − p) it is the inverse of [ℓΣ + αI + ℓmmᵀ, ℓm; ℓmᵀ, ℓ], with the Hessian in
-        all intercepts for the last ℓ.
+        The preconditioner of conjugate gradients assumes that the rows of a column vary around
+        their mean m, weighted by curvature, with the covariance Σ of all rows. With
+        ℓ = Σκp(1 − p) it is the inverse of [ℓΣ + αI + ℓmmᵀ, ℓm; ℓmᵀ, ℓ], where the Hessian in all
+        intercepts replaces the last ℓ.
         """
         xp, loss, level = self.xp, self.loss, point.sums.level
         values, vectors = self.rows.spectrum
@@ -710,7 +708,7 @@ class _Newton:
             return loss.per_problem(xp.sum(a * b, axis=1) + c * d)
 
         excess = np.asarray(StoppingRule(self.tol, loss.at_zero).excess(point.objective, point.gap))
-        # The last step need not be more exact than the tolerance asks.
+        # The last step need not be more accurate than the tolerance.
         forcing = np.minimum(np.sqrt(excess), _FORCING) ** 2
         least = 0.1 * self.tol / np.where(open_, excess, 1.0)
         forcing = np.maximum(forcing, np.minimum(least, _FORCING**2))
@@ -720,7 +718,7 @@ class _Newton:
         power = inner(residual, search, rest, turn)
         enough = forcing * power
         for _ in range(_MAX_PRODUCTS):
-            # The residual is what remains of the gradient where the loss is quadratic.
+            # For a quadratic loss, the residual is the remaining gradient.
             unsolved = loss.squares(residual) > _LAST * 2 * alpha * point.wanted
             is_open = open_ & (power > enough) & unsolved
             if not is_open.any():
@@ -728,7 +726,7 @@ class _Newton:
             product, pull = loss.hessian_product(point, held, search, turn, dtype)
             product = product + alpha * search
             curved = inner(search, product, turn, pull)
-            is_open &= curved > 0  # else it is lost in rounding, and there is nothing more to find
+            is_open &= curved > 0  # fails only because of rounding
             length = self._on_device(np.where(is_open, power / np.where(is_open, curved, 1.0), 0.0))
             step, shift = step + length[:, None] * search, shift + length * turn
             residual, rest = residual - length[:, None] * product, rest - length * pull

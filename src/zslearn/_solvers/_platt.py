@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats, row_blocks
 
 _MAX_ITER = 50
-# What a table of all samples and some columns may take.
+# Bytes of a table of all samples and some columns.
 _CACHE_BYTES = 1 << 18
 
 
@@ -26,7 +26,7 @@ def platt_targets(
     *,
     counts: NDArray[np.intp] | None = None,
 ) -> Floats:
-    """Probabilities that positives and negatives shall reach: (N₊ + 1)/(N₊ + 2), 1/(N₋ + 2)."""
+    """Target probabilities of positives and negatives: (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2)."""
     known = np.ones(Y.shape, dtype=bool) if known is None else known
     counts = np.ones(len(Y), dtype=np.intp) if counts is None else counts
     positive, negative = counts @ (Y & known), counts @ (~Y & known)
@@ -55,7 +55,7 @@ def _fitted(scores: Floats, targets: Floats, known: NDArray[np.bool_]) -> tuple[
     """Slopes and offsets of columns that have both outcomes."""
     weights = known / known.sum(axis=0)
     values = np.where(known, scores, 0.0)
-    # In units in which Newton's equations are well conditioned.
+    # Standardised scores make Newton's equations well conditioned.
     mean = (weights * values).sum(axis=0)
     scale = np.sqrt((weights * (values - mean) ** 2).sum(axis=0))
     scale = np.where(scale > 0, scale, 1.0)
@@ -64,7 +64,7 @@ def _fitted(scores: Floats, targets: Floats, known: NDArray[np.bool_]) -> tuple[
 
 
 def _newton(z: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Slopes and offsets for standardised scores; where the best slope is negative, zero."""
+    """Slopes and offsets for standardised scores; zero instead of negative slopes."""
     share = (weights * targets).sum(axis=0)
     flat = np.log(share) - np.log1p(-share)
     a, b = np.zeros_like(share), flat.copy()

@@ -1,19 +1,19 @@
-r"""Points as mixtures of others: least squares over the simplex, exactly.
+r"""Points as mixtures of other points: exact least squares over the simplex.
 
 For each target a and the points :math:`p_1, \dots, p_S`,
 
 .. math:: \min_z \tfrac12 \Big\|a - \sum_c z_c p_c\Big\|^2 + \tfrac{\gamma}{2} \|z\|^2
           \quad \text{with} \quad z \ge 0,\ \sum_c z_c = 1.
 
-With :math:`\gamma > 0` the solution is unique. As the weights add up to one, all points may move by
-the same vector; around their mean the matrix :math:`K = P P^\top + \gamma I` is conditioned best.
-An accelerated projected gradient guesses which weights are positive, for all targets together. A
-primal active-set method then ends at the solution after finitely many steps: it solves the
-problem on the positive weights, steps towards that solution until a weight would turn negative, or,
-where none does, lets in the weight that its gradient asks for most.
+With :math:`\gamma > 0` the solution is unique. Since the weights sum to one, all points may be
+shifted; centring them gives the best conditioned matrix :math:`K = P P^\top + \gamma I`.
+Accelerated projected gradients, for all targets together, guess which weights are positive. A
+primal active-set method then finds the solution in finitely many steps: it solves the problem on
+the positive weights and steps towards this solution until a weight would become negative; if none
+does, it adds the weight with the smallest gradient.
 
-With g the gradient at z, :math:`g^\top z - \min_c g_c` bounds how far the objective is above its
-minimum (the duality gap), which is the certificate.
+For the gradient g at z, the certificate :math:`g^\top z - \min_c g_c` (the duality gap) is an upper
+bound of the difference between the objective and its minimum.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sklearn.utils.validation import check_array
 
 from zslearn._utils._array import Floats, row_blocks
 
-# Steps of the projected gradient that finds where to start, and what the targets that take them
-# together may take: they go through the same memory at every step, which a cache should hold.
+# Steps of the projected gradients, and the memory of targets that take them together, which should
+# fit into the cache.
 _GUESS = 60
 _GUESS_BYTES = 1 << 22
-# A gradient that asks for less, in units of the problem, is rounding.
+# Relative rounding error of the gradient.
 _ROUNDING = 1e-13
 
 
@@ -40,11 +40,11 @@ class SimplexResult(NamedTuple):
     Parameters
     ----------
     weights : ndarray of shape (n_targets, n_points)
-        Non-negative; each row adds up to one.
+        Non-negative; each row sums to one.
     gap : ndarray of shape (n_targets,)
-        The objective of a row is at most this far above its minimum.
+        Upper bound of the difference between the objective of a row and its minimum.
     n_iter : int
-        Active-set steps of the target that took the most.
+        Largest number of active-set steps of a target.
     """
 
     weights: Floats
@@ -53,8 +53,8 @@ class SimplexResult(NamedTuple):
 
 
 def project_to_simplex(rows: Floats) -> Floats:
-    """The nearest point of the probability simplex to each row; sorting finds the threshold."""
-    # Equal shifts of a row change nothing; the largest entry at 0 keeps large rows exact.
+    """The nearest point of the probability simplex to each row, by sorting."""
+    # Shifts of a row change nothing; this one avoids rounding errors of large rows.
     rows = rows - rows.max(axis=1, keepdims=True)
     descending = -np.sort(-rows, axis=1)
     counts = np.arange(1, rows.shape[1] + 1)
@@ -67,17 +67,17 @@ def project_to_simplex(rows: Floats) -> Floats:
 def simplex_least_squares(
     targets: ArrayLike, points: ArrayLike, *, gamma: float = 1e-2
 ) -> SimplexResult:
-    """Write each target as the nearest mixture of the points; see the module.
+    """Find the mixture of the points that is nearest to each target.
 
     Parameters
     ----------
     targets : array-like of shape (n_targets, n_dims)
-        What is approximated.
+        Points to approximate.
     points : array-like of shape (n_points, n_dims)
-        What is mixed.
+        Points to mix.
     gamma : float, default=1e-2
-        Weight of the squared norm of the mixture weights, positive. Equal points share theirs
-        equally; the larger gamma, the more even are all of them.
+        Positive penalty on the squared norm of the mixture weights. Identical points get equal
+        weights; a larger gamma makes all weights more even.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
         steps = here[falling] / (here[falling] - best[falling])
         if steps.size and steps.min() < 1:
             reached = here + steps.min() * (best - here)
-            # The weight that stopped the step, and any that reached zero with it.
+            # The weight that limits the step, and others that reach zero with it.
             reached[falling[steps.argmin()]] = 0.0
             ended = falling[reached[falling] <= 0]
             reached[ended] = 0.0
@@ -162,7 +162,7 @@ def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
             free[where[ended]] = False
             continue
         z[where] = best
-        # Let in the weight outside that the gradient asks for most.
+        # Add the weight with the smallest gradient.
         gradient = gram @ z - product
         outside = np.where(free, np.inf, gradient)
         which = int(outside.argmin())
@@ -173,7 +173,7 @@ def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
 
 
 def _on_support(gram: Floats, product: Floats, where: NDArray[np.intp]) -> Floats:
-    """Minimise over the support: Kz = q + μ1, with μ such that the weights add up to one."""
+    """Minimise over the support: Kz = q + μ1, with μ such that the weights sum to one."""
     sides = np.column_stack([product[where], np.ones(len(where))])
     solved = np.linalg.solve(gram[np.ix_(where, where)], sides)
     level = (1.0 - solved[:, 0].sum()) / solved[:, 1].sum()

@@ -262,23 +262,40 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return scorer.top_k(self._check_features(X), k, classes, proba=proba)
 
     @_NeedsTemperature
-    def predict_proba(self, X: Any, *, classes: Any = None, prior: Any = None) -> Array:
-        """Predict class probabilities: the softmax of the scores at the estimator's temperature.
+    def predict_proba(
+        self, X: Any, *, classes: Any = None, prior: Any = None, independent: bool = False
+    ) -> Array:
+        r"""Predict class probabilities: the softmax of the scores at the estimator's temperature.
 
         Available with `temperature="cv"` in :class:`~zslearn.calibration.CalibratedStacking` and
         :class:`~zslearn.model_selection.ZeroShotSearchCV`, and in methods whose scores are log
         probabilities, such as :class:`~zslearn.synthesis.GaussianEXEM`.
 
+        Parameters
+        ----------
+        independent : bool, default=False
+            For images that may show several classes: return the probability of each class against
+            an average rival, :math:`(n - 1) p_c / ((n - 1) p_c + 1 - p_c)` with n candidates, so
+            that classes do not compete. The order of classes is unchanged.
+
         Returns
         -------
         array of shape (n_samples, n_classes)
-            Columns follow `classes`; rows sum to 1. The array is of the library and on the device
-            of `X`. The predicted class has the largest probability, unless scores are tied.
+            Columns follow `classes`; rows sum to 1 unless `independent`. The array is of the
+            library and on the device of `X`. The predicted class has the largest probability,
+            unless scores are tied.
         """
         scorer = self._checked_scorer().with_prior(prior)
         if is_streamed(X):
-            return stream_scores(scorer, self._check_stream(X), classes, probabilities=True)
-        return scorer.probabilities(self._check_features(X), classes)
+            probabilities = stream_scores(
+                scorer, self._check_stream(X), classes, probabilities=True
+            )
+        else:
+            probabilities = scorer.probabilities(self._check_features(X), classes)
+        if not independent:
+            return probabilities
+        odds = max(probabilities.shape[1] - 1, 1) * probabilities
+        return odds / (odds + (1 - probabilities))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
         """Return the per-class accuracy: the mean over the classes in `y` of their accuracies.

@@ -71,6 +71,7 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     result(f"{_filled(demo.headline())}\n")
     title = "Glyphs, split ns: per-class accuracies"
     print_table(table, title=title, name="results", values=demo.table)
+    explained(experiments.explain_measures(["H", "AUSUC"]))
     result(f"\n{_filled(demo.summary())}\n")
     for path in demo.files:
         wrote(path)
@@ -237,7 +238,9 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     )
     where = "" if data is None else f" of {data.name}"
     title = f"{arguments.analysis}{where}: {analysis.title}"
-    print_table(analyses.summarize_analysis(frame), title=title, name="results")
+    summary = analyses.summarize_analysis(frame)
+    print_table(summary, title=title, name="results")
+    explained(experiments.explain_measures(map(str, summary)))
     note(files=paths)
     for path in paths:
         aside(f"wrote {path}")

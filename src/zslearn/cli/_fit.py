@@ -154,6 +154,9 @@ def _run_tune(arguments: argparse.Namespace) -> int:
 
     Prints the best settings. No model file is written.
     """
+    # Imported late, since it loads the packages of experiments.
+    from zslearn.experiments import explain_measures
+
     for name in ("keep_features", "out", "none", "taxonomy"):
         setattr(arguments, name, None)
     _, _, model = _fit(arguments)
@@ -172,6 +175,7 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     shown = pd.concat([shown.iloc[:, :-1].astype(str), shown.iloc[:, -1]], axis=1)
     title = f"Best of {len(settings)} settings of {method}"
     print_table(shown, title=title, name="settings", values=settings)
+    explained(explain_measures(settings.columns[-1:]))
     note(method=method)
     return 0
 
@@ -272,6 +276,7 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     table = images.prediction_table(
         file.model, samples.X, samples.names, row_noun=column, **options
     )
+    note(n_samples=len(table))
     reasons = []
     if arguments.explain:
         reasons = images.explain_predictions(file, samples.X, classes=classes)

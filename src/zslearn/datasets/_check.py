@@ -160,37 +160,33 @@ def _check_data_set(
     rows = {}
     for file in feature_files(home):
         where = f"{title} {file}"
-        try:
-            X, numbers = read_features(home / file)
-        except NoFeaturesError as error:
-            # The default file must contain features.
-            (report.problems if file == DEFAULT_FEATURES else report.notes).append(
-                f"{title}: {error}"
-            )
-            continue
-        except (ValueError, OSError, ImportError) as error:
-            report.problems.append(f"{title}: {error}")
-            continue
-        bad = int(X.size - np.isfinite(X).sum())
-        if bad:
-            report.notes.append(f"{where}: {bad} values are not finite; methods replace them by 0.")
-        rows[where] = row | {"samples": len(X), "features": X.shape[1], "NaN": bad}
-        if classes is not None:
-            with _reported(report, where):
-                classes.check_labels(numbers, home / file)
-                reader = SplitReader(home.name, home, root, classes.names)
-                for split in known.splits if known else ["ns", "ss"]:
-                    with _reported(report, f"{home.name} {file}"):
-                        try:
-                            made = reader.read(split, numbers)
-                        except (FileNotFoundError, NoClassListError):
-                            continue
-                        data_set(home.name, X, numbers, classes, {split: made}, file)
-                        if split == "ns":
-                            rows[where] |= {
-                                "seen": made.seen_classes.size,
-                                "unseen": made.unseen_classes.size,
-                            }
+        with _reported(report, title):
+            try:
+                X, numbers = read_features(home / file)
+            except NoFeaturesError as error:
+                if file == DEFAULT_FEATURES:  # which must contain features
+                    raise
+                report.notes.append(f"{title}: {error}")
+                continue
+            if bad := int(X.size - np.isfinite(X).sum()):
+                report.notes.append(
+                    f"{where}: {bad} values are not finite; methods replace them by 0."
+                )
+            rows[where] = row | {"samples": len(X), "features": X.shape[1], "NaN": bad}
+            if classes is None:
+                continue
+            classes.check_labels(numbers, home / file)
+            reader = SplitReader(home.name, home, root, classes.names)
+            for split in known.splits if known else ["ns", "ss"]:
+                with _reported(report, f"{home.name} {file}"):
+                    try:
+                        made = reader.read(split, numbers)
+                    except (FileNotFoundError, NoClassListError):
+                        continue
+                    data_set(home.name, X, numbers, classes, {split: made}, file)
+                    if split == "ns":
+                        rows[where]["seen"] = made.seen_classes.size
+                        rows[where]["unseen"] = made.unseen_classes.size
     if not rows and not standard:
         report.notes.append(f"{title}: there is no file of features, so it cannot be loaded yet.")
     return rows or {title: row}

@@ -337,7 +337,7 @@ class _ShardedRows:
         counts = shards.counts.loc[self.labels].to_numpy()
         self.starts = np.concatenate([[0], np.cumsum(counts)])
         self.shape = (int(self.starts[-1]), shards.n_features)
-        self.dtype = np.result_type(np.float32, *(shards._files[n].dtype for n in self.labels))
+        self.dtype = np.result_type(np.float32, *{shards._files[n].dtype for n in self.labels})
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -81,7 +81,7 @@ class FeatureBlocks(RowsInBlocks):
         self._label_files = [] if labels is None else _label_files(labels)
         self._ends = list(accumulate(file.shape[0] for file in files))
         self.shape = self._ends[-1], files[0].shape[1]
-        self.dtype = np.result_type(*[file.dtype for file in files])
+        self.dtype = np.result_type(*{file.dtype for file in files})
         self.block_bytes, self.read_ahead, self.allow_nan = block_bytes, read_ahead, allow_nan
         if self._label_files:
             n_labels = sum(file.shape[0] for file in self._label_files)

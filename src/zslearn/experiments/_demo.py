@@ -102,31 +102,20 @@ def _draw_predictions(images: Any, y_true: Any, predicted: Any, title: str) -> A
     return figure
 
 
-@dataclass(frozen=True)
-class AddedLetter:
-    """A letter before and after it is added to a fitted model.
-
-    Before, most of its `n_images` images were taken for `taken_for`. Described by `attributes`,
-    `n_correct` of them are recognised among all letters.
-    """
-
-    letter: str
-    attributes: tuple[str, ...]
-    n_images: int
-    n_correct: int
-    taken_for: str
-
-
-def _add_letter(data: ZeroShotDataset, letter: str) -> AddedLetter:
-    """Fit a model without the description of a letter, then add it."""
+def _add_letter(data: ZeroShotDataset, letter: str) -> str:
+    """Fit a model without the description of a letter, add it, and say what that changes."""
     row = data.signatures.loc[[letter]]
     model = Protocol("default").make(METHODS[LEADING_METHODS[0]], 0)
     model.fit(data.X_train, data.y_train, signatures=data.signatures.drop(index=letter))
     images = data.X_test_unseen[data.y_test_unseen == letter]
     before = pd.Series(model.predict(images)).mode()[0]
     n_correct = int((model.add_classes(row).predict(images) == letter).sum())
-    attributes = tuple(row.columns[row.iloc[0] == 1])
-    return AddedLetter(letter, attributes, len(images), n_correct, str(before))
+    attributes = ", ".join(row.columns[row.iloc[0] == 1])
+    return (
+        f"Adding a class is instant: a model without a description of {letter} took most of its "
+        f"images for {before}. Described as {attributes}, and without retraining, {n_correct} of "
+        f"{len(images)} are recognised among all {len(data.signatures)} letters."
+    )
 
 
 @dataclass(frozen=True)
@@ -135,7 +124,7 @@ class Demo:
 
     `table` has one row per method, `leading` first, with its metrics, calibration factor and time
     to fit in seconds. The report is the last of the `files`. `n_seen` letters have training images,
-    `n_unseen` do not; `added` is one of the latter.
+    `n_unseen` do not; one of the latter was `added` to a model, in words.
     """
 
     table: pd.DataFrame
@@ -143,7 +132,7 @@ class Demo:
     files: tuple[Path, ...]
     n_seen: int
     n_unseen: int
-    added: AddedLetter
+    added: str
 
     def headline(self) -> str:
         """The result in one sentence."""
@@ -156,18 +145,13 @@ class Demo:
 
     def summary(self) -> str:
         """The table and the added letter in words."""
-        row, added = self.table.loc[self.leading], self.added
-        n_letters = self.n_seen + self.n_unseen
+        row = self.table.loc[self.leading]
         return (
-            f"Among all {n_letters} letters it recognises {row['seen']:.0%} of the images of the "
-            f"letters it was trained on and {row['unseen']:.0%} of the others; their harmonic "
-            f"mean H is {row['harmonic']:.3f}. The other methods are biased towards the letters "
-            "they were trained on; a calibration factor, chosen on training images (cal.), "
-            "corrects this.\n"
-            f"Adding a class is instant: a model without a description of {added.letter} took most "
-            f"of its images for {added.taken_for}. Described as {', '.join(added.attributes)}, and "
-            f"without retraining, {added.n_correct} of {added.n_images} are recognised among all "
-            f"{n_letters} letters."
+            f"Among all {self.n_seen + self.n_unseen} letters it recognises {row['seen']:.0%} of "
+            f"the images of the letters it was trained on and {row['unseen']:.0%} of the others; "
+            f"their harmonic mean H is {row['harmonic']:.3f}. The other methods are biased towards "
+            "the letters they were trained on; a calibration factor, chosen on training images "
+            f"(cal.), corrects this.\n{self.added}"
         )
 
 

@@ -59,8 +59,8 @@ _HIE_WIDTH = 200
 
 
 @dataclass(frozen=True)
-class LastLayerInputs:
-    """Inputs of the benchmark, so that it can run without WordNet and the packages.
+class _Inputs:
+    """A network, its classes and their signatures.
 
     `rows` are last-layer rows without intercepts, one per class; `tree` has the classes and their
     ancestors up to one root; `graph` is the one graph methods propagate over. `signatures` maps
@@ -75,6 +75,20 @@ class LastLayerInputs:
     signatures: Mapping[str, pd.DataFrame]
     names: Mapping[str, str]
 
+    @classmethod
+    def read(cls, network: str, kinds: Sequence[str], graph: str, **options: Any) -> _Inputs:
+        """Read a network, WordNet and word vectors, and compute the signatures."""
+        rows = load_last_layer(network, **options).iloc[:, :-1]
+        wordnet = WordNet()
+        tree = class_graph(wordnet, rows.index)
+        whole = graph == "whole"
+        links = imagenet_graph(wordnet, imagenet_classes("21k")) if whole else tree
+        described = links.nodes if whole else rows.index.tolist()
+        needed = dict.fromkeys(part for kind in kinds for part in TRACK_SIGNATURES[kind])
+        tables = {part: _table_of(part, wordnet, described, options) for part in needed}
+        names = {wnid: wordnet.names(wnid)[0] for wnid in rows.index}
+        return cls(network, rows, tree, links, tables, names)
+
     def of_kind(self, kind: str, *, nodes: bool = False) -> pd.DataFrame | MultiSignatures:
         """Signatures of a kind, combined with equal weights if there are several tables."""
         tables = [self.signatures[part] for part in TRACK_SIGNATURES[kind]]
@@ -87,38 +101,6 @@ class LastLayerInputs:
             for part, table in zip(TRACK_SIGNATURES[kind], tables, strict=True)
         }
         return MultiSignatures(views) if len(views) > 1 else views[TRACK_SIGNATURES[kind][0]]
-
-
-def last_layer_inputs(
-    network: str,
-    kinds: Sequence[str],
-    *,
-    graph: str = "near",
-    packages: str | os.PathLike[str] | None = None,
-    fetch: bool = False,
-) -> LastLayerInputs:
-    """Read a network, WordNet and word vectors, and compute the signatures."""
-    check_kinds(kinds)
-    rows = load_last_layer(network, packages, fetch=fetch).iloc[:, :-1]
-    wordnet = WordNet()
-    tree = class_graph(wordnet, rows.index)
-    whole = graph == "whole"
-    links = imagenet_graph(wordnet, imagenet_classes("21k")) if whole else tree
-    described = links.nodes if whole else rows.index.tolist()
-    needed = dict.fromkeys(part for kind in kinds for part in TRACK_SIGNATURES[kind])
-    options: dict[str, Any] = {"packages": packages, "fetch": fetch}
-    tables = {part: _table_of(part, wordnet, described, options) for part in needed}
-    names = {wnid: wordnet.names(wnid)[0] for wnid in rows.index}
-    return LastLayerInputs(network, rows, tree, links, tables, names)
-
-
-def check_kinds(kinds: Sequence[str]) -> None:
-    """Raise an error for unknown kinds of signatures."""
-    unknown = [kind for kind in kinds if kind not in TRACK_SIGNATURES]
-    if unknown:
-        raise ValueError(
-            f"Unknown signatures {unknown[0]!r}; choose from {', '.join(TRACK_SIGNATURES)}."
-        )
 
 
 def _table_of(
@@ -136,7 +118,7 @@ def words_of_classes(
     wordnet: WordNet,
     wnids: Sequence[str],
     *,
-    packages: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
     fetch: bool = False,
 ) -> pd.DataFrame:
     """Mean GloVe vectors of the names of classes, or of their nearest ancestors with vectors."""
@@ -149,7 +131,7 @@ def words_of_classes(
         for name in synonyms
         for word in (name.lower(), *name.lower().replace("_", " ").replace("-", " ").split())
     }
-    vectors = load_glove(words, packages, fetch=fetch)
+    vectors = load_glove(words, folder, fetch=fetch)
     with warnings.catch_warnings():
         # Classes without a vector get that of an ancestor below.
         warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ classes have no word vector")
@@ -295,7 +277,7 @@ class _Split:
     origin: Mapping[str, Any]
 
     @classmethod
-    def of(cls, inputs: LastLayerInputs, n_held_out: int, seed: int) -> _Split:
+    def of(cls, inputs: _Inputs, n_held_out: int, seed: int) -> _Split:
         """Hold out classes at random."""
         rows = inputs.rows
         order = np.random.default_rng(seed).permutation(len(rows))
@@ -334,7 +316,6 @@ def run_last_layers(
     graph: str = "near",
     packages: str | os.PathLike[str] | None = None,
     fetch: bool = False,
-    inputs: LastLayerInputs | None = None,
     say: Say = lambda text: None,
 ) -> LastLayers:
     """Predict the last-layer rows of held-out ImageNet classes, and measure how well.
@@ -360,9 +341,6 @@ def run_last_layers(
         32,324 nodes, all with signatures.
     packages, fetch
         `folder` and `fetch` of :func:`~zslearn.datasets.load_last_layer`.
-    inputs : LastLayerInputs, optional
-        Result of :func:`last_layer_inputs`, possibly from another machine, which replaces
-        `network`, `graph`, `packages` and `fetch`.
     say : callable
         Called with a line of text before each step.
 
@@ -376,7 +354,10 @@ def run_last_layers(
         near = did_you_mean(name, TRACK_METHODS)
         raise ValueError(f"Unknown method {name!r}.{near} Choose from {', '.join(TRACK_METHODS)}.")
     kinds = list(TRACK_SIGNATURES) if kinds is None else list(kinds)
-    check_kinds(kinds)
+    if unknown := [kind for kind in kinds if kind not in TRACK_SIGNATURES]:
+        raise ValueError(
+            f"Unknown signatures {unknown[0]!r}; choose from {', '.join(TRACK_SIGNATURES)}."
+        )
     if not 2 <= n_held_out <= 990 or n_splits < 1:
         raise ValueError("n_held_out must be between 2 and 990, and n_splits at least 1.")
     if recipe not in TRACK_RECIPES or graph not in TRACK_GRAPHS:
@@ -384,9 +365,8 @@ def run_last_layers(
             f"recipe must be one of {TRACK_RECIPES} and graph one of {TRACK_GRAPHS}; got "
             f"{recipe!r} and {graph!r}."
         )
-    if inputs is None:
-        say("computing the signatures")
-        inputs = last_layer_inputs(network, kinds, graph=graph, packages=packages, fetch=fetch)
+    say("computing the signatures")
+    inputs = _Inputs.read(network, kinds, graph, folder=packages, fetch=fetch)
     folder = Path(out) / inputs.network
     files = []
     for number in range(n_splits):
@@ -410,7 +390,7 @@ def _measure_baseline(folder: Path, split: _Split, graph: ClassGraph) -> Path:
 
 
 def _measure(
-    folder: Path, split: _Split, inputs: LastLayerInputs, method: str, kind: str, recipe: str
+    folder: Path, split: _Split, inputs: _Inputs, method: str, kind: str, recipe: str
 ) -> Path:
     """Write the record of a method, unless it exists."""
     track = TRACK_METHODS[method]
@@ -460,7 +440,7 @@ def _summary(files: Sequence[Path]) -> pd.DataFrame:
     )
 
 
-def _nearest(split: _Split, inputs: LastLayerInputs, kind: str) -> pd.DataFrame:
+def _nearest(split: _Split, inputs: _Inputs, kind: str) -> pd.DataFrame:
     """Seen classes nearest to some held-out ones, by their true rows and by those of ESZSL."""
     model = TRACK_METHODS["ESZSL"].make(inputs.graph)
     with warnings.catch_warnings():

@@ -116,7 +116,7 @@ _MEANINGS = {
 def measure_meaning(label: str) -> str:
     """What a measure with this label means, in one line; empty if unknown."""
     for pattern, meaning in _MEANINGS.items():
-        if found := re.fullmatch(pattern, label):
+        if found := re.fullmatch(pattern, metric_label(label)):
             return meaning.format(*found.groups())
     return ""
 
@@ -127,8 +127,8 @@ def explain_measures(labels: Iterable[str]) -> str:
     Parameters
     ----------
     labels : iterable of str
-        Labels of measures as in the columns of :func:`summarize_runs`, or "F@5". Unknown ones are
-        omitted.
+        Measures as in the columns of :func:`summarize_runs`, "F@5", or names as in records. Unknown
+        ones are omitted.
 
     Returns
     -------

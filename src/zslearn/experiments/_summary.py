@@ -16,7 +16,7 @@ for every seed), are not judged. There is no correction for multiple comparisons
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -26,6 +26,7 @@ from scipy import stats
 
 from zslearn._utils._array import Floats
 from zslearn.experiments._names import RANK_ACCURACY, is_drawn, metric_label
+from zslearn.experiments._records import OPTIONAL
 
 #: Verdict on a number that does not differ from the best, and the note that explains its mark.
 NOT_DIFFERENT: Literal["not different"] = "not different"
@@ -274,7 +275,7 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     --------
     build_table : Arrange records in the layout of the paper's tables.
     """
-    records, class_splits = _prepared(records)
+    records, class_splits = prepared(records)
     several = [name for name in ORIGIN if records[name].nunique() > 1]
     names = [*several, "method"]
     cells: dict[Any, dict[str, Measured]] = {
@@ -337,21 +338,28 @@ def without_factor_zero(records: pd.DataFrame) -> pd.DataFrame:
     return records[~at_zero]
 
 
-def _prepared(records: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Records with all columns, and the class splits to average over."""
+def prepared(
+    records: pd.DataFrame, is_averaged: Callable[[str], bool] = lambda dataset: False
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Records with all columns, and the class splits to average over, which become the split "ss".
+
+    Several class splits of a data set are averaged, and a single one if `is_averaged`.
+    """
     records = without_factor_zero(records).copy()
-    for name in ("semantic", "protocol", "grid", "seed"):
-        if name not in records:
-            records[name] = ""
-    records["semantic"] = records["semantic"].fillna("").astype(str)
+    for name in OPTIONAL:
+        given = records[name] if name in records else pd.Series("", index=records.index)
+        records[name] = given.fillna("").astype(str)
     # NaN differs from itself, None does not.
-    records["seed"] = [None if pd.isna(seed) else seed for seed in records["seed"]]
+    seeds = records["seed"] if "seed" in records else [None] * len(records)
+    records["seed"] = pd.Series(
+        [None if pd.isna(seed) else seed for seed in seeds], records.index, dtype=object
+    )
     records["class_split"] = ""
     names: list[str] = []
     for dataset, splits in class_splits_of(records).items():
-        if len(splits) > 1:
+        if len(splits) > 1 or is_averaged(dataset):
             rows = (records["dataset"] == dataset) & records["split"].isin(splits)
-            records.loc[rows, "class_split"] = records.loc[rows, "split"]
+            records.loc[rows, "class_split"] = records.loc[rows, "split"].str.casefold()
             records.loc[rows, "split"] = "ss"
             names += splits
     return records, tuple(dict.fromkeys(names))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -33,20 +33,19 @@ from zslearn.experiments._names import (
 )
 from zslearn.experiments._published import KEYS, TABLES, load_published
 from zslearn.experiments._ranks import Ranking, rank_methods
-from zslearn.experiments._records import DEFAULT_PROTOCOL, OPTIONAL, REQUIRED
+from zslearn.experiments._records import DEFAULT_PROTOCOL, REQUIRED
 from zslearn.experiments._summary import (
     NOT_DIFFERENT,
     UNCALIBRATED,
     Measured,
     SeedAndSplit,
     Verdict,
-    class_splits_of,
     not_judged_text,
     on_common_runs,
+    prepared,
     seed_mean,
     seeds_text,
     verdicts,
-    without_factor_zero,
 )
 
 #: Values that identify a row or a column.
@@ -115,7 +114,8 @@ LAYOUTS = {
 class TableColumn:
     """A column of a table: its keys, unit, digits and name.
 
-    `published`: whether the paper's table has it. `features` and `published_features`: features of
+    `published`: whether the paper's table has it; `like`: position of the paper's column that
+    another one resembles. `features` and `published_features`: features of
     our and of the published numbers, empty if there are none. `comparable`: whether both have the
     same features and split.
     """
@@ -128,6 +128,7 @@ class TableColumn:
     features: str = ""
     published_features: str = ""
     comparable: bool = False
+    like: int | None = None
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ def build_table(
     table_rows = {row: None for row, _ in published}
     table_columns = _paper_columns(published, column_keys)
     wanted = {"split_version": split_version, "protocol": protocol, "grid": grid}
-    candidates = _comparable_records(records, like, features, wanted)
+    candidates = _as_published(records, like, features, wanted)
     numbers, left_out = _place_records(candidates, layout, column_keys, table_rows, table_columns)
     numbers, grids = _of_one_grid(numbers)
     if not numbers and only_ours:
@@ -319,24 +320,16 @@ def _paper_columns(
 
 
 def _own_columns_last(columns: dict[Key, TableColumn]) -> dict[Key, TableColumn]:
-    """Put own columns after the paper's, by data set, then by metric, method and variant.
-
-    A variant that refines one of the paper's ("name=value;…") follows it.
-    """
-    published = [c.keys for c in columns.values() if c.published]
-    datasets = [c.keys.get("dataset", "") for c in columns.values() if not c.published]
-
-    def rank(name: str, value: str) -> int:
-        known = list(dict.fromkeys(keys.get(name, "") for keys in published))
-        return known.index(value) if value in known else len(known)
+    """Put own columns after the paper's, by data set, then in the order of those they are like."""
+    own = [column for column in columns.values() if not column.published]
+    datasets = list(dict.fromkeys(column.keys.get("dataset", "") for column in own))
 
     def place(item: tuple[Key, TableColumn]) -> tuple[Any, ...]:
-        keys = item[1].keys
-        if item[1].published:
+        keys, position = item[1].keys, item[1].like
+        if position is None:
             return (-1,)
-        variant, _, form = keys.get("variant", "").partition(";")
-        ranks = [rank(name, keys.get(name, "")) for name in ("metric", "method")]
-        return (datasets.index(keys.get("dataset", "")), *ranks, rank("variant", variant), form)
+        variant = keys.get("variant", "").partition(";")[2]
+        return (datasets.index(keys.get("dataset", "")), position, variant)
 
     return dict(sorted(columns.items(), key=place))
 
@@ -355,7 +348,7 @@ def _column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
         return len({keys.get(name, "") for keys in all_keys}) > 1
 
     feature_kinds = {c.keys.get("features", "") for c in columns.values() if c.published}
-    own = any(not column.published for column in columns.values())
+    own = not all(column.published for column in columns.values())
     has_dataset = any("dataset" in keys for keys in all_keys)
     datasets = has_dataset and (varies("dataset") or own)
     names = []
@@ -396,55 +389,42 @@ def _n_class_splits(dataset: str) -> int:
     return XLSA17[dataset].n_class_splits if dataset in XLSA17 else 0
 
 
-def _comparable_records(
+def _as_published(
     records: pd.DataFrame, like: str, features: str | None, wanted: Mapping[str, str | None]
-) -> Iterator[dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """Records of the wanted features, protocol and so on, renamed as in the published tables."""
-    methods: dict[str, str] = {}
-    records = without_factor_zero(records)
-    # Class splits to average over: published ones, and others if there are several.
-    averaged = {
-        (dataset, split)
-        for dataset, splits in class_splits_of(records).items()
-        for split in splits
-        if len(splits) > 1 or _n_class_splits(canonical_dataset(dataset))
-    }
-    for cells in records.dropna(subset=["value"]).to_dict("records"):
-        record = {str(name): value for name, value in cells.items()}
-        for name in OPTIONAL:
-            if not isinstance(record.get(name), str):
-                record[name] = ""
-        record["protocol"] = record["protocol"] or DEFAULT_PROTOCOL
-        if features is not None and not same_features(record["features"], features):
-            continue
-        short = {"split_version": short_version(str(record["split_version"]))}
-        if any(
-            choice not in (None, record[name], short.get(name)) for name, choice in wanted.items()
-        ):
-            continue
-        name = record["method"]
-        record["method"] = methods.setdefault(name, methods.get(name) or canonical_method(name))
-        record["class_split"] = ""
-        if (record["dataset"], record["split"]) in averaged:
-            record["class_split"], record["split"] = record["split"].casefold(), "ss"
-        record["split"] = str(record["split"]).casefold()
-        record["dataset"] = canonical_dataset(record["dataset"], own=record["split"] == "own")
-        if record["dataset"] == "ImageNet":
-            record["subset"] = record["subset"] or "all"
-            record["split"] = record["split"] or "ss"
-        record["tuned_for"] = record["setting"]
-        if like == "harmonic" and record["metric"] in UNCALIBRATED:
-            # The paper tunes the uncalibrated harmonic mean for the conventional setting.
-            record["setting"] = "gzsl"
-        if like == "learned_phantoms" and not record["variant"]:
-            # Runs give a method with learned phantoms a name, the paper a variant.
-            plain = record["method"].removesuffix(LEARNED)
-            record["variant"] = f"learn_phantoms={plain != record['method']}"
-            record["method"] = plain
-        if like == "correlation" and record["variant"].startswith("k="):
-            # These records also name the number of neighbours, for another table.
-            record["variant"] = ""
-        yield record
+    # The published class splits are averaged even if there is only one.
+    found, _ = prepared(records, lambda name: _n_class_splits(canonical_dataset(name)) > 0)
+    found = found.dropna(subset=["value"])
+    found["protocol"] = found["protocol"].replace("", DEFAULT_PROTOCOL)
+    if features is not None:
+        found = found[[same_features(own, features) for own in found["features"]]]
+    for name, choice in wanted.items():
+        if choice is not None:
+            short = short_version if name == "split_version" else str
+            found = found[[choice in (own, short(own)) for own in found[name].astype(str)]]
+    methods = {name: canonical_method(name) for name in found["method"].unique()}
+    found["method"] = found["method"].replace(methods)
+    found["split"] = found["split"].astype(str).str.casefold()
+    pairs = zip(found["dataset"], found["split"] == "own", strict=True)
+    found["dataset"] = [canonical_dataset(name, own=own) for name, own in pairs]
+    of_imagenet = found["dataset"] == "ImageNet"
+    for name, default in (("subset", "all"), ("split", "ss")):
+        found.loc[of_imagenet & (found[name] == ""), name] = default
+    found["tuned_for"] = found["setting"]
+    if like == "harmonic":
+        # The paper tunes the uncalibrated harmonic mean for the conventional setting.
+        found.loc[found["metric"].isin(UNCALIBRATED), "setting"] = "gzsl"
+    if like == "learned_phantoms":
+        # Runs give a method with learned phantoms a name, the paper a variant.
+        plain = found["variant"] == ""
+        is_learned = found["method"].str.endswith(LEARNED).astype(str)
+        found.loc[plain, "variant"] = "learn_phantoms=" + is_learned[plain]
+        found["method"] = found["method"].str.removesuffix(LEARNED)
+    if like == "correlation":
+        # These records also name the number of neighbours, for another table.
+        found.loc[found["variant"].str.startswith("k="), "variant"] = ""
+    return [{str(k): v for k, v in row.items()} for row in found.to_dict("records")]
 
 
 def _place_records(
@@ -537,12 +517,12 @@ def _own_column(
     variant = "" if with_images else record["variant"]
     # If rows are data sets, columns also differ by method.
     equal = ("setting", "metric", *(() if "dataset" in names else ("method",)))
-    for column in paper:
+    for position, column in enumerate(paper):
         if _same_variant(column.keys.get("variant", ""), variant) and all(
             column.keys[name] == record[name] for name in equal if name in column.keys
         ):
             keys = {name: "" if name == "features" else str(record[name]) for name in names}
-            return TableColumn(keys, column.unit, column.decimals, False)
+            return TableColumn(keys, column.unit, column.decimals, False, like=position)
     return None
 
 
@@ -580,20 +560,18 @@ def _refuse_mixtures(
 ) -> None:
     """Raise an error if a column mixes features, split versions or protocols."""
     # Each class split has a version of its own.
-    within = {"features": "row" if by_row else "", "split_version": "class_split"}
-    for what, part in (within | {"protocol": ""}).items():
+    within = {"features": "row" if by_row else "", "split_version": "class_split", "protocol": ""}
+    for what, part in within.items():
         found: dict[tuple[Key, Any], dict[str, str]] = {}
         for n in numbers:
-            value = str(n[what])
-            same = canonical_features(value) if what == "features" else value
-            found.setdefault((n["column"], n.get(part)), {})[same] = value
+            same = canonical_features(n[what]) if what == "features" else n[what]
+            found.setdefault((n["column"], n.get(part)), {})[same] = n[what]
         for (column, _), values in found.items():
             if len(values) > 1:
                 keys = columns[column].keys
                 where = " ".join(keys[k] for k in ("dataset", "split", "metric") if keys.get(k))
-                names = list(values.values()) if what == "features" else sorted(values)
                 raise ValueError(
-                    f"Records for {where} differ in {what}: {name_some(names)}. "
+                    f"Records for {where} differ in {what}: {name_some(sorted(values.values()))}. "
                     f"They cannot share a column; choose one with {what}=."
                 )
 
@@ -602,8 +580,7 @@ def _measured_by_place(numbers: Iterable[Placed]) -> dict[Place, Measured]:
     """Our numbers by place, seed and class split; repeated records of a run are averaged."""
     runs: dict[tuple[Place, SeedAndSplit], list[Placed]] = {}
     for n in numbers:
-        seed = n.get("seed")
-        run = None if pd.isna(seed) else seed, str(n["class_split"])
+        run = n["seed"], n["class_split"]
         runs.setdefault(((n["row"], n["column"]), run), []).append(n)
     places: dict[Place, Measured] = {}
     for (place, run), found in runs.items():
@@ -862,7 +839,7 @@ def _count_notes(
     repeated, averaged, drawn = [], [], []
     for key, column in columns.items():
         own = [n for n in numbers if n["column"] == key]
-        runs = Counter((n["row"], n.get("seed"), n["class_split"]) for n in own)
+        runs = Counter((n["row"], n["seed"], n["class_split"]) for n in own)
         if (most := max(runs.values(), default=1)) > 1:
             repeated.append(f"{column.name}: {most}")
         if splits := sorted({n["class_split"] for n in own} - {""}):

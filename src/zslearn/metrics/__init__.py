@@ -22,7 +22,11 @@ from zslearn.metrics._curve import (
 )
 from zslearn.metrics._hierarchical import hierarchical_correct_set, hierarchical_precision_at_k
 from zslearn.metrics._plot_confusion import ConfusedPair, UnseenConfusionDisplay
-from zslearn.metrics._plot_curves import ReliabilityDisplay, SeenUnseenCurveDisplay
+from zslearn.metrics._plot_curves import (
+    ReliabilityDisplay,
+    SeenUnseenCurveDisplay,
+    VarianceDisplay,
+)
 from zslearn.metrics._plot_distance import ClassDistanceDisplay
 from zslearn.metrics._reliability import expected_calibration_error, reliability_curve
 
@@ -33,6 +37,7 @@ __all__ = [
     "ReliabilityDisplay",
     "SeenUnseenCurveDisplay",
     "UnseenConfusionDisplay",
+    "VarianceDisplay",
     "ausuc",
     "best_harmonic_mean",
     "class_accuracies",

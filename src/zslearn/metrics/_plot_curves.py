@@ -1,4 +1,4 @@
-"""Plots of the seen–unseen curve and of reliability curves."""
+"""Plots of the seen–unseen curve, of reliability curves, and of predicted variances."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.metrics._curve import seen_unseen_curve
-from zslearn.metrics._display import Display, with_name
+from zslearn.metrics._display import Display, plain_texts, with_name
 from zslearn.metrics._reliability import calibration_error, reliability_curve
 from zslearn.metrics._validation import Missing
 
@@ -281,4 +282,89 @@ class ReliabilityDisplay(Display):
             ylim=(0, 1),
         )
         ax.legend(loc="upper left")
+        return self
+
+
+@inherit_docs
+@dataclass(kw_only=True, eq=False, repr=False)
+class VarianceDisplay(Display):
+    """Plot of predicted variances of class means against the errors on held-out classes.
+
+    Each point is a dimension of the whitened space. On the diagonal the squared errors of predicted
+    class means match the variances that the model predicts; above it the model is overconfident,
+    below it underconfident.
+
+    Use `from_estimator` to create a display; parameters are stored as attributes.
+
+    Parameters
+    ----------
+    predicted : array-like of shape (n_dims,)
+        Variances predicted by the model.
+    observed : array-like of shape (n_dims,)
+        Mean squared errors on held-out classes.
+
+    Attributes
+    ----------
+    points_ : matplotlib PathCollection
+        One marker per dimension.
+    diagonal_ : matplotlib Line2D
+        Line of equal variances.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.metrics import VarianceDisplay
+    >>> from zslearn.synthesis import GaussianEXEM
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> display = VarianceDisplay.from_estimator(model)
+    >>> len(display.predicted)
+    19
+    """
+
+    predicted: Any
+    observed: Any
+    estimator_name: str | None = None
+
+    @classmethod
+    def from_estimator(  # type: ignore[override]
+        cls, estimator: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
+    ) -> Self:
+        """Plot the variances of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : GaussianEXEM
+            Fitted estimator with `predicted_variances_` and `observed_variances_`.
+        ax : matplotlib Axes, default=None
+            Axes to draw into; by default those of a new figure.
+        **kwargs : dict
+            Passed to matplotlib's `scatter`.
+        """
+        check_is_fitted(estimator, ["predicted_variances_", "observed_variances_"])
+        display = cls(
+            predicted=estimator.predicted_variances_,
+            observed=estimator.observed_variances_,
+            estimator_name=type(estimator).__name__ if name is None else name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw one point per dimension, and the diagonal."""
+        ax = self._begin(ax)
+        predicted, observed = (np.asarray(x, dtype=float) for x in (self.predicted, self.observed))
+        ratio = f"observed / predicted = {observed.sum() / max(predicted.sum(), 1e-300):0.2f}"
+        label = with_name(self.estimator_name if name is None else name, ratio)
+        options = {"s": 16, "alpha": 0.7, "linewidths": 0, "label": label}
+        self.points_ = ax.scatter(predicted, observed, **(options | kwargs))
+        values = np.concatenate([predicted, observed])
+        ends = [values[values > 0].min(initial=1.0), values.max(initial=1.0)]
+        (self.diagonal_,) = ax.plot(ends, ends, color="0.6", linestyle=":", zorder=0)
+        ax.set(
+            xscale="log",
+            yscale="log",
+            xlabel="Predicted variance of class means",
+            ylabel="Squared error on held-out classes",
+        )
+        plain_texts(ax.legend(loc="upper left"))
         return self

@@ -1,11 +1,9 @@
-"""The model file itself: arrays in the format of safetensors, and one text of JSON beside them.
+"""The file format: arrays as in safetensors, and a JSON text as the metadata entry "zslearn".
 
-safetensors checks that types are of a closed list, that sizes follow from shapes, and that arrays
-lie one after another without gap or overlap to the last byte, before memory is taken for any of
-them. zslearn adds the text, which is the metadata entry "zslearn", and a limit on memory before
-anything is read. The text holds a digest of the rest of the text and of the name, type, shape and
-bytes of every array. There is one entry because safetensors writes several in any order, and the
-same model is to give the same file.
+Before memory is allocated, safetensors checks the types and sizes of arrays, and that they fill the
+file without gaps or overlaps. zslearn limits the memory before anything is read. The text contains
+a digest of its other entries and of the name, type, shape and bytes of every array. There is only
+one metadata entry, since safetensors writes several in any order.
 """
 
 from __future__ import annotations
@@ -34,28 +32,28 @@ DTYPES = {
     **{f"I{8 * n}": np.dtype(f"<i{n}") for n in (1, 2, 4, 8)},
     **{f"F{8 * n}": np.dtype(f"<f{n}") for n in (2, 4, 8)},
 }
-# Bytes of a header at most; readers of safetensors take up to 100 MB.
+# Maximum size of a header; readers of safetensors accept up to 100 MB.
 _MAX_HEADER = 64 * 2**20
-# Texts of JSON become objects of Python, which take more memory than their text.
+# Memory of the Python objects of a JSON text, per byte of text.
 _MEMORY_PER_BYTE = 24
-# Values in a text of JSON at most. Each may take some 100 bytes of memory.
+# Maximum number of values in a JSON text, each of which may take some 100 bytes of memory.
 _MOST_VALUES = 4_000_000
 
 
 class ModelFileError(ValueError):
-    """A model file cannot be used: the text names the file, says why and what to do."""
+    """A model file cannot be loaded; the message names the file and the reason."""
 
 
 class BadContentError(ValueError):
-    """What is wrong with a file, without its name, which whoever opened the file adds."""
+    """The reason why a file cannot be loaded; the caller adds the name of the file."""
 
 
 class CannotSaveError(TypeError):
-    """A model holds something that a model file cannot: the text says what, and where."""
+    """A model contains an object that model files cannot; the message names it."""
 
 
 class OpenFile(NamedTuple):
-    """A file whose header was checked; arrays are read on demand."""
+    """A file with a valid header, whose arrays are read on demand."""
 
     content: dict[str, Any]
     sha256: str
@@ -63,7 +61,7 @@ class OpenFile(NamedTuple):
     budget: Budget
 
     def arrays(self) -> dict[str, dict[str, Any]]:
-        """Type and shape of each array by name; none is read."""
+        """Type and shape of each array by name, without reading it."""
         found = {}
         for name in self.tensors.keys():  # noqa: SIM118
             array = self.tensors.get_slice(name)
@@ -74,9 +72,9 @@ class OpenFile(NamedTuple):
         return found
 
     def read_arrays(self) -> dict[str, NDArray[Any]]:
-        """Every array by name, after the digest was compared."""
+        """Read all arrays and compare the digest."""
         for said in self.arrays().values():
-            # An empty array takes nothing, whatever its other axes; what is made of it may.
+            # An empty array may have long axes, which results computed from it inherit.
             n_numbers = math.prod(max(n, 1) for n in said["shape"])
             self.budget.check(n_numbers * np.dtype(said["dtype"]).itemsize)
         arrays = {name: self.tensors.get_tensor(name) for name in self.arrays()}
@@ -85,14 +83,14 @@ class OpenFile(NamedTuple):
                 "its checksum does not match: it was damaged or changed after it was written"
             )
         for name, array in arrays.items():
-            # A boolean is a byte of 0 or 1; others would count as neither or both.
+            # Booleans are bytes of 0 or 1; NumPy treats others inconsistently.
             if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
                 raise BadContentError(f"array {plain(name, 60)!r} has booleans that are none")
         return arrays
 
 
 def write_file(path: Path, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a file, whole or not at all; arrays are C-contiguous, of the types in `DTYPES`."""
+    """Write a file atomically; arrays are C-contiguous, of the types in `DTYPES`."""
     text = _text({"sha256": _digest(content, arrays), **content})
     if len(text) > _MAX_HEADER // 2:
         raise ValueError(
@@ -123,7 +121,7 @@ def _digest(content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> s
 
 @contextmanager
 def open_file(path: Path) -> Iterator[OpenFile]:
-    """Open a file and check its header."""
+    """Open a file and validate its header."""
     budget = Budget(path)
     size = budget.file_size
     with open(path, "rb") as file:
@@ -154,7 +152,7 @@ def _opened(path: Path) -> Any:
 
 
 def read_json(text: str, what: str) -> Any:
-    """Read JSON strictly: no duplicates, no NaN, of a size that can be."""
+    """Read JSON without duplicate keys or NaN, of limited size and depth."""
     if sum(text.count(mark) for mark in ",[{") > _MOST_VALUES:
         raise BadContentError(f"{what} has more than {_MOST_VALUES:,} values")
     try:

@@ -122,16 +122,16 @@ _KEYS = {
 
 @dataclass(frozen=True, eq=False)
 class ModelFile:
-    """What a model file holds.
+    """The content of a model file.
 
     Parameters
     ----------
     model : zero-shot estimator
         Fitted.
     about : dict
-        What the caller of :func:`save` said.
+        The mapping given to :func:`save`.
     extras : dict of str to ndarray
-        Arrays that were saved beside the model.
+        Additional arrays given to :func:`save`.
     header : dict
         See :func:`describe`.
     """
@@ -151,8 +151,7 @@ def save(
 ) -> None:
     """Write a fitted estimator to one file that cannot run code.
 
-    The file is whole or not there: an error, or a kill in the middle, leaves what was at `path`.
-    :ref:`saving` has examples.
+    An error, or a killed process, leaves the previous file at `path`. :ref:`saving` has examples.
 
     Parameters
     ----------
@@ -161,12 +160,11 @@ def save(
         :class:`~zslearn.model_selection.ZeroShotSearchCV` or
         :class:`~zslearn.model_selection.ZeroShotPipeline`.
     path : path
-        The file, by custom with the ending ``.zsl``. Its folder is made.
+        The file, by convention with the suffix ``.zsl``. Missing folders are created.
     about : mapping, optional
-        What else is known, as JSON can hold it: how features were made of images, what signatures
-        were made of.
+        Further information that can be written as JSON, such as the source of the features.
     extras : mapping of str to array, optional
-        Arrays that travel with the model.
+        Further arrays of numbers, booleans, strings or objects.
 
     See Also
     --------
@@ -184,7 +182,7 @@ def save(
     header = {
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
-        # Of what is written: another thread may have described a class since.
+        # Another thread may have added classes to the model in the meantime.
         "summary": summary(_as_read(node, encoder)),
         "model": node,
         "extras": [
@@ -200,26 +198,26 @@ def save(
 def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
     """Read a model that :func:`save` wrote.
 
-    Reading runs no code of the file: it holds numbers, texts and names of classes, which are looked
-    up in a list that the file cannot add to.
+    Files contain no code, only numbers, strings and names of classes, which are looked up in a list
+    that files cannot extend.
 
     Parameters
     ----------
     path : path
         The file.
     device : device of torch, optional
-        Where what was learned as tensors of torch becomes tensors again, such as "cpu" or "cuda";
-        by default it is loaded as arrays of NumPy, which score features of any library.
+        Device of attributes that were tensors of torch, such as "cpu" or "cuda"; by default they
+        are loaded as arrays of NumPy, which score features of any library.
 
     Returns
     -------
     zero-shot estimator
-        Fitted, as it was saved: it predicts, and further classes can be described.
+        The fitted estimator.
 
     Raises
     ------
     ModelFileError
-        The file is no model file, is damaged, or needs another version; a ValueError.
+        If the file is no model file, is damaged, or needs another version; a ValueError.
 
     See Also
     --------
@@ -229,7 +227,7 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
 
 
 def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile:
-    """Read a model with all that was saved beside it.
+    """Read a model with `about`, `extras` and the header.
 
     Parameters
     ----------
@@ -241,15 +239,15 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
     Returns
     -------
     ModelFile
-        The model, `about`, `extras` and the header.
+        The content of the file.
 
     Raises
     ------
     ModelFileError
-        The file is no model file, is damaged, or needs another version.
+        If the file is no model file, is damaged, or needs another version.
     """
     if device is not None:
-        # What torch says of a device is no fault of the file.
+        # Errors of torch about the device are not about the file.
         import_optional("torch", f"load with device={device!r}").empty(0, device=device)
     with _errors_named(path), open_file(Path(path)) as container:
         content = _content(container)
@@ -268,9 +266,7 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a model file says of its model; no array is read, and nothing is made of it.
-
-    The checksum is not compared, for that takes reading all of the file.
+    """Read the header of a model file, without its arrays and without comparing the checksum.
 
     Parameters
     ----------
@@ -280,16 +276,16 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     Returns
     -------
     dict
-        "format_version", "library_version", "scikit_learn_version" (None where the model has no
-        part of scikit-learn), "sha256", "method", "parameters" (hyper-parameters as the file has
-        them), "classes", "seen_classes", "n_features", "signatures" (name, number and names of the
+        "format_version", "library_version", "scikit_learn_version" (None without parts of
+        scikit-learn), "sha256", "method", "parameters" (hyper-parameters as in the file),
+        "classes", "seen_classes", "n_features", "signatures" (name, number and names of the
         attributes of each view), "about", "extras" (their names), and "arrays" (type and shape by
         name).
 
     Raises
     ------
     ModelFileError
-        The file is no model file, its header is damaged, or it needs a newer version.
+        If the file is no model file, its header is damaged, or it needs a newer version.
     """
     with _errors_named(path), open_file(Path(path)) as container:
         return _described(container, _content(container))
@@ -397,7 +393,7 @@ def _probe(model: Any, n_classes: int, budget: Budget) -> None:
 
 
 def _content(container: OpenFile) -> dict[str, Any]:
-    """What the text of a file says, if it can be."""
+    """The validated JSON content of a file."""
     content = container.content
     _check_format(content)
     if set(content) != _KEYS or not isinstance(content["about"], dict):
@@ -409,7 +405,7 @@ def _content(container: OpenFile) -> dict[str, Any]:
 
 
 def _described(container: OpenFile, content: dict[str, Any]) -> dict[str, Any]:
-    """The header that a caller sees."""
+    """The result of :func:`describe`."""
     node = content["model"]
     if not isinstance(content["summary"], dict) or not isinstance(content["extras"], list):
         raise BadContentError("its description has no proper summary")
@@ -428,7 +424,7 @@ def _described(container: OpenFile, content: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """One error that names the file, whatever is wrong with it."""
+    """Raise one kind of error, which names the file, for anything wrong with it."""
     try:
         yield
     except (OSError, ImportError, ModelFileError, FileLimitError):

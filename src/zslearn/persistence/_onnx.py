@@ -1,7 +1,7 @@
-"""A fitted model as an ONNX file: features in, scores and labels out.
+"""Export of a fitted model to ONNX, from features to scores and labels.
 
-Every method's `embed`, and the scores, are written against the array API standard. So they also
-work on an array of ndonnx, which has no numbers: each operation adds a node to a graph.
+Scores, and `embed` of every method, use the array API standard. They therefore also accept arrays
+of ndonnx, which hold no values: each operation adds a node to a graph.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from zslearn._version import __version__
 from zslearn.base._meta import TransformedEmbedding, fitted_as_zero_shot
 from zslearn.calibration._none_of_these import NoneOfThese
 
-# Protocol buffers end at two gibibytes.
+# Protocol buffers are limited to two gibibytes.
 _LARGEST_FILE = 2**31 - 2**20
-# What single precision may leave between the file and the model, of the largest score.
+# Maximum difference between scores of file and model, relative to the largest score.
 _TOLERANCE = 1e-3
 _CHECKED_ROWS = 16
 
 
 class ExportError(ValueError):
-    """A model that cannot be written in another format; the message says why."""
+    """A model cannot be exported; the message gives the reason."""
 
 
 def export_onnx(model: Any, path: str | PathLike[str], *, check: bool = True) -> Path:
-    """Write a fitted model as an ONNX file: preparation of the features, embedding, scores, labels.
+    """Write a fitted model to an ONNX file, from the preparation of features to labels.
 
-    The classes are those described at this moment; classes that are described later need a new
-    file. :ref:`onnx` has an example, and says how a graph is made of a method.
+    The file contains the classes that are described now; classes added later need a new file.
+    :ref:`onnx` has an example, and explains how a method becomes a graph.
 
     Parameters
     ----------
     model : fitted zero-shot estimator or Pipeline
-        Any method, calibrated, searched, or in a pipeline of common scalers and PCA.
+        Any method, also calibrated, searched, or in a pipeline of common scalers and PCA.
     path : str or path-like
-        Where the file goes. It is there whole, or not at all.
+        The file, which is written atomically.
     check : bool, default=True
-        Whether the file is run by onnxruntime on a few made-up rows before it takes its place, and
-        compared with the model.
+        Whether to compare the file with the model on a few random rows, by onnxruntime, before it
+        is written.
 
     Returns
     -------
     Path
         The file. Its input is "X", float32 of shape (rows, features); its outputs are "scores"
-        (rows, classes), "label" (rows), and "probabilities" where the model has a temperature. With
-        :class:`~zslearn.calibration.NoneOfThese` rejected rows have its label. Its metadata hold
+        (rows, classes), "label" (rows), and "probabilities" if the model has a temperature. With
+        :class:`~zslearn.calibration.NoneOfThese`, rejected rows have its label. The metadata are
         "classes" and "seen" as JSON lists in the order of the scores, and the "method".
 
     Raises
     ------
     ExportError
-        Where a graph cannot say what the model does; the message names the method and the reason.
+        If no graph can represent the model; the message names the method and the reason.
     """
     model = fitted_as_zero_shot(model)
     content = _graph(model).SerializeToString()
@@ -94,7 +94,7 @@ def _graph(model: Any) -> Any:
             chances = softmax(scores, scorer.temperature)
             outputs["probabilities"] = ndx.astype(chances, ndx.float32)
         outputs["label"] = _label(ndx, scores, scorer, model)
-    # What ndonnx raises where a number is asked for, or an array of NumPy comes in, varies.
+    # ndonnx raises various errors for values that are read, and for arrays of NumPy.
     except Exception as error:
         raise ExportError(
             f"{_name_of(model)} cannot be written as ONNX: {error}. Save the model itself, or "
@@ -116,7 +116,7 @@ def _scores(scorer: ClassScorer, X: Array) -> Array:
 
 
 def _label(ndx: Any, scores: Array, scorer: ClassScorer, model: Any) -> Array:
-    """The best class of each row: of equal scores that which the scorer prefers."""
+    """The best class of each row; the precedence of the scorer decides ties."""
     order = np.arange(len(scorer.labels))
     if scorer.precedence is not None:
         order = np.argsort(scorer.precedence, kind="stable")
@@ -133,7 +133,7 @@ def _label(ndx: Any, scores: Array, scorer: ClassScorer, model: Any) -> Array:
 
 
 def _statistic(ndx: Any, scores: Array, scorer: ClassScorer, model: NoneOfThese) -> Array:
-    """What is compared with the threshold."""
+    """The statistic that is compared with the threshold."""
     if model.statistic == "probability":
         scores = softmax(scores, scorer.temperature or 1.0)
     ordered = ndx.sort(ndx.astype(scores, ndx.float32), axis=1)
@@ -146,7 +146,7 @@ def _statistic(ndx: Any, scores: Array, scorer: ClassScorer, model: NoneOfThese)
 
 
 def _label_values(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels in a dtype that ONNX has."""
+    """Labels in a dtype of ONNX."""
     if labels.dtype.kind in "OU":
         return labels.astype(object)
     return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
@@ -164,14 +164,14 @@ def _metadata(model: Any, scorer: ClassScorer) -> dict[str, str]:
 
 
 def _name_of(model: Any) -> str:
-    """The names of a model and of what it wraps, outermost first: "CalibratedStacking(EXEM)"."""
+    """The name of a model with that of its inner estimator: "CalibratedStacking(EXEM)"."""
     name = type(model).__name__
     inner = model.steps[-1][1] if hasattr(model, "steps") else getattr(model, "estimator_", None)
     return f"{name}({_name_of(inner)})" if hasattr(inner, "class_scorer_") else name
 
 
 def _check(model: Any, content: bytes) -> None:
-    """Run the file on made-up rows, and compare."""
+    """Compare file and model on random rows."""
     runtime = import_optional("onnxruntime", "export_onnx with check=True")
     rng = np.random.default_rng(0)
     X: NDArray[np.float32] = unit_rows(rng.normal(size=(_CHECKED_ROWS, model.n_features_in_)))
@@ -210,22 +210,17 @@ def transform_array(transformer: Any, rows: Array) -> Array:
     return _ARRAY_TRANSFORMS[name](transformer, rows)
 
 
-def _standard(step: Any, rows: Array) -> Array:
-    scale = None if step.scale_ is None else 1 / step.scale_
-    return _affine(rows, step.mean_ if step.with_mean else None, scale)
+def _affine(rows: Array, shift: Any = None, scale: Any = None) -> Array:
+    """(x − shift) / scale."""
+    if shift is not None:
+        rows = rows - move_like(np.asarray(shift), rows)[None, :]
+    return rows if scale is None else rows * move_like(np.asarray(1 / scale), rows)[None, :]
 
 
-def _robust(step: Any, rows: Array) -> Array:
-    return _affine(rows, step.center_, None if step.scale_ is None else 1 / step.scale_)
-
-
-def _max_abs(step: Any, rows: Array) -> Array:
-    return _clipped(step, _affine(rows, None, 1 / step.scale_), (-1.0, 1.0))
-
-
-def _min_max(step: Any, rows: Array) -> Array:
-    scaled = _affine(rows, -step.min_ / step.scale_, step.scale_)
-    return _clipped(step, scaled, step.feature_range)
+def _clipped(step: Any, rows: Array, bounds: tuple[float, float]) -> Array:
+    if not getattr(step, "clip", False):
+        return rows
+    return compat.array_namespace(rows).clip(rows, min=bounds[0], max=bounds[1])
 
 
 def _normalizer(step: Any, rows: Array) -> Array:
@@ -235,36 +230,25 @@ def _normalizer(step: Any, rows: Array) -> Array:
 
 
 def _pca(step: Any, rows: Array) -> Array:
-    projected = _affine(rows, step.mean_, None) @ move_like(step.components_.T, rows)
+    projected = _affine(rows, step.mean_) @ move_like(step.components_.T, rows)
     if not step.whiten:
         return projected
     deviations = np.sqrt(step.explained_variance_)
-    return _affine(projected, None, 1 / np.maximum(deviations, np.finfo(deviations.dtype).eps))
-
-
-def _truncated_svd(step: Any, rows: Array) -> Array:
-    return rows @ move_like(step.components_.T, rows)
-
-
-def _affine(rows: Array, shift: Any, factor: Any) -> Array:
-    """(x − shift) · factor; either may be None."""
-    if shift is not None:
-        rows = rows - move_like(np.asarray(shift), rows)[None, :]
-    return rows if factor is None else rows * move_like(np.asarray(factor), rows)[None, :]
-
-
-def _clipped(step: Any, rows: Array, bounds: tuple[float, float]) -> Array:
-    if not getattr(step, "clip", False):
-        return rows
-    return compat.array_namespace(rows).clip(rows, min=bounds[0], max=bounds[1])
+    return _affine(projected, None, np.maximum(deviations, np.finfo(deviations.dtype).eps))
 
 
 _ARRAY_TRANSFORMS: dict[str, Callable[[Any, Array], Array]] = {
-    "sklearn.StandardScaler": _standard,
-    "sklearn.RobustScaler": _robust,
-    "sklearn.MaxAbsScaler": _max_abs,
-    "sklearn.MinMaxScaler": _min_max,
+    "sklearn.StandardScaler": lambda step, rows: _affine(
+        rows, step.mean_ if step.with_mean else None, step.scale_
+    ),
+    "sklearn.RobustScaler": lambda step, rows: _affine(rows, step.center_, step.scale_),
+    "sklearn.MaxAbsScaler": lambda step, rows: _clipped(
+        step, _affine(rows, None, step.scale_), (-1.0, 1.0)
+    ),
+    "sklearn.MinMaxScaler": lambda step, rows: _clipped(
+        step, _affine(rows, -step.min_ / step.scale_, 1 / step.scale_), step.feature_range
+    ),
     "sklearn.Normalizer": _normalizer,
     "sklearn.PCA": _pca,
-    "sklearn.TruncatedSVD": _truncated_svd,
+    "sklearn.TruncatedSVD": lambda step, rows: rows @ move_like(step.components_.T, rows),
 }

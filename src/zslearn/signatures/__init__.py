@@ -45,7 +45,7 @@ from zslearn.signatures._text import (
 )
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 from zslearn.signatures._wordnet import WordNet
-from zslearn.signatures._words import read_word_vectors, train_word_vectors, word_signatures
+from zslearn.signatures._words import train_word_vectors, word_signatures
 
 __all__ = [
     "ENCODER_NAMES",
@@ -76,7 +76,6 @@ __all__ = [
     "normalize_signatures",
     "normalized_similarity",
     "rbf_similarity",
-    "read_word_vectors",
     "scale_signatures",
     "taxonomy_hierarchy",
     "taxonomy_signatures",

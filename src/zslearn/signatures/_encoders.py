@@ -67,9 +67,10 @@ def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
     if not folder.is_dir():
         known = ", ".join(f"{name!r} ({package})" for name, package in _PACKAGES.items())
         raise ValueError(
-            f"There is no encoder or folder {plain(named)!r}.{did_you_mean(named, ENCODER_NAMES)} "
-            f"Choose one of {known}, or 'st:FOLDER' for the folder of a sentence-transformers or "
-            "ONNX model on this machine; encoders are not downloaded."
+            f"There is no encoder {plain(named)!r}, nor a folder of this name."
+            f"{did_you_mean(named, ENCODER_NAMES)} Choose one of {known}, or 'st:FOLDER' for the "
+            "folder of a sentence-transformers or ONNX model on this machine; encoders are not "
+            "downloaded."
         )
     if not _has_safetensors(folder):
         _onnx_files(folder)

@@ -28,33 +28,8 @@ from zslearn.signatures._views import class_frame
 _MAX_COMPRESSION = 64
 
 
-def read_word_vectors(path: str | os.PathLike[str]) -> Any:
-    r"""Read word vectors from a file, with gensim.
-
-    Parameters
-    ----------
-    path : path
-        A file in word2vec's text or binary format or in GloVe's text format, possibly compressed
-        with gzip (.gz). Files in gensim's own format are pickles, which can run code: pass the
-        result of ``KeyedVectors.load`` instead if you trust the file.
-
-    Returns
-    -------
-    gensim.models.KeyedVectors
-        Vectors by word; the first one of a repeated word.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from zslearn.signatures import read_word_vectors
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "vectors.txt"
-    ...     _ = path.write_text("cat 1 0 0.5\ndog 0.9 0.1 0.5\n")
-    ...     found = read_word_vectors(path)
-    >>> found.index_to_key, found.vectors.shape
-    (['cat', 'dog'], (2, 3))
-    """
+def _read_word_vectors(path: str | os.PathLike[str]) -> Any:
+    """Read word vectors from a file, with gensim."""
     path = Path(path)
     regular_size(path)
     gensim = import_optional("gensim", "Reading word vectors")
@@ -286,7 +261,9 @@ def word_signatures(
     names : mapping or Series
         Label → one or several names, for example from :meth:`zslearn.signatures.WordNet.names`.
     vectors : path, mapping or gensim KeyedVectors
-        A file for :func:`read_word_vectors`, or vectors by word.
+        Vectors by word, or a file in word2vec's text or binary format or in GloVe's text format,
+        possibly compressed with gzip (.gz). gensim's own files are pickles, which can run code:
+        pass the result of ``KeyedVectors.load`` if you trust such a file.
     phrases : {"both", "joined", "averaged"}, default="both"
         How to look up names of several words: as one term ("joined"), as the mean of their words
         ("averaged"), or as one term if it is known and else as the mean ("both").
@@ -312,7 +289,7 @@ def word_signatures(
         raise ValueError(f"phrases={phrases!r} must be 'both', 'joined' or 'averaged'.")
     of_class = texts_by_class(names, "names")
     if isinstance(vectors, (str, os.PathLike)):
-        vectors = read_word_vectors(vectors)
+        vectors = _read_word_vectors(vectors)
     vectors = getattr(vectors, "wv", vectors)
     if not (isinstance(vectors, Mapping) or hasattr(vectors, "key_to_index")):
         raise ValueError(

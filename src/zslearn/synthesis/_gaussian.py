@@ -169,6 +169,7 @@ class GaussianEXEM(LearnsFromStatistics):
     --------
     EXEM : The paper's method, which predicts points instead of Gaussians.
     zslearn.baselines.GFZSL : Regresses the mean and variance of each feature separately.
+    zslearn.metrics.VarianceDisplay : Plots predicted against observed variances.
 
     Notes
     -----

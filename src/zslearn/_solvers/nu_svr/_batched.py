@@ -1,29 +1,28 @@
 r"""ν-SVR of all targets, all settings and several kernels at once, on the device of the arrays.
 
-The alternating direction method of multipliers on the dual in β, with the constraint on the sum on
-one side and those on the size on the other,
+The alternating direction method of multipliers solves the dual in β; it separates the constraint on
+the sum from those on the sizes,
 
 .. math:: x \leftarrow \arg\min_{\mathbf{1}^\top x = 0} \tfrac12 x^\top K x - y^\top x
           + \tfrac\rho2 \|x - z + u\|^2, \quad
           z \leftarrow \Pi_S(x + u), \quad u \leftarrow u + x - z,
           \quad S = \{|z_i| \le C, \; \textstyle\sum_i |z_i| \le C \nu n\}.
 
-Every problem is a row and has its own ρ: in the eigenvectors of K, of which one decomposition
-serves all, x is a division and the multiplier of its sum one number. The projection shrinks towards
-zero by one threshold, which Newton's method follows from step to step.
+Every problem is a row with its own ρ. In the eigenvectors of K, which all problems share, x is a
+division and the multiplier of its sum a single number. The projection shrinks values towards zero
+by one threshold, which Newton's method updates in every step.
 
-A solution must meet all constraints at once, with exact zeros and bounds. So what is certified now
-and then is the projection on all of them: with the budget used up the positive and the negative
-part are shrunk, each by its own threshold; if the thresholds cross, the budget is not used up, and
-there is one.
+At intervals the projection on all constraints at once, with exact zeros and bounds, is certified:
+with an exhausted budget the positive and the negative part are shrunk by a threshold each; if the
+thresholds cross, the budget is not exhausted, and there is only one.
 
-Problems that interpolation or the solution of another setting solves are filled in: a solution that
-does not use up its budget Cνn stays one as long as a smaller budget holds it, and one that touches
-no box ±C stays one under a smaller C that holds it, if the budget is the same. So settings with the
-largest ν for each C and with the largest C for each ν come first. The others pass through a batch
-of bounded size; rows that reached the tolerance leave it and others take their place, so that the
-device is never left with the few that take long. Rows that have taken too many steps are at last
-finished by pairs on the host. Only the array API standard is used, in float64.
+Interpolation, or the solution of another setting, solves many problems: a solution that does not
+exhaust its budget Cνn is also that of a smaller budget that permits it, and a solution that
+touches no bound ±C is also that of a smaller C with the same budget. Settings with the largest ν
+for each C and the largest C for each ν are therefore solved first. All others pass through a batch
+of bounded size: solved rows leave it and others enter, so that the device always has enough work.
+Rows with too many steps are finished by pairs on the host. Only the array API standard is used, in
+float64.
 """
 
 from __future__ import annotations
@@ -47,37 +46,37 @@ from zslearn._utils._array import (
     to_numpy,
 )
 
-# Bytes of one array of the batch, about fifteen of which live at a time, and of the solutions that
-# are there at a time; on a device with little free memory there are fewer.
+# Bytes of one array of the batch, of which about fifteen exist at a time, and of the solutions, if
+# the device has that much free memory.
 _BATCH_BYTES = 1 << 29
 _RESULT_BYTES = 1 << 32
-# Steps between checks, and steps before a problem goes to the host.
+# Steps between certificates, and steps after which a problem is finished on the host.
 _CHECK = 10
 _STEPS = 200
-# A bound that is kept by less than this share is taken to be touched.
+# A bound counts as touched within this fraction of it.
 _CLEAR = 1e-10
 
 Ints = NDArray[np.intp]
 
 _RELAXATION = 1.6
 _FIRST_RHO = 0.3
-# Newton steps for a threshold: from the one before, and at most where it must be exact.
+# Newton steps for a threshold: an update, and the limit for an exact one.
 _QUICK, _EXACT = 2, 40
-# Steps between looks whether an exact threshold is found: each look waits for the device.
+# Steps between checks of convergence, each of which synchronises host and device.
 _LOOK = 5
-# Nearer than this to a bound, in units of C, is at the bound.
+# Coefficients this close to a bound, in units of C, are set to it.
 _SNAP = 1e-11
 
 
 class Kernel:
-    """A kernel in float64 with its eigenvectors, which all steps need."""
+    """A kernel in float64 with its eigenvectors."""
 
     def __init__(self, K: Array) -> None:
         self.K = K
         xp = compat.array_namespace(K)
         self.values, self.vectors = xp.linalg.eigh(K)
         self.transposed = xp.matrix_transpose(self.vectors)
-        #: The vector of ones in the eigenvectors.
+        #: The vector of ones in the basis of the eigenvectors.
         self.ones = xp.sum(self.vectors, axis=0)
 
     def interpolant(self, Y: Array) -> Array | None:
@@ -93,9 +92,9 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Problems:
-    """Problems that are being solved, one row each; those of one kernel are neighbours."""
+    """Problems in the batch, one row each, grouped by kernel."""
 
-    row: Array  # where the solution is to be written
+    row: Array  # the row of the solution
     age: Array  # steps taken
     Y: Array  # targets
     C: Array  # bound of a coefficient
@@ -106,17 +105,13 @@ class Problems:
     inverse: Array  # 1 / (λ + ρ) for the eigenvalues λ
     mass: Array  # 1ᵀ(K + ρ)⁻¹1
     shrink: Array  # threshold of the latest projection
-    kernels: tuple[tuple[Kernel, int], ...]  # in the order of the rows, with their numbers of rows
+    kernels: tuple[tuple[Kernel, int], ...]  # with their numbers of rows
 
     @classmethod
     def new(
         cls, kernel: Kernel, row: Array, Y: Array, C: Array, budget: Array, length: Array
     ) -> Problems:
-        """Problems of one kernel, not yet begun.
-
-        The first ρ is the size of a target over that of its coefficients, of which `length` is an
-        estimate.
-        """
+        """New problems of one kernel; the first ρ is ‖y‖ / ‖β‖, with an estimate of ‖β‖."""
         xp = compat.array_namespace(Y)
         zero, z = xp.zeros_like(C), xp.zeros_like(Y)
         largest = zero + xp.maximum(kernel.values[-1], xp.full_like(kernel.values[-1], 1e-300))
@@ -137,7 +132,7 @@ class Problems:
         return replace(self, rho=rho, u=self.u * (self.rho / rho), inverse=inverse, mass=mass)
 
     def by_kernel(self, function: Callable[[Kernel, slice], Array]) -> Array:
-        """What a function makes of the rows of each kernel, one below another."""
+        """Apply a function to the rows of each kernel and concatenate the results."""
         found, first = [], 0
         for kernel, number in self.kernels:
             found.append(function(kernel, slice(first, first + number)))
@@ -145,12 +140,12 @@ class Problems:
         return found[0] if len(found) == 1 else compat.array_namespace(self.Y).concat(found, axis=0)
 
     def each_array(self, function: Callable[[str, Array], Array]) -> dict[str, Any]:
-        """What a function makes of each array, by name."""
+        """Apply a function to each array; the results by name."""
         names = [field.name for field in fields(self) if field.name != "kernels"]
         return {name: function(name, getattr(self, name)) for name in names}
 
     def take(self, positions: Array, numbers: Sequence[int]) -> Problems:
-        """The rows at ascending positions; `numbers` says how many of them each kernel has."""
+        """The rows at ascending positions, `numbers` of them for each kernel."""
         xp = compat.array_namespace(positions)
         pairs = zip(self.kernels, numbers, strict=True)
         kernels = tuple((kernel, number) for (kernel, _), number in pairs if number)
@@ -172,7 +167,7 @@ class Problems:
 
 
 def step(state: Problems, *, balance: bool = False) -> Problems:
-    """One step of all problems; ρ is adapted where it is time and `balance` allows it."""
+    """One step of all problems; `balance` adapts ρ where it is due."""
     x = state.z - state.u
     x *= state.rho
     x += state.Y
@@ -190,7 +185,7 @@ def step(state: Problems, *, balance: bool = False) -> Problems:
 
 
 def _solved(kernel: Kernel, state: Problems, right: Array, rows: slice) -> Array:
-    """(K + ρ)⁻¹ of the right side less the multiple of 1 that makes the sum zero."""
+    """(K + ρ)⁻¹ of the right side minus the multiple of 1 that makes the sum zero."""
     right = right @ kernel.vectors
     inverse = state.inverse[rows, :]
     excess = ((right * inverse) @ kernel.ones[:, None]) / state.mass[rows, :]
@@ -200,7 +195,7 @@ def _solved(kernel: Kernel, state: Problems, right: Array, rows: slice) -> Array
 
 
 def _shrinkage(v: Array, state: Problems) -> Array:
-    """The t ≥ 0 for which clip(|v| − t, 0, C) is within the budget, from the one before."""
+    """Update the t ≥ 0 for which clip(|v| − t, 0, C) is within the budget."""
     xp = compat.array_namespace(v)
     size, t = xp.abs(v), state.shrink
     zero = xp.zeros_like(t)
@@ -216,7 +211,7 @@ def _shrinkage(v: Array, state: Problems) -> Array:
 
 
 def _balanced(state: Problems, x: Array, before: Array) -> Problems:
-    """Adapt ρ to primal against dual residual, each in units of what it is the residual of."""
+    """Adapt ρ to the ratio of the relative primal and dual residuals."""
     xp = compat.array_namespace(x)
     primal = _norms(x - state.z) / (xp.maximum(_norms(x), _norms(state.z)) + 1e-12)
     fitted = state.by_kernel(lambda kernel, rows: x[rows, :] @ kernel.K)
@@ -224,7 +219,7 @@ def _balanced(state: Problems, x: Array, before: Array) -> Problems:
     dual = dual / (xp.maximum(_norms(state.Y), _norms(fitted)) + 1e-12)
     ratio = xp.sqrt(primal / (dual + 1e-30))
     ratio = xp.minimum(xp.maximum(ratio, xp.full_like(ratio, 0.1)), xp.full_like(ratio, 10.0))
-    # Less and less often: a weight that keeps changing keeps the method from converging.
+    # Increasingly rarely, since frequent changes prevent convergence.
     age = state.age[:, None]
     often, seldom = xp.remainder(age, 40) == 0, xp.remainder(age, 160) == 0
     due = (age <= 40) | ((age <= 160) & often) | seldom
@@ -232,13 +227,13 @@ def _balanced(state: Problems, x: Array, before: Array) -> Problems:
 
 
 class Certificate(NamedTuple):
-    """Points within all constraints, and how far each is from the optimum."""
+    """Feasible points, and their violations of the optimality conditions."""
 
     z: Array
     intercept: Array
     epsilon: Array
     violation: Array
-    feasible: Array  # whether the constraints hold but for rounding
+    feasible: Array  # whether the constraints hold up to rounding
 
 
 def certify(state: Problems) -> Certificate:
@@ -296,7 +291,6 @@ def _feasible(state: Problems) -> Array:
     middle = _threshold(v, zero, -C, C, zero)
     z = _clip(v - top, zero, C) - _clip(-v - bottom, zero, C)
     z = xp.where(top + bottom >= 0, z, _clip(v - middle, -C, C))
-    # What rounding keeps from zero or from a bound is there.
     size = xp.abs(z)
     z = xp.where(size < _SNAP * C, xp.zeros_like(z), z)
     return xp.where(C - size < _SNAP * C, xp.sign(z) * C, z)
@@ -305,8 +299,8 @@ def _feasible(state: Problems) -> Array:
 def _threshold(v: Array, start: Array, low: Array, high: Array, total: Array) -> Array:
     """The t for which clip(v − t, low, high) sums to `total` in each row.
 
-    Newton's method, which ends in a few steps on a piecewise linear function; where it leaves the
-    bracket or finds no slope, the bracket is halved.
+    Newton's method takes few steps on this piecewise linear function; bisection replaces steps that
+    leave the bracket.
     """
     xp = compat.array_namespace(v)
     left = xp.min(v, axis=1, keepdims=True) - high
@@ -396,7 +390,7 @@ def solve_kernels(
 
 
 class Grid:
-    """Units times targets, which are rows: what is to be solved, and what was found."""
+    """The problems of all units and targets, one row each, and their solutions."""
 
     def __init__(
         self,
@@ -409,7 +403,7 @@ class Grid:
     ) -> None:
         self.kernels, self.targets, self.units, self.tol = kernels, targets, units, tol
         self.max_iter, self.batch_bytes = max_iter, batch_bytes
-        # Rows that took too many steps, and the feasible points where they stand.
+        # Rows that took too many steps, and their current feasible points.
         self.late: list[tuple[Ints, Floats]] = []
         self.xp = xp = compat.array_namespace(targets)
         self.device = compat.device(targets)
@@ -419,11 +413,9 @@ class Grid:
         self.coef = xp.zeros((n_rows, self.n_points), **options)
         # Intercept, half-width, violation, steps.
         self.numbers = xp.zeros((n_rows, 4), **options)
-        self.C = np.asarray([unit.C for unit in units])
-        self.nu = np.asarray([unit.nu for unit in units])
-        self.budget = np.asarray([unit.C * unit.nu * self.n_points for unit in units])
-        self.kernel = np.asarray([unit.kernel for unit in units])
-        # Norms of the interpolants, by kernel; infinite where there are none.
+        self.kernel, self.C, self.nu = (np.asarray(column) for column in zip(*units, strict=True))
+        self.budget = self.C * self.nu * self.n_points
+        # Norms of the interpolants by kernel, or infinity.
         self.lengths = dict.fromkeys(kernels, np.full(self.n_targets, np.inf))
 
     def setting(self, number: int) -> tuple[Any, ...]:
@@ -437,7 +429,6 @@ class Grid:
     def solve(self, n_threads: int) -> None:
         """Solve all rows."""
         left = self._interpolate()
-        # The first ones solve many of the others.
         widest = np.zeros(len(self.units), dtype=bool)
         for number in self.kernels:
             own = self.kernel == number
@@ -454,7 +445,7 @@ class Grid:
         self._pass_through(np.flatnonzero(left & (source < 0)), n_threads)
 
     def _finish_on_host(self, n_threads: int) -> None:
-        """Finish late rows by pairs of coefficients, from where they stand."""
+        """Finish late rows by pairs of coefficients, starting from their current points."""
         if not self.late:
             return
         rows, starts = (np.concatenate(parts) for parts in zip(*self.late, strict=True))
@@ -476,12 +467,12 @@ class Grid:
             self.write(*(self.put(array) for array in (own, beta[1], numbers)))
 
     def write(self, rows: Array, coef: Array, numbers: Array, at: Array | None = None) -> None:
-        """Write solutions, or those at some positions."""
+        """Write solutions, or only those at some positions."""
         for out, found in ((self.coef, coef), (self.numbers, numbers)):
             _write(out, rows, found if at is None else self.xp.take(found, at, axis=0))
 
     def put(self, values: NDArray[Any]) -> Array:
-        """An array of the host beside the targets."""
+        """A host array on the device of the targets."""
         return self.xp.asarray(np.ascontiguousarray(values), device=self.device)
 
     def _interpolate(self) -> NDArray[np.bool_]:
@@ -518,7 +509,7 @@ class Grid:
         return to_numpy(xp.sum(size, axis=1)), to_numpy(xp.max(size, axis=1))
 
     def _implied(self, solved: Ints, wanted: Ints) -> Ints:
-        """For each row, a row of the solved units whose solution is its own; −1: none."""
+        """For each row, a solved row with the same solution; −1 if there is none."""
         source = np.full((len(self.units), self.n_targets), -1, dtype=np.intp)
         targets = np.arange(self.n_targets)
         sizes = {}
@@ -538,12 +529,12 @@ class Grid:
         return source.ravel()
 
     def _pass_through(self, rows: Ints, n_threads: int) -> None:
-        """Solve rows in a batch that others enter as soon as some leave it."""
+        """Solve rows in a batch that rows enter when others leave it."""
         capacity = block_length(8 * self.n_points, self.batch_bytes)
         state: Problems | None = None
         while state is not None or rows.size:
             n_free = capacity - (0 if state is None else state.Y.shape[0])
-            # Few that enter are not worth copying many for.
+            # A few new rows are not worth copying the batch.
             if rows.size and (state is None or n_free > capacity // 8):
                 entering, rows = rows[:n_free], rows[n_free:]
                 state = self._enter(state, entering)
@@ -561,7 +552,7 @@ class Grid:
             chosen = self.kernel[units] == number
             own, at = rows[chosen], units[chosen]
             targets, budget = own % self.n_targets, self.budget[at]
-            # Coefficients of even size that use up the budget, unless the interpolant does not.
+            # Coefficients of equal size that exhaust the budget, unless the interpolant does not.
             length = np.minimum(self.lengths[int(number)][targets], budget / self.n_points**0.5)
             length = np.maximum(length, 1e-300)
             new = Problems.new(
@@ -575,11 +566,11 @@ class Grid:
         return state
 
     def _leave(self, state: Problems) -> Problems | None:
-        """Write rows that reached the tolerance, set late ones aside, keep the others."""
+        """Write solved rows, collect late ones, and keep the others."""
         xp = self.xp
         found = certify(state)
         done = found.feasible & (found.violation <= self.tol)
-        # One answer of the device for all questions.
+        # Both flags are read in one synchronisation.
         late = state.age >= min(_STEPS, self.max_iter)
         answers = to_numpy(xp.astype(done, xp.int8) + 2 * xp.astype(late, xp.int8))
         solved = np.flatnonzero(answers % 2 == 1)

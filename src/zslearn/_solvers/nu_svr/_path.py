@@ -6,22 +6,22 @@ For a target y over n points with the kernel K (with LIBSVM's C = λ/n),
           + C \left(\nu n \epsilon + \textstyle\sum_i \xi_i\right) \quad \text{subject to} \quad
           |q^\top \theta(a_i) + b - y_i| \le \epsilon + \xi_i,
 
-(Eq. 12) is solved through its dual: by interpolation where that needs no step (here), by pairs of
-coefficients on the processor (`_smo`), or, for arrays of torch, CuPy and the like, for all targets
-and settings at once on their device (`_batched`). Every solution comes with its largest violation
-of the optimality conditions, in units of the target.
+(Eq. 12) is solved through its dual: by interpolation if no step is needed (here), by pairs of
+coefficients on the processor (`_smo`), or, for arrays of torch, CuPy and other libraries, for all
+targets and settings at once on their device (`_batched`). Every solution comes with its largest
+violation of the optimality conditions, in units of the target.
 
-While the budget :math:`C \nu n` is not used up the tube has no width, and the conditions of the
-optimum are :math:`K\beta + b + \lambda = y` with :math:`\sum_i \beta_i = 0`, where λ is 0 for
-coefficients inside ±C and has the sign of those that are held there. With
+If the budget :math:`C \nu n` is not exhausted, the tube has no width, and the optimality conditions
+are :math:`K\beta + b + \lambda = y` with :math:`\sum_i \beta_i = 0`, where λ is 0 for coefficients
+inside ±C and has the sign of those held there. With
 :math:`G = K^{-1} - K^{-1} 1 1^\top K^{-1} / (1^\top K^{-1} 1)` and a set A of coefficients held at
 :math:`c`,
 
 .. math:: G_{AA} \lambda_A = (G y)_A - c, \qquad \beta = G (y - \lambda).
 
-One Cholesky factor of K serves all targets; what a target adds is a system as large as its A, which
-few points enter as long as C is not small. A is found in rounds: coefficients beyond ±C enter,
-those whose λ has the wrong sign leave.
+All targets share one Cholesky factor of K; each adds a system of the size of its A, which is small
+unless C is small. A is found in rounds: coefficients beyond ±C enter, those whose λ has the wrong
+sign leave.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from zslearn._utils._messages import warn_user
 from zslearn._utils._processes import one_blas_thread
 from zslearn._utils._saved import saved_part
 
-# Up to so many points linear algebra takes one thread, as waiting for a second costs more than it
-# saves, and steps of pairs are faster than sets of coefficients held at ±C.
+# Up to this number of points one thread is faster for linear algebra, and steps of pairs are faster
+# than sets of coefficients held at ±C.
 _FEW_POINTS = 1000
-# Numbers whose difference is below this share of them are equal but for rounding.
+# Relative difference of numbers that are equal up to rounding.
 _ROUNDING = 1e-9
-# A target that would hold more than this share of the points at ±C is left to steps of pairs.
+# Targets with more than this fraction of the points at ±C are solved by pairs.
 _MOST_HELD = 0.125
 _ROUNDS = 20
 
@@ -72,7 +72,7 @@ class NuSVRResult:
     violation : array of shape (n_targets,)
         Largest violation of the optimality conditions of each target, as LIBSVM measures it.
     n_iter : array of shape (n_targets,)
-        Steps taken; 0 where a start was optimal already.
+        Number of steps; 0 if a starting point was optimal.
     """
 
     C: float
@@ -165,11 +165,12 @@ def nu_svr_path(
     nu: Sequence[float],
     **options: Any,
 ) -> Iterator[NuSVRResult]:
-    """Fit ν-SVRs for every pair of settings, each begun where its neighbours ended.
+    """Fit ν-SVRs for every pair of settings, each starting from solved neighbours.
 
-    A solution that does not use up its budget Cνn stays one when ν grows, and one that touches no
-    box ±C stays one when C grows and Cν is kept; in a grid of powers of two most settings are such
-    neighbours. The others begin at the neighbour with the lowest objective.
+    A solution that does not exhaust its budget Cνn remains optimal for larger ν, and one that
+    touches no bound ±C remains optimal for larger C with the same Cν; in a grid of powers of two
+    most settings are such neighbours. The others start from the neighbour with the lowest
+    objective.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def nu_svr_path(
     Yields
     ------
     NuSVRResult
-        One per pair, C ascending and, within, ν ascending, whatever the order they were given in.
+        One per pair, in ascending order of C, then of ν.
 
     Examples
     --------
@@ -213,8 +214,8 @@ def nu_svr_paths(
 ) -> Iterator[tuple[int, NuSVRResult]]:
     """The path of :func:`nu_svr_path` over each of several kernels, with the kernel's number.
 
-    On the processor one kernel is solved after another, each when it is asked for; arrays on a
-    device are solved together, as few problems at a time would leave it idle.
+    On the processor one kernel is solved after another, when it is requested; on a device all are
+    solved together, to keep it busy.
     """
     for value in C:
         if not (np.isfinite(value) and value > 0):
@@ -232,7 +233,6 @@ def nu_svr_paths(
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     options["n_threads"] = joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)
     if is_foreign(Y) or (isinstance(kernels, list) and any(map(is_foreign, kernels))):
-        # Imported here as few have a device.
         from zslearn._solvers.nu_svr._batched import solve_kernels
 
         found = solve_kernels(list(kernels), Y, penalties, shares, **options)
@@ -244,7 +244,7 @@ def nu_svr_paths(
 def _results(
     found: Iterator[tuple[int, tuple[Any, ...]]], tol: float, max_iter: int
 ) -> Iterator[tuple[int, NuSVRResult]]:
-    """Results of solutions, with a warning of each that did not reach the tolerance."""
+    """Results, with a warning about each one that does not reach the tolerance."""
     for number, fields in found:
         result = NuSVRResult(*fields)
         violation = to_numpy(result.violation)
@@ -269,7 +269,7 @@ def _solve_on_host(
     max_iter: int,
     n_threads: int,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Solve the grid over each kernel, C ascending; two rows of it are kept as starts."""
+    """Solve the grid over each kernel, in ascending order of C; two rows of it serve as starts."""
     Y: Floats = check_array(unchecked_targets, dtype=np.float64, input_name="Y")
     n_points, n_targets = Y.shape
     targets = np.ascontiguousarray(Y.T)
@@ -311,7 +311,7 @@ def _solve_on_host(
 
 
 def _check_kernel(K: ArrayLike, n_points: int) -> Floats:
-    """A kernel as a finite, symmetric float64 array of as many points as there are targets for."""
+    """Validate a kernel: finite and symmetric, with one point per row of the targets."""
     kernel = check_array(K, dtype=np.float64, order="C", input_name="K")
     if kernel.shape[0] != kernel.shape[1]:
         raise ValueError(f"K must be square; got shape {kernel.shape}.")
@@ -393,7 +393,7 @@ class _Interpolation:
         return _BoxedInterpolant(C, coef, residual, self.is_exact)
 
     def _held_at(self, C: float) -> dict[int, Floats]:
-        """By target, coefficients of which some are at ±C and the others interpolate."""
+        """Coefficients by target, some of them at ±C while the others interpolate."""
         beyond = np.abs(self.coef) > C
         targets = np.flatnonzero(beyond.any(axis=0)).tolist()
         open_sets = {target: np.flatnonzero(beyond[:, target]) for target in targets}
@@ -415,7 +415,7 @@ class _Interpolation:
     def _hold(
         self, free: Floats, held: NDArray[np.intp], C: float
     ) -> tuple[Floats, NDArray[np.intp] | None]:
-        """Coefficients with a set held at ±C, and the next set; None where it is the right one."""
+        """Coefficients with a set held at ±C, and the next set, or None if this set is optimal."""
         rows = self.rows[self.row_of[held]]
         side = np.sign(free[held])
         try:
@@ -432,14 +432,13 @@ class _Interpolation:
         stays = pull * side >= 0
         if stays.all() and not beyond.any():
             return beta, None
-        # A coefficient that went beyond on the other side than it began on is rare; no set holds
-        # it then, and pairs do.
+        # Rarely, a coefficient passes the opposite bound; then the target is solved by pairs.
         if (np.sign(beta[beyond]) != np.sign(free[beyond])).any():
             return free, held[:0]
         return beta, np.union1d(held[stays], np.flatnonzero(beyond))
 
     def _need(self, points: NDArray[np.intp]) -> None:
-        """Compute the rows of G that are missing."""
+        """Compute missing rows of G."""
         missing = np.unique(points[self.row_of[points] < 0])
         if not missing.size:
             return

@@ -1,25 +1,24 @@
 r"""Sequential minimal optimisation for ν-SVR over a kernel that all targets share.
 
-The dual in :math:`\beta = \alpha - \alpha^*` alone: the two halves of a coefficient are never both
-needed, so that n numbers per target are enough,
+The dual in :math:`\beta = \alpha - \alpha^*`, of which at most one part is not zero, needs only n
+numbers per target,
 
 .. math:: \min_\beta \tfrac12 \beta^\top K \beta - y^\top \beta \quad \text{subject to} \quad
           \textstyle\sum_i \beta_i = 0, \; |\beta_i| \le C, \; \sum_i |\beta_i| \le C \nu n.
 
-With the residual :math:`r = y - K\beta`, a step raises one coefficient i, lowers another one j by
-as much, and gains where :math:`r_i > r_j`. While the budget :math:`C \nu n` is not used up every
-such pair is allowed; once it is, a step must not use more of it, and pairs come from one side of
-zero (as in LIBSVM) or move both coefficients towards zero.
+With the residual :math:`r = y - K\beta`, a step raises a coefficient i and lowers another one j by
+the same amount, which improves the objective if :math:`r_i > r_j`. Until the budget
+:math:`C \nu n` is exhausted, every such pair is allowed; afterwards a step must not exceed it: both
+coefficients have the same sign (as in LIBSVM) or move towards zero.
 
-Steps of pairs alternate with Newton steps on a whole face, of all coefficients that are free to
-move: pairs alone take long to finish where the kernel is ill-conditioned. :class:`PairSolver` has
-threads solve targets, each from the best of several starts.
+Steps of pairs alternate with Newton steps on a whole face, the coefficients that are free to move,
+since pairs alone converge slowly if the kernel is ill-conditioned. :class:`PairSolver` solves
+targets in threads, each from the best of several starts.
 
 Choosing the pair is most of the work. The largest and smallest residuals are found as integers: the
-bits of a float, their sign folded in, order as the float does, and the low bits give way to the
-index. Compilers turn integer maxima into vector instructions and leave those of floats alone, and
-value and index come out together. What is lost is below 1e-10 of a residual and touches only the
-choice of the pair.
+bits of a float, with the sign folded in, have the order of the floats, and the index replaces the
+low bits. Compilers vectorise maxima of integers, but not of floats, and value and index are found
+together. The loss of precision, below 1e-10 of a residual, affects only the choice of the pair.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from zslearn._utils._jit import jit, jit_inner
 
 Ints = NDArray[np.int64]
 
-#: Below this share of the budget, what is left of it is rounding.
+#: A remaining budget below this fraction of it is a rounding error.
 RESOLUTION = 1e-11
-#: Nearer than this to zero or to a bound, in units of C, is there but for rounding.
+#: Coefficients this close to zero or to a bound, in units of C, are set to it.
 NEGLIGIBLE = 1e-12
 
 _FOLD = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -114,7 +113,7 @@ def _update(r: Floats, rising: Floats, falling: Floats, t: float) -> None:
 
 @jit_inner()
 def _mark(b: float, C: float, k: int | np.int64, masks: Ints) -> None:
-    """Say whether the coefficient k is below C, negative, positive, above −C; all bits for yes."""
+    """Mark whether coefficient k is below C, negative, positive, above −C; all bits mean yes."""
     masks[0, k] = -1 if b < C else 0
     masks[1, k] = -1 if b < 0.0 else 0
     masks[2, k] = -1 if b > 0.0 else 0
@@ -145,8 +144,7 @@ def pair_steps(
     negligible = NEGLIGIBLE * C
     n_iter = 0
     while True:
-        # The choice of the first coefficient stays in this loop: as a function of its own it makes
-        # the whole a tenth slower.
+        # The choice of the first coefficient is inlined: a function of its own is a tenth slower.
         i = np.int64(0)
         fall = 3
         violation = _NONE
@@ -171,11 +169,11 @@ def pair_steps(
             break
         n_iter += 1
         j = _partner(r, r[i], inverse_curvature[i], masks[fall], gain, gain_bits, low)
-        if r[i] <= r[j]:  # only where the key cannot tell the residuals apart
+        if r[i] <= r[j]:  # only if the keys of the residuals are equal
             break
         bi = beta[i]
         bj = beta[j]
-        # What the way towards zero frees may be used again beyond it.
+        # Moving towards zero frees budget that can be used beyond it.
         available = slack + max(0.0, -bi) + max(0.0, bj)
         t = (r[i] - r[j]) * inverse_curvature[i, j]
         used_up = t >= available
@@ -218,7 +216,7 @@ def dot(a: Floats, b: Floats, n: int) -> float:
 
 @jit_inner()
 def _factor(K: Floats, free: Ints, n_free: int, ridge: float, L: Floats, stop: Ints) -> None:
-    """Cholesky factor of the kernel of the free coefficients; a lost pivot becomes the ridge."""
+    """Cholesky factor of the kernel of the free coefficients; the ridge replaces lost pivots."""
     for a in range(n_free):
         if stop[0] != 0:
             return
@@ -253,10 +251,10 @@ def face_step(
     work: Floats,
     stop: Ints,
 ) -> float:
-    """Move the free coefficients to the optimum of their face, or to where they leave it.
+    """Move the free coefficients to the optimum of their face, or to its boundary.
 
-    Within the budget the free ones are all that are not at ±C and share one sum; with the budget
-    used up they are those that are neither 0 nor ±C, and either side of zero keeps its own sum.
+    Within the budget, coefficients that are not at ±C are free and keep their sum; with an
+    exhausted budget those that are neither 0 nor ±C are free, and both signs keep their own sum.
     """
     n = beta.size
     tight = slack <= 0.0
@@ -293,9 +291,9 @@ def face_step(
 
 @jit_inner()
 def _find_free(beta: Floats, C: float, tight: bool, free: Ints) -> int:
-    """Positions of the free coefficients into `free`; their number."""
-    # A function of its own, as Numba would compile all that a counter is handed to twice: first for
-    # the constant 0, then for any number.
+    """Write the positions of the free coefficients into `free`; return their number."""
+    # If the caller counted, Numba would compile its callees twice: for the constant 0 and for any
+    # number.
     n_free = 0
     for k in range(beta.size):
         if abs(beta[k]) < C and (beta[k] != 0.0 or not tight):
@@ -317,10 +315,10 @@ def _newton_direction(
     work: Floats,
     stop: Ints,
 ) -> bool:
-    """Newton's direction of the free coefficients that keeps their sums, into `work[0]`.
+    """Write Newton's direction that keeps the sums of the free coefficients into `work[0]`.
 
-    With one row of A for each sum that is kept, p − K⁻¹Aᵀ(A K⁻¹ Aᵀ)⁻¹ A p for p = K⁻¹r. False where
-    rounding leaves no such direction.
+    With one row of A for each sum, p − K⁻¹Aᵀ(A K⁻¹ Aᵀ)⁻¹ A p for p = K⁻¹r. False if rounding leaves
+    no such direction.
     """
     p, first, second = work[0], work[1], work[2]
     n_first = 0
@@ -364,7 +362,7 @@ def _newton_direction(
             s0 += p[a]
         else:
             s1 += p[a]
-    # What is left is rounding, which must not build up in the sums.
+    # Rounding must not accumulate in the sums.
     s0 /= max(n_first, 1)
     s1 /= max(n_free - n_first, 1)
     for a in range(n_free):
@@ -376,7 +374,7 @@ def _newton_direction(
 def _within_bounds(
     beta: Floats, C: float, tight: bool, free: Ints, n_free: int, p: Floats, t: float
 ) -> tuple[float, int]:
-    """The step as far as no free coefficient leaves the face, and which one stops it; else −1."""
+    """The step up to the boundary of the face, and the coefficient that limits it, or −1."""
     blocking = -1
     for a in range(n_free):
         b = beta[free[a]]
@@ -394,7 +392,7 @@ def _within_bounds(
 def _within_budget(
     beta: Floats, slack: float, free: Ints, n_free: int, p: Floats, t: float
 ) -> tuple[float, float, bool]:
-    """The step as far as the budget lasts, half of what is then left, and whether it is used up."""
+    """The step within the budget, half of the remaining budget, and whether it is exhausted."""
     before = 0.0
     after = 0.0
     for a in range(n_free):
@@ -419,7 +417,7 @@ def _within_budget(
 def _move(
     beta: Floats, C: float, tight: bool, free: Ints, n_free: int, p: Floats, t: float, blocking: int
 ) -> None:
-    """Take the step; what is at the end of its way, or next to it, is set there."""
+    """Take the step; coefficients next to a bound or zero are set to it."""
     for a in range(n_free):
         k = free[a]
         beta[k] += t * p[a]
@@ -437,7 +435,7 @@ def _move(
 
 @jit_inner()
 def _residual(K: Floats, y: Floats, beta: Floats, r: Floats) -> None:
-    """The residual afresh: steps leave rounding behind."""
+    """Recompute the residual, in which steps accumulate rounding errors."""
     for k in range(y.size):
         r[k] = y[k] - dot(K[k], beta, y.size)
 
@@ -454,9 +452,9 @@ def _start(
     beta: Floats,
     r: Floats,
 ) -> tuple[float, bool]:
-    """Copy the start with the lowest objective, scaled into the constraints; else begin at zero.
+    """Copy the start with the lowest objective, scaled into the constraints, or start at zero.
 
-    Returns half of the budget that is left, and whether the residual is as exact as it came.
+    Returns half of the remaining budget, and whether the residual was copied without scaling.
     """
     n = y.size
     best = 0.0
@@ -483,8 +481,7 @@ def _start(
             best = value
             chosen = slots[c]
             scale = t
-    # Loops instead of slices, here and below: Numba takes seconds to compile an assignment to a
-    # slice, which must be able to say in words that two shapes differ.
+    # Numba takes seconds to compile assignments to slices, because of their error messages.
     if chosen < 0:
         for k in range(n):
             beta[k] = 0.0
@@ -504,7 +501,7 @@ def _start(
 
 @jit_inner()
 def _slack(beta: Floats, budget: float) -> float:
-    """Half of the budget that is left; 0 where that is but rounding."""
+    """Half of the remaining budget; 0 if that is a rounding error."""
     used = 0.0
     for k in range(beta.size):
         used += abs(beta[k])
@@ -536,13 +533,9 @@ def solve_targets(
 ) -> None:
     """Solve the targets `first` … `last`−1, rows of Y, into rows of `beta` and `r`.
 
-    Each begins at the best of its starts; steps of pairs alternate with steps on a whole face,
-    which pairs alone would take long to finish where the kernel is ill-conditioned.
-
-    `r_bits` and `gain_bits` are the memory of `r` and `gain`, seen as integers. The rows of
-    `numbers` are intercepts, half-widths and violations; `scratch` is memory to work in: what makes
-    arrays and views takes long to compile, so that they come from Python. What is found once `stop`
-    is no longer 0 is not to be used.
+    `r_bits` and `gain_bits` are views of `r` and `gain` as integers. The rows of `numbers` are
+    intercepts, half-widths and violations. `scratch` is working memory; allocations and views take
+    long to compile. Results are invalid if `stop` is not 0.
     """
     masks, gain, gain_bits, free, work, L = scratch
     n = K.shape[0]
@@ -550,7 +543,7 @@ def solve_targets(
     while low < n:
         low *= 2
     low -= 1
-    # A factorisation costs as much as about this many pairs.
+    # A factorisation takes as long as about this many pairs.
     pairs_at_once = n * n // 10 + 4 * n + 50
     largest = 0.0
     for k in range(n):
@@ -570,7 +563,7 @@ def solve_targets(
             total += done
             fresh = fresh and done == 0
             if reached <= tol or total >= max_iter:
-                # What is certified is the residual computed afresh.
+                # The certificate needs a recomputed residual.
                 if fresh:
                     break
             else:
@@ -590,9 +583,8 @@ def solve_targets(
 def _certify(beta: Floats, r: Floats, C: float, budget: float) -> tuple[float, float, float]:
     """Largest violation of the optimality conditions, intercept, and half-width of the tube.
 
-    With the budget used up, as LIBSVM measures it: on either side of zero, the largest residual
-    that may rise less the smallest that may fall. Within the budget the tube has no width, and
-    all that may rise are compared with all that may fall.
+    The violation is that of LIBSVM: for either sign, the largest residual that may rise minus the
+    smallest that may fall. Within the budget the tube has no width, and signs do not matter.
     """
     up = up_negative = -np.inf
     down = down_positive = np.inf
@@ -652,23 +644,23 @@ def _between(a: float, b: float) -> float:
     return 0.5 * (a + b)
 
 
-# Targets that a thread takes at a time: few enough to share the work evenly.
+# Number of targets that a thread solves at a time, small enough to balance the load.
 _TARGETS_PER_TASK = 16
 
 
 class PairSolver:
-    """Solves targets over one kernel, on several threads; a context manager that ends them."""
+    """Solves targets over one kernel in several threads, which end with the context."""
 
     def __init__(self, K: Floats, n_threads: int) -> None:
         self.K = K
-        # Compiled code hears no signal: even one thread is not the one that waits for Ctrl-C.
+        # Compiled code does not handle signals; the main thread waits for Ctrl-C.
         self._pool = ThreadPoolExecutor(n_threads)
         self._n_threads = n_threads
         self._stop = np.zeros(1, dtype=np.int64)
 
     @cached_property
     def inverse_curvature(self) -> Floats:
-        """1 / (K_ii + K_jj − 2K_ij), which every step needs; equal points are kept apart."""
+        """1 / (K_ii + K_jj − 2K_ij), bounded for equal points."""
         diagonal = np.diag(self.K)
         floor = 1e-12 * (float(diagonal.max()) or 1.0)
         curvature = diagonal[:, None] + diagonal[None, :] - 2 * self.K
@@ -694,7 +686,7 @@ class PairSolver:
         tol: float,
         max_iter: int,
     ) -> tuple[Floats, Floats, Floats, Ints]:
-        """Solve a setting, from places in `beta` and `r`: intercepts, widths, violations, steps."""
+        """Solve a setting from starts in `beta` and `r`: intercepts, widths, violations, steps."""
         n_targets, n_points = targets.shape
         n_iter, numbers = np.zeros(n_targets, dtype=np.int64), np.empty((3, n_targets))
         inverse_curvature, slots = self.inverse_curvature, np.asarray(starts, dtype=np.int64)

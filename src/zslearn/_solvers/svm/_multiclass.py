@@ -31,7 +31,7 @@ from zslearn._utils._messages import warn_user
 
 RandomState = int | np.random.RandomState | None
 SVMLoss = Literal["squared_hinge", "crammer_singer"]
-#: What SynC and the targets of graph methods call them.
+#: Names of the losses in SynC and in graph methods.
 LOSSES: dict[str, SVMLoss] = {
     "ovo": "squared_hinge",
     "cs": "crammer_singer",
@@ -54,15 +54,15 @@ class SVMResult:
     objective : float
         Value of the objective.
     dual_gap : float
-        The objective is at most this far above its minimum.
+        Upper bound of the difference between the objective and its minimum.
     n_iter : int
         Newton steps for the squared hinge, passes over the rows for Crammer–Singer.
     converged : bool
-        Whether the relative gap is within the tolerance, or nothing but rounding.
+        Whether the relative gap is within the tolerance or a rounding error.
     dual : ndarray of shape (n_samples, n_classes) or None
         Dual points of the Crammer–Singer loss: each row is non-negative and sums to one.
     gain : float
-        The minimum is at least this far below the objective at zero coefficients.
+        Lower bound of the difference between the objective at zero coefficients and the minimum.
     """
 
     coef: Array = field(repr=False)
@@ -77,12 +77,12 @@ class SVMResult:
 
     @property
     def relative_gap(self) -> float:
-        """The duality gap as a share of the objective, or of the gain where that is smaller."""
+        """The duality gap relative to the objective, or to the gain if that is smaller."""
         least = min(self.objective, self.gain)
         return self.dual_gap / least if least > 0 else math.inf if self.dual_gap > 0 else 0.0
 
     def warn_of_gap(self, tol: float, max_iter: int) -> None:
-        """Warn where the gap that was wanted is not reached."""
+        """Warn if the required gap is not reached."""
         if not self.converged:
             warn_user(
                 f"The duality gap is {self.relative_gap:.1e} of the objective, or of what training "
@@ -112,8 +112,8 @@ def multiclass_svm(
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Rows, float32 or float64. With the squared hinge an array of torch or CuPy is computed with
-        on its own device; Crammer–Singer brings the rows to the host.
+        Rows, float32 or float64. With the squared hinge, arrays of torch and CuPy stay on their
+        device; Crammer–Singer copies them to the host.
     y : array-like of int of shape (n_samples,)
         Class of each row, from 0 to n_classes − 1.
     alpha : float
@@ -121,25 +121,24 @@ def multiclass_svm(
     n_classes : int, optional
         By default the largest label plus one, or the rows of `mixing` or `margins`.
     sample_weight : array-like of shape (n_samples,), optional
-        How much each row counts, not negative: a whole number counts it that many times, and N is
-        the sum of the weights.
+        Non-negative weights of the rows; N is their sum.
     loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
         See the notes.
     margins : array-like of shape (n_classes, n_classes), optional
-        For Crammer–Singer: by how much the score of the true class (first index) shall exceed that
-        of another (second index). Non-negative, with a diagonal of zeros. By default 1.
+        For Crammer–Singer: required difference between the scores of the true class (first index)
+        and of another one (second index). Non-negative, with a diagonal of zeros. By default 1.
     mixing : array-like of shape (n_classes, n_base), optional
         Matrix M of the classifiers W = M U; the penalty is then ½‖U‖².
     tol : float, default=1e-6
-        Duality gap to reach, as a share of the objective and of what training gains: of the
-        objective at zero coefficients less the minimum.
+        Required duality gap, relative to the objective and to the gain of training: the objective
+        at zero coefficients minus the minimum.
     max_iter : int, default=4000
-        Largest number of Newton steps or passes over the rows.
+        Maximum number of Newton steps or passes over the rows.
     warm_start : SVMResult, optional
-        Solution for the same rows and another `alpha`, or other margins, to start from.
+        Solution for the same rows to start from, with another `alpha` or other margins.
     random_state : int, RandomState instance or None, default=None
-        Seed of the order in which Crammer–Singer visits the rows. The solution depends on it only
-        within the gap.
+        Determines the order in which Crammer–Singer visits the rows, on which the solution depends
+        only within the gap.
 
     Returns
     -------
@@ -185,7 +184,7 @@ def multiclass_svm_path(
 ) -> list[SVMResult]:
     """Train linear classifiers for several weights of the penalty, the largest first.
 
-    Each solution starts from the one before, and what depends on the rows alone is computed once.
+    Each solution starts from the previous one, and all share the preparation of the rows.
 
     Parameters
     ----------
@@ -224,9 +223,9 @@ def multiclass_svm_path(
 
 
 def _n_classes(given: int | None, *tables: Any) -> int | None:
-    """The number of classes that is given, or that of a table."""
-    numbers = [given, *(len(table) for table in tables if table is not None)]
-    return next((number for number in numbers if number is not None), None)
+    """The given number of classes, or that of a table."""
+    sizes = [given, *(len(table) for table in tables if table is not None)]
+    return next((size for size in sizes if size is not None), None)
 
 
 def train_multiclass_svm(
@@ -241,7 +240,7 @@ def train_multiclass_svm(
     warm_start: SVMResult | None = None,
     random_state: RandomState = None,
 ) -> SVMResult:
-    """Train as :func:`multiclass_svm` does, on rows that were prepared once."""
+    """Train as :func:`multiclass_svm` does, on prepared rows."""
     if not (np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
     if loss not in get_args(SVMLoss):
@@ -291,12 +290,12 @@ def loss_and_slope(
     sample_weight: Floats | None = None,
     dual: Floats | None = None,
 ) -> tuple[float, Floats]:
-    """The loss and its slope in the scores, of a hinge or of dual points."""
+    """The loss and its slope in the scores; `dual` selects a subgradient of Crammer–Singer."""
     every, n_classes = np.arange(len(y)), scores.shape[1]
     weights = np.ones(len(y)) if sample_weight is None else sample_weight
     shares = (weights / weights.sum())[:, None]
     if loss == "squared_hinge":
-        # −s·max(0, 1 − s·score): negative where the true class should score higher.
+        # −s·max(0, 1 − s·score)
         slope = np.maximum(1 + scores, 0)
         slope[every, y] = -np.maximum(1 - scores[every, y], 0)
         weight = shares / n_classes
@@ -314,7 +313,7 @@ def loss_and_slope(
 
 
 def checked_margins(margins: Any, n_classes: int) -> Floats:
-    """Margins as a table of floats, 1 by default; refuse those that no loss can have."""
+    """Validate margins, by default 1."""
     if margins is None:
         return 1.0 - np.eye(n_classes)
     margins = np.asarray(to_numpy(margins), dtype=np.float64)

@@ -402,7 +402,7 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
         {
             "name": name,
             "label": metric_label(name),
-            "meaning": measure_meaning(metric_label(name)),
+            "meaning": measure_meaning(name),
             "published": any(row["cells"][i]["published"] is not None for row in found),
         }
         for i, name in enumerate(names)

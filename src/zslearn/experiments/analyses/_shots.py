@@ -195,13 +195,17 @@ class FewShots:
         nearest = cdist(z[rows], means, "sqeuclidean").argmin(axis=1)
         return float(per_class_accuracy(y[rows], means.index.to_numpy()[nearest]))
 
+    def _best(self, k: int, values: Sequence[float], accuracy: Callable[..., float]) -> float:
+        """The value with the best accuracy on held-out classes, of which k images are known."""
+        folds = self._folds(k)
+        return max(values, key=lambda value: sum(accuracy(value, *fold) for fold in folds))
+
     def _find_shrinkage(self, k: int) -> float:
-        found = np.zeros(len(_SHRINKAGES))
-        for kept, few, test in self._folds(k):
+        def accuracy(shrinkage: float, kept: Any, few: Any, test: Any) -> float:
             classes = frozenset(self._data.y[kept].tolist())
-            for i, shrinkage in enumerate(_SHRINKAGES):
-                found[i] += self._nearest(self._whitened(classes, shrinkage), few, test)
-        return _SHRINKAGES[int(found.argmax())]
+            return self._nearest(self._whitened(classes, shrinkage), few, test)
+
+        return self._best(k, _SHRINKAGES, accuracy)
 
     def _whiten(self, classes: frozenset[Any], shrinkage: float) -> Floats:
         """All samples in the whitened space of some seen classes."""
@@ -222,12 +226,12 @@ class FewShots:
 
     def _find_penalty(self, k: int) -> float:
         X, y = _unit(self._data.X), self._data.y
-        found = np.zeros(len(_PENALTIES))
-        for _, few, test in self._folds(k):
-            for i, penalty in enumerate(_PENALTIES):
-                predicted = _logistic(penalty, X[few], y[few]).predict(X[test])
-                found[i] += per_class_accuracy(y[test], predicted)
-        return _PENALTIES[int(found.argmax())]
+
+        def accuracy(penalty: float, kept: Any, few: Any, test: Any) -> float:
+            predicted = _logistic(penalty, X[few], y[few]).predict(X[test])
+            return float(per_class_accuracy(y[test], predicted))
+
+        return self._best(k, _PENALTIES, accuracy)
 
 
 def _logistic(penalty: float, X: Floats, y: Any) -> LogisticRegression:
