@@ -18,6 +18,7 @@ _EXTRAS = {
     "onnxruntime": "onnx",
     "tokenizers": "text",
     "zarr": "zarr",
+    "openpyxl": "excel",
     "fastapi": "serve",
     "uvicorn": "serve",
     "python_multipart": "serve",

@@ -479,7 +479,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             return column
         outputs = column.numbers(values)
         is_missing = _is_missing(column, values)
-        if codes is not None and is_missing.any() and tells_apart(is_missing[:, None] * 1.0, codes):
+        if codes is not None and is_missing.any() and tells_apart(is_missing[:, None], codes):
             column = replace(column, indicates_missing=True)
         is_constant = not column.indicates_missing and (np.ptp(outputs, axis=0) == 0).all()
         if is_constant and not varies:
@@ -550,7 +550,7 @@ def prepare_classes(
     return preparation, preparation.transform_classes(table)
 
 
-def tells_apart(outputs: Floats, codes: NDArray[Any], *, undecided: bool = False) -> bool:
+def tells_apart(outputs: NDArray[Any], codes: NDArray[Any], *, undecided: bool = False) -> bool:
     r"""Whether columns differ between classes on held-out rows.
 
     Each row x of a class with n rows and mean m is predicted by the mean of the other rows,
