@@ -118,7 +118,7 @@ class FeaturePreparation:
         if self.replaced:
             warn_user(
                 f"X contains {self.replaced} NaN or infinite values, which are replaced by 0. "
-                "Impute them to choose otherwise.",
+                "Impute them, or use TableClassifier, which takes the median of each column.",
                 InputWarning,
             )
 
