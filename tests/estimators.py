@@ -32,7 +32,7 @@ _CADA_VAE = {
     # Larger steps amplify rounding, which differs between processors.
     "learning_rate": 5e-3,
     "batch_size": 32,
-    "max_iter": 10,
+    "max_iter": 25,
     "n_seen_latents": 20,
     "n_unseen_latents": 40,
 }
