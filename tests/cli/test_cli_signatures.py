@@ -186,7 +186,7 @@ def test_other_commands_read_the_table(folder, capsys):
         (["text", "nothing.csv", "-o", "s.csv"], "nothing.csv"),
         (["text", "--wnids", "nothing", "--wordnet", "wordnet", "-o", "s.csv"], "2-hop and 3-hop"),
         (["text", "--wnids", "bad.txt", "--wordnet", "wordnet", "-o", "s.csv"], "bad.txt: 1 of 1"),
-        (["text", "wnids.txt", "--encoder", "us", "-o", "s.csv"], "'us'. Did you mean 'use'"),
+        (["text", "wnids.txt", "--encoder", "us", "-o", "s.csv"], "no encoder 'us'"),
         (["text", "--wnids", "1k", "--wordnet", "nowhere", "-o", "s.csv"], "wordnet-base"),
         (["words", "wnids.txt", "--vectors", "none.bin", "-o", "s.csv"], "none.bin"),
         (["hierarchy", "-o", "s.csv"], "Give either a"),
