@@ -89,29 +89,6 @@ def test_parameters_that_are_not_finite_name_their_class(problem):
 # Labels and containers
 
 
-@pytest.mark.parametrize(
-    "rename",
-    [
-        lambda i: f"class {i:02d}",
-        lambda i: 5 * i - 8,
-        lambda i: np.float64(i),
-        lambda i: np.int8(i),
-    ],
-    ids=["str", "int", "float", "int8"],
-)
-def test_label_types(problem, rename):
-    order = np.sort(problem.signatures.index)
-    names = {label: rename(i) for i, label in enumerate(order)}
-    y = np.asarray([names[label] for label in problem.y_train])
-    signatures = problem.signatures.rename(index=names)
-    model = ESZSL().fit(problem.X_train, y, signatures=signatures)
-    predicted = model.predict(problem.X_test_unseen)
-    assert predicted.dtype.kind == y.dtype.kind
-    expected = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    expected = [names[label] for label in expected.predict(problem.X_test_unseen)]
-    np.testing.assert_array_equal(predicted, expected)
-
-
 def test_object_and_categorical_labels(problem):
     expected = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     expected = expected.predict(problem.X_test_unseen)

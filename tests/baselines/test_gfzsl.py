@@ -152,13 +152,11 @@ def test_units_and_origin_do_not_matter(problem, n_components, covariance):
 
 
 def test_single_precision_at_many_features():
-    data = make_zero_shot(
-        40, 10, n_features=1280, samples_per_class=8, noise=0.3, random_state=0, dtype=np.float32
-    )
+    data = make_zero_shot(40, 10, n_features=1280, samples_per_class=8, noise=0.3, random_state=0)
     given_data = {"y": data.y_train, "signatures": data.signatures}
-    single = GFZSL(covariance="class").fit(data.X_train, **given_data)
-    double = GFZSL(covariance="class").fit(data.X_train.astype(np.float64), **given_data)
-    X = data.X_test_unseen
+    X_train, X = (rows.astype(np.float32) for rows in (data.X_train, data.X_test_unseen))
+    single = GFZSL(covariance="class").fit(X_train, **given_data)
+    double = GFZSL(covariance="class").fit(X_train.astype(np.float64), **given_data)
     expected = double.decision_function(X.astype(np.float64))
     scores = single.decision_function(X)
     assert scores.dtype == np.float32

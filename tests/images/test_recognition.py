@@ -87,7 +87,7 @@ def test_held_out_classes_choose_the_method(data, caplog):
     untuned = fit_samples(features, data.signatures, tune=None)
     assert isinstance(untuned.estimator_, GaussianEXEM)
     assert fitted_method(untuned, "auto") == "Gaussian EXEM"
-    assert fitted_method(untuned, "mine") == "mine"
+    assert fitted_method(untuned, "gaussian exem") == "Gaussian EXEM"
 
 
 def test_too_few_classes_for_tuning(data):

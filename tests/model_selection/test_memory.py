@@ -98,20 +98,6 @@ def test_a_folder_is_bounded(tmp_path, monkeypatch):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_whatever_is_written_is_read(tmp_path, monkeypatch):
-    """The limit of one fit is one for both, whatever that of other files is."""
-    limits = []
-
-    def read(path, max_bytes=0):
-        limits.append(max_bytes)
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(_fit_cache, "read_arrays", read)
-    with FitCache(tmp_path):
-        cached_fit(("large",), lambda: {"x": np.zeros(100)})
-    assert limits == [_fit_cache.MAX_FIT_BYTES]
-
-
 def test_a_folder_that_cannot_be_written_changes_nothing(data, tmp_path):
     (tmp_path / "file").write_text("")
     _equal(_search(data, ESZSL(), tmp_path / "file"), _search(data, ESZSL(), None))

@@ -226,7 +226,7 @@ def class_scores(X: Any, parameters: Any, **options: Any) -> Array:
     """Score every row against every class; `options` are those of :class:`_Plan`."""
     plan = _Plan(X, parameters, **options)
     if is_symbolic(X):
-        embedded = plan.embedded(X)
+        embedded = plan.embed(X)
         prepared = prepared_classes(parameters, plan.score, plan.bias, like=embedded)
         vectors = prepared.rows(embedded)
         return prepared.scores(vectors, prepared.squares(vectors), slice(0, prepared.n_classes))
@@ -276,7 +276,7 @@ class _Plan:
     parameters: Any
     score: ScoreFunction = "dot"
     bias: Any = None
-    embed: Callable[[Array], Array] | None = None
+    embed: Callable[[Array], Array] = floating
 
     def __post_init__(self) -> None:
         if self.score not in get_args(ScoreFunction):
@@ -286,8 +286,7 @@ class _Plan:
         if is_symbolic(self.X):
             return  # the shape may be unknown
         self.budget = block_budget(self.X)
-        n_classes, *_, width = self.parameters.shape
-        n_features = self.X.shape[1] or width  # unknown while a model is exported
+        (n_classes, *_, width), n_features = self.parameters.shape, self.X.shape[1]
         # Per row: the features, prepared and embedded, and three arrays of scores.
         if on_device(self.X):
             affordable = self.budget // (_MIN_DEVICE_ROWS * 4 * 8)
@@ -297,15 +296,11 @@ class _Plan:
             self.class_block = min(n_classes, _CLASS_BLOCK)
             self.row_bytes = 8 * (n_features + width + 3 * self.class_block)
 
-    def embedded(self, rows: Array) -> Array:
-        """Embed rows."""
-        return floating(rows) if self.embed is None else self.embed(rows)
-
     def blocks(self) -> Iterator[tuple[slice, Array, PreparedClasses]]:
         """Yield blocks of embedded rows, with the prepared classes."""
         prepared: PreparedClasses | None = None
         for rows in row_blocks(self.X.shape[0], self.row_bytes, self.budget):
-            embedded = self.embedded(self.X[rows, :])
+            embedded = self.embed(self.X[rows, :])
             if prepared is None:
                 prepared = prepared_classes(self.parameters, self.score, self.bias, like=embedded)
             yield rows, embedded, prepared

@@ -403,7 +403,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
             The estimator fitted with that setting.
         """
         variants = [clone_with(self, setting) for setting in settings]
-        yield from fit_variants(
+        return fit_variants(
             variants, X, y, signatures=signatures, sample_weight=sample_weight, classes=classes
         )
 

@@ -84,12 +84,12 @@ class FoldTask:
     weights: Floats | None
     table: SignatureTable
     fold: Fold
-    settings: Sequence[Mapping[str, Any]]
     scorers: Mapping[str, Any]
     names: Sequence[str]
-    checkpoint: Checkpoint | None
     raise_errors: bool
-    memory: Path | None = None
+    memory: Path | None
+    settings: Sequence[Mapping[str, Any]] = ()
+    checkpoint: Checkpoint | None = None
     caller: int = field(default_factory=os.getpid)
 
     def run(self, advance: Advance | None = None) -> FoldResult:
@@ -260,12 +260,12 @@ def _path_parameters(estimator: Any) -> set[str]:
 
 
 def run_folds(
-    tasks: Sequence[FoldTask], X: Any, n_jobs: int | None, advance: Advance
+    tasks: Sequence[FoldTask], n_jobs: int | None, advance: Advance
 ) -> Iterator[FoldResult]:
     """Run tasks on a cluster inside :func:`on_cluster`, else in local processes."""
     backend, _ = joblib.parallel.get_active_backend()
     if n_jobs != 1 and type(backend).__name__ == "DaskDistributedBackend":
-        running, in_process = _run_on_cluster(backend.client, tasks, X), False
+        running, in_process = _run_on_cluster(backend.client, tasks), False
     else:
         parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
         in_process = parallel.n_jobs in (None, 1)
@@ -326,13 +326,13 @@ def on_cluster(cluster: Any) -> Iterator[Any]:
             client.close()
 
 
-def _run_on_cluster(client: Any, tasks: Sequence[FoldTask], X: Any) -> Iterator[FoldResult]:
+def _run_on_cluster(client: Any, tasks: Sequence[FoldTask]) -> Iterator[FoldResult]:
     """Run tasks on a cluster."""
     lost = import_optional("distributed", "A dask cluster").CancelledError
     without_rows = [replace(task, X=None) for task in tasks]
 
     def submit(start: int) -> list[Any]:
-        rows = _send(client, X)
+        rows = _send(client, tasks[0].X)
         # Not pure: another search must not share the result of a task.
         return [client.submit(_run_task, task, rows, pure=False) for task in without_rows[start:]]
 

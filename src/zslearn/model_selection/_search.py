@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
@@ -36,7 +37,6 @@ from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline, as_zero
 from zslearn.base._predictor import clone_with
 from zslearn.calibration._folds import (
     FEWEST_CLASSES,
-    Fold,
     checked_folds,
     mean_calibration,
     seen_table,
@@ -57,7 +57,6 @@ from zslearn.model_selection._grids import (
     value_beyond,
     warn_of_edges,
 )
-from zslearn.signatures._table import SignatureTable
 
 _logger = logging.getLogger("zslearn")
 
@@ -346,7 +345,22 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         method = as_zero_shot(self.estimator)
         folds = checked_folds(self.cv, X, y, method, generalized=self.setting == "gzsl")
         table = seen_table(signatures, np.unique(y))
-        run = partial(self._run_folds, X, y, weights, table, folds, scorers)
+        tasks = [
+            FoldTask(
+                as_zero_shot(self.estimator),
+                X,
+                y,
+                weights,
+                table,
+                fold,
+                scorers,
+                self._result_names(scorers),
+                raise_errors=self.error_score == "raise",
+                memory=None if self.memory is None else Path(self.memory).absolute(),
+            )
+            for fold in folds
+        ]
+        run = partial(self._run_folds, tasks)
         results = run(settings)
         self._read_results(results, settings, scorers)
         for _ in range(self._most_extensions()):
@@ -361,55 +375,31 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         _warn_of_ties(results, settings, next(iter(scorers)))
         return settings
 
-    def _run_folds(
-        self,
-        X: Any,
-        y: NDArray[Any],
-        weights: Floats | None,
-        table: SignatureTable,
-        folds: list[Fold],
-        scorers: Mapping[str, Any],
-        settings: list[dict[str, Any]],
-    ) -> list[FoldResult]:
+    def _run_folds(self, tasks: list[FoldTask], settings: list[dict[str, Any]]) -> list[FoldResult]:
         """Compute every fold, or read what its checkpoint holds."""
-        names = self._result_names(scorers)
-        checkpoints: list[Checkpoint | None] = [None] * len(folds)
+        tasks = [replace(task, settings=settings) for task in tasks]
         if self.checkpoint is not None:
+            task, table, folds = tasks[0], tasks[0].table, [task.fold for task in tasks]
             key = fingerprint(
-                to_numpy(X), y, weights, table.labels, *table.arrays, table.weights, folds,
-                self.estimator, settings, scorers, self.setting, names, source_digest(),
-                table.scalings,
+                to_numpy(task.X), task.y, task.weights, table.labels, *table.arrays, table.weights,
+                folds, self.estimator, settings, task.scorers, self.setting, task.names,
+                source_digest(), table.scalings,
             )  # fmt: skip
             # Absolute: workers may have another working directory.
             folder = Path(self.checkpoint).absolute()
-            files = [folder / f"fold-{number}-{key[:16]}.json" for number in range(len(folds))]
-            checkpoints = [Checkpoint(file, key) for file in files]
-        tasks = [
-            FoldTask(
-                as_zero_shot(self.estimator),
-                X,
-                y,
-                weights,
-                table,
-                fold,
-                settings,
-                scorers,
-                names,
-                checkpoint,
-                raise_errors=self.error_score == "raise",
-                memory=None if self.memory is None else Path(self.memory).absolute(),
-            )
-            for fold, checkpoint in zip(folds, checkpoints, strict=True)
-        ]
+            tasks = [
+                replace(task, checkpoint=Checkpoint(folder / f"fold-{number}-{key[:16]}.json", key))
+                for number, task in enumerate(tasks)
+            ]
         results: list[FoldResult] = []
         bar: AbstractContextManager[Advance] = nullcontext(lambda amount: None)
         if self.progress or self.verbose > 0:
-            bar = progress_bar(True, len(folds) * len(settings), "settings × folds")
+            bar = progress_bar(True, len(tasks) * len(settings), "settings × folds")
         with bar as advance, warnings.catch_warnings():
             # joblib replaces workers whose memory grew: harmless.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-            for result in run_folds(tasks, X, self.n_jobs, advance):
-                _log_fold(len(results), len(folds), result, tasks[0], self.verbose)
+            for result in run_folds(tasks, self.n_jobs, advance):
+                _log_fold(len(results), len(tasks), result, tasks[0], self.verbose)
                 results.append(result)
         return results
 

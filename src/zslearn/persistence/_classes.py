@@ -74,7 +74,7 @@ def make(cls: type, state: dict[str, Any]) -> Any:
         if hasattr(value, validate):
             getattr(value, validate)()
     jobs = state.get("n_jobs")
-    if jobs is not None and not (isinstance(jobs, int) and 0 < abs(jobs) <= _MAX_JOBS):
+    if jobs is not None and not (isinstance(jobs, int) and 1 <= abs(jobs) <= _MAX_JOBS):
         raise BadContentError(f"its {cls.__name__} has n_jobs={plain(jobs, 30)}")
     return value
 
