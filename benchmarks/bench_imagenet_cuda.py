@@ -10,8 +10,8 @@ JSON as it ends, and a part that fails says so and does not end the others.
     python benchmarks/bench_imagenet_cuda.py --small --device cpu   # a dry run anywhere
 
 Parts: first_fit, exem_fit, gaussian_fit, top_k, precision, sync_fit, standardized_fit, conse_fit,
-iap_fit, hierarchical, millions. `millions` with `exem_fit` is the whole experiment, generation of rows
-apart; hierarchical precision is measured on the host, of 262,144 rows.
+iap_fit, hierarchical, millions. `millions` with `exem_fit` is the whole experiment, except for the
+generation of rows; hierarchical precision is measured on the host, of 262,144 rows.
 """
 
 from __future__ import annotations

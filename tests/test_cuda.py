@@ -104,7 +104,7 @@ def test_no_block_is_waited_for(monkeypatch):
 
     find()  # the classes travel and are looked at once
     few = _waits(torch, find)
-    monkeypatch.setattr("zslearn._utils._array._MOST", 1 << 20)
+    monkeypatch.setattr("zslearn._utils._array._MAX_DEVICE_BLOCK", 1 << 20)
     monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 20)
     # Twenty blocks, and as many questions as for one.
     assert _waits(torch, find) == few
@@ -153,7 +153,7 @@ def test_peak_memory_of_fitting(distance, monkeypatch):
 
     from zslearn.synthesis import EXEM
 
-    monkeypatch.setattr("zslearn._utils._array._MOST", 1 << 26)
+    monkeypatch.setattr("zslearn._utils._array._MAX_DEVICE_BLOCK", 1 << 26)
     rng = np.random.default_rng(0)
     y = np.arange(400_000) % 10
     X = to_gpu(rng.standard_normal((len(y), 256), dtype=np.float32))
@@ -172,7 +172,7 @@ def test_peak_memory_of_scoring(score, monkeypatch):
     import torch
 
     budget = 1 << 26
-    monkeypatch.setattr("zslearn._utils._array._MOST", budget)
+    monkeypatch.setattr("zslearn._utils._array._MAX_DEVICE_BLOCK", budget)
     rng = np.random.default_rng(0)
     X = to_gpu(rng.standard_normal((100_000, 32), dtype=np.float32))
     P = to_gpu(rng.standard_normal((20_000, 32), dtype=np.float32))
@@ -194,7 +194,7 @@ def test_peak_memory_of_many_rows_by_classes(name, monkeypatch):
     from zslearn.synthesis import SynC
 
     budget = 1 << 25
-    monkeypatch.setattr("zslearn._utils._array._MOST", budget)
+    monkeypatch.setattr("zslearn._utils._array._MAX_DEVICE_BLOCK", budget)
     monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLE_BYTES", budget)
     rng = np.random.default_rng(0)
     n_classes = 500

@@ -317,10 +317,7 @@ def test_tune_and_leave_out(folder, capsys):
             ["fit", "train", "--describe", "few.csv"],
             "few.csv: a column holds numbers, or yes and no, so this is a table of attributes",
         ),
-        (
-            ["fit", "train", "--describe", "said.csv", "--text-encoder", "usee"],
-            "no encoder 'usee'",
-        ),
+        (["fit", "train", "--describe", "said.csv", "--text-encoder", "usee"], "no encoder 'usee'"),
         (
             ["fit", "train.npz", "--signatures", "classes.csv", "--none", "2"],
             "rate between 0 and 1",

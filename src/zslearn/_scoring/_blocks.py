@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 
 import array_api_compat as compat
 import numpy as np
+from sklearn.utils import gen_batches
 
 from zslearn._utils._array import (
     Array,
@@ -235,7 +236,7 @@ def class_scores(X: Any, parameters: Any, **options: Any) -> Array:
         for rows, embedded, prepared in plan.blocks():
             vectors = prepared.rows(embedded)
             squares = prepared.squares(vectors)
-            for classes in _slices(prepared.n_classes, plan.class_block):
+            for classes in gen_batches(prepared.n_classes, plan.class_block):
                 block = prepared.scores(vectors, squares, classes)
                 if out is None:
                     xp = compat.array_namespace(block)
@@ -306,17 +307,13 @@ class _Plan:
             yield rows, embedded, prepared
 
 
-def _slices(n: int, length: int) -> list[slice]:
-    return [slice(start, min(start + length, n)) for start in range(0, n, length)]
-
-
 def _compared_top_k(plan: _Plan, k: int) -> Best:
     """Select by comparing final scores, with functions of the array API."""
     blocks: list[Best] = []
     for _, embedded, prepared in plan.blocks():
         vectors, best = prepared.rows(embedded), None
         squares = prepared.squares(vectors)
-        for classes in _slices(prepared.n_classes, plan.class_block):
+        for classes in gen_batches(prepared.n_classes, plan.class_block):
             block = prepared.scores(vectors, squares, classes)
             indices, values = _largest(block, min(k, block.shape[1]))
             part = indices + classes.start, values
@@ -403,7 +400,7 @@ def _compiled_top_k(plan: _Plan, k: int) -> Best:
                 vectors = prepared.rows(embedded[tile])
                 squares = prepared.squares(vectors)
                 unfinished = squares[:, 0] if prepared.finished_later else best[:0, 0]
-                for classes in _slices(prepared.n_classes, _TILE_CLASSES):
+                for classes in gen_batches(prepared.n_classes, _TILE_CLASSES):
                     # Without a name for the block, its memory is freed before the next one.
                     insert_best(
                         prepared.raw(vectors, squares, classes),
@@ -468,7 +465,7 @@ def _torch_top_k(plan: _Plan, k: int) -> Best:
         vectors = prepared.rows(embedded)
         squares = prepared.squares(vectors)
         best: Best | None = None
-        for classes in _slices(prepared.n_classes, plan.class_block):
+        for classes in gen_batches(prepared.n_classes, plan.class_block):
             block = prepared.raw(vectors, squares, classes)
             indices, values = _torch_largest(block, min(n_selected, block.shape[1]))
             del block

@@ -441,10 +441,10 @@ class _Loss:
 
     def sums(self, coef: Array, intercept: Array, dtype: Any) -> _Sums:
         """The loss and its derivatives; products with the rows are in `dtype`."""
-        xp, turned = self.xp, self.xp.astype(coef.T, dtype)
+        xp, coef = self.xp, self.xp.astype(coef.T, dtype)
         total: tuple[Any, ...] = (0.0,) * 6
         for rows, block in self.rows.blocks(dtype):
-            scores = xp.astype(block @ turned, xp.float64, copy=False) + intercept
+            scores = xp.astype(block @ coef, xp.float64, copy=False) + intercept
             targets = take_rows(self._table, self._codes[rows])
             weights = self._weights[rows, :]
             value = xp.sum(weights * self._losses(scores, targets), axis=0)
@@ -487,20 +487,20 @@ class _Loss:
         return self._probabilities(block @ coef.T + intercept)
 
     def hessian_product(
-        self, point: _Point, held: list[Array], search: Array, shift: Array, dtype: Any
+        self, point: _Point, held: list[Array], search: Array, search_b: Array, dtype: Any
     ) -> tuple[Array, Array]:
         """The Hessian at a point times a direction of coefficients and intercepts."""
         xp = self.xp
         product: Any = 0.0
-        pull: Any = 0.0
-        down, along = xp.astype(search.T, dtype), xp.astype(shift, dtype)
+        product_b: Any = 0.0
+        search, search_b = xp.astype(search.T, dtype), xp.astype(search_b, dtype)
         for at, (rows, block) in enumerate(self.rows.blocks(dtype)):
             probabilities = held[at] if held else self._block_probabilities(block, point)
             weighted = xp.astype(self._weights[rows, :], dtype) * probabilities
-            moved = self._curved(weighted, probabilities, block @ down + along)
+            moved = self._curved(weighted, probabilities, block @ search + search_b)
             product = product + xp.astype(xp.matrix_transpose(moved) @ block, xp.float64)
-            pull = pull + xp.sum(moved, axis=0, dtype=xp.float64)
-        return product, pull
+            product_b = product_b + xp.sum(moved, axis=0, dtype=xp.float64)
+        return product, product_b
 
 
 class _Newton:
@@ -698,11 +698,11 @@ class _Newton:
         means, held = loss.curved_rows(point, dtype)
         solve = loss.intercept_solver(point.sums.curvature)
 
-        def precondition(residual: Array, rest: Array) -> tuple[Array, Array]:
-            residual = xp.astype(residual - rest[:, None] * means, dtype, copy=False)
-            guess = ((residual @ vectors) * inverse) @ xp.matrix_transpose(vectors)
-            guess = xp.astype(guess, xp.float64, copy=False)
-            return guess, loss.balanced(solve(rest) - xp.sum(means * guess, axis=1))
+        def precondition(residual: Array, residual_b: Array) -> tuple[Array, Array]:
+            residual = xp.astype(residual - residual_b[:, None] * means, dtype, copy=False)
+            z = ((residual @ vectors) * inverse) @ xp.matrix_transpose(vectors)
+            z = xp.astype(z, xp.float64, copy=False)
+            return z, loss.balanced(solve(residual_b) - xp.sum(means * z, axis=1))
 
         def inner(a: Array, b: Array, c: Array, d: Array) -> Floats:
             return loss.per_problem(xp.sum(a * b, axis=1) + c * d)
@@ -712,27 +712,30 @@ class _Newton:
         forcing = np.minimum(np.sqrt(excess), _FORCING) ** 2
         least = 0.1 * self.tol / np.where(open_, excess, 1.0)
         forcing = np.maximum(forcing, np.minimum(least, _FORCING**2))
-        residual, rest = -point.gradient, -point.sums.slope
-        search, turn = precondition(residual, rest)
-        step, shift = xp.zeros_like(residual), xp.zeros_like(rest)
-        power = inner(residual, search, rest, turn)
-        enough = forcing * power
+        # Vectors have a part for the coefficients and a part, named _b, for the intercepts.
+        residual, residual_b = -point.gradient, -point.sums.slope
+        search, search_b = precondition(residual, residual_b)
+        step, shift = xp.zeros_like(residual), xp.zeros_like(residual_b)
+        rho = inner(residual, search, residual_b, search_b)
+        enough = forcing * rho
         for _ in range(_MAX_PRODUCTS):
             # For a quadratic loss, the residual is the remaining gradient.
             unsolved = loss.squares(residual) > _LAST * 2 * alpha * point.wanted
-            is_open = open_ & (power > enough) & unsolved
+            is_open = open_ & (rho > enough) & unsolved
             if not is_open.any():
                 break
-            product, pull = loss.hessian_product(point, held, search, turn, dtype)
+            product, product_b = loss.hessian_product(point, held, search, search_b, dtype)
             product = product + alpha * search
-            curved = inner(search, product, turn, pull)
-            is_open &= curved > 0  # fails only because of rounding
-            length = self._on_device(np.where(is_open, power / np.where(is_open, curved, 1.0), 0.0))
-            step, shift = step + length[:, None] * search, shift + length * turn
-            residual, rest = residual - length[:, None] * product, rest - length * pull
-            guess, lead = precondition(residual, rest)
-            renewed = inner(residual, guess, rest, lead)
-            again = self._on_device(np.where(is_open, renewed / np.where(is_open, power, 1.0), 0.0))
-            search, turn = guess + again[:, None] * search, lead + again * turn
-            power = np.where(is_open, renewed, 0.0)
+            curvature = inner(search, product, search_b, product_b)
+            is_open &= curvature > 0  # fails only because of rounding
+            length = np.where(is_open, rho / np.where(is_open, curvature, 1.0), 0.0)
+            length = self._on_device(length)
+            step, shift = step + length[:, None] * search, shift + length * search_b
+            residual = residual - length[:, None] * product
+            residual_b = residual_b - length * product_b
+            z, z_b = precondition(residual, residual_b)
+            rho_next = inner(residual, z, residual_b, z_b)
+            beta = self._on_device(np.where(is_open, rho_next / np.where(is_open, rho, 1.0), 0.0))
+            search, search_b = z + beta[:, None] * search, z_b + beta * search_b
+            rho = np.where(is_open, rho_next, 0.0)
         return step, shift

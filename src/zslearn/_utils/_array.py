@@ -211,6 +211,7 @@ def on_device(x: Any) -> bool:
 
 def block_budget(like: Any) -> int:
     """Memory budget in bytes of one block of rows and the results computed from it."""
+    like = getattr(like, "source", like)  # the array behind PreparedRows
     if not on_device(like):
         return BLOCK_BYTES
     return max(BLOCK_BYTES, min(_free_bytes(like) // _MEMORY_FRACTION, _MAX_DEVICE_BLOCK))

@@ -509,7 +509,7 @@ def mean_square_distance(X: Array) -> float:
     n_samples, n_features = X.shape
     mean = _mean(X, None)
     total = 0.0
-    for rows in row_blocks(n_samples, 8 * 3 * n_features, block_budget(getattr(X, "source", X))):
+    for rows in row_blocks(n_samples, 8 * 3 * n_features, block_budget(X)):
         deviations = xp.astype(X[rows, :], xp.float64) - mean[None, :]
         total += float(xp.sum(deviations * deviations))
     rounding = _ROUNDING**2 * float(xp.sum(mean * mean))
@@ -530,9 +530,7 @@ def _member_blocks(
     xp, device = compat.array_namespace(X), compat.device(X)
     labels = xp.asarray(y, device=device)
     classes = xp.arange(n_classes, device=device)
-    for rows in row_blocks(
-        X.shape[0], 8 * (width + n_classes), block_budget(getattr(X, "source", X))
-    ):
+    for rows in row_blocks(X.shape[0], 8 * (width + n_classes), block_budget(X)):
         members = xp.astype(labels[rows][None, :] == classes[:, None], xp.float64)
         if sample_weight is not None:
             members *= xp.asarray(sample_weight[rows], device=device)[None, :]
@@ -543,7 +541,7 @@ def _mean(X: Array, weight: Array | None) -> Array:
     """Mean of all samples in float64."""
     xp = compat.array_namespace(X)
     total = xp.zeros(X.shape[1], dtype=xp.float64, device=compat.device(X))
-    for rows in row_blocks(X.shape[0], 8 * X.shape[1], block_budget(getattr(X, "source", X))):
+    for rows in row_blocks(X.shape[0], 8 * X.shape[1], block_budget(X)):
         if weight is None:
             total += xp.sum(X[rows, :], axis=0, dtype=xp.float64)
         else:

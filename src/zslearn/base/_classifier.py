@@ -286,14 +286,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         self
             The fitted estimator, unchanged if an error is raised.
         """
-        fresh = self._fresh_copy()
-        training = fresh._make_training(X, y, signatures)
-        with numerical_failures_named(type(self)):
-            for _ in self._fit_many(training, [fresh]):
-                fresh._describe(training.table, training.all_signatures())
-        if not hasattr(fresh, "_described"):
-            raise _not_each_once(type(self))
-        return self._set_fitted(fresh)
+        return self._fit_samples(X, y, signatures)
 
     def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
         """Describe further classes without retraining.
@@ -423,6 +416,17 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         super()._validate_params()
         refuse_extreme_parameters(self)
 
+    def _fit_samples(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Self:
+        """Fit a working copy, then replace the fitted value."""
+        fresh = self._fresh_copy()
+        training = fresh._make_training(X, y, signatures, sample_weight)
+        with numerical_failures_named(type(self)):
+            for _ in self._fit_many(training, [fresh]):
+                fresh._describe(training.table, training.all_signatures())
+        if not hasattr(fresh, "_described"):
+            raise _not_each_once(type(self))
+        return self._set_fitted(fresh)
+
     def _make_training(
         self, X: Any, y: Any, signatures: Any, sample_weight: Any = None
     ) -> Training:
@@ -463,8 +467,8 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         summary = summarize(samples, self.feature_norm)
         rows = StreamedRows(samples, summary.sums, self.feature_norm)
         no_codes = np.empty(0, dtype=np.intp)
-        described = self._describe_training(signatures, summary.sums.classes, rows, no_codes, None)
-        return SummedTraining(**vars(described), kept=summary.kept)
+        training = self._describe_training(signatures, summary.sums.classes, rows, no_codes, None)
+        return SummedTraining(**vars(training), kept=summary.kept)
 
     def _describe_training(
         self,
@@ -488,8 +492,8 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
             scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
         else:
             scales = (float(self.signature_scale),) * len(table.arrays)
-        described = table.subset(rows).normalized(scales, keep_views=self.keep_views)
-        return Training(X, y, described, seen, table, scales, self.keep_views, feature_names)
+        of_seen = table.subset(rows).normalized(scales, keep_views=self.keep_views)
+        return Training(X, y, of_seen, seen, table, scales, self.keep_views, feature_names)
 
     def _check_views(self, table: SignatureTable) -> None:
         """Refuse classes that lack a view, unless the method accepts them."""
@@ -509,16 +513,16 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         prepared.check()
         return prepared
 
-    def _describe(self, table: SignatureTable, described: Any = None) -> None:
+    def _describe(self, table: SignatureTable, signatures: Any = None) -> None:
         """Synthesize all classes of the table and set them as the described classes.
 
-        `described` are their normalised signatures, if the caller has already checked them.
+        `signatures` are their normalised signatures, if the caller has already checked them.
         """
-        if described is None:
+        if signatures is None:
             self._check_views(table)
-            described = self._normalized(table)
+            signatures = self._normalized(table)
             table.warn_equal_signatures()
-        self._described = _Described(table, self._synthesize_finite(described, table.labels))
+        self._described = _Described(table, self._synthesize_finite(signatures, table.labels))
 
     def _check_loaded(self) -> None:
         """Refuse parameters from a model file that `synthesize` could not have returned."""
@@ -556,10 +560,10 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         order = np.argsort(np.concatenate([before.table.labels, new.labels]), kind="stable")
         self._described = before.with_rows(table, order, added)
 
-    def _synthesize_finite(self, described: Any, labels: NDArray[Any]) -> Array:
+    def _synthesize_finite(self, signatures: Any, labels: NDArray[Any]) -> Array:
         """Parameters of classes; NaN and infinity are refused."""
         with numerical_failures_named(type(self)):
-            parameters = self.synthesize(described, labels)
+            parameters = self.synthesize(signatures, labels)
         xp = compat.array_namespace(parameters)
         flat = xp.reshape(parameters, (parameters.shape[0], -1))
         bad = ~to_numpy(xp.all(xp.isfinite(flat), axis=1))
@@ -611,14 +615,7 @@ class AcceptsSampleWeight(ZeroShotClassifier):
             Weight of each sample. A weight of 2 is equivalent to repeating the sample, and 0 to
             dropping it; a class whose samples all have weight 0 is not seen.
         """
-        fresh = self._fresh_copy()
-        training = fresh._make_training(X, y, signatures, sample_weight)
-        with numerical_failures_named(type(self)):
-            for _ in self._fit_many(training, [fresh]):
-                fresh._describe(training.table, training.all_signatures())
-        if not hasattr(fresh, "_described"):
-            raise _not_each_once(type(self))
-        return self._set_fitted(fresh)
+        return self._fit_samples(X, y, signatures, sample_weight)
 
 
 def fit_weighted(
@@ -669,10 +666,10 @@ def fit_variants(
         training = first._make_training(X, y, signatures, sample_weight)
         for variant in group.values():
             variant._set_training_attributes(training)
-        table, described = training.table, training.all_signatures()
+        table, normalized = training.table, training.all_signatures()
         if classes is not None and all(v.synthesizes_independently for v in group.values()):
             rows = np.sort(table.positions(np.asarray(classes)))
-            table, described = table.subset(rows), described[rows]
+            table, normalized = table.subset(rows), normalized[rows]
         positions = {id(variant): index for index, variant in group.items()}
         unfitted = {id(variant): dict(vars(variant)) for variant in group.values()}
         with numerical_failures_named(method):
@@ -683,7 +680,7 @@ def fit_variants(
                 # The group outlives this model, so only the copy keeps what was learned.
                 vars(variant).clear()
                 vars(variant).update(unfitted[id(variant)])
-                model._describe(table, described)
+                model._describe(table, normalized)
                 yield positions.pop(id(variant)), model._as_fitted()
                 del model
         if positions:

@@ -315,7 +315,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         state = self._snapshot()
         scorer = state._checked_scorer()
         if is_streamed(X):
-            counts = self.count_hits(X, y, classes=classes, sample_weight=sample_weight)
+            counts = state.count_hits(X, y, classes=classes, sample_weight=sample_weight)
             if classes is None:
                 self._warn_of_generalized(counts.classes)
             return counts.per_class_accuracy()

@@ -70,14 +70,15 @@ def check_same_length(y_true: NDArray[Any], other: NDArray[Any], name: str) -> N
 
 def check_same_kind(name_a: str, a: NDArray[Any], name_b: str, b: NDArray[Any]) -> None:
     """Raise an error if only one of two arrays contains strings, so that no labels are equal."""
-    if _is_string(a).isdisjoint(_is_string(b)):
+    if _are_strings(a).isdisjoint(_are_strings(b)):
         raise ValueError(
             f"The labels of {name_a} and {name_b} cannot be compared: only one of them contains "
             f"strings (for example {a.flat[0]!r} and {b.flat[0]!r})."
         )
 
 
-def _is_string(labels: NDArray[Any]) -> set[bool]:
+def _are_strings(labels: NDArray[Any]) -> set[bool]:
+    """Whether labels are strings: one answer, or both if the labels are mixed."""
     if labels.dtype.kind != "O":
         return {labels.dtype.kind in "US"}
     return {isinstance(label, str) for label in labels.flat}
