@@ -162,6 +162,31 @@ def look_alikes(labels: Iterable[Any], known: Iterable[Any]) -> list[tuple[Any, 
     return [(label, other) for label, other in pairs if other is not None]
 
 
+def join_spellings(labels: Any, known: Iterable[Any], where: str) -> Any:
+    """Give labels the spelling of known ones from which they differ in case or spaces only.
+
+    A warning lists what was joined. Labels that could be one of several are kept.
+    """
+    known = list(known)
+    described = set(known)
+    unknown = [label for label in dict.fromkeys(labels.tolist()) if label not in described]
+    spelled: dict[str, list[Any]] = {}
+    for label in known:
+        if isinstance(label, str):
+            spelled.setdefault(" ".join(composed(label).casefold().split()), []).append(label)
+    joined = {
+        label: found[0]
+        for label in unknown
+        if isinstance(label, str)
+        and len(found := spelled.get(" ".join(composed(label).casefold().split()), [])) == 1
+    }
+    if not joined:
+        return labels
+    warn_user(f"{where}: labels in another spelling were joined: {name_pairs(joined.items())}.")
+    items = [joined.get(label, label) for label in labels.tolist()]
+    return np.asarray(items, dtype=object if labels.dtype == object else None)
+
+
 def name_pairs(pairs: Iterable[tuple[Any, Any]], limit: int = 3) -> str:
     """List up to `limit` pairs of labels so that their difference is visible."""
     written = [f"{_shown(first, second)} and {_shown(second, first)}" for first, second in pairs]

@@ -6,13 +6,18 @@ A damaged file can claim to be gigabytes. Readers compare the sizes that a file 
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
+import logging
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,6 +26,8 @@ import platformdirs
 
 from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain
+
+_logger = logging.getLogger("zslearn")
 
 DATA_VARIABLE = "ZSLEARN_DATA"
 
@@ -142,6 +149,123 @@ _CELL_BYTES = 64
 _MAX_LIST = 512 * 2**20
 
 
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text table is written; None is recognised from the file."""
+
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+
+_NOT_GIVEN = TextFormat()
+_format: ContextVar[TextFormat] = ContextVar("text_format", default=_NOT_GIVEN)
+
+
+@contextmanager
+def text_format(
+    sep: str | None = None, decimal: str | None = None, encoding: str | None = None
+) -> Iterator[None]:
+    """Set separator, decimal sign and encoding of every text table read within."""
+    sep = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
+    if sep is not None and len(sep) != 1:
+        raise ValueError(f"sep={sep!r} must be one character, such as ';' or 'tab'.")
+    if decimal not in (None, ".", ","):
+        raise ValueError(f"decimal={decimal!r} must be '.' or ','.")
+    if encoding is not None:
+        try:
+            codecs.lookup(encoding)
+        except LookupError:
+            raise ValueError(
+                f"encoding={encoding!r} is unknown; use a name such as utf-8 or cp1252."
+            ) from None
+    token = _format.set(TextFormat(sep, decimal, encoding))
+    try:
+        yield
+    finally:
+        _format.reset(token)
+
+
+#: Separators in the order of preference.
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_DECIMAL_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+(e[-+]?\d+)?", re.IGNORECASE)
+_DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?", re.IGNORECASE)
+#: Rows from which separator and decimal sign are recognised.
+_FORMAT_ROWS = 200
+
+
+@lru_cache(maxsize=64)
+def _recognised(path: Path, stamp: tuple[int, int], given: TextFormat) -> TextFormat:
+    """Recognise how a table is written; what is unusual is logged."""
+    with open(path, "rb") as file:
+        start = file.read(1 << 20)
+        encoding, notes = given.encoding or _encoding(start, file), []
+    text = start.decode(encoding, errors="replace")
+    lines = text.splitlines()[: None if len(start) < 1 << 20 else -1][:_FORMAT_ROWS]
+    parsed = {sign: _parse(lines, sign) for sign in ([given.sep] if given.sep else _SEPARATORS)}
+    sep = max(parsed, key=lambda sign: _plausibility(parsed[sign], sign))
+    cells = [cell.strip() for row in parsed[sep] for cell in row]
+    commas = sum(_DECIMAL_COMMA.fullmatch(cell) is not None for cell in cells)
+    points = sum(
+        _DECIMAL_POINT.fullmatch(cell) is not None and re.fullmatch(r"\d{1,3}\.\d{3}", cell) is None
+        for cell in cells
+    )
+    decimal = given.decimal or ("," if commas > points else ".")
+    if sep != "," and given.sep is None:
+        notes.append(f"fields are separated by {_SEPARATORS[sep]}")
+    if decimal == "," and given.decimal is None:
+        notes.append("numbers have decimal commas")
+    if encoding not in ("utf-8", "utf-8-sig") and given.encoding is None:
+        notes.append(f"the text is read as {encoding}")
+    if notes:
+        options = "sep, decimal and encoding override this"
+        _logger.info("%s: %s (%s)", plain(path), ", ".join(notes), options)
+    return TextFormat(sep, decimal, encoding)
+
+
+def _format_of(path: Path) -> TextFormat:
+    status = path.stat()
+    return _recognised(path, (status.st_size, status.st_mtime_ns), _format.get())
+
+
+def _encoding(start: bytes, file: Any) -> str:
+    """UTF-8, UTF-16 by its byte order mark, or the Windows code page of western Europe."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    try:
+        block = start
+        while block:
+            decoder.decode(block)
+            block = file.read(1 << 20)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        # Control characters of the code page C1 are in no text.
+        is_text = not re.search(rb"[\x00-\x08\x81\x8d\x8f\x90\x9d]", start)
+        return "cp1252" if is_text else "utf-8-sig"
+    return "utf-8-sig"
+
+
+def _parse(lines: list[str], sep: str) -> list[list[str]]:
+    try:
+        return [row for row in csv.reader(lines, delimiter=sep) if row]
+    except csv.Error:
+        return []
+
+
+def _plausibility(rows: list[list[str]], sep: str) -> tuple[bool, float]:
+    """How well a separator fits: rows of one length, and cells without other separators."""
+    if not rows or len(rows[0]) < 2:
+        return False, 0.0
+    same = sum(len(row) == len(rows[0]) for row in rows) / len(rows)
+    cells = [cell.strip() for row in rows for cell in row]
+    others = set(_SEPARATORS) - {sep}
+    whole = sum(
+        others.isdisjoint(cell) or _DECIMAL_COMMA.fullmatch(cell) is not None for cell in cells
+    )
+    return True, same * whole / len(cells)
+
+
 def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Rows of a text table, each with its line; refused are other encodings and other lengths.
 
@@ -149,9 +273,11 @@ def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """
     first: list[str] = []
     line = 0
+    written = _format_of(path)
+    name = _SEPARATORS.get(str(written.sep), f"{written.sep!r}")
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(_checked_lines(file, path), strict=True)
+        with open(path, newline="", encoding=written.encoding) as file:
+            reader = csv.reader(_checked_lines(file, path), delimiter=str(written.sep), strict=True)
             for row in reader:
                 line = reader.line_num
                 if not row or (len(row) == 1 and row[0] and not row[0].strip(" \t")):
@@ -160,19 +286,24 @@ def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 if len(row) != len(first):
                     raise ValueError(
                         f"{plain(path)}: line {line} has {len(row)} fields and the first line "
-                        f"{len(first)}; give every line one field per column, without a comma at "
-                        f"its end, and quote fields with commas.{separator_hint(first)}"
+                        f"{len(first)}; give every line one field per column, without a separator "
+                        f"at its end, and quote fields with {name}."
                     )
                 yield line, row
     except csv.Error as error:
         raise ValueError(
             f"{plain(path)}: line {line + 1}: the table cannot be read ({error})."
         ) from error
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise ValueError(
-            f"{plain(path)}: behind line {line} there is text that is not UTF-8 ({error.reason}); "
-            "save the table as UTF-8."
+            f"{plain(path)}: behind line {line} there is text that is not {written.encoding} "
+            f"({getattr(error, 'reason', error)}); save the table as UTF-8, or name its encoding."
         ) from error
+
+
+def line_numbers(path: Path) -> list[int]:
+    """The line of each row of a text table, with that of the header first."""
+    return [line for line, _ in _text_rows(path)]
 
 
 def first_row(path: Path) -> list[str]:
@@ -191,17 +322,6 @@ def _checked_lines(file: TextIO, path: Path) -> Iterator[str]:
         yield line
 
 
-def separator_hint(header: Sequence[str]) -> str:
-    """A sentence for tables whose fields something else than commas separates; else nothing."""
-    for sign, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")):
-        if len(header) == 1 and sign in header[0].strip():
-            return (
-                f" Its fields are separated by {name}: separate them by commas, with points in "
-                "numbers."
-            )
-    return ""
-
-
 # Numbers are read to the last bit; pandas does it by itself since 3.1.
 _OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
@@ -217,10 +337,11 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
     n_rows = 1 + sum(1 for _ in rows)
     arguments = options(first)
     has_header = "header" not in arguments
+    written = _format_of(path)
     if has_header and len(first) > 1 and not first[-1]:
         raise ValueError(
-            f"{plain(path)}: the header ends in a comma, so that the last column has no name. "
-            "Remove the comma there and at the end of every line, or name the column."
+            f"{plain(path)}: the header ends in a separator, so that the last column has no name. "
+            "Remove it there and at the end of every line, or name the column."
         )
     counts = Counter(name for name in first if name)
     if has_header and (repeated := [name for name, count in counts.items() if count > 1]):
@@ -236,6 +357,9 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
             index_col=False,
             keep_default_na=False,
             na_values=[""],
+            sep=written.sep,
+            encoding=written.encoding,
+            decimal=str(written.decimal),
             **_EXACT,
             **arguments,
         )
@@ -264,7 +388,7 @@ def read_rows(
         raise ValueError(
             f"{plain(path)}: there is no column {missing[0]!r}; the first line names "
             f"{name_some(header)}. Name the column {missing[0]!r}, or leave only "
-            f"{','.join(columns)}.{separator_hint(header)}"
+            f"{','.join(columns)}."
         )
     if twice := [name for name in found if names.count(name) > 1]:
         raise ValueError(f"{plain(path)}: the column {twice[0]!r} is there twice; keep one.")

@@ -88,13 +88,15 @@ def checks_arguments(constraints: dict[str, Any]) -> Callable[[_Method], _Method
 # Units of columns.
 
 #: Ways to scale columns; None does not scale them.
-SCALINGS = ("standard", "range")
+SCALINGS = ("standard", "robust", "range")
 #: Key of the scaling in `attrs` of a DataFrame of signatures.
 SCALING = "signature_scaling"
 #: Columns dominate if each varies this many times as much as any other column…
 _DOMINANCE = 3.0
 #: … and they account for more than this fraction of the squared distances between rows.
 _DOMINANT_SHARE = 0.5
+#: Distance of the quartiles of a normal distribution, in standard deviations.
+_QUARTILE_RANGE = 1.349
 #: Number of rows from which the spread of columns is estimated.
 _N_ROWS = 1000
 
@@ -144,6 +146,9 @@ def units_of(rows: Floats, scaling: str) -> Floats:
     """Shift and scale of each column, as two rows."""
     if scaling == "standard":
         shift, size = rows.mean(axis=0), rows.std(axis=0)
+    elif scaling == "robust":
+        low, shift, high = np.quantile(rows, [0.25, 0.5, 0.75], axis=0)
+        size = np.where(high > low, (high - low) / _QUARTILE_RANGE, rows.std(axis=0))
     else:
         shift, size = rows.min(axis=0), np.ptp(rows, axis=0)
     # Constant columns are not divided by a rounding error.
@@ -156,32 +161,6 @@ def in_units(rows: Any, units: Floats | None) -> Any:
     return rows if units is None else (rows - units[0]) / units[1]
 
 
-def chosen_scaling(
-    X: Any, names: Any, scaling: str | None, where: str, rows: NDArray[np.intp] | None = None
-) -> str | None:
-    """Resolve the scaling of features, for "auto" from `rows`; warn if some columns dominate."""
-    if scaling not in (None, "auto"):
-        return scaling
-    large = dominating_columns(some_rows(X, rows))
-    if not large:
-        return None
-    finding = (
-        f"{where}: {columns_named(large, names)} dominates all distances between samples, since "
-        "its values are much larger than those of the other features."
-    )
-    if scaling is None:
-        warn_user(
-            f"{finding} Standardise the features with feature_scaling='standard', or "
-            "make_pipeline(StandardScaler(), method)."
-        )
-        return None
-    warn_user(
-        f"{finding} All features are standardised over the training samples; use "
-        "feature_scaling=None to keep them as they are."
-    )
-    return "standard"
-
-
 def columns_named(positions: Sequence[int], names: Any) -> str:
     """Columns by name, or by position if they have none: "the column 'a'"."""
     plural = "s" if len(positions) > 1 else ""
@@ -192,8 +171,21 @@ def columns_named(positions: Sequence[int], names: Any) -> str:
 
 # Columns of text that represent numbers.
 
+
+def as_pandas(X: Any) -> pd.DataFrame:
+    """Convert a table of pandas or polars, or an array, to a DataFrame of pandas."""
+    if isinstance(X, pd.DataFrame):
+        return X.copy(deep=False)
+    if hasattr(X, "columns"):
+        return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
+    rows = np.asarray(X)
+    if rows.ndim != 2:
+        raise ValueError(f"A table has rows and columns; got shape {rows.shape}.")
+    return pd.DataFrame(rows, columns=[f"column {place}" for place in range(rows.shape[1])])
+
+
 #: Pairs of words that represent 0 and 1.
-_WORDS = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))
+YES_NO = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))
 
 
 def numeric_columns(table: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -240,7 +232,7 @@ def as_numbers(values: Iterable[Any]) -> Any:
     if not all(isinstance(value, str) for value in values):
         return None
     words = {value.strip().casefold() for value in values}
-    pair = next((pair for pair in _WORDS if words <= set(pair)), None)
+    pair = next((pair for pair in YES_NO if words <= set(pair)), None)
     return None if pair is None else lambda value: float(pair.index(value.strip().casefold()))
 
 

@@ -29,7 +29,7 @@ from zslearn.cli._output import (
 )
 from zslearn.datasets import read_odds, read_ranks
 from zslearn.metrics import harmonic_mean, rank_accuracy
-from zslearn.model_selection import GRIDS, LEADING_METHODS, find_method
+from zslearn.model_selection import GRIDS, LEADING_METHODS, TableClassifier, find_method
 from zslearn.persistence import ModelFile, describe, read_model
 from zslearn.signatures import classes_by_node, encoder_name, taxonomy_hierarchy
 
@@ -67,7 +67,8 @@ def _print_skipped(samples: images.Samples) -> None:
 
 def _summary(samples: images.Samples) -> str:
     """Summarise samples in one line."""
-    source = "a table" if "columns" in samples.about else "an unknown network"
+    is_table = "columns" in samples.about
+    source, noun = ("a table", "columns") if is_table else ("an unknown network", "features")
     backbone = plain(samples.about.get("backbone", source))
     classes = "no labels"
     if samples.y is not None:
@@ -75,7 +76,7 @@ def _summary(samples: images.Samples) -> str:
     skipped = f", {len(samples.skipped)} skipped" if samples.skipped else ""
     return (
         f"{counted(len(samples), samples.row_noun)}{skipped}, {classes}, "
-        f"{samples.X.shape[1]} features ({backbone})"
+        f"{samples.X.shape[1]} {noun} ({backbone})"
     )
 
 
@@ -100,6 +101,9 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     trained = samples.take(~np.isin(np.asarray(samples.y), arguments.leave_out))
     images.save_fitted(model, arguments.out, trained, description, method=method)
     print(f"{_summary(samples)}; method: {method}")
+    if isinstance(model, TableClassifier) and model.columns_ is not None:
+        print(f"columns: {plain(model.summary())}")
+    fitted, _ = images.of_numbers(model, None)
     n_seen, n_unseen = len(model.seen_classes_), len(model.unseen_classes_)
     print(f"{n_seen} classes with {noun}s, {n_unseen} described only")
     if n_unseen:
@@ -111,12 +115,12 @@ def _run_fit(arguments: argparse.Namespace) -> int:
         )
     if arguments.none is not None:
         print(
-            f"none of these: {model.false_alarm_rate_:.3f} of {noun}s of known classes and "
-            f"{model.detection_rate_:.3f} of others are rejected (held-out classes)"
+            f"none of these: {fitted.false_alarm_rate_:.3f} of {noun}s of known classes and "
+            f"{fitted.detection_rate_:.3f} of others are rejected (held-out classes)"
         )
     if arguments.taxonomy is not None:
         print(
-            f"ranks: on held-out classes, {model.accuracy_:.3f} of the {noun}s belong to the "
+            f"ranks: on held-out classes, {fitted.accuracy_:.3f} of the {noun}s belong to the "
             "confidently predicted taxon"
         )
     print(f"wrote {plain(arguments.out)}")
@@ -131,8 +135,7 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     for name in ("keep_features", "out", "none", "taxonomy"):
         setattr(arguments, name, None)
     _, _, model = _fit(arguments)
-    # With scaled features, the search is the last step of a pipeline.
-    search = model.steps[-1][1] if hasattr(model, "steps") else model
+    search, _ = images.of_numbers(model, None)
     results = getattr(search, "cv_results_", {})
     # Settings are chosen by the first score.
     score = next((name for name in results if name.startswith("mean_test_")), None)
@@ -173,20 +176,28 @@ def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descript
     ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
     by_text = arguments.describe is not None
     texts = images.read_class_texts(arguments.describe) if by_text else {}
-    table = None if by_text else images.read_class_table(arguments.signatures)
+    drop = set(arguments.drop)
+    table = None if by_text else images.read_class_table(arguments.signatures, drop=drop)
     kept = arguments.keep_features
     if kept is None and arguments.out is not None:
         kept = arguments.out.with_name(f"{arguments.out.stem}.features.npz")
     samples = images.read_samples(
         arguments.source,
         label=arguments.label,
-        drop=arguments.drop,
+        drop=drop,
+        id_column=arguments.id,
         described=texts if table is None else table.signatures.index,
         leave_out=arguments.leave_out,
         out=kept,
         **_network(arguments),
     )
     _print_skipped(samples)
+    dropped = {
+        *samples.about.get("dropped", ()),
+        *(table.about.get("dropped", ()) if table else ()),
+    }
+    if unknown := sorted(drop - dropped):
+        raise ValueError(f"--drop: neither table has the columns {name_some(unknown)}.")
     if table is None:
         say("encoding the descriptions")
         options = {"prompts": arguments.prompts, "about_features": samples.about}
@@ -194,7 +205,6 @@ def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descript
     is_tuned = arguments.tune != "none"
     names = LEADING_METHODS[: None if is_tuned else 1]
     say(f"fitting {', '.join(names) if arguments.method == 'auto' else arguments.method}")
-    is_table = "columns" in samples.about
     model = images.fit_samples(
         samples,
         table.signatures,
@@ -203,7 +213,8 @@ def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descript
         leave_out=arguments.leave_out,
         none_rate=arguments.none,
         taxonomy=ranks,
-        feature_scaling=scaling(arguments.feature_scaling) if is_table else None,
+        feature_scaling=scaling(arguments.feature_scaling),
+        row_norm=None if arguments.row_norm == "none" else arguments.row_norm,
         signature_scaling=None if by_text else scaling(arguments.signature_scaling),
         random_state=arguments.seed,
         n_jobs=arguments.jobs,
@@ -231,7 +242,7 @@ def _run_predict(arguments: argparse.Namespace) -> int:
         prior = {label_of.get(composed(name), name): number for name, number in odds.items()}
     samples = _samples_for(arguments, file)
     noun, options = samples.row_noun, {"classes": classes, "top": arguments.top, "prior": prior}
-    column = "row" if "columns" in samples.about else noun
+    column = samples.about.get("id", "row") if "columns" in samples.about else noun
     table = images.prediction_table(
         file.model, samples.X, samples.names, row_noun=column, **options
     )
@@ -295,6 +306,7 @@ def _samples_for(
         file.about,
         model_name=plain(arguments.model),
         label=getattr(arguments, "label", None),
+        id_column=getattr(arguments, "id", None),
         described=described,
         **_network(arguments),
     )
@@ -468,9 +480,15 @@ _NETWORK = (
     ("--backbone", "NAME", None, f"{_NETWORKS} (default: efficientnet-lite0)"),
     ("--crop", ["center", "squash"], None, _CROP),
 )
+_FORMAT = (
+    "text tables",
+    ("--sep", "SIGN", None, "separator of text tables, or tab (default: recognised)"),
+    ("--decimal", [".", ","], None, "decimal sign of text tables (default: recognised)"),
+    ("--encoding", "NAME", None, "encoding of text tables (default: recognised)"),
+)
 _SOURCE = (
     "folder with one folder of images per class, CSV table of paths and labels, table (.csv, "
-    ".parquet) of features and labels, or .npz file of features"
+    ".tsv, .xlsx, .parquet) of features and labels, or .npz file of features"
 )
 _ENCODER = (
     "text encoder: use, minilm, glove, st:FOLDER, or backbone for the text side of an open_clip "
@@ -482,7 +500,12 @@ _METHOD = (
 )
 _TRAINING = (
     ("source", "IMAGES|TABLE", ..., _SOURCE),
-    ("--signatures", "FILE", None, "table of attributes (.csv, .parquet), one row per class"),
+    (
+        "--signatures",
+        "FILE",
+        None,
+        "table of attributes (.csv, .tsv, .xlsx, .parquet), one row per class",
+    ),
     ("--describe", "FILE", None, "texts of classes: CSV table (class, text) or JSON file"),
     ("--leave-out", "CLASS…", (), "classes to exclude from training"),
     ("--text-encoder", "NAME", None, _ENCODER),
@@ -493,8 +516,21 @@ _TRAINING = (
     jobs(),
     "tables of features",
     ("--label", "COLUMN", None, "label column (default: label)"),
-    ("--drop", "COLUMN…", (), "columns that are not features"),
-    ("--feature-scaling", SCALINGS, "auto", "scaling of the features"),
+    ("--id", "COLUMN", None, "column that names the rows; predict prints it"),
+    ("--drop", "COLUMN…", (), "columns of either table that are not used"),
+    (
+        "--feature-scaling",
+        SCALINGS,
+        "auto",
+        "scaling of the numbers; auto chooses on held-out classes",
+    ),
+    (
+        "--row-norm",
+        ["auto", "none", "l2"],
+        "auto",
+        "norm of the rows; auto chooses on held-out classes",
+    ),
+    *_FORMAT,
     *_NETWORK,
 )
 _MODEL = ("model", "MODEL", ..., "model file (.zsl)")
@@ -558,6 +594,8 @@ OPTIONS = {
         ("--top", int, 2, "number of classes per image"),
         ("--out", "FILE", None, "CSV table to write (default: print)"),
         ("--explain", bool, False, _EXPLAIN),
+        ("--id", "COLUMN", None, "column of a table that names its rows (default: as in fit)"),
+        *_FORMAT,
         *_READING,
     ),
     "evaluate": (
@@ -565,6 +603,7 @@ OPTIONS = {
         *_SAMPLE_ARGUMENTS,
         _LABEL,
         ("--taxonomy", "FILE", None, TAXONOMY),
+        *_FORMAT,
         *_READING,
     ),
     "add-class": (
@@ -575,6 +614,7 @@ OPTIONS = {
         ("--text", "WORDS", None, "description of the class, with --name"),
         ("--text-encoder", "NAME", None, "text encoder, if the model file names one in a folder"),
         _OUT,
+        *_FORMAT,
     ),
     "add-examples": (
         _run_add_examples,
@@ -582,6 +622,7 @@ OPTIONS = {
         _LABEL,
         ("--signatures", "FILE", None, "table of signatures of new classes"),
         _OUT,
+        *_FORMAT,
         *_READING,
     ),
     "adapt": (
@@ -590,6 +631,7 @@ OPTIONS = {
         ("--classes", "CLASS…", None, _CLASSES.partition(";")[0]),
         ("--always", bool, False, "adapt even if the score on held-out classes does not improve"),
         _OUT,
+        *_FORMAT,
         *_READING,
     ),
 }

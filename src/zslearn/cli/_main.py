@@ -178,9 +178,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.words, arguments.debug = words, debug
     try:
         from zslearn._utils._messages import each_warning_once
+        from zslearn._utils._reading import text_format
         from zslearn.cli._output import warnings_as_lines
 
-        with _log_to_stderr(), warnings_as_lines(), each_warning_once():
+        names = ("sep", "decimal", "encoding")
+        given_format = {name: getattr(arguments, name, None) for name in names}
+        read_as = text_format(**given_format)
+        with _log_to_stderr(), warnings_as_lines(), each_warning_once(), read_as:
             return arguments.run(arguments)
     except KeyboardInterrupt:
         print("zslearn: stopped", file=sys.stderr)

@@ -15,6 +15,7 @@ from zslearn.datasets._fetch import ARCHIVES, Archive, fetch_archive
 from zslearn.datasets._glyphs import load_glyphs
 from zslearn.datasets._imagenet_classes import imagenet_classes, populated_classes
 from zslearn.datasets._last_layers import LAST_LAYERS, load_glove, load_last_layer
+from zslearn.datasets._preparation import PreparedColumn, TablePreparation
 from zslearn.datasets._signature_files import (
     read_child_parent_pairs,
     read_descriptions,
@@ -38,7 +39,9 @@ __all__ = [
     "ClassSplit",
     "FeatureBlocks",
     "FolderReport",
+    "PreparedColumn",
     "SampleTable",
+    "TablePreparation",
     "ZeroShotDataset",
     "check_data",
     "fetch_archive",

@@ -7,6 +7,7 @@ limit first, refuses Python objects and codecs that run code, and names the file
 from __future__ import annotations
 
 import math
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from zslearn._utils._files import regular_size
-from zslearn._utils._messages import name_some
+from zslearn._utils._messages import name_some, plain
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, reading
 
@@ -118,6 +119,20 @@ def read_parquet(path: Path) -> pd.DataFrame:
             budget.take(2 * batch.nbytes)  # in pyarrow, then in pandas
             batches.append(batch)
         return arrow.Table.from_batches(batches, source.schema_arrow).to_pandas()
+
+
+def read_excel(path: Path) -> pd.DataFrame:
+    """Read the first sheet of an Excel workbook within the memory limit."""
+    import_optional("openpyxl", f"Reading {path.name}")
+    budget = Budget(path)
+    with reading(path, "the table"):
+        # A workbook is a zip archive of XML.
+        with zipfile.ZipFile(path) as archive:
+            budget.take(sum(member.file_size for member in archive.infolist()))
+        table = pd.read_excel(path, keep_default_na=False, na_values=[""], engine="openpyxl")
+    if not len(table.columns):
+        raise ValueError(f"{plain(path)}: the first sheet is empty.")
+    return table.rename(columns=str)
 
 
 def is_zarr(path: Path) -> bool:

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._messages import name_near_misses, name_some
-from zslearn._utils._validation import in_units, numeric_columns, refuse_text
+from zslearn._utils._validation import as_pandas, numeric_columns, refuse_text
 from zslearn.signatures._table import finite_numbers
 from zslearn.signatures._views import MultiSignatures
 
@@ -234,8 +234,8 @@ class ZeroShotDataset:
     images: Any = None
     feature_names: Any = None
     semantic: str = ""
-    # Offset and scale that a loader applied to the features, if any.
-    feature_units = None
+    # How a loader turned the columns of a table into features, if it did.
+    preparation = None
 
     def __post_init__(self) -> None:
         X, names = self.X, self.feature_names
@@ -356,18 +356,18 @@ class ZeroShotDataset:
                 f"{self.name}: the features have no names; load the data set from a table, or "
                 "pass feature_names=."
             )
+        if self.preparation is not None:
+            found: NDArray[Any] = self.preparation.transform(table)
+            return found
         names, columns = self.feature_names.tolist(), list(table.columns)
         if missing := [name for name in names if name not in columns]:
             raise ValueError(
                 f"{self.name}: the table has no columns {name_some(missing)}; it has "
                 f"{name_some(columns)}."
             )
-        frame = pd.DataFrame({name: np.asarray(table[name]) for name in names})
-        frame = numeric_columns(frame, self.name)
+        frame = numeric_columns(as_pandas(table)[names], self.name)
         refuse_text(frame, self.name)
-        values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
-        found: NDArray[Any] = in_units(values, self.feature_units)
-        return found
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
     @property
     def active_split(self) -> ClassSplit:

@@ -13,33 +13,62 @@ import pandas as pd
 
 from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain
-from zslearn._utils._reading import limit_reading, read_csv, read_json, read_lines, separator_hint
-from zslearn._utils._validation import holds_numbers, not_numbers, numeric_columns, refuse_text
-from zslearn.datasets._array_files import read_parquet
+from zslearn._utils._reading import limit_reading, line_numbers, read_csv, read_json, read_lines
+from zslearn._utils._validation import (
+    holds_numbers,
+    is_missing,
+    not_numbers,
+    numeric_columns,
+    refuse_text,
+)
+from zslearn.datasets._array_files import read_excel, read_parquet
+from zslearn.datasets._preparation import SAVED_INDEX
 from zslearn.signatures import filled_ranks
+from zslearn.signatures._table import LABEL_COLUMN, is_polars
 
-#: Names that pandas gives to an index saved with a table.
-SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
 #: An integer as str() writes it, with at most the digits of a 64-bit integer.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+#: Endings of tables in files.
+TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
+#: Endings of tables in which numbers and text are not told apart.
+TEXT_ENDINGS = (".csv", ".tsv", ".xlsx")
 
 
 def read_table(
     path: Path, options: Callable[[list[str]], dict[str, Any]] = lambda first: {"dtype": str}
 ) -> pd.DataFrame:
-    """Read a .csv or .parquet table; `options` maps the first row of text to pandas arguments."""
-    if path.suffix == ".csv":
+    """Read a table from a file; `options` maps the first row of text to pandas arguments."""
+    ending = path.suffix.lower()
+    if ending in (".csv", ".tsv"):
         return read_csv(path, options)
-    if path.suffix == ".parquet":
+    if ending == ".parquet":
         return read_parquet(path)
-    raise ValueError(f"{path}: cannot read {path.suffix!r} files; use .csv or .parquet.")
+    if ending == ".xlsx":
+        table = read_excel(path)
+        types = options([str(name) for name in table.columns]).get("dtype")
+        names = list(table.columns) if types is str else list(types or ())
+        for name in (table.columns[n] if isinstance(n, int) else n for n in names):
+            if name in table:
+                table[name] = [None if is_missing(v) else str(v) for v in table[name]]
+        return table
+    raise ValueError(
+        f"{path}: cannot read {path.suffix!r} files; use {', '.join(TABLE_ENDINGS[:-1])} or "
+        f"{TABLE_ENDINGS[-1]}."
+    )
 
 
-def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
-    """Return the table of signatures, and whether its labels were read from text."""
+def read_signatures(
+    source: Any, label: str | None, *, any_columns: bool = False
+) -> tuple[Any, bool]:
+    """Return the table of signatures, and whether its labels were read from text.
+
+    With `any_columns`, columns of text and missing values are kept.
+    """
     if not isinstance(source, str | os.PathLike):
-        if isinstance(source, pd.DataFrame):
-            source = source.set_index(label) if label in source.columns else source
+        source = indexed_by_label(source, label)
+        if isinstance(source, pd.DataFrame) and not any_columns:
             source = numeric_columns(source, "signatures")
         return source, False
     path = Path(source)
@@ -49,22 +78,57 @@ def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
         if table.shape[1] < 2:
             raise ValueError(
                 f"{path}: there are {table.shape[1]} columns; the first holds the labels, the "
-                f"others describe the classes.{separator_hint([str(n) for n in table.columns])}"
+                "others describe the classes."
             )
         table = table.set_index(label if label in table.columns else table.columns[0])
     if table.index.hasnans:
         raise ValueError(f"{path}: the first column, which holds the labels, has empty cells.")
-    table = numeric_columns(table, plain(path))
-    if not_numbers(table):
-        counts = [str(i) for i in range(len(table))]
-        hint = " Convert class descriptions with zslearn signatures text, or fit --describe."
-        if SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts:
-            hint = (
-                " The first column should hold the labels, but numbers the rows: write the table "
-                "with index=False."
-            )
-        refuse_text(table, plain(path), hint)
-    return table, path.suffix == ".csv"
+    is_text = path.suffix.lower() in TEXT_ENDINGS
+    if is_text:
+        table.index = pd.Index([str(name).strip() for name in table.index], name=table.index.name)
+    _refuse_repeated(table.index, path)
+    if not any_columns:
+        table = numeric_columns(table, plain(path))
+    counts = [str(i) for i in range(len(table))]
+    if not_numbers(table) and (
+        SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts
+    ):
+        refuse_text(
+            table,
+            plain(path),
+            " The first column should hold the labels, but numbers the rows: write the table "
+            "with index=False.",
+        )
+    if not any_columns:
+        refuse_text(table, plain(path), " Drop them, or use zslearn fit, which encodes categories.")
+    return table, is_text
+
+
+def indexed_by_label(table: Any, label: str | None) -> Any:
+    """A class table of pandas or polars with the labels in the index; anything else unchanged."""
+    if is_polars(table):
+        name = next((n for n in (label, LABEL_COLUMN) if n in table.columns), table.columns[0])
+        return pd.DataFrame(table.to_dict(as_series=False)).set_index(name)
+    if isinstance(table, pd.DataFrame) and label in table.columns:
+        return table.set_index(label)
+    return table
+
+
+def _refuse_repeated(labels: pd.Index, path: Path) -> None:
+    """Refuse a class that is described twice; the error has its lines and a remedy."""
+    twice = labels[labels.duplicated()].unique().tolist()
+    if not twice:
+        return
+    where = [place for place, label in enumerate(labels) if label == twice[0]]
+    places = [f"row {place + 1}" for place in where]
+    if path.suffix.lower() in (".csv", ".tsv"):
+        lines = line_numbers(path)
+        places = [f"line {lines[place + 1]}" for place in where]
+    raise ValueError(
+        f"{plain(path)}: {name_some(twice)} {'is' if len(twice) == 1 else 'are'} described more "
+        f"than once ({twice[0]!r} in {' and '.join(places)}). Keep one row per class, or give the "
+        "classes different names."
+    )
 
 
 def is_whole(names: Iterable[Any]) -> bool:
@@ -86,20 +150,23 @@ def read_signature_table(
     label: str | None = None,
     max_bytes: int | None = None,
     text_labels: bool = False,
+    any_columns: bool = False,
 ) -> pd.DataFrame:
     """Read a table of signatures from a file.
 
     Parameters
     ----------
     path : path
-        A ``.csv`` or ``.parquet`` file with one row per class. The labels are in the column
-        `label`, else in the first; all other columns must be numbers.
+        A ``.csv``, ``.tsv``, ``.xlsx`` or ``.parquet`` file with one row per class. The labels are
+        in the column `label`, else in the first; all other columns must be numbers.
     label : str or None, default=None
         The column of labels.
     max_bytes : int or None, default=None
         Maximum memory for reading; see :func:`load_table`.
     text_labels : bool, default=False
         Whether to keep labels as text even if all of them are integers.
+    any_columns : bool, default=False
+        Whether to keep columns of text, for :class:`TablePreparation` to encode.
 
     Returns
     -------
@@ -112,7 +179,7 @@ def read_signature_table(
     load_table : Read signatures together with features and labels.
     """
     with limit_reading(max_bytes):
-        table, is_text = read_signatures(Path(path), label)
+        table, is_text = read_signatures(Path(path), label, any_columns=any_columns)
     if label is not None and table.index.name != label:
         columns = [name for name in (table.index.name, *table.columns) if name is not None]
         raise ValueError(
@@ -123,9 +190,6 @@ def read_signature_table(
         table = table.set_axis([str(name) for name in table.index], axis=0)
     elif is_text and is_whole(table.index):
         table = table.set_axis(table.index.astype(np.int64), axis=0)
-    if not table.index.is_unique:
-        twice = table.index[table.index.duplicated()].unique()
-        raise ValueError(f"{plain(path)}: {name_some(twice)} are described more than once.")
     return table
 
 
@@ -203,7 +267,7 @@ def read_descriptions(
         elif len(names) < 2 and not (keep_empty and names == ["class"]):
             raise ValueError(
                 f"{plain(path)}: there are {table.shape[1]} columns; give the labels in the first "
-                f"and texts in the others.{separator_hint([str(name) for name in table.columns])}"
+                "and texts in the others."
             )
         for place, row in enumerate(table.itertuples(index=False, name=None), 2):
             texts = [text for text in row[1:] if isinstance(text, str) and text.strip()]

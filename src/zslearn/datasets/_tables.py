@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,26 +18,31 @@ from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import (
     composed,
     did_you_mean,
+    join_spellings,
     name_near_misses,
     name_some,
     plain,
     refuse_equal_labels,
     warn_user,
 )
-from zslearn._utils._reading import limit_reading, read_lines, separator_hint
+from zslearn._utils._reading import limit_reading, read_lines
 from zslearn._utils._validation import (
+    as_pandas,
     check_scaling,
-    chosen_scaling,
     columns_named,
+    dominating_columns,
     in_units,
     numeric_columns,
     refuse_text,
+    some_rows,
     units_of,
 )
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
+from zslearn.datasets._preparation import TablePreparation, prepare_classes
 from zslearn.datasets._signature_files import (
-    SAVED_INDEX,
+    TABLE_ENDINGS,
+    TEXT_ENDINGS,
     fits_64_bits,
     is_whole,
     read_signatures,
@@ -44,15 +50,17 @@ from zslearn.datasets._signature_files import (
 )
 from zslearn.signatures._attributes import scale_signatures
 
+_logger = logging.getLogger("zslearn")
+
 File = str | os.PathLike[str]
 
 #: Files that a folder may hold: stem → endings.
 _FOLDER = {
-    "features": (".npy", ".npz", ".csv", ".parquet"),
-    "labels": (".csv", ".parquet", ".npy"),
-    "signatures": (".csv", ".parquet"),
+    "features": (".npy", ".npz", *TABLE_ENDINGS),
+    "labels": (*TABLE_ENDINGS, ".npy"),
+    "signatures": TABLE_ENDINGS,
     "unseen": (".txt",),
-    "parts": (".csv", ".parquet", ".npy"),
+    "parts": (*TABLE_ENDINGS, ".npy"),
     "images": (".npy",),
 }
 #: A column of fewer rows may look like row numbers by chance.
@@ -88,11 +96,12 @@ def load_table(
     Parameters
     ----------
     features : path, DataFrame or array-like of shape (n_samples, n_features)
-        A DataFrame, or a ``.csv`` or ``.parquet`` file, in which every column except the labels and
-        parts is a feature; an array, a ``.npy`` file (memory-mapped) or a ``.npz`` file with one
-        array or one named "X" or "features", and optionally labels "y" or "labels"; or a folder
-        with such files named ``features``, ``labels``, ``signatures``, ``unseen.txt``, ``parts``
-        and ``images.npy``. Other arguments replace the files of a folder.
+        A DataFrame, or a ``.csv``, ``.tsv``, ``.xlsx`` or ``.parquet`` file, whose columns except
+        labels and parts become features by :class:`TablePreparation`; an array, a ``.npy`` file
+        (memory-mapped) or a ``.npz`` file with one array or one named "X" or "features", and
+        optionally labels "y" or "labels"; or a folder with such files named ``features``,
+        ``labels``, ``signatures``, ``unseen.txt``, ``parts`` and ``images.npy``. Other arguments
+        replace the files of a folder.
     labels : path, Series, DataFrame or array-like of shape (n_samples,), default=None
         Labels in the order of `features`, if they are not one of its columns: an array, a Series, a
         DataFrame, a ``.csv`` or ``.parquet`` file with a column `label`, or a ``.npy`` file.
@@ -112,13 +121,13 @@ def load_table(
     random_state : int, RandomState or None, default=0
         Seed of the hold-out.
     drop : iterable of str, default=()
-        Columns that are not features, such as a file name or a row number.
+        Columns of either table that are not used.
     images : path to a ``.npy`` file, array-like or None, default=None
         One image per sample.
-    signature_scaling : {"auto", "standard", "range"} or None, default="auto"
+    signature_scaling : {"auto", "standard", "robust", "range"} or None, default="auto"
         How signature columns in different units are scaled when a method is fitted; see
         :func:`~zslearn.signatures.scale_signatures`.
-    feature_scaling : {"auto", "standard", "range"} or None, default=None
+    feature_scaling : {"auto", "standard", "robust", "range"} or None, default=None
         The same for the features, with statistics of the training samples. `X` holds the scaled
         numbers, and `features_from` scales further samples. None warns if units differ.
     name : str or None, default=None
@@ -160,12 +169,16 @@ def load_table(
     kind = Path(features).stem if _is_file(features) else "table"
     name = kind if name is None else name
     with limit_reading(max_bytes):
-        X, names, y, is_text, parts = _read_samples(features, labels, label, part, drop)
-        described, index_text = read_signatures(signatures, label)
+        drop = [drop] if isinstance(drop, str) else list(drop)
+        described, index_text = read_signatures(signatures, label, any_columns=True)
+        X, y, is_text, parts = _read_samples(features, labels, label, part)
+        X, described = _without(drop, X, described, name)
         pictures = None if images is None else _as_array(images)
         if pictures is not None and not pictures.ndim:
             raise ValueError("images holds a single number; give one image per sample.")
         y, described = _match_types(y, is_text, described, index_text)
+        if isinstance(described, pd.DataFrame):
+            y = join_spellings(y, described.index, name)
         index = described.index.tolist() if isinstance(described, pd.DataFrame) else []
         refuse_equal_labels([*y.tolist(), *index], f"{name}: y or signatures")
         if parts is not None and unseen_classes is not None:
@@ -185,12 +198,29 @@ def load_table(
             how = f"hold-out {hold_out:g}" if hold_out is not None else "conventional"
     train, seen = indices["train"], set(y[indices["train"]].tolist())
     unseen_set = {*y[indices["test_unseen"]].tolist(), *unseen}
-    _warn_of_label_codes(X, names, y, name)
+    preparation = names = None
     if isinstance(described, pd.DataFrame):
+        attributes, described = prepare_classes(described, seen, always=False)
+        _warn_of_preparation(attributes, f"{name}: signatures")
         described = scale_signatures(described, signature_scaling, seen_classes=seen, where=name)
-    units = None
-    if len(X.shape) == 2 and (scaling := chosen_scaling(X, names, feature_scaling, name, train)):
-        units = units_of(np.asarray(X[train], np.float64), scaling)
+    if isinstance(X, pd.DataFrame):
+        fixed = None if feature_scaling == "auto" else feature_scaling
+        known_names = X.columns
+        known = X.set_axis([str(column) for column in X.columns], axis=1)
+        preparation = TablePreparation(scaling=fixed).fit(known.iloc[train], y[train])
+        _warn_of_preparation(preparation, name)
+        X = preparation.transform(known)
+        if all(isinstance(column, str) for column in known_names):
+            names = preparation.get_feature_names_out().tolist()
+    else:
+        _refuse_row_numbers(X, name)
+        _warn_of_label_codes(X, y, name)
+    if len(X.shape) == 2 and (scaling := _chosen_scaling(X, names, feature_scaling, name, train)):
+        if preparation is None:
+            X = in_units(X, units_of(np.asarray(X[train], np.float64), scaling))
+        elif preparation.scaling != scaling:
+            preparation = preparation.with_scaling(scaling, known.iloc[train])
+            X = preparation.transform(known)
 
     def in_order(labels: set[Any]) -> NDArray[Any]:
         # In the order of the signatures; ZeroShotDataset reports labels without one.
@@ -204,7 +234,7 @@ def load_table(
         version=version or f"{name}/{how}",
     )
     data = ZeroShotDataset(
-        X=in_units(X, units),
+        X=X,
         y=y,
         signatures=described,
         splits={"own": split},
@@ -214,7 +244,7 @@ def load_table(
         images=pictures,
         feature_names=names,
     )
-    return data._changed(feature_units=units)
+    return data._changed(preparation=preparation)
 
 
 def _is_file(value: Any) -> TypeGuard[File]:
@@ -230,9 +260,58 @@ def _as_array(source: Any) -> Any:
 
 def _as_frame(source: Any) -> pd.DataFrame | None:
     """Convert a pandas or polars DataFrame to pandas; return None for anything else."""
-    if isinstance(source, pd.DataFrame) or not hasattr(source, "columns"):
-        return source if isinstance(source, pd.DataFrame) else None
-    return pd.DataFrame({name: source[name].to_numpy() for name in source.columns})
+    return as_pandas(source) if hasattr(source, "columns") else None
+
+
+def _without(drop: list[str], X: Any, described: Any, where: str) -> tuple[Any, Any]:
+    """Drop columns from the table of samples and from that of classes, wherever they are."""
+    tables = [table for table in (X, described) if isinstance(table, pd.DataFrame)]
+    names = [str(name) for table in tables for name in table.columns]
+    if unknown := [name for name in drop if name not in names]:
+        near = did_you_mean(unknown[0], names)
+        raise ValueError(
+            f"{where}: drop names {name_some(unknown)}; there is no such column among "
+            f"{name_some(names)}.{near}"
+        )
+    parts = [
+        table.drop(columns=[name for name in drop if name in table.columns])
+        if isinstance(table, pd.DataFrame)
+        else table
+        for table in (X, described)
+    ]
+    return parts[0], parts[1]
+
+
+def _warn_of_preparation(preparation: TablePreparation | None, where: str) -> None:
+    """Warn of what a user may not expect of the columns of a table."""
+    if preparation is not None and not preparation.is_plain():
+        warn_user(f"{where}: {preparation.summary()}.")
+
+
+def _chosen_scaling(
+    X: Any, names: Any, scaling: str | None, where: str, rows: NDArray[np.intp]
+) -> str | None:
+    """Resolve the scaling of features, for "auto" from `rows`; warn if some columns dominate."""
+    if scaling not in (None, "auto"):
+        return scaling
+    large = dominating_columns(some_rows(X, rows))
+    if not large:
+        return None
+    finding = (
+        f"{where}: {columns_named(large, names)} dominates all distances between samples, since "
+        "its values are much larger than those of the other features."
+    )
+    if scaling is None:
+        warn_user(
+            f"{finding} Standardise the features with feature_scaling='standard', or "
+            "make_pipeline(StandardScaler(), method)."
+        )
+        return None
+    warn_user(
+        f"{finding} All features are standardised over the training samples; use "
+        "feature_scaling=None to keep them as they are."
+    )
+    return "standard"
 
 
 def _find_files(folder: Path) -> dict[str, Path]:
@@ -257,19 +336,19 @@ def _find_files(folder: Path) -> dict[str, Path]:
 
 
 def _read_samples(
-    features: Any, labels: Any, label: str | None, part: Any, drop: Iterable[str]
-) -> tuple[Any, list[str] | None, NDArray[Any], bool, Any]:
-    """Read features, their names, labels, whether those come from text, and parts or None."""
+    features: Any, labels: Any, label: str | None, part: Any
+) -> tuple[Any, NDArray[Any], bool, Any]:
+    """Read features (a table or an array), labels, whether those are text, and parts or None."""
     part_column = part if isinstance(part, str) else None
     own_label = label or "label"
     where = str(features) if _is_file(features) else "features"
     table = _features_table(features, own_label, part_column)
-    is_text = _is_file(features) and Path(features).suffix == ".csv"
+    is_text = _is_file(features) and Path(features).suffix.lower() in TEXT_ENDINGS
     parts = None
     if labels is not None:
         _refuse_other_order(features, labels)
         y, parts = _read_labels(labels, label, part_column)
-        is_text = _is_file(labels) and Path(labels).suffix == ".csv"
+        is_text = _is_file(labels) and Path(labels).suffix.lower() in TEXT_ENDINGS
         columns: Any = () if table is None else table.columns
         if twice := [c for c in (own_label, part_column) if c is not None and c in columns]:
             raise ValueError(
@@ -289,9 +368,7 @@ def _read_samples(
         y = _check_labels(found, where)
     if part_column is None:
         parts = _read_parts(part)
-    X, names = (_features_array(features), None) if table is None else _numbers(table, drop, where)
-    _refuse_row_numbers(X, names, where)
-    return X, names, y, is_text, parts
+    return (_features_array(features) if table is None else table), y, is_text, parts
 
 
 def _features_table(source: Any, label: str, part: str | None = None) -> pd.DataFrame | None:
@@ -326,39 +403,8 @@ def _features_array(source: Any) -> Any:
     return X
 
 
-def _numbers(
-    table: pd.DataFrame, drop: Iterable[str], where: str
-) -> tuple[NDArray[Any], list[str] | None]:
-    """Return the features of a table as an array, and the names of its columns."""
-    drop = [drop] if isinstance(drop, str) else list(drop)
-    if unknown := [column for column in drop if column not in table.columns]:
-        raise ValueError(
-            f"{where}: drop names {name_some(unknown)}; there is no such column among "
-            f"{name_some(table.columns)}."
-        )
-    table = numeric_columns(table.drop(columns=drop), where)
-    names = list(table.columns)
-    refuse_text(
-        table,
-        where,
-        separator_hint([str(name) for name in names])
-        or " Name the column of labels with label=, leave out others with drop=, or convert them "
-        "with .astype(float).",
-    )
-    if not names:
-        raise ValueError(f"{where}: no column of features is left.")
-    is_plain = all(isinstance(dtype, np.dtype) for dtype in table.dtypes)
-    X = table.to_numpy() if is_plain else table.to_numpy(dtype=float, na_value=np.nan)
-    return X, names if all(isinstance(name, str) for name in names) else None
-
-
-def _refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
-    """Raise if a column only numbers the rows, and so describes no sample."""
-    if saved := [name for name in names or [] if SAVED_INDEX.fullmatch(name)]:
-        raise ValueError(
-            f"{where}: the column {saved[0]!r} is a pandas index that was saved with the table, "
-            f"not a feature. Write the table with index=False, or pass drop=[{saved[0]!r}]."
-        )
+def _refuse_row_numbers(X: Any, where: str) -> None:
+    """Raise if a column of an array only numbers the rows, and so describes no sample."""
     if len(X.shape) != 2 or X.shape[0] < _FEWEST_ROWS:
         return
     # The first rows rule out almost every column before a whole one is read.
@@ -367,15 +413,14 @@ def _refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
     for position in np.flatnonzero(counting).tolist():
         column = np.asarray(X[:, position], dtype=float)
         if np.array_equal(column, column[0] + np.arange(len(column))):
-            advice = f"drop=[{names[position]!r}]" if names else "np.delete"
             raise ValueError(
-                f"{where}: {columns_named([position], names)} counts the rows from {column[0]:g} "
-                f"to {column[-1]:g}; it is not a feature. Leave it out, for example with {advice}."
+                f"{where}: column {position} counts the rows from {column[0]:g} to "
+                f"{column[-1]:g}; it is not a feature. Leave it out, for example with np.delete."
             )
 
 
-def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where: str) -> None:
-    """Warn if a feature is a code of the label: constant within each class and unique to it."""
+def _warn_of_label_codes(X: Any, y: NDArray[Any], where: str) -> None:
+    """Warn if a column of an array is constant within each class and unique to it."""
     codes, classes = pd.factorize(y)
     first = np.unique(codes, return_index=True)[1]
     if len(X.shape) != 2 or len(codes) != X.shape[0] or not 2 <= len(classes) < len(y):
@@ -390,10 +435,9 @@ def _warn_of_label_codes(X: Any, names: list[str] | None, y: NDArray[Any], where
     ]
     if found:
         verb, it = ("encode", "them") if len(found) > 1 else ("encodes", "it")
-        how = "" if names is None else f" with drop={[names[place] for place in found]}"
         warn_user(
-            f"{where}: {columns_named(found, names)} {verb} the class of every sample; new samples "
-            f"will not have {it}. Leave {it} out{how}."
+            f"{where}: {columns_named(found, None)} {verb} the class of every sample; new samples "
+            f"will not have {it}. Leave {it} out."
         )
 
 
@@ -404,15 +448,20 @@ def read_own_features(path: Path) -> tuple[Any, NDArray[Any] | None]:
         return _features_array(path), labels
     table = read_parquet(path)
     found = table.pop("label").to_numpy() if "label" in table else None
-    return _numbers(table, (), str(path))[0], found
+    numbers = numeric_columns(table, str(path))
+    refuse_text(numbers, str(path), " Leave them out, or convert them to numbers.")
+    is_plain = all(isinstance(dtype, np.dtype) for dtype in numbers.dtypes)
+    X = numbers.to_numpy() if is_plain else numbers.to_numpy(dtype=float, na_value=np.nan)
+    return X, found
 
 
 class SampleTable(NamedTuple):
-    """Features of a table, the names of their columns, and labels if present."""
+    """Columns of features, labels and names of the rows, if present, and columns left out."""
 
-    X: NDArray[np.float64]
-    columns: list[str]
+    X: pd.DataFrame
     y: NDArray[np.str_] | None
+    names: list[str] | None
+    dropped: list[str]
 
 
 def read_sample_table(
@@ -421,52 +470,62 @@ def read_sample_table(
     label: str | None = None,
     drop: Iterable[str] = (),
     columns: Sequence[str] | None = None,
+    id_column: str | None = None,
 ) -> SampleTable:
     """Read a table of features and labels.
 
     Parameters
     ----------
     path : Path
-        A ``.csv`` or ``.parquet`` file with one row per sample.
+        A ``.csv``, ``.tsv``, ``.xlsx`` or ``.parquet`` file with one row per sample.
     label : str or None, default=None
         The column of labels; None: "label".
     drop : iterable of str, default=()
-        Columns that are not features.
+        Columns that are not features; those that the table does not have are ignored.
     columns : sequence of str or None, default=None
         The features of a model: only these columns are read, and labels may be missing.
+    id_column : str or None, default=None
+        The column that names the rows, which is no feature.
 
     Returns
     -------
     SampleTable
-        Features in float64, the names of their columns, and labels as text.
+        The columns of features, labels as text, and the names of the rows.
     """
     own_label = label or "label"
     table = _features_table(path, own_label)
     assert table is not None
     where, has_labels = plain(path), columns is None or own_label in table
-    if columns is not None:
-        if own_label in columns:
-            raise ValueError(
-                f"{where}: label={own_label!r} is a feature of the model; name the column that "
-                "holds the labels."
-            )
-        if missing := [name for name in columns if name not in table.columns]:
-            near = name_near_misses(
-                missing, table.columns, unknown_in="the model", known_in="the table"
-            )
-            raise ValueError(f"{where}: there are no columns {name_some(missing)}.{near}")
-    y = _label_column(table, own_label, None, where)[0] if has_labels else None
-    if columns is not None:
-        X, names = _numbers(table[list(columns)], (), where)
-    else:
-        X, names = _numbers(table.drop(columns=own_label), drop, where)
-        _refuse_row_numbers(X, names, where)
-        assert y is not None
-        _warn_of_label_codes(X, names, y, where)
-    if names is None:
+    if isinstance(table.columns, pd.RangeIndex):
         raise ValueError(f"{where}: the columns need names; put them into the first line.")
-    labels = None if y is None else np.asarray([composed(str(name)) for name in y.tolist()])
-    return SampleTable(np.asarray(X, dtype=np.float64), names, labels)
+    names = None
+    if id_column is not None:
+        if id_column not in table:
+            near = did_you_mean(id_column, map(str, table.columns))
+            raise ValueError(f"{where}: there is no column {id_column!r}.{near}")
+        names = [str(value) for value in table[id_column].tolist()]
+    y = None
+    if has_labels:
+        y = _label_column(table, own_label, None, where)[0]
+    labels = None if y is None else np.asarray([composed(str(n)).strip() for n in y.tolist()])
+    if columns is None:
+        dropped = [name for name in table if name in set(drop)]
+        ignored = {own_label, id_column, *dropped}
+        return SampleTable(table[[c for c in table if c not in ignored]], labels, names, dropped)
+    if own_label in columns:
+        raise ValueError(
+            f"{where}: label={own_label!r} is a feature of the model; name the column that "
+            "holds the labels."
+        )
+    if missing := [name for name in columns if name not in table.columns]:
+        near = name_near_misses(
+            missing, table.columns, unknown_in="the model", known_in="the table"
+        )
+        raise ValueError(f"{where}: there are no columns {name_some(missing, len(missing))}.{near}")
+    extra = [name for name in table if name not in {*columns, own_label, id_column}]
+    if extra:
+        _logger.info("%s: columns that the model does not use: %s", where, name_some(extra))
+    return SampleTable(table[list(columns)], labels, names, [])
 
 
 def _read_labels(source: Any, label: str | None, part: str | None) -> tuple[NDArray[Any], Any]:
@@ -489,11 +548,7 @@ def _label_column(
         label = others[0] if len(others) == 1 else "label"
     if label not in table.columns:
         names = list(map(str, table.columns))
-        advice = (
-            separator_hint(names)
-            or did_you_mean(label, names)
-            or " Name the column of labels with label=."
-        )
+        advice = did_you_mean(label, names) or " Name the column of labels with label=."
         raise ValueError(
             f"{where}: there is no column {label!r}; the columns are {name_some(table.columns)}."
             f"{advice}"

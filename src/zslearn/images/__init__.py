@@ -22,7 +22,7 @@ from zslearn.images._describing import (
     text_features,
 )
 from zslearn.images._features import extract_features, read_samples
-from zslearn.images._fitting import adaptation_of, fit_samples, fitted_method
+from zslearn.images._fitting import adaptation_of, fit_samples, fitted_method, of_numbers
 from zslearn.images._model_files import (
     adapt_file,
     add_classes_to_file,
@@ -70,6 +70,7 @@ __all__ = [
     "list_images",
     "load_backbone",
     "load_features",
+    "of_numbers",
     "prediction_table",
     "rank_classes",
     "read_class_table",

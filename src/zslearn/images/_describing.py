@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -38,22 +38,30 @@ class Description:
     about: dict[str, Any]
 
 
-def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> Description:
+def read_class_table(
+    path: str | os.PathLike[str], label: str | None = None, *, drop: Collection[str] = ()
+) -> Description:
     """Read a table of attributes with one row per class; labels become text, as folder names are.
 
     Parameters
     ----------
     path, label
         See :func:`~zslearn.datasets.read_signature_table`.
+    drop : collection of str, default=()
+        Columns that are not used; those that the table does not have are ignored.
 
     Returns
     -------
     Description
         The signatures.
     """
-    table = read_signature_table(path, label=label, text_labels=True)
+    table = read_signature_table(path, label=label, text_labels=True, any_columns=True)
+    dropped = [name for name in table.columns if name in set(drop)]
+    table = table.drop(columns=dropped).rename(columns=str)
     index = [composed(name) for name in table.index]
-    return Description(table.set_axis(index, axis=0), {"kind": "table"})
+    return Description(
+        table.set_axis(index, axis=0), {"kind": "table", **({"dropped": dropped} if drop else {})}
+    )
 
 
 def read_class_texts(path: str | os.PathLike[str]) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -178,8 +178,9 @@ def read_samples(
     source: str | os.PathLike[str],
     *,
     label: str | None = None,
-    drop: Sequence[str] = (),
+    drop: Collection[str] = (),
     columns: Sequence[str] | None = None,
+    id_column: str | None = None,
     described: Iterable[Any] | None = None,
     described_in: str = "the description",
     leave_out: Sequence[str] = (),
@@ -190,9 +191,9 @@ def read_samples(
     Parameters
     ----------
     source : path
-        A ``.npz`` file of features, a table (``.csv`` or ``.parquet``) of features and labels, or
-        images: a folder, or a ``.csv`` table of paths and labels.
-    label, drop, columns
+        A ``.npz`` file of features, a table (``.csv``, ``.tsv``, ``.xlsx`` or ``.parquet``) of
+        features and labels, or images: a folder, or a ``.csv`` table of paths and labels.
+    label, drop, columns, id_column
         See :func:`load_features`; for tables of features.
     described : iterable of labels, optional
         The described classes. Other labels are rejected before any feature is computed.
@@ -213,7 +214,7 @@ def read_samples(
         raise FileNotFoundError(f"There is no file or folder {plain(source)}.")
     is_table = is_feature_table(path)
     has_features = is_table or path.suffix == ".npz"
-    for name, value in (("label", label), ("drop", drop or None)):
+    for name, value in (("label", label), ("id", id_column)):
         if value is not None and not is_table:
             raise ValueError(f"{name}= is for tables of features; {plain(source)} is not one.")
     for name in ("backbone", "weights", "boxes", "crop"):
@@ -221,13 +222,14 @@ def read_samples(
             raise ValueError(f"{name}= is for images; {plain(source)} holds features.")
     checks: dict[str, Any] = {"described_in": described_in, "leave_out": leave_out}
     if has_features:
-        samples = load_features(path, label=label, drop=drop, columns=columns)
-        if described is not None:
-            check_labels(samples.y, described, row_noun=samples.row_noun, **checks)
-        return samples
+        samples = load_features(path, label=label, drop=drop, columns=columns, id_column=id_column)
+        if described is None:
+            return samples
+        labels = check_labels(samples.y, described, row_noun=samples.row_noun, **checks)
+        return replace(samples, y=labels)
     listed = list_images(path)
     if described is not None:
-        check_labels(listed.labels, described, **checks)
+        listed = replace(listed, labels=check_labels(listed.labels, described, **checks))
     return extract_features(listed, options.pop("backbone", None) or DEFAULT_BACKBONE, **options)
 
 

@@ -11,23 +11,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from zslearn._utils._messages import name_some, warn_user
-from zslearn._utils._validation import check_scaling, chosen_scaling
+from zslearn._utils._validation import check_scaling
 from zslearn.base import ZeroShotMetaClassifier
 from zslearn.calibration import Adaptation, CalibratedStacking, NoneOfThese, RankPredictor
 from zslearn.images._samples import Samples, check_labels
 from zslearn.model_selection import (
     LEADING_METHODS,
     GeneralizedClassKFold,
+    TableChoices,
+    TableClassifier,
     TuningOptions,
     ZeroShotPipeline,
     best_search,
     find_method,
 )
-from zslearn.signatures import scale_signatures, taxonomy_hierarchy
+from zslearn.signatures import taxonomy_hierarchy
 
 _logger = logging.getLogger("zslearn")
 
@@ -46,7 +46,8 @@ def fit_samples(
     leave_out: Iterable[str] = (),
     none_rate: float | None = None,
     taxonomy: pd.DataFrame | None = None,
-    feature_scaling: str | None = None,
+    feature_scaling: str | None = "auto",
+    row_norm: str | None = "auto",
     signature_scaling: str | None = "auto",
     random_state: int = 0,
     n_jobs: int | None = None,
@@ -78,10 +79,14 @@ def fit_samples(
     taxonomy : DataFrame, optional
         Ranks of the described classes, as for :func:`~zslearn.signatures.taxonomy_hierarchy`. The
         model then also predicts the deepest rank of which it is confident.
-    feature_scaling : {"auto", "standard", "range"} or None, default=None
-        How to scale features with different units; see :func:`~zslearn.datasets.load_table`.
-    signature_scaling : {"auto", "standard", "range"} or None, default="auto"
-        The same for signatures; see :func:`~zslearn.signatures.scale_signatures`.
+    feature_scaling : {"auto", "standard", "robust", "range"} or None, default="auto"
+        How the numbers of a table are scaled. "auto" chooses on held-out classes for each method,
+        and leaves arrays of features unchanged.
+    row_norm : {"auto", "l2"} or None, default="auto"
+        Whether rows of a table are normalised to unit length; "auto" chooses.
+    signature_scaling : {"auto", "standard", "robust", "range"} or None, default="auto"
+        How the numbers of the class table are scaled; "auto" chooses for tables, and is that of
+        :func:`~zslearn.signatures.scale_signatures` for images.
     random_state : int, default=0
         Seed of the folds and of the method.
     n_jobs : int, optional
@@ -95,7 +100,9 @@ def fit_samples(
         A fitted :class:`~zslearn.model_selection.ZeroShotSearchCV`, or
         :class:`~zslearn.calibration.CalibratedStacking` without tuning or with fewer than four
         seen classes; wrapped in :class:`~zslearn.calibration.NoneOfThese` with `none_rate`, in
-        :class:`~zslearn.calibration.RankPredictor` with `taxonomy`.
+        :class:`~zslearn.calibration.RankPredictor` with `taxonomy`; and all of it in a
+        :class:`~zslearn.model_selection.TableClassifier` if the samples are a table, or if the
+        class table holds more than numbers.
 
     Examples
     --------
@@ -120,26 +127,44 @@ def fit_samples(
         hierarchy = taxonomy_hierarchy(taxonomy.loc[signatures.index])
     X, y = _training(samples, signatures, list(leave_out))
     seen = np.unique(y)
-    signatures = scale_signatures(signatures, signature_scaling, seen_classes=set(seen.tolist()))
-    scaler = _scaler(X, samples.about.get("columns"), feature_scaling)
-    scaled = X if scaler is None else scaler.transform(X)
+    if feature_scaling not in ("auto", None) and not hasattr(X, "columns"):
+        X = pd.DataFrame(X).add_prefix("column ")
+    choices = TableChoices(X, y, signatures)
     # The unlabelled weight is tuned because the model may be adapted later.
     settings = {"random_state": random_state, "unlabelled_weight": "cv"}
     known = [find_method(name) for name in (LEADING_METHODS if method == AUTO else [method])]
+    if tune is None:
+        known = known[:1]
+    chosen = [
+        choices.choose(
+            one.make_with(**settings),
+            scaling=feature_scaling,
+            row_norm=row_norm,
+            signature_scaling=signature_scaling,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        for one in known
+    ]
     # The attributes of a data set that tuning reads.
-    data: Any = SimpleNamespace(X_train=scaled, y_train=y, signatures=signatures, seen_classes=seen)
-    for one in known:
+    data: list[Any] = [
+        SimpleNamespace(X_train=c.rows, y_train=y, signatures=c.signatures, seen_classes=seen)
+        for c in chosen
+    ]
+    for one, of_method in zip(known, data, strict=True):
         if one.check is not None:
-            one.check(data)
+            one.check(of_method)
+    methods = [
+        one.make_with(**settings, **choice.method_settings)
+        for one, choice in zip(known, chosen, strict=True)
+    ]
     model: Any
     if tune is None or len(seen) < _FEWEST_CLASSES:
         calibrated = CalibratedStacking(
-            known[0].make_with(**settings),
-            temperature="cv",
-            n_jobs=n_jobs,
-            random_state=random_state,
+            methods[0], temperature="cv", n_jobs=n_jobs, random_state=random_state
         )
-        model = calibrated.fit(scaled, y, signatures=signatures)
+        choice = chosen[0]
+        model = calibrated.fit(choice.rows, y, signatures=choice.signatures)
     else:
         options = TuningOptions(
             "gzsl",
@@ -149,36 +174,35 @@ def fit_samples(
             progress=progress,
             temperature="cv",
         )
-        searches = [one.tune(one.make_with(**settings), data, options) for one in known]
+        searches = [
+            one.tune(estimator, of_method, options)
+            for one, estimator, of_method in zip(known, methods, data, strict=True)
+        ]
         model = best_search(searches)
+        choice = next(c for c, search in zip(chosen, searches, strict=True) if search is model)
         if len(known) > 1:
             pairs = zip(known, searches, strict=True)
             scores = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
-            chosen = fitted_method(model)
-            _logger.info("chose %s; AUSUC on held-out classes: %s", chosen, scores)
-    _drop_harmful_factor(model, scaled, y, samples.row_noun)
-    if none_rate is None and hierarchy is None:
-        if scaler is None:
-            return model
-        pipeline = ZeroShotPipeline([("scaler", scaler), ("method", model)])
-        pipeline.transformers_ = Pipeline([("scaler", scaler)])
-        return pipeline
-    fitted = clone(model.estimator_)
-    stacked = CalibratedStacking(
-        fitted if scaler is None else make_pipeline(clone(scaler), fitted),
-        bias=float(model.bias_),
-        temperature=model.temperature_,
-    )
-    outer: Any = RankPredictor(stacked, hierarchy)
-    if none_rate is not None:
-        outer = NoneOfThese(stacked, false_alarm_rate=none_rate)
-    outer.set_params(n_jobs=n_jobs, random_state=random_state)
-    return outer.fit(X, y, signatures=signatures)
+            name = fitted_method(model)
+            _logger.info("chose %s; AUSUC on held-out classes: %s", name, scores)
+    _drop_harmful_factor(model, choice.rows, y, samples.row_noun)
+    if none_rate is not None or hierarchy is not None:
+        stacked = CalibratedStacking(
+            clone(model.estimator_), bias=float(model.bias_), temperature=model.temperature_
+        )
+        outer: Any = RankPredictor(stacked, hierarchy)
+        if none_rate is not None:
+            outer = NoneOfThese(stacked, false_alarm_rate=none_rate)
+        outer.set_params(n_jobs=n_jobs, random_state=random_state)
+        model = outer.fit(choice.rows, y, signatures=choice.signatures)
+    if choice.columns is None and choice.attributes is None:
+        return model
+    return TableClassifier.from_fitted(choice, model)
 
 
 def _training(
     samples: Samples, signatures: pd.DataFrame, leave_out: list[str]
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> tuple[Any, NDArray[Any]]:
     """Select the features and labels to train on, and check the labels."""
     noun = samples.row_noun
     y = check_labels(samples.y, signatures.index, row_noun=noun, leave_out=leave_out)
@@ -189,15 +213,6 @@ def _training(
             f"of {n_classes}."
         )
     return samples.X[kept], y[kept]
-
-
-def _scaler(X: NDArray[Any], columns: Any, scaling: str | None) -> Any:
-    """Fit the scaler of the features, or return None."""
-    if scaling == "auto":
-        scaling = chosen_scaling(X, columns, "auto", "features")
-    if scaling is None:
-        return None
-    return (StandardScaler() if scaling == "standard" else MinMaxScaler()).fit(X)
 
 
 def _drop_harmful_factor(model: Any, X: NDArray[Any], y: NDArray[Any], row_noun: str) -> None:
@@ -224,6 +239,13 @@ def estimators_of(model: Any) -> list[Any]:
             found.append(found[-1].estimator_)
         else:
             return found
+
+
+def of_numbers(model: Any, X: Any) -> tuple[Any, Any]:
+    """The model inside a :class:`TableClassifier`, and the numbers of a table; others unchanged."""
+    if not isinstance(model, TableClassifier):
+        return model, X
+    return model.estimator_, X if model.columns_ is None else model.columns_.transform(X)
 
 
 def adaptation_of(model: Any) -> Adaptation:

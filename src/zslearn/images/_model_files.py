@@ -17,13 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._files import locked, refuse_unwritable
-from zslearn._utils._messages import look_alikes, name_pairs, name_some, plain, warn_user
+from zslearn._utils._messages import join_spellings, name_some, plain, warn_user
 from zslearn.calibration import Adaptation, Adapted
 from zslearn.images._backbones import Backbone, load_backbone, refuse_foreign_backbone
 from zslearn.images._describing import Description, describe_in_text
 from zslearn.images._features import read_samples, refuse_other_features
-from zslearn.images._fitting import adaptation_of, estimators_of
-from zslearn.images._samples import Samples, check_labels, is_feature_table
+from zslearn.images._fitting import adaptation_of, estimators_of, of_numbers
+from zslearn.images._samples import Samples, check_labels, is_feature_table, row_digests
+from zslearn.model_selection import TableClassifier
 from zslearn.persistence import ModelFile, read_model, save
 from zslearn.signatures import ENCODER_NAMES
 from zslearn.synthesis import GaussianEXEM
@@ -33,7 +34,7 @@ _MAX_TRAINING_BYTES = 64 * 2**20
 #: Entries of `Samples.about` that a model file keeps.
 _RECORD = (
     *("backbone", "weights_sha256", "n_features", "preprocessing", "boxes", "versions"),
-    *("columns", "label"),
+    *("columns", "label", "id"),
 )
 
 
@@ -62,9 +63,16 @@ def save_fitted(
     method : str
         Name of the method.
     """
+    features = {key: samples.about[key] for key in _RECORD if key in samples.about}
+    if isinstance(model, TableClassifier) and model.columns_ is not None:
+        # Columns that are dropped need not be in further tables.
+        used = [column.name for column in model.columns_.columns_ if column.outputs]
+        features |= {"columns": used, "n_features": len(used)}
+        table = samples.X.set_axis([str(name) for name in samples.X.columns], axis=1)[used]
+        samples = replace(samples, X=table, digests=row_digests(table))
     kept = samples.take(_thinned(samples))
     about = {
-        "features": {key: samples.about[key] for key in _RECORD if key in samples.about},
+        "features": features,
         "signatures": description.about,
         "method": method,
         "training": {
@@ -72,7 +80,8 @@ def save_fitted(
             "labels": [] if kept.y is None else kept.y.tolist(),
         },
     }
-    extras: dict[str, Any] = {"training_features": np.asarray(kept.X, dtype=np.float32)}
+    _, numbers = of_numbers(model, kept.X)
+    extras: dict[str, Any] = {"training_features": np.asarray(numbers, dtype=np.float32)}
     if samples.digests:
         extras["training_digests"] = np.asarray(samples.digests, dtype=np.str_)
     save(model, path, about=about, extras=extras)
@@ -135,6 +144,7 @@ def features_for_model(
     *,
     model_name: str = "the model",
     label: str | None = None,
+    id_column: str | None = None,
     described: Sequence[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
@@ -151,6 +161,8 @@ def features_for_model(
         See :func:`backbone_for_model`.
     label : str, optional
         The label column of a table, by default the one the model was fitted with.
+    id_column : str, optional
+        The column that names the rows of a table, by default the one the model was fitted with.
     described : sequence of str, optional
         The described classes. Other labels are rejected before any feature is computed.
     **options
@@ -170,13 +182,16 @@ def features_for_model(
         if not is_feature_table(path):
             raise ValueError(
                 f"{model_name} was fitted on a table with the columns {name_some(columns)}; "
-                f"{where} is not such a table (.csv, .parquet)."
+                f"{where} is not such a table (.csv, .tsv, .xlsx, .parquet)."
             )
         own_label = expected.get("label")
         label = own_label if label is None and isinstance(own_label, str) else label
-        return read_samples(path, label=label, columns=columns, **known)
-    if label is not None:
-        raise ValueError(f"label= is for tables of features; {where} is not one.")
+        if id_column is None and isinstance(expected.get("id"), str):
+            id_column = expected["id"]
+        return read_samples(path, label=label, columns=columns, id_column=id_column, **known)
+    for name, value in (("label", label), ("id", id_column)):
+        if value is not None:
+            raise ValueError(f"{name}= is for tables of features; {where} is not one.")
     if path.suffix == ".npz":
         samples = read_samples(path, weights=weights, **known, **options)
         refuse_other_features(expected, samples.about, model_name=model_name, where=where)
@@ -363,14 +378,9 @@ def add_examples_to_file(
     def add(file: ModelFile) -> ModelFile:
         check_can_learn(file.model, "add_examples", plain(path))
         known = [*file.model.classes_.tolist(), *([] if signatures is None else signatures.index)]
-        unknown = [label for label in dict.fromkeys(y.tolist()) if label not in set(known)]
-        if pairs := look_alikes(unknown, known):
-            raise ValueError(
-                f"Labels of {noun}s differ from known classes only in spelling: "
-                f"{name_pairs(pairs)}. Spell each class in one way."
-            )
-        undescribed.extend(unknown)
-        model = file.model.add_examples(samples.X, y, signatures=signatures)
+        labels = join_spellings(y, known, f"labels of the {noun}s")
+        undescribed.extend(n for n in dict.fromkeys(labels.tolist()) if n not in set(known))
+        model = file.model.add_examples(samples.X, labels, signatures=signatures)
         extras = dict(file.extras)
         if samples.digests:
             digests = extras.get("training_digests", np.empty(0, dtype=np.str_))

@@ -6,18 +6,28 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._files import atomic_write, regular_size
-from zslearn._utils._messages import did_you_mean, name_near_misses, name_some, plain
+from zslearn._utils._messages import (
+    did_you_mean,
+    join_spellings,
+    name_near_misses,
+    name_some,
+    plain,
+)
 from zslearn._utils._reading import SIZE_ALLOWANCE, SIZE_MULTIPLE, first_row, reading
 from zslearn.datasets import read_sample_table
+
+#: Endings of tables of features; a .csv file may also list images.
+_TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +36,8 @@ class Samples:
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
-        One row per readable image, or per row of the table.
+    X : ndarray or DataFrame of shape (n_samples, n_features)
+        One row per readable image; for a table, its columns as they are.
     y : ndarray of str of shape (n_samples,) or None
         Class labels, if known.
     names : tuple of str
@@ -43,7 +53,7 @@ class Samples:
         What messages call a sample.
     """
 
-    X: NDArray[Any]
+    X: Any
     y: NDArray[Any] | None
     names: tuple[str, ...]
     digests: tuple[str, ...] = ()
@@ -67,7 +77,7 @@ class Samples:
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
         return replace(
             self,
-            X=self.X[rows],
+            X=self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows],
             y=None if self.y is None else self.y[rows],
             names=tuple(self.names[row] for row in rows),
             digests=tuple(self.digests[row] for row in rows) if self.digests else (),
@@ -94,8 +104,9 @@ def load_features(
     path: str | os.PathLike[str],
     *,
     label: str | None = None,
-    drop: Sequence[str] = (),
+    drop: Collection[str] = (),
     columns: Sequence[str] | None = None,
+    id_column: str | None = None,
 ) -> Samples:
     """Load features and labels from a file.
 
@@ -103,14 +114,16 @@ def load_features(
     ----------
     path : path
         A ``.npz`` file, from :func:`extract_features` or another program, with an array "X" or
-        "features" and optionally "y" or "labels"; or a table (``.csv`` or ``.parquet``) with one
-        row per sample.
+        "features" and optionally "y" or "labels"; or a table (``.csv``, ``.tsv``, ``.xlsx`` or
+        ``.parquet``) with one row per sample.
     label : str, optional
         The label column of the table, by default "label".
     drop : sequence of str, default=()
         Columns of the table that are not features.
     columns : sequence of str, optional
         The feature columns, by default all others; labels may then be missing.
+    id_column : str, optional
+        The column of the table that names its rows, which is no feature.
 
     Returns
     -------
@@ -131,13 +144,16 @@ def load_features(
     ((2, 2), ['cat', 'dog'], ('0', '1'))
     """
     path = Path(path)
-    if path.suffix.lower() in (".csv", ".parquet"):
-        table = read_sample_table(path, label=label, drop=drop, columns=columns)
-        names = tuple(map(str, range(1, len(table.X) + 1)))
-        digests = tuple(hashlib.sha256(row.tobytes()).hexdigest()[:32] for row in table.X)
-        n_features = len(table.columns)
-        about = {"columns": table.columns, "label": label or "label", "n_features": n_features}
-        return Samples(table.X, table.y, names, digests, about, row_noun="sample")
+    if path.suffix.lower() in _TABLES:
+        table = read_sample_table(
+            path, label=label, drop=drop, columns=columns, id_column=id_column
+        )
+        names = table.names or list(map(str, range(1, len(table.X) + 1)))
+        own = [str(name) for name in table.X.columns]
+        about = {"columns": own, "label": label or "label", "n_features": len(own)}
+        about |= {"dropped": table.dropped} if drop else {}
+        about |= {} if id_column is None else {"id": id_column}
+        return Samples(table.X, table.y, tuple(names), row_digests(table.X), about, "sample")
     arrays = _read_arrays(npz_path(path))
     X = arrays.get("X", arrays.get("features"))
     if X is None or X.ndim != 2 or X.dtype.kind not in "fiub" or not X.size:
@@ -161,6 +177,12 @@ def load_features(
     return Samples(X, None if y is None else y.astype(np.str_), names, texts["digests"], about)
 
 
+def row_digests(table: pd.DataFrame) -> tuple[str, ...]:
+    """The first 32 digits of the SHA-256 of each row of a table."""
+    rows = table.astype(object).itertuples(index=False, name=None)
+    return tuple(hashlib.sha256(repr(row).encode()).hexdigest()[:32] for row in rows)
+
+
 def _parse_json(array: NDArray[Any]) -> Any:
     """Parse the JSON in an array of bytes."""
     try:
@@ -180,7 +202,7 @@ def npz_path(path: str | os.PathLike[str]) -> Path:
 def is_feature_table(path: Path) -> bool:
     """Whether a path is a table of features rather than a list of image files."""
     if not path.is_file() or path.suffix.lower() != ".csv":
-        return path.suffix.lower() == ".parquet"
+        return path.suffix.lower() in _TABLES[1:]
     return "path" not in [cell.strip().casefold() for cell in first_row(path)]
 
 
@@ -206,13 +228,19 @@ def check_labels(
     described_in: str = "the description",
     leave_out: Sequence[str] = (),
 ) -> NDArray[Any]:
-    """Check that labels are given and described; `described=None` accepts any label."""
+    """Check that labels are given and described; `described=None` accepts any label.
+
+    The result has the spelling of the description.
+    """
     if labels is None:
         advice = "Name the label column with label=."
         if row_noun == "image":
             advice = "Put each image into the folder of its class, or give a table (.csv) with the "
             advice += "columns path and label."
         raise ValueError(f"The {row_noun}s have no labels. {advice}")
+    if described is not None:
+        described = list(described)
+        labels = join_spellings(labels, described, f"labels of the {row_noun}s")
     present = list(dict.fromkeys(labels.tolist()))
     if unknown := [label for label in leave_out if label not in present]:
         near = did_you_mean(unknown[0], present)

@@ -17,6 +17,7 @@ from zslearn.model_selection._methods import (
 )
 from zslearn.model_selection._plot import SearchLandscapeDisplay, read_landscape
 from zslearn.model_selection._search import ZeroShotSearchCV, unseen_accuracy_scorer
+from zslearn.model_selection._table_classifier import TableChoice, TableChoices, TableClassifier
 from zslearn.model_selection._tuning import TuningOptions, best_search
 from zslearn.model_selection._weighted_views import WeightedViews
 
@@ -29,6 +30,9 @@ __all__ = [
     "GridEdgeWarning",
     "Method",
     "SearchLandscapeDisplay",
+    "TableChoice",
+    "TableChoices",
+    "TableClassifier",
     "TuningOptions",
     "WeightedViews",
     "ZeroShotPipeline",

@@ -166,6 +166,8 @@ def _probe(model: Any, n_classes: int, budget: Budget) -> None:
     scorer = model.class_scorer_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        # A model of tables turns columns into numbers first.
+        rows = model._check_features(rows)
         scores = to_numpy(scorer.scores(rows))
         if scorer.temperature is not None:
             shares = to_numpy(scorer.probabilities(rows))

@@ -120,7 +120,7 @@ _OF_ESTIMATORS = (
     *("networks", "signatures", "synthesis"),
 )
 #: Packages whose marked parts may be.
-_OF_PARTS = (*_OF_ESTIMATORS, "base", "_solvers", "_utils")
+_OF_PARTS = (*_OF_ESTIMATORS, "base", "datasets", "_solvers", "_utils")
 #: Functions that may be: what a search maximises. They are in packages of estimators.
 _SCORERS = frozenset(
     {

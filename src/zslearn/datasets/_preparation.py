@@ -1,0 +1,639 @@
+"""Turn the columns of a table into numbers, and keep how this was done for further tables.
+
+Every column has one of a few kinds:
+
+====================  ==================================================================
+number                the value; the median of the training rows where it is missing
+yes/no                1 and 0
+category              one column per frequent value, one for all rare ones together
+date                  days, and the season as a point on a circle
+dropped               constants, identifiers, copies of the label, free text
+====================  ==================================================================
+
+Whether a value is missing, dates, categories and yes/no columns are used only if they tell classes
+apart on held-out rows: the mean of the other rows of the class must predict them better than the
+mean of all other rows does.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from zslearn._utils._array import Floats
+from zslearn._utils._messages import name_near_misses, name_some, plain, warn_user
+from zslearn._utils._saved import Saved, saved_part, saves
+from zslearn._utils._validation import (
+    SCALINGS,
+    YES_NO,
+    as_pandas,
+    checks_parameters,
+    in_units,
+    units_of,
+)
+
+_logger = logging.getLogger("zslearn")
+
+#: Names that pandas gives to an index saved with a table.
+SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
+#: Names of columns that number or name the rows.
+_ID_NAME = re.compile(r"(^|[\s_\-.])(id|uuid|guid|key|index|row|nr|no)$", re.IGNORECASE)
+#: Texts that mean a missing value among numbers, without case.
+_NO_VALUE = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "missing", "?", "-", "--"})
+#: Formats of dates, tried in this order; "" is for columns that hold dates already.
+_DATE_FORMATS = (
+    *("", "ISO8601", "%d.%m.%Y", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d"),
+    *("%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"),
+)
+#: This share of the values must be numbers, or dates, for the column to hold them.
+_MOSTLY = 0.95
+#: Text with more distinct values than this share of the rows names or describes the rows.
+_IDENTIFIER_SHARE = 0.5
+#: A value of a category is rare below this share of the rows, and below this number of rows.
+_RARE_SHARE, _RARE_ROWS = 0.01, 3
+#: Gain of a column on held-out rows, besides chance, below which it is not used.
+_LEAST_GAIN = 0.02
+#: A table of fewer rows may count them by chance.
+_FEWEST_ROWS = 5
+_KINDS = ("number", "yes/no", "category", "date", "dropped")
+_DATE_PARTS = ("days", "season (sine)", "season (cosine)")
+_DAYS_OF_YEAR = 365.25
+
+
+@saved_part
+@dataclass(frozen=True)
+class PreparedColumn:
+    """How one column of a table becomes numbers."""
+
+    name: str
+    kind: str
+    fill: float = 0.0  # for a missing number
+    levels: tuple[str, ...] = ()  # values of a category, without case
+    pools_others: bool = False  # whether the other values have a column, too
+    date_format: str = ""
+    indicates_missing: bool = False
+    reason: str = ""  # why the column is dropped
+
+    def __post_init__(self) -> None:
+        texts = (self.name, self.kind, self.date_format, self.reason, *self.levels)
+        is_valid = (
+            all(isinstance(text, str) for text in texts)
+            and self.kind in _KINDS
+            and self.date_format in _DATE_FORMATS
+            and isinstance(self.levels, tuple)
+            and isinstance(self.fill, float)
+            and np.isfinite(self.fill)
+        )
+        if not is_valid:
+            raise ValueError(f"the column {plain(self.name, 60)!r} is prepared in no known way")
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the columns of numbers."""
+        names = [self.name]
+        if self.kind == "category":
+            names = [f"{self.name}: {level}" for level in self.levels]
+            names += [f"{self.name}: other"] if self.pools_others else []
+        elif self.kind == "date":
+            names = [f"{self.name}: {part}" for part in _DATE_PARTS]
+        elif self.kind == "dropped":
+            names = []
+        return names + ([f"{self.name}: missing"] if self.indicates_missing else [])
+
+    def numbers(self, values: pd.Series) -> Floats:
+        """Convert values to one column per output."""
+        if self.kind == "category":
+            texts = _texts(values)
+            blocks = [texts == level for level in self.levels]
+            if self.pools_others:
+                blocks.append(~texts.isna() & ~texts.isin(self.levels))
+            is_missing = texts.isna().to_numpy()
+            found = np.column_stack([np.asarray(block, dtype=np.float64) for block in blocks])
+        elif self.kind == "date":
+            days = _days(values, self.date_format)
+            is_missing = np.isnan(days)
+            angle = 2 * np.pi * np.where(is_missing, self.fill, days) / _DAYS_OF_YEAR
+            # A missing date has no season: the middle of the circle.
+            circle = np.where(is_missing, 0.0, [np.sin(angle), np.cos(angle)])
+            found = np.column_stack([np.where(is_missing, self.fill, days), *circle])
+        else:
+            read = _as_yes_no if self.kind == "yes/no" else _as_numbers
+            single = read(values)
+            is_missing = np.isnan(single)
+            found = np.where(is_missing, self.fill, single)[:, None]
+        return np.column_stack([found, is_missing]) if self.indicates_missing else found
+
+
+@saved_part
+@saves(
+    feature_names_in_=Saved(kind=np.ndarray),
+    n_features_in_=Saved(kind="int", least=1, counts="n_columns"),
+    columns_=Saved(kind=PreparedColumn, each=True, counts="n_columns"),
+    shift_=Saved("n_outputs"),
+    scale_=Saved("n_outputs", above=0),
+)
+class TablePreparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Turn a table with numbers, categories, dates and missing values into an array of numbers.
+
+    `fit` decides what happens to each column, and `transform` does the same to further tables,
+    whose columns may come in any order. Numbers are scaled, and the median replaces missing ones. Yes and
+    no become 1 and 0, categories one column per frequent value and one for all rare ones, dates the
+    number of days and the season. Constants, identifiers and columns that copy the label are
+    dropped. If `y` is given, dates, categories, yes/no columns and indicators of missing values are
+    used only if they tell classes apart on held-out rows.
+
+    Parameters
+    ----------
+    scaling : {"standard", "robust", "range"} or None, default="standard"
+        Scale numbers to mean 0 and standard deviation 1, by median and interquartile range, or to
+        the interval from 0 to 1. None keeps them. Categories and yes/no are not scaled.
+    missing : {"median", "mean"}, default="median"
+        What replaces a missing number.
+    max_levels : int, default=30
+        Values of a category with columns of their own.
+
+    Attributes
+    ----------
+    feature_names_in_ : ndarray of shape (n_columns,)
+        Names of the columns.
+    columns_ : list of PreparedColumn
+        What happens to each column.
+    shift_, scale_ : ndarray of shape (n_outputs,)
+        Subtracted from the numbers, and what they are then divided by.
+
+    See Also
+    --------
+    zslearn.model_selection.TableClassifier : Chooses the scaling on held-out classes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.datasets import TablePreparation
+    >>> table = pd.DataFrame(
+    ...     {"weight": [1.0, None, 3.0], "colour": ["red", "blue", "red"], "unit": ["g", "g", "g"]}
+    ... )
+    >>> prepare = TablePreparation(scaling=None).fit(table)
+    >>> prepare.transform(table).tolist()
+    [[1.0, 1.0, 0.0], [2.0, 0.0, 1.0], [3.0, 1.0, 0.0]]
+    >>> print(prepare.summary())
+    1 number, 1 category (2 columns); dropped: 'unit' (constant); 1 missing value is the median
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "scaling": [StrOptions(set(SCALINGS)), None],
+        "missing": [StrOptions({"median", "mean"})],
+        "max_levels": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    feature_names_in_: NDArray[Any]
+    n_features_in_: int
+    columns_: list[PreparedColumn]
+
+    def __init__(
+        self,
+        *,
+        scaling: str | None = "standard",
+        missing: str = "median",
+        max_levels: int = 30,
+    ) -> None:
+        self.scaling = scaling
+        self.missing = missing
+        self.max_levels = max_levels
+
+    @checks_parameters()
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Decide what happens to each column.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n_rows, n_columns)
+            A pandas or polars DataFrame, or an array of numbers.
+        y : array-like of shape (n_rows,), optional
+            Class labels.
+
+        Returns
+        -------
+        self
+            The fitted preparation.
+        """
+        table = as_pandas(X)
+        if not table.columns.is_unique:
+            twice = table.columns[table.columns.duplicated()].unique()
+            raise ValueError(f"Several columns are called {name_some(twice)}; rename them.")
+        codes = None if y is None else pd.factorize(np.asarray(y))[0]
+        self.columns_ = [self._choose(str(name), table[name], codes) for name in table.columns]
+        if not any(column.outputs for column in self.columns_):
+            raise ValueError(
+                "No column is left that could be a feature: "
+                f"{name_some([f'{c.name} ({c.reason})' for c in self.columns_])}."
+            )
+        self.feature_names_in_ = np.asarray([column.name for column in self.columns_], dtype=object)
+        self.n_features_in_ = len(self.columns_)
+        n_missing = [
+            int(np.isnan(_as_numbers(table[name])).sum()) if column.kind == "number" else 0
+            for name, column in zip(table.columns, self.columns_, strict=True)
+        ]
+        self._n_missing = sum(n_missing)
+        return self._set_units(self._unscaled(table))
+
+    def with_scaling(self, scaling: str | None, X: Any) -> TablePreparation:
+        """Return the same preparation with another scaling.
+
+        Parameters
+        ----------
+        scaling : str or None
+            See the parameter of the class.
+        X : DataFrame
+            The rows to take the statistics from.
+
+        Returns
+        -------
+        TablePreparation
+            A fitted copy.
+        """
+        other = type(self)(**{**self.get_params(), "scaling": scaling})
+        vars(other).update({n: v for n, v in vars(self).items() if n not in other.get_params()})
+        return other._set_units(self._unscaled(self._aligned(X)))
+
+    def transform(self, X: Any) -> Floats:
+        """Convert a table to numbers.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n_rows, n_columns)
+            A table with the columns given to `fit`, in any order; further ones are ignored. The
+            columns of an array are in the order of `feature_names_in_`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_outputs)
+            Numbers without missing values.
+        """
+        check_is_fitted(self)
+        scaled: Floats = in_units(
+            self._unscaled(self._aligned(X)), np.stack([self.shift_, self.scale_])
+        )
+        return scaled
+
+    def transform_classes(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Convert a class table to numbers, with the labels in the index.
+
+        Parameters
+        ----------
+        table : DataFrame
+            One row per class.
+
+        Returns
+        -------
+        DataFrame
+            The numbers.
+        """
+        names = self.get_feature_names_out().tolist()
+        numbers = pd.DataFrame(self.transform(table), index=table.index, columns=names)
+        numbers.attrs = dict(table.attrs)
+        return numbers
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns of numbers.
+
+        Parameters
+        ----------
+        input_features : ignored
+            For compatibility with scikit-learn.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs,)
+            Such as "weight" or "colour: red".
+        """
+        check_is_fitted(self)
+        names = [name for column in self.columns_ for name in column.outputs]
+        return np.asarray(names, dtype=object)
+
+    def summary(self) -> str:
+        """Return what happens to which columns, in one line.
+
+        Returns
+        -------
+        str
+            The kinds of columns, then those dropped, then missing values.
+        """
+        check_is_fitted(self)
+        parts = []
+        for kind, plural in (("number", "numbers"), ("yes/no", "yes/no"), ("date", "dates")):
+            if count := sum(column.kind == kind for column in self.columns_):
+                parts.append(f"{count} {kind if count == 1 else plural}")
+        if levels := [len(c.outputs) for c in self.columns_ if c.kind == "category"]:
+            nouns = "category" if len(levels) == 1 else "categories"
+            parts.append(f"{len(levels)} {nouns} ({sum(levels)} columns)")
+        text = ", ".join(parts)
+        dropped = [f"{c.name!r} ({c.reason})" for c in self.columns_ if c.kind == "dropped"]
+        if dropped:
+            more = f" and {len(dropped) - 6} more" if len(dropped) > 6 else ""
+            text += f"; dropped: {', '.join(dropped[:6])}{more}"
+        if n_missing := getattr(self, "_n_missing", 0):
+            values = "1 missing value is" if n_missing == 1 else f"{n_missing} missing values are"
+            text += f"; {values} the {self.missing}"
+        if n := sum(column.indicates_missing for column in self.columns_):
+            text += f", {n} of the columns with an indicator"
+        return text
+
+    def is_plain(self) -> bool:
+        """Return whether every column is a number without missing values.
+
+        Returns
+        -------
+        bool
+            True if there is nothing to say about the columns.
+        """
+        kinds = {column.kind for column in self.columns_}
+        return kinds <= {"number", "yes/no"} and not getattr(self, "_n_missing", 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The number of missing values is only for the summary of this process.
+        return {name: value for name, value in vars(self).items() if name != "_n_missing"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if len(getattr(self, "shift_", ())) != sum(len(c.outputs) for c in state["columns_"]):
+            raise ValueError("the columns of a table have another number of units")
+        if [column.name for column in self.columns_] != list(self.feature_names_in_):
+            raise ValueError("the columns of a table have other names")
+
+    def _set_units(self, rows: Floats) -> Self:
+        """Compute offset and scale of the outputs."""
+        self.shift_, self.scale_ = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
+        if self.scaling is not None:
+            units = units_of(rows, self.scaling)
+            kinds = [column.kind for column in self.columns_ for _ in column.outputs]
+            names = self.get_feature_names_out()
+            for place, kind in enumerate(kinds):
+                if kind in ("number", "date") and not names[place].endswith(": missing"):
+                    self.shift_[place], self.scale_[place] = units[:, place]
+                else:
+                    self.shift_[place] = rows[:, place].mean()
+        return self
+
+    def _unscaled(self, table: pd.DataFrame) -> Floats:
+        """The numbers of a table with the columns of `fit`, in order."""
+        blocks = [
+            column.numbers(table.iloc[:, place])
+            for place, column in enumerate(self.columns_)
+            if column.outputs
+        ]
+        return np.column_stack(blocks)
+
+    def _aligned(self, X: Any) -> pd.DataFrame:
+        """Find the columns of `fit` in another table."""
+        names = self.feature_names_in_.tolist()
+        if not hasattr(X, "columns"):
+            rows = np.asarray(X)
+            if rows.ndim != 2 or rows.shape[1] != len(names):
+                raise ValueError(
+                    f"X has shape {rows.shape}, but the table given to fit has {len(names)} "
+                    f"columns: {name_some(names)}."
+                )
+            return pd.DataFrame(rows, columns=names)
+        table = as_pandas(X)
+        table.columns = [str(name) for name in table.columns]
+        needed = [column.name for column in self.columns_ if column.outputs]
+        if missing := [name for name in needed if name not in table.columns]:
+            extra = [name for name in table.columns if name not in names]
+            near = name_near_misses(missing, extra, unknown_in="the model", known_in="the table")
+            raise ValueError(f"There are no columns {name_some(missing, len(missing))}.{near}")
+        # A column that is dropped need not be there.
+        return table.reindex(columns=names)
+
+    def _choose(self, name: str, values: pd.Series, codes: NDArray[Any] | None) -> PreparedColumn:
+        """Decide what happens to one column."""
+
+        def dropped(reason: str) -> PreparedColumn:
+            return PreparedColumn(name, "dropped", reason=reason)
+
+        filled = values.dropna()
+        if SAVED_INDEX.fullmatch(name) or _counts_rows(values, name):
+            return dropped("row numbers")
+        texts = None if _has_numbers(values) or _has_dates(values) else _texts(values)
+        if not len(filled) or (texts is not None and texts.isna().all()):
+            return dropped("empty")
+        if codes is not None and _is_copy(_texts(values) if texts is None else texts, codes):
+            return dropped("it encodes the class, which new samples do not have")
+        column = self._choose_kind(name, values, texts, codes)
+        if column.kind == "dropped":
+            return column
+        outputs = column.numbers(values)
+        is_missing = _is_missing(column, values)
+        if codes is not None and is_missing.any() and tells_apart(is_missing[:, None], codes):
+            column = replace(column, indicates_missing=True)
+        if not column.indicates_missing and (np.ptp(outputs, axis=0) == 0).all():
+            return dropped("constant")
+        if codes is not None and column.kind != "number" and not tells_apart(outputs, codes):
+            kind = "yes/no" if column.kind == "yes/no" else f"a {column.kind}"
+            return dropped(f"{kind} that does not tell classes apart")
+        return column
+
+    def _choose_kind(
+        self, name: str, values: pd.Series, texts: pd.Series | None, codes: NDArray[Any] | None
+    ) -> PreparedColumn:
+        """The column as a number, yes/no, date or category."""
+        if texts is None and _has_dates(values):
+            return self._as_date(name, values, "")
+        if texts is not None and _is_yes_no(texts):
+            fill = float(np.round(np.nanmean(_as_yes_no(values))))
+            return PreparedColumn(name, "yes/no", fill)
+        numbers = _as_numbers(values)
+        n_values = len(values.dropna()) if texts is None else int(texts.notna().sum())
+        n_numbers = int((~np.isnan(numbers)).sum())
+        if date_format := _date_format(values, numbers):
+            return self._as_date(name, values, date_format)
+        if texts is None or n_numbers >= _MOSTLY * n_values:
+            if n_numbers < n_values and texts is not None:
+                odd = texts[np.isnan(numbers) & texts.notna().to_numpy()]
+                warn_user(
+                    f"The column {name!r} holds numbers except for {name_some(odd.unique(), 3)}, "
+                    f"in {len(odd)} rows; these are treated as missing."
+                )
+            if not n_numbers:
+                return PreparedColumn(name, "dropped", reason="empty")
+            average = np.nanmedian if self.missing == "median" else np.nanmean
+            return PreparedColumn(name, "number", float(average(numbers)))
+        if 2 * n_numbers > n_values:
+            odd = texts[np.isnan(numbers) & texts.notna().to_numpy()]
+            raise ValueError(
+                f"The column {name!r} mixes numbers and text, such as "
+                f"{name_some(odd.unique(), 2)}: correct these values, or drop the column."
+            )
+        counts = texts.value_counts()
+        if len(counts) > _IDENTIFIER_SHARE * n_values and len(counts) > 2:
+            return PreparedColumn(name, "dropped", reason="an identifier or free text")
+        least = max(_RARE_ROWS, _RARE_SHARE * len(texts)) if codes is not None else 1
+        levels = sorted(counts.index[counts >= least][: self.max_levels])
+        others = len(levels) < len(counts)
+        return PreparedColumn(name, "category", levels=tuple(levels), pools_others=others)
+
+    def _as_date(self, name: str, values: pd.Series, date_format: str) -> PreparedColumn:
+        fill = float(np.nanmedian(_days(values, date_format)))
+        return PreparedColumn(name, "date", fill, date_format=date_format)
+
+
+def prepare_classes(
+    table: pd.DataFrame, seen: Any, *, always: bool = True
+) -> tuple[TablePreparation | None, pd.DataFrame]:
+    """Turn a class table into numbers, as the rows of the seen classes decide.
+
+    Unless `always`, a table of numbers without missing values is kept.
+    """
+    is_seen = table.index.isin(list(seen))
+    is_number = pd.api.types.is_numeric_dtype
+    if not always and all(map(is_number, table.dtypes)) and not table.isna().to_numpy().any():
+        return None, table
+    if not is_seen.any() or not table.index.is_unique or not table.shape[1]:
+        return None, table
+    preparation = TablePreparation(scaling=None).fit(table[is_seen])
+    return preparation, preparation.transform_classes(table)
+
+
+def tells_apart(outputs: Floats, codes: NDArray[Any]) -> bool:
+    r"""Whether columns differ between classes on held-out rows.
+
+    Each row x of a class with n rows and mean m is predicted by the mean of the other rows,
+    (n m − x) / (n − 1), and by that of all other rows. The share by which the squared errors of the
+    first are smaller must exceed `_LEAST_GAIN` and twice its standard deviation by chance.
+    """
+    X = np.asarray(outputs, dtype=np.float64)
+    sizes = np.bincount(codes).astype(np.float64)
+    kept = sizes[codes] > 1
+    X, codes = X[kept], codes[kept]
+    n_rows = len(X)
+    if n_rows < _FEWEST_ROWS:
+        return False
+    spread = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    sums = np.zeros((len(sizes), X.shape[1]))
+    np.add.at(sums, codes, X)
+    size = sizes[codes][:, None]
+    of_class = ((X - (sums[codes] - X) / (size - 1)) ** 2).sum()
+    of_all = ((X - (X.sum(axis=0) - X) / (n_rows - 1)) ** 2).sum()
+    if not of_all:
+        return False
+    chance = 2 * np.sqrt(2 * len(np.unique(codes))) / n_rows
+    return bool(1 - of_class / of_all > _LEAST_GAIN + chance)
+
+
+def _has_numbers(values: pd.Series) -> bool:
+    dtype = values.dtype
+    return bool(pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype))
+
+
+def _has_dates(values: pd.Series) -> bool:
+    dtype = values.dtype
+    return bool(
+        pd.api.types.is_datetime64_any_dtype(dtype)
+        or isinstance(dtype, pd.PeriodDtype)
+        or pd.api.types.infer_dtype(values, skipna=True) in ("datetime", "datetime64", "date")
+    )
+
+
+def _texts(values: pd.Series) -> pd.Series:
+    """Values as text without case and space around it; None where they are missing."""
+    texts = values.astype(object).map(lambda v: " ".join(str(v).split()).casefold(), "ignore")
+    return texts.mask(values.isna() | texts.isin(_NO_VALUE), None)
+
+
+def _as_numbers(values: pd.Series) -> Floats:
+    """Values as numbers; NaN where they are missing, infinite or something else."""
+    if _has_numbers(values):
+        found = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        texts = _texts(values)
+        found = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64)
+        if np.isnan(found).any():
+            commas = texts.where(texts.str.fullmatch(r"[-+]?[\d.]*,\d+", na=False)).str
+            other = pd.to_numeric(
+                commas.replace(".", "", regex=False).str.replace(",", ".", regex=False),
+                errors="coerce",
+            )
+            found = np.where(np.isnan(found), other.to_numpy(dtype=np.float64), found)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _is_yes_no(texts: pd.Series) -> bool:
+    words = set(texts.dropna())
+    return any(words <= set(pair) for pair in YES_NO)
+
+
+def _as_yes_no(values: pd.Series) -> Floats:
+    """Yes and no, or 1 and 0, as numbers; NaN for anything else."""
+    numbers = {word: float(place) for pair in YES_NO for place, word in enumerate(pair)}
+    numbers |= {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0}
+    return _texts(values).map(numbers).to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _days(values: pd.Series, date_format: str) -> Floats:
+    """Days since 1970; NaN where there is no date."""
+    if date_format == "" or _has_dates(values):
+        dates = pd.to_datetime(values.astype(object), errors="coerce", utc=True)
+    else:
+        if _has_numbers(values):
+            whole = values.where(values.isna(), values.round())
+            values = whole.astype("Int64").astype(object).map(str, "ignore")
+        texts = _texts(values).str.upper()
+        dates = pd.to_datetime(texts, format=date_format, errors="coerce", utc=True)
+    since = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    return since.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _date_format(values: pd.Series, numbers: Floats) -> str:
+    """The format of dates that most values have; empty if they are no dates."""
+    if _has_numbers(values):
+        # 20250103: an integer of eight digits that is always a date.
+        whole = numbers[~np.isnan(numbers)]
+        is_likely = len(whole) and ((whole >= 19000101) & (whole <= 21001231)).all()
+        if not is_likely or (whole % 1).any() or np.isnan(_days(values.dropna(), "%Y%m%d")).any():
+            return ""
+        return "%Y%m%d"
+    texts = _texts(values).dropna()
+    if (
+        not texts.str.contains(r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|^(?:19|20)\d{6}$").mean()
+        > _MOSTLY
+    ):
+        return ""
+    formats = _DATE_FORMATS[1:]
+    return next((f for f in formats if (~np.isnan(_days(texts, f))).mean() >= _MOSTLY), "")
+
+
+def _is_missing(column: PreparedColumn, values: pd.Series) -> NDArray[np.bool_]:
+    """Where a column has no value."""
+    single = replace(column, indicates_missing=True)
+    return single.numbers(values)[:, -1] > 0
+
+
+def _counts_rows(values: pd.Series, name: str) -> bool:
+    """Whether a column numbers the rows, in order or under the name of an identifier."""
+    if len(values) < _FEWEST_ROWS or not _has_numbers(values) or values.isna().any():
+        return False
+    numbers = values.to_numpy(dtype=np.float64)
+    if not np.isfinite(numbers).all() or (numbers % 1).any():
+        return False
+    in_order = numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
+    return in_order or (_ID_NAME.search(name) is not None and values.is_unique)
+
+
+def _is_copy(texts: pd.Series, codes: NDArray[Any]) -> bool:
+    """Whether each class has one value of its own, a text or an integer."""
+    if texts.isna().any() or len(np.unique(codes)) == len(codes) or texts.nunique() < 3:
+        return False
+    if not texts.str.fullmatch(r"-?\d+(\.0)?").all() and texts.str.fullmatch(r"[-+\d.e]+").all():
+        return False  # measurements that are the same for a class
+    pairs = len(set(zip(texts, codes.tolist(), strict=True)))
+    return bool(pairs == texts.nunique() == len(np.unique(codes)))

@@ -1,0 +1,505 @@
+"""A zero-shot classifier for tables as people have them.
+
+It turns the columns of the samples and of the class table into numbers, and chooses on held-out
+seen classes how numbers are scaled and whether rows are normalised to unit length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Floats, is_empty
+from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._folds import GeneralizedClassKFold
+from zslearn._utils._messages import name_some, no_user_warnings
+from zslearn._utils._saved import Saved, saves
+from zslearn._utils._validation import SCALING, SCALINGS, checks_parameters
+from zslearn.base._classifier import fit_weighted
+from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot, inner_has
+from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import TablePreparation
+from zslearn.datasets._preparation import prepare_classes
+from zslearn.datasets._signature_files import indexed_by_label
+from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.signatures._attributes import scale_signatures
+from zslearn.signatures._table import sample_labels, with_scaling
+from zslearn.synthesis import GaussianEXEM
+
+#: Scaling of the numbers, and norm of the rows: the first is kept unless another is better.
+_CHOICES = (
+    *(("standard", None), ("standard", "l2"), ("robust", None), ("robust", "l2")),
+    *((None, "l2"), (None, None)),
+)
+#: Methods without a preparation of tables.
+_UNPREPARED = (None, "l2")
+#: How much more of the AUSUC a later choice must have.
+_LEAST_GAIN = 0.005
+#: With fewer seen classes, none can be held out.
+_FEWEST_CLASSES = 4
+_SCALING_WORDS = {
+    "standard": "standardised",
+    "robust": "scaled by median and quartiles",
+    "range": "scaled to 0…1",
+    None: "not scaled",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TableChoice:
+    """Samples and classes as numbers, with the scaling and the norm that suit a method.
+
+    Parameters
+    ----------
+    columns : TablePreparation or None
+        How the table of samples becomes numbers; None if the samples are an array of features.
+    attributes : TablePreparation or None
+        How the class table becomes numbers; None if it is no DataFrame.
+    rows : array of shape (n_samples, n_features)
+        The samples.
+    signatures : DataFrame
+        The classes.
+    row_norm : {"l2"} or None
+        Normalisation of each sample.
+    score, score_before : float or None
+        AUSUC on held-out seen classes, and that of numbers that are not scaled, with rows of unit
+        length; None if nothing was held out.
+    """
+
+    columns: TablePreparation | None
+    attributes: TablePreparation | None
+    rows: Any
+    signatures: Any
+    row_norm: str | None = "l2"
+    score: float | None = None
+    score_before: float | None = None
+
+    @property
+    def method_settings(self) -> dict[str, Any]:
+        """Hyper-parameters of a method that follow from the choice."""
+        return {} if self.columns is None else {"feature_norm": self.row_norm}
+
+
+@dataclass(eq=False)
+class TableChoices:
+    """Samples and classes as numbers, before scaling and norm are chosen for a method.
+
+    Parameters
+    ----------
+    X : DataFrame or array
+        The samples; an array is left unchanged.
+    y : ndarray of shape (n_samples,)
+        Their labels.
+    signatures : DataFrame or other description of classes
+        The classes. The rows of seen classes decide how a DataFrame becomes numbers.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    signatures: Any
+    columns: TablePreparation | None = None
+    attributes: TablePreparation | None = None
+    _by_scaling: dict[str | None, tuple[TablePreparation, Floats]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if hasattr(self.X, "columns"):
+            self.columns = TablePreparation(scaling=None).fit(self.X, self.y)
+        self.signatures = indexed_by_label(self.signatures, None)
+        if isinstance(self.signatures, pd.DataFrame):
+            always = self.columns is not None
+            self.attributes, self.signatures = prepare_classes(
+                self.signatures, self.y, always=always
+            )
+
+    def without_choice(self, scaling: str | None, row_norm: str | None) -> TableChoice:
+        """The numbers with a given scaling and norm."""
+        if self.columns is None:
+            return TableChoice(None, self.attributes, self.X, self.signatures)
+        if scaling not in self._by_scaling:
+            columns = self.columns.with_scaling(scaling, self.X)
+            self._by_scaling[scaling] = columns, columns.transform(self.X)
+        columns, rows = self._by_scaling[scaling]
+        return TableChoice(columns, self.attributes, rows, self.signatures, row_norm)
+
+    def choose(
+        self,
+        estimator: Any,
+        *,
+        scaling: str | None = "auto",
+        row_norm: str | None = "auto",
+        signature_scaling: str | None = "auto",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> TableChoice:
+        """Choose scaling and norm by the AUSUC of a method on held-out seen classes."""
+        choices = [
+            (chosen, norm)
+            for chosen, norm in _CHOICES
+            if scaling in ("auto", chosen) and row_norm in ("auto", norm)
+        ] or [(scaling, None if row_norm == "auto" else row_norm)]
+        if self.columns is None or not _norm_names(estimator):
+            choices = choices[:1]
+        n_seen = len(np.unique(self.y))
+        if n_seen < _FEWEST_CLASSES or self.columns is None:
+            chosen = self.without_choice(*choices[0])
+            if not isinstance(self.signatures, pd.DataFrame):
+                return chosen
+            seen = set(self.y.tolist())
+            scaled = scale_signatures(self.signatures, signature_scaling, seen_classes=seen)
+            return replace(chosen, signatures=scaled)
+        cv = GeneralizedClassKFold(min(5, n_seen // 2), random_state=random_state)
+
+        def score(choice: TableChoice) -> float:
+            search = ZeroShotSearchCV(
+                with_row_norm(innermost(estimator), choice.row_norm),
+                {},
+                setting="gzsl",
+                cv=cv,
+                n_jobs=n_jobs,
+            )
+            with no_user_warnings():
+                search.fit(choice.rows, self.y, signatures=choice.signatures)
+            return float(np.nan_to_num(search.best_score_))
+
+        scores: dict[tuple[str | None, str | None], float] = {}
+        for pair in dict.fromkeys([*choices, _UNPREPARED]):
+            scores[pair] = score(self.without_choice(*pair))
+        best = choices[0]
+        for pair in choices[1:]:
+            if scores[pair] > scores[best] + _LEAST_GAIN:
+                best = pair
+        chosen = self.without_choice(*best)
+        found = scores[best]
+        if isinstance(self.signatures, pd.DataFrame):
+            given = self.signatures.attrs.get(SCALING, signature_scaling)
+            scalings = [None, "standard"] if given == "auto" else [given]
+            for scaled in scalings:
+                table = with_scaling(self.signatures, scaled)
+                value = score(replace(chosen, signatures=table))
+                if scaled == scalings[0] or value > found + _LEAST_GAIN:
+                    chosen, found = replace(chosen, signatures=table), value
+        return replace(chosen, score=found, score_before=scores[_UNPREPARED])
+
+
+def innermost(estimator: Any) -> Any:
+    """The method inside wrappers that calibrate or search."""
+    while isinstance(estimator, ZeroShotMetaClassifier) and hasattr(estimator, "estimator"):
+        estimator = estimator.estimator
+    return estimator
+
+
+def _norm_names(estimator: Any) -> list[str]:
+    """The hyper-parameters that normalise rows, also of a method inside another."""
+    return [n for n in estimator.get_params() if n.rpartition("__")[-1] == "feature_norm"]
+
+
+def with_row_norm(estimator: Any, row_norm: str | None) -> Any:
+    """Clone an estimator and set the norm of the rows."""
+    estimator = clone(estimator)
+    return estimator.set_params(**dict.fromkeys(_norm_names(estimator), row_norm))
+
+
+@inherit_docs
+@saves(
+    columns_=Saved(kind=TablePreparation, optional=True),
+    attributes_=Saved(kind=TablePreparation, optional=True),
+    held_out_scores_=Saved(None, finite=False),
+)
+class TableClassifier(ZeroShotMetaClassifier):
+    """Classify the rows of a table, with classes that are described in another table.
+
+    `fit` turns both tables into numbers with :class:`~zslearn.datasets.TablePreparation`, chooses
+    on held-out seen classes how numbers are scaled and whether rows are normalised, and fits a
+    method. Predictions take tables with the same columns in any order, with missing values.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator, default=None
+        The method; by default Gaussian EXEM with calibrated scores and probabilities.
+    scaling : {"auto", "standard", "robust", "range"} or None, default="auto"
+        How numbers are scaled; see :class:`~zslearn.datasets.TablePreparation`. "auto" chooses.
+    row_norm : {"auto", "l2"} or None, default="auto"
+        Whether each row is normalised to unit length, the `feature_norm` of the method.
+    signature_scaling : {"auto", "standard", "robust", "range"} or None, default="auto"
+        How the numbers of the class table are scaled.
+    n_jobs : int, optional
+        Number of folds fitted in parallel.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Attributes
+    ----------
+    columns_ : TablePreparation or None
+        How the table of samples becomes numbers; None if the samples are an array of features.
+    attributes_ : TablePreparation or None
+        How the class table becomes numbers.
+    held_out_scores_ : ndarray of shape (2,)
+        AUSUC on held-out seen classes of the choice, and of numbers that are not scaled with rows
+        of unit length; NaN if there are fewer than four seen classes.
+
+    See Also
+    --------
+    zslearn.datasets.load_table : Reads tables from files.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.model_selection import TableClassifier
+    >>> data = make_zero_shot(random_state=0)
+    >>> table = pd.DataFrame(data.X_train).add_prefix("sensor ")
+    >>> table["unit"] = "mm"
+    >>> model = TableClassifier().fit(table, data.y_train, signatures=data.signatures)
+    >>> new = pd.DataFrame(data.X_test_unseen).add_prefix("sensor ").iloc[:, ::-1]
+    >>> model.predict(new, classes=data.unseen_classes).shape
+    (150,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "scaling": [StrOptions({"auto", *SCALINGS}), None],
+        "row_norm": [StrOptions({"auto", "l2"}), None],
+        "signature_scaling": [StrOptions({"auto", *SCALINGS}), None],
+    }
+
+    columns_: TablePreparation | None
+    attributes_: TablePreparation | None
+    held_out_scores_: Floats
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        scaling: str | None = "auto",
+        row_norm: str | None = "auto",
+        signature_scaling: str | None = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.scaling = scaling
+        self.row_norm = row_norm
+        self.signature_scaling = signature_scaling
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @checks_parameters(also_of_inner=True)
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+        """Prepare the columns, choose scaling and norm, and fit the method.
+
+        Parameters
+        ----------
+        X : DataFrame of shape (n_samples, n_columns)
+            A table of pandas or polars with numbers, categories, dates and missing values.
+        signatures : DataFrame
+            One row per class, with the labels in the index (polars: in a column "class"), and
+            numbers, categories and missing values.
+        """
+        fresh = self._fresh_copy()
+        y = sample_labels(y)
+        check_consistent_length(X, y)
+        if not hasattr(X, "columns"):
+            X, y = fresh._check_training(X, y)
+            X = pd.DataFrame(X, columns=[f"column {place}" for place in range(X.shape[1])])
+        estimator = self.estimator
+        if estimator is None:
+            estimator = CalibratedStacking(
+                GaussianEXEM(random_state=self.random_state),
+                temperature="cv",
+                n_jobs=self.n_jobs,
+                random_state=self.random_state,
+            )
+        estimator = as_zero_shot(estimator)
+        names = ("scaling", "row_norm", "signature_scaling", "random_state", "n_jobs")
+        options = {name: getattr(self, name) for name in names}
+        choice = TableChoices(X, y, signatures).choose(estimator, **options)
+        fresh._set_choice(choice)
+        fresh.estimator_ = fit_weighted(
+            with_row_norm(estimator, choice.row_norm),
+            choice.rows,
+            y,
+            choice.signatures,
+            sample_weight,
+        )
+        return self._set_fitted(fresh)
+
+    @classmethod
+    def from_fitted(cls, choice: TableChoice, model: Any) -> Self:
+        """Combine a preparation with a model that was fitted on its numbers.
+
+        Parameters
+        ----------
+        choice : TableChoice
+            The preparation.
+        model : zero-shot estimator
+            The fitted model.
+
+        Returns
+        -------
+        TableClassifier
+            A fitted classifier for tables.
+        """
+        fresh = cls(model)
+        fresh._set_choice(choice)
+        fresh.estimator_ = model
+        return fresh._as_fitted()
+
+    def _set_choice(self, choice: TableChoice) -> None:
+        self.columns_, self.attributes_ = choice.columns, choice.attributes
+        scores = (choice.score, choice.score_before)
+        self.held_out_scores_ = np.asarray([np.nan if s is None else s for s in scores])
+        self.n_features_in_ = int(choice.rows.shape[1])
+        if self.columns_ is not None:
+            self.n_features_in_ = self.columns_.n_features_in_
+            self.feature_names_in_ = self.columns_.feature_names_in_
+
+    def summary(self) -> str:
+        """Return what was done to which columns, and what it gained.
+
+        Returns
+        -------
+        str
+            One line; empty if the samples are an array of features.
+        """
+        check_is_fitted(self)
+        if self.columns_ is None:
+            return ""
+        norm = getattr(innermost(self.estimator_), "feature_norm", "l2")
+        method = "rows not normalised" if norm is None else "rows of unit length"
+        text = f"{self.columns_.summary()}; {_SCALING_WORDS[self.columns_.scaling]}, {method}"
+        after, before = self.held_out_scores_
+        if np.isnan(after):
+            return text
+        return (
+            f"{text}: AUSUC on held-out classes {after:.3f} "
+            f"({before:.3f} without scaling, with rows of unit length)"
+        )
+
+    # Predictions of the inner estimator, which may reject rows or predict ranks.
+
+    def predict(self, X: Any, *, classes: Any = None, prior: Any = None) -> NDArray[Any]:
+        """Predict the class of each row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Class labels; a model that rejects rows has its own label for them.
+        """
+        state = self._snapshot()
+        options = {} if prior is None else {"prior": prior}
+        predicted: NDArray[Any] = state._inner.predict(
+            state._inner_features(X), classes=classes, **options
+        )
+        return predicted
+
+    @inner_has("is_none")
+    def is_none(self, X: Any, *, classes: Any = None) -> NDArray[np.bool_]:
+        """Detect rows that belong to none of the candidates.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples,)
+            True for rejected rows.
+        """
+        state = self._snapshot()
+        rejected: NDArray[np.bool_] = state._inner.is_none(
+            state._inner_features(X), classes=classes
+        )
+        return rejected
+
+    @inner_has("predict_rank")
+    def predict_rank(self, X: Any, *, classes: Any = None) -> Any:
+        """Predict the deepest rank of which the model is confident.
+
+        Returns
+        -------
+        RankPrediction
+            See :meth:`zslearn.calibration.RankPredictor.predict_rank`.
+        """
+        state = self._snapshot()
+        return state._inner.predict_rank(state._inner_features(X), classes=classes)
+
+    def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
+        """Describe further classes by the columns of the class table.
+
+        Parameters
+        ----------
+        signatures : DataFrame or mapping
+            One row per class, with the columns of the class table given to `fit`, which may have
+            missing values; or a mapping from label to a mapping from column to value.
+        """
+        return super().add_classes(self._class_numbers(signatures, like), like=like)
+
+    @inner_has("add_examples")
+    def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Add labelled rows without refitting.
+
+        Parameters
+        ----------
+        signatures : DataFrame, optional
+            The rows of new classes, with the columns of the class table given to `fit`.
+        """
+        if signatures is not None:
+            signatures = self._class_numbers(signatures)
+        return super().add_examples(X, y, signatures=signatures)
+
+    def _class_numbers(self, signatures: Any, like: Any = None) -> Any:
+        """Rows of a class table as numbers; rows that are numbers already are kept."""
+        check_is_fitted(self)
+        table = indexed_by_label(signatures, None)
+        if isinstance(table, Mapping) and all(isinstance(v, Mapping) for v in table.values()):
+            table = pd.DataFrame.from_dict(dict(table), orient="index")
+        if self.attributes_ is None or like is not None or not isinstance(table, pd.DataFrame):
+            return signatures
+        outputs = set(self.attributes_.get_feature_names_out())
+        raw = {c.name for c in self.attributes_.columns_ if c.outputs}
+        if outputs != raw and outputs <= set(map(str, table.columns)):
+            return signatures
+        unknown = set(map(str, table.columns)) - set(self.attributes_.feature_names_in_)
+        if unknown and not raw <= set(map(str, table.columns)):
+            missing = sorted(raw - set(map(str, table.columns)))
+            raise ValueError(
+                f"The class table has no columns {name_some(missing)}, by which the model was "
+                f"fitted; it has {name_some(table.columns)}."
+            )
+        return self.attributes_.transform_classes(table)
+
+    def _inner_features(self, X: Any) -> Any:
+        return self._check_features(X)
+
+    def _check_features(self, X: Any, *, reset: bool = False) -> Any:
+        """The numbers of a table, for the inner estimator."""
+        if self.columns_ is None or reset:
+            return super()._check_features(X, reset=reset)
+        if is_empty(X):
+            return np.empty((0, len(self.columns_.get_feature_names_out())))
+        return self.columns_.transform(X)
+
+    @property
+    def class_scorer_(self) -> ClassScorer:
+        """The scorer of the inner estimator, which takes the numbers of `columns_`."""
+        return self._snapshot()._inner.class_scorer_
+
+    def _has_temperature(self) -> bool:
+        return hasattr(self._inner, "predict_proba")
+
+    def _check_true_labels(self, y: NDArray[Any], scorer: ClassScorer, classes: Any) -> None:
+        self._inner._check_true_labels(y, scorer, classes)
+
+    def _is_generalized(self) -> bool:
+        return bool(self._inner._is_generalized())
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tables may have text and missing values."""
+        tags = super(ZeroShotMetaClassifier, self).__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
