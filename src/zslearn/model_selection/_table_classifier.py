@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, is_empty
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._folds import GeneralizedClassKFold
+from zslearn.calibration._folds import GeneralizedClassKFold
 from zslearn._utils._messages import name_some, no_user_warnings
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import SCALING, SCALINGS, checks_parameters

@@ -749,7 +749,7 @@ async function addRows(request, nameOf) {
   if (nameOf) answers.forEach((answer, place) => { answer.image = nameOf(place); });
   state.answers.push(...answers);
   const added = answers.slice(0, Math.max(0, SHOWN_ROWS - state.pictures.length)).map((answer) => {
-    const picture = makePicture({ name: answer.image });
+    const picture = makePicture({ name: /^\d+$/.test(answer.image) ? "row " + answer.image : answer.image });
     picture.features = answer.row;
     showCells(picture);
     return picture;
