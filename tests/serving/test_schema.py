@@ -56,6 +56,7 @@ OPERATIONS = [
     "GET /metrics",
     "POST /predict",
     "POST /predict/images",
+    "POST /predict/table",
 ]
 
 

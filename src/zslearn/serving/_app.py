@@ -1,8 +1,9 @@
 """The HTTP interface: schemas of requests and responses, and the routes.
 
-Features are sent as JSON, images as multipart forms to addresses of their own
-(``/predict/images``). Images are decoded in two threads, predictions computed in the batcher's
-thread, and changes of the model made one after the other in the writer's thread.
+Features, or rows of a table, are sent as JSON, images and table files as multipart forms to
+addresses of their own (``/predict/images``, ``/predict/table``). Files are decoded in two threads,
+predictions computed in the batcher's thread, and changes of the model made one after the other in
+the writer's thread.
 """
 
 # FastAPI reads annotations in `api_router` that depend on the model.
@@ -31,8 +32,8 @@ from starlette.routing import Route
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import plain
 from zslearn._version import __version__
-from zslearn.serving._batching import Batcher, Job
-from zslearn.serving._recognizer import LARGEST, MAX_NAME, Recognizer, Refusal
+from zslearn.serving._batching import Batcher, Job, is_pixels
+from zslearn.serving._recognizer import LARGEST, MAX_NAME, Recognizer, Refusal, rows_of
 
 # Request bodies; `api_router` adds those that depend on the model.
 
@@ -42,6 +43,8 @@ Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 #: Texts per class.
 MAX_TEXTS = 100
+#: A value in a row of a table; None if it is missing.
+Cell = Number | Annotated[str, Field(max_length=1000)] | Annotated[bool, Field(strict=True)] | None
 
 
 def length(least: int, most: int) -> Any:
@@ -68,7 +71,8 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _forbid_unknown(cls, content: Any) -> Any:
-        if isinstance(content, dict) and (extra := content.keys() - cls.model_fields.keys()):
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        if isinstance(content, dict) and (extra := content.keys() - known):
             raise ValueError(f"there is no field {plain(min(extra), 60)!r}")
         return content
 
@@ -115,6 +119,7 @@ class Prediction(BaseModel):
     surely: Surely | None
     explanation: dict[str, Any] | None
     features: list[float] | None = None
+    row: dict[str, Cell] | None = Field(None, description="The row of the table.")
 
 
 class Predictions(BaseModel):
@@ -153,6 +158,15 @@ class Attribute(BaseModel):
     binary: bool = Field(description="Whether it is 0 or 1 for every class in the model file.")
 
 
+class Column(BaseModel):
+    """A column of the table that the model was fitted on."""
+
+    name: str
+    kind: Literal["number", "yes/no", "category", "date"]
+    levels: list[str] = Field(description="Frequent values of a category, in lower case.")
+    typical: float | None = Field(description="What replaces a missing number.")
+
+
 class About(BaseModel):
     """The model and the service."""
 
@@ -161,6 +175,9 @@ class About(BaseModel):
     version: str
     takes_images: bool
     n_features: int
+    columns: list[Column] | None = Field(
+        description="Columns of rows in requests, in order; None if they are feature vectors."
+    )
     described_by: Literal["attributes", "text", "nothing"]
     attributes: list[Attribute]
     example_text: str | None = Field(description="The text of a class, if text describes them.")
@@ -249,7 +266,7 @@ class Ranking(BaseModel):
         [], description="Restrict candidates to these classes or taxa (see --taxonomy)."
     )
     explain: bool = Field(False, description="Whether to explain the predictions.")
-    features: bool = Field(False, description="Whether to return the features of the images.")
+    features: bool = Field(False, description="Whether to return the features, or rows, too.")
 
 
 Options = Annotated[Ranking, Query()]
@@ -257,6 +274,7 @@ ClassName = Annotated[str, Path(description="The name of a class.")]
 OfClass = Annotated[str, Query(alias="class", description="The class of the images.")]
 Preview = Annotated[bool, Query(description="Whether to report the changes without keeping them.")]
 ExampleId = Annotated[str, Path(description="The id of a correction.")]
+TableFile = Annotated[UploadFile, File(description="A CSV, TSV, Excel or Parquet file.")]
 PictureName = Annotated[str, Path(description="The name of a training image.")]
 Key = Annotated[
     str | None,
@@ -360,10 +378,18 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
     # Bodies that depend on the model.
 
     n_features, names = recognizer.n_features, list(recognizer.attributes)
-    Row = Annotated[list[Number], length(n_features, n_features)]
-    as_array = AfterValidator(lambda rows: np.asarray(rows, dtype=np.float64))
-    Rows = Annotated[list[Row], length(1, limits.batch), as_array]
-    UnlabelledRows = Annotated[list[Row], length(1, limits.unlabelled), as_array]
+    vector = Annotated[list[Number], length(n_features, n_features)]
+    given, most, Sample = "features", limits.batch, vector
+    as_samples = AfterValidator(lambda rows: np.asarray(rows, dtype=np.float64))
+    what = "feature vectors"
+    if recognizer.columns is not None:
+        # A row may have columns that the model ignores.
+        n_cells = 10 * len(recognizer.columns) + 100
+        given, most, what = "rows", limits.rows, "rows of a table, by column"
+        Sample = Annotated[dict[Name, Cell], max_entries(n_cells)]
+        as_samples = AfterValidator(recognizer.table)
+    Rows = Annotated[list[Sample], length(1, most), as_samples]
+    UnlabelledRows = Annotated[list[Sample], length(1, limits.unlabelled), as_samples]
     Images = Annotated[list[UploadFile], File(min_length=1, max_length=limits.batch)]
     UnlabelledImages = Annotated[list[UploadFile], File(min_length=1, max_length=limits.unlabelled)]
     enum = {"enum": names} if recognizer.encoder is None else None
@@ -397,8 +423,8 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
     Features = create_model(
         "Features",
         __base__=Body,
-        __doc__="Feature vectors, one per image, and optionally a class to try.",
-        features=(Rows, ...),
+        __doc__=f"Samples ({what}), and optionally a class to try.",
+        samples=(Rows, Field(..., alias=given)),
         trial=(Trial | None, Field(None, description="A class to try without keeping it.")),
         prior=(
             Annotated[dict[str, Odds], max_entries(n_classes)] | None,
@@ -408,15 +434,15 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
     Labelled = create_model(
         "Labelled",
         __base__=Body,
-        __doc__="Feature vectors of images of one class, and the names of the images.",
-        features=(Rows, ...),
-        images=(Annotated[list[Name], length(1, limits.batch)] | None, None),
+        __doc__=f"Samples of one class ({what}), and their names.",
+        samples=(Rows, Field(..., alias=given)),
+        images=(Annotated[list[Name], length(1, most)] | None, None),
     )
     Unlabelled = create_model(
         "Unlabelled",
         __base__=Body,
-        __doc__="Feature vectors of unlabelled images.",
-        features=(UnlabelledRows, ...),
+        __doc__=f"Unlabelled samples ({what}).",
+        samples=(UnlabelledRows, Field(..., alias=given)),
     )
 
     # Images.
@@ -447,24 +473,35 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
         answers, rows = await batcher.compute(job)
         for answer in answers:
             metrics.images.labels(answer["ranked"][0]["known_by"]).inc()
-        shown = rows.tolist() if options.features else [None] * len(answers)
+        shown, key = [None] * len(answers), "features" if recognizer.columns is None else "row"
+        if options.features:
+            shown = rows.tolist() if recognizer.columns is None else rows_of(rows)
         triples = zip(names, answers, shown, strict=True)
-        return {"predictions": [{"image": n, **a, "features": row} for n, a, row in triples]}
+        return {"predictions": [{"image": n, **a, key: row} for n, a, row in triples]}
 
     @router.post("/predict", response_model=Predictions)
     async def predict(body: Features, options: Options) -> dict[str, Any]:
-        """Rank the classes of feature vectors."""
+        """Rank the classes of feature vectors, or of rows of a table."""
         state, trial = recognizer.state, {}
         if body.trial is not None:
             state = await asyncio.to_thread(recognizer.trial, body.trial.model_dump())
             trial = {"trial": state.trial, "same_as": state.same_as(str(state.trial))}
-        names = [str(place) for place in range(len(body.features))]
-        return trial | await predictions(names, body.features, options, state, body.prior)
+        names = [str(place) for place in range(len(body.samples))]
+        return trial | await predictions(names, body.samples, options, state, body.prior)
 
     @router.post("/predict/images", response_model=Predictions)
     async def predict_images(images: Images, options: Options) -> dict[str, Any]:
         """Rank the classes of images."""
         return await predictions(*await decoded(images), options)
+
+    @router.post("/predict/table", response_model=Predictions)
+    async def predict_table(table: TableFile, options: Options) -> dict[str, Any]:
+        """Rank the classes of the rows of a table file."""
+        if recognizer.columns is None:
+            raise Refusal(415, "This model was not fitted on a table, so it takes no table files.")
+        read = partial(recognizer.read_table, await table.read(), table.filename or "table.csv")
+        found = await asyncio.wrap_future(decoders.submit(read))
+        return await predictions(list(found.names), found.X, options)
 
     # Corrections and unlabelled images.
 
@@ -483,7 +520,7 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
         if not preview and (known := writer.known(key, digest)) is not None:
             return await writer.outcome(known)
         X = rows
-        if rows.dtype == np.uint8:
+        if is_pixels(rows):
             _, X = await batcher.compute(Job(rows, recognizer.state))
         if preview:
             return await writer.outcome(previews.submit(_outcome, partial(change, X)))
@@ -504,12 +541,12 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
 
     @router.post("/examples", status_code=201, response_model=Examples)
     async def correct(request: Request, body: Labelled, of_class: OfClass, key: Key = None) -> Any:
-        """Correct predictions: give the class of feature vectors."""
-        n_rows = len(body.features)
+        """Correct predictions: give the class of feature vectors, or of rows of a table."""
+        n_rows = len(body.samples)
         names = [str(place) for place in range(n_rows)] if body.images is None else body.images
         if len(names) != n_rows:
             raise Refusal(422, f"images: {len(names)} names were given for {n_rows} images.")
-        return await add_examples(request, key, of_class, names, body.features)
+        return await add_examples(request, key, of_class, names, body.samples)
 
     @router.post("/examples/images", status_code=201, response_model=Examples)
     async def correct_images(
@@ -533,9 +570,9 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
     async def adapt(
         request: Request, body: Unlabelled, preview: Preview = False, key: Key = None
     ) -> Any:
-        """Adapt the model to feature vectors of unlabelled images."""
+        """Adapt the model to unlabelled feature vectors, or rows of a table."""
         change = partial(recognizer.adapt, preview=preview)
-        return await learn(request, key, body.features, change, preview=preview)
+        return await learn(request, key, body.samples, change, preview=preview)
 
     @router.post("/adapt/images", response_model=Adaptation)
     async def adapt_images(
@@ -630,6 +667,21 @@ def _digest(request: Request, *content: Any) -> str:
     return fingerprint(request.method, request.url.path, request.url.query, content)
 
 
+def _columns(recognizer: Recognizer) -> list[Column] | None:
+    """Describe the columns of rows."""
+    if recognizer.columns is None:
+        return None
+    return [
+        Column(
+            name=column.name,
+            kind=column.kind,
+            levels=list(column.levels),
+            typical=column.fill if column.kind == "number" else None,
+        )
+        for column in recognizer.columns
+    ]
+
+
 def _about(recognizer: Recognizer) -> About:
     """Describe the model and the service."""
     file, limits = recognizer.state.file, recognizer.limits
@@ -655,6 +707,7 @@ def _about(recognizer: Recognizer) -> About:
         version=__version__,
         takes_images=recognizer.backbone is not None,
         n_features=recognizer.n_features,
+        columns=_columns(recognizer),
         described_by=described_by,
         attributes=attributes,
         example_text=recognizer.state.example_text() if described_by == "text" else None,
@@ -662,7 +715,7 @@ def _about(recognizer: Recognizer) -> About:
         adapts=recognizer.can("adapt"),
         samples=recognizer.pictures.samples if recognizer.pictures and recognizer.backbone else [],
         shows_pictures=recognizer.pictures is not None,
-        max_batch=limits.batch,
+        max_batch=limits.batch if recognizer.columns is None else limits.rows,
         max_added=limits.added_classes,
         max_unlabelled=limits.unlabelled,
     )

@@ -9,22 +9,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
 from zslearn.serving._recognizer import Recognizer, State, answer
 
 # A batch of this many rows is full.
 _FULL_BATCH = 256
 
-#: The answers to a request, and the features they were computed from.
-Answered = tuple[list[dict[str, Any]], NDArray[Any]]
+#: The answers to a request, and the features or rows they were computed from.
+Answered = tuple[list[dict[str, Any]], Any]
+
+
+def is_pixels(X: Any) -> bool:
+    """Whether samples are decoded images, neither features nor rows of a table."""
+    return isinstance(X, np.ndarray) and X.dtype == np.uint8
 
 
 @dataclass(eq=False)
 class Job:
-    """A request to predict features, or pixels (uint8), with the model at one moment."""
+    """A request to predict features, pixels or rows with the model at one moment."""
 
-    X: NDArray[Any]
+    X: Any
     state: State
     top: int = 1
     candidates: list[Any] | None = None
@@ -103,7 +108,7 @@ class Batcher:
             found = iter(
                 answer(
                     first.state,
-                    np.concatenate([features[place] for place in places]),
+                    _joined([features[place] for place in places]),
                     candidates=first.candidates,
                     top=max(jobs[place].top for place in places),
                     explain=first.explain,
@@ -111,18 +116,25 @@ class Batcher:
                 )
             )
             for place in places:
-                own = [next(found) for _ in features[place]]
+                own = [next(found) for _ in range(len(features[place]))]
                 cut = [{**a, "ranked": a["ranked"][: jobs[place].top]} for a in own]
                 out[place] = cut, features[place]
         return [out[place] for place in range(len(jobs))]
 
-    def _features(self, jobs: Sequence[Job]) -> list[NDArray[Any]]:
+    def _features(self, jobs: Sequence[Job]) -> list[Any]:
         """The features of each job; the network computes all images together."""
         features = [job.X for job in jobs]
-        images = [place for place, X in enumerate(features) if X.dtype == np.uint8]
+        images = [place for place, X in enumerate(features) if is_pixels(X)]
         if images:
             made = self._recognizer.features(np.concatenate([features[i] for i in images]))
             ends = np.cumsum([len(features[i]) for i in images])[:-1]
             for place, rows in zip(images, np.split(made, ends), strict=True):
                 features[place] = rows
-        return [np.asarray(X, dtype=np.float64) for X in features]
+        return [X if isinstance(X, pd.DataFrame) else np.asarray(X, np.float64) for X in features]
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Samples of several requests together."""
+    if isinstance(parts[0], pd.DataFrame):
+        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+    return np.concatenate(parts)

@@ -2,8 +2,8 @@
 
 Every change copies the model, writes the file and then replaces the state, so that other threads
 see the state before or after it. The file lists changes of users so that they can be undone:
-`about["changes"]` holds the added classes and the corrections, `extras["corrections"]` their
-features.
+`about["changes"]` holds the added classes and the corrections, with the rows of a table that they
+are about; `extras["corrections"]` holds the features of other samples.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,10 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats
 from zslearn._utils._files import locked, remove_stale
-from zslearn._utils._messages import composed, did_you_mean, no_user_warnings, plain
+from zslearn._utils._messages import composed, did_you_mean, name_some, no_user_warnings, plain
 from zslearn.calibration import NoneOfThese, PredictionSets, RankPredictor
 from zslearn.images import (
+    Samples,
     UnreadableImageError,
     adaptation_of,
     backbone_for_model,
@@ -40,9 +42,11 @@ from zslearn.images import (
     describe_for_model,
     encoder_for_model,
     explain_predictions,
+    features_for_model,
     rank_classes,
     read_image,
 )
+from zslearn.model_selection import TableClassifier
 from zslearn.persistence import ModelFile, read_model, save
 from zslearn.signatures import classes_by_node, taxonomy_hierarchy
 
@@ -61,6 +65,8 @@ class Limits:
         Pixels in an image, checked before it is decoded.
     batch : int, default=64
         Images or feature vectors per request.
+    rows : int, default=10000
+        Rows of a table per request.
     added_classes : int, default=1000
         Classes added to those of the model.
     examples : int, default=1000
@@ -82,6 +88,7 @@ class Limits:
     body_bytes: int = 32 * 2**20
     pixels: int = 50_000_000
     batch: int = 64
+    rows: int = 10_000
     added_classes: int = 1000
     examples: int = 1000
     unlabelled: int = 1000
@@ -106,20 +113,26 @@ class Refusal(Exception):
         self.retry_after = retry_after
 
 
+#: Endings of table files; others are read as CSV.
+TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 #: Longest name of a class, in characters.
 MAX_NAME = 200
 #: Larger values are useless to every method, and their squares overflow.
 LARGEST = 1e15
 
 
+#: A row of a table as JSON holds it, by column.
+Row = dict[str, float | str | bool | None]
+
+
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A correction: features of an image labelled by a user."""
+    """A correction: a sample labelled by a user, by its features or its row of a table."""
 
     id: str
     class_name: str
     image: str
-    features: NDArray[np.float32]
+    sample: NDArray[np.float32] | Row
 
     def info(self) -> dict[str, str]:
         """The correction as responses show it."""
@@ -139,17 +152,20 @@ class State:
     @classmethod
     def of(cls, file: ModelFile, path: Path) -> State:
         """Read the state from a model file."""
-        rows = file.extras.get("corrections", np.empty((0, file.model.n_features_in_), np.float32))
-        match file.about.get("changes", {"added": [], "examples": [], "n_unlabelled": 0}):
+        changes = file.about.get("changes", {"added": [], "examples": [], "n_unlabelled": 0})
+        samples: Any = file.extras.get("corrections", [])
+        if columns_of(file.model) is not None and isinstance(changes, Mapping):
+            samples = changes.get("rows", [])
+        match changes:
             case {"added": [*added], "examples": [*entries], "n_unlabelled": int(n_unlabelled)} if (
-                rows.shape == (len(entries), file.model.n_features_in_)
+                _are_samples(samples, len(entries), file.model)
                 and all(isinstance(entry, list) and len(entry) == 3 for entry in entries)
                 and all(isinstance(text, str) for entry in (added, *entries) for text in entry)
             ):
                 described = {str(label) for label in file.model.classes_.tolist()}
                 examples = {
-                    id: Example(id, class_name, image, row)
-                    for (id, class_name, image), row in zip(entries, rows, strict=True)
+                    id: Example(id, class_name, image, sample)
+                    for (id, class_name, image), sample in zip(entries, samples, strict=True)
                     if class_name in described
                 }
                 kept = tuple(name for name in added if name in described)
@@ -161,10 +177,13 @@ class State:
     def content(self) -> dict[str, Any]:
         """The `about` and `extras` of a file with this state."""
         entries = [[e.id, e.class_name, e.image] for e in self.examples.values()]
+        samples: list[Any] = [e.sample for e in self.examples.values()]
         changes = {"added": [*self.added], "examples": entries, "n_unlabelled": self.n_unlabelled}
         extras = {name: x for name, x in self.file.extras.items() if name != "corrections"}
-        if self.examples:
-            extras["corrections"] = np.stack([e.features for e in self.examples.values()])
+        if columns_of(self.model) is not None:
+            changes["rows"] = samples
+        elif samples:
+            extras["corrections"] = np.stack(samples)
         return {"about": {**self.file.about, "changes": changes}, "extras": extras}
 
     @property
@@ -263,6 +282,24 @@ class State:
         are_numbers = self.model.classes_.dtype.kind in "iu"
         names = (str(n) if are_numbers else "the new class" + "′" * n for n in count())
         return next(name for name in names if name not in self.label_of)
+
+
+def columns_of(model: Any) -> list[Any] | None:
+    """The columns that a model fitted on a table uses; None for other models."""
+    if not isinstance(model, TableClassifier) or model.columns_ is None:
+        return None
+    return [column for column in model.columns_.columns_ if column.outputs]
+
+
+def _are_samples(samples: Any, n_samples: int, model: Any) -> bool:
+    """Whether the samples of corrections in a file are features, or rows, of that number."""
+    if isinstance(samples, np.ndarray):
+        return samples.shape == (n_samples, model.n_features_in_)
+    cells = (float, int, str, bool, type(None))
+    return len(samples) == n_samples and all(
+        isinstance(row, dict) and all(isinstance(cell, cells) for cell in row.values())
+        for row in samples
+    )
 
 
 def _mapping(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -380,6 +417,8 @@ class Recognizer:
         #: Attributes by their names in requests.
         self.attributes = {str(name): name for name in table.attribute_names()}
         self.n_features = int(file.model.n_features_in_)
+        #: The columns of rows in requests; None if samples are feature vectors.
+        self.columns = columns_of(file.model)
         self._is_locked = False
         self._prior: dict[str, float] = {}
         try:
@@ -561,24 +600,35 @@ class Recognizer:
         """Correct predictions: learn from labelled images and save their features."""
         self._refuse_without("add_examples")
         state = self.state
-        name, rows = state.find(text), np.asarray(X, dtype=np.float32)
-        if len(state.examples) + len(rows) > self.limits.examples:
+        name = state.find(text)
+        samples = self._stored(X)
+        if len(state.examples) + len(samples) > self.limits.examples:
             raise Refusal(
                 409,
                 f"At most {self.limits.examples} corrections are kept, and there are "
                 f"{len(state.examples)}; remove some first.",
             )
         new = [
-            Example(secrets.token_hex(8), name, plain(image, MAX_NAME), row)
-            for image, row in zip(images, rows, strict=True)
+            Example(secrets.token_hex(8), name, plain(image, MAX_NAME), sample)
+            for image, sample in zip(images, samples, strict=True)
         ]
         model = copy.copy(state.model)
         with no_user_warnings(), refused_as_422():
-            labels = np.asarray([state.label_of[name]] * len(rows))
-            model.add_examples(rows.astype(np.float64), labels)
+            labels = np.asarray([state.label_of[name]] * len(samples))
+            model.add_examples(self._restored(samples), labels)
         examples = {**state.examples, **{example.id: example for example in new}}
         self._replace(state.with_model(model, examples=examples))
         return new
+
+    def _stored(self, X: Any) -> list[Any]:
+        """Samples as corrections keep them."""
+        return [*np.asarray(X, dtype=np.float32)] if self.columns is None else rows_of(X)
+
+    def _restored(self, samples: Sequence[Any]) -> Any:
+        """Samples of corrections as the model takes them."""
+        if self.columns is None:
+            return np.stack(samples).astype(np.float64)
+        return self.table(samples)
 
     def remove_example(self, id: str) -> str:
         """Undo a correction and return its id."""
@@ -589,7 +639,7 @@ class Recognizer:
         model = copy.copy(state.model)
         with no_user_warnings(), refused_as_422():
             label = np.asarray([state.label_of[example.class_name]])
-            model.remove_examples(example.features[None].astype(np.float64), label)
+            model.remove_examples(self._restored([example.sample]), label)
         examples = {other: e for other, e in state.examples.items() if other != id}
         self._replace(state.with_model(model, examples=examples))
         return id
@@ -626,7 +676,8 @@ class Recognizer:
         if not state.n_unlabelled:
             raise Refusal(404, "The model is not adapted to any images.")
         with no_user_warnings():
-            model = state.model.adapt(np.empty((0, self.n_features)), accept=True)
+            none = np.empty((0, self.n_features)) if self.columns is None else self.table([])
+            model = state.model.adapt(none, accept=True)
         self._replace(state.with_model(model, n_unlabelled=0))
 
     def _refuse_without(self, verb: str) -> None:
@@ -640,6 +691,34 @@ class Recognizer:
             self._refuse_without(verb)
             return verb != "adapt" or not isinstance(self.state.model, _WITH_GUARANTEES)
         return False
+
+    # Rows of tables.
+
+    def table(self, rows: Sequence[Row]) -> pd.DataFrame:
+        """A table of rows; columns that no row has are refused, further ones ignored."""
+        names = [column.name for column in self.columns or []]
+        present = set().union(*rows)
+        if rows and (missing := [name for name in names if name not in present]):
+            near = did_you_mean(missing[0], sorted(present - set(names)))
+            raise Refusal(422, f"rows: no row has {name_some(missing, len(missing))}.{near}")
+        return pd.DataFrame({name: [row.get(name) for row in rows] for name in names}, dtype=object)
+
+    def read_table(self, data: bytes, name: str) -> Samples:
+        """Read the rows of a table file as the command line does."""
+        ending = Path(name).suffix.lower()
+        with TemporaryDirectory() as folder, refused_as_422():
+            path = Path(folder, f"table{ending if ending in TABLE_ENDINGS else '.csv'}")
+            path.write_bytes(data)
+            try:
+                found = features_for_model(path, self.state.file.about, model_name="the model")
+            except (OSError, ValueError) as error:
+                reason = str(error).replace(str(path), plain(name, 100))
+                raise Refusal(422, plain(reason, 500)) from error
+        if len(found) > self.limits.rows:
+            raise Refusal(
+                413, f"The table has {len(found)} rows; at most {self.limits.rows} are accepted."
+            )
+        return found
 
     # Images.
 
@@ -662,8 +741,10 @@ class Recognizer:
         if self.backbone is None:
             raise Refusal(
                 415,
-                "This model accepts feature vectors, not images, because its file does not name "
-                "the network that computed its features.",
+                "This model accepts rows of a table, not images."
+                if self.columns is not None
+                else "This model accepts feature vectors, not images, because its file does not "
+                "name the network that computed its features.",
             )
 
     def pixels(self, data: bytes, where: str) -> NDArray[np.uint8]:
@@ -723,9 +804,26 @@ class Recognizer:
         return found
 
 
+def rows_of(table: pd.DataFrame) -> list[Row]:
+    """The rows of a table as JSON holds them."""
+
+    def cell(value: Any) -> Any:
+        if value is None or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
+            return None
+        if isinstance(value, (bool, np.bool_)):
+            return bool(value)
+        if isinstance(value, (int, float, np.number)):
+            return finite(value)
+        return str(value)
+
+    names = [str(name) for name in table.columns]
+    rows = table.astype(object).itertuples(index=False, name=None)
+    return [dict(zip(names, map(cell, row), strict=True)) for row in rows]
+
+
 def answer(
     state: State,
-    X: Floats,
+    X: Any,
     *,
     candidates: list[Any] | None = None,
     top: int = 5,

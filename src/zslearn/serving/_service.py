@@ -161,7 +161,7 @@ def serve(
             "%s: %d classes, accepts %s; serving at http://%s:%d/ (press Ctrl-C to stop)",
             plain(recognizer.path),
             len(recognizer.state.label_of),
-            "features" if recognizer.backbone is None else "images and features",
+            _accepted(recognizer),
             plain(f"[{host}]" if ":" in host else host),
             port,
         )
@@ -180,6 +180,13 @@ def serve(
             timeout_graceful_shutdown=5,
         )
         uvicorn.Server(config).run()
+
+
+def _accepted(recognizer: Recognizer) -> str:
+    """The kind of samples that a service accepts."""
+    if recognizer.columns is not None:
+        return "rows of a table"
+    return "features" if recognizer.backbone is None else "images and features"
 
 
 def _check(token: str | None) -> None:
@@ -374,9 +381,13 @@ class Guard:
         """The longest body: JSON gets less, since parsing takes many times its size."""
         if not kind.startswith(b"application/json"):
             return self._limits.body_bytes
-        n_rows = self._limits.unlabelled if path == "/adapt" else self._limits.batch
+        columns = self._recognizer.columns
+        n_rows = self._limits.batch if columns is None else self._limits.rows
+        n_rows = self._limits.unlabelled if path == "/adapt" else n_rows
         n_numbers = n_rows * self._recognizer.n_features + len(self._recognizer.attributes)
         n_letters = sum(map(len, self._recognizer.attributes))
+        # Every row repeats the names of the columns.
+        n_letters += n_rows * sum(len(column.name) for column in columns or [])
         return min(self._limits.body_bytes, 2**20 + 32 * n_numbers + 12 * n_letters)
 
     def _refusal(self, error: Exception, scope: Scope, is_whole: bool) -> Refusal:

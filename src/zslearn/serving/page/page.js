@@ -4,9 +4,13 @@ const $ = (id) => document.getElementById(id);
 const state = {
   about: null, classes: [], pictures: [], examples: [], token: "", values: [], trial: null, timer: 0,
   pending: null, // the picture that is the first example of a new class
+  noun: "picture", // what the samples are called; rows of a table are handled like pictures
+  answers: [], // predictions of all rows, also of those that are not shown
 };
 const TOP = 5;
 const SHOWN_CLASSES = 300;
+const SHOWN_ROWS = 200;
+const SHOWN_CELLS = 4;
 const SHOWN_THUMBS = 12;
 const THUMBNAIL_PIXELS = 96;
 /* Some images of described classes are always assigned to the background, so a smaller share says nothing. */
@@ -36,6 +40,7 @@ function button(text, className, action) {
 }
 
 function thumb(picture) {
+  if (!picture.image) return make("span", "row-name", picture.file.name);
   const image = make("img", "thumb");
   image.src = picture.image.src;
   image.alt = image.title = picture.file.name;
@@ -120,7 +125,13 @@ async function begin() {
   $("main").hidden = false;
   $("what").textContent = about.model + ", " + about.method.split(".").pop();
   $("drop").hidden = !about.takes_images;
-  $("features-only").hidden = about.takes_images;
+  $("table-in").hidden = !about.columns;
+  $("features-only").hidden = about.takes_images || Boolean(about.columns);
+  if (about.columns) {
+    state.noun = "row";
+    for (const element of document.querySelectorAll("[data-rows]")) element.textContent = element.dataset.rows;
+    makeRowForm();
+  }
   $("features-only").textContent = "This model accepts feature vectors (" + about.n_features + " numbers each), not pictures, " +
     "because its file does not name the network that computed its features. Programs can send vectors to /predict; you can still describe classes here.";
   $("by-text").hidden = about.described_by !== "text";
@@ -133,7 +144,7 @@ async function begin() {
     attributes: "Adding a class is instant: the model builds it from its attributes.",
   }[about.described_by];
   $("empty-words").textContent = "The model recognises " + state.classes.length + " classes, " +
-    "and any class you describe, even if it has never seen a picture of it.";
+    "and any class you describe, even if it has never seen a " + state.noun + " of it.";
   if (about.learns) $("kept-words").textContent = "Pictures are sent only to this service. It stores the features of those it learns from, but not the pictures.";
   makeSliders();
   showEmpty();
@@ -159,7 +170,7 @@ async function showTraining(image, name) {
 }
 
 function showEmpty() {
-  $("empty").hidden = !state.about.takes_images || state.pictures.length > 0;
+  $("empty").hidden = (!state.about.takes_images && !state.about.columns) || state.pictures.length > 0;
   $("learn").hidden = !state.about.adapts;
   $("bar").hidden = !state.pictures.length;
 }
@@ -347,7 +358,7 @@ function checkName() {
 
 function sameAs(name) {
   const known = state.classes.find((entry) => entry.name === name);
-  return "It has the same description as “" + name + "”" + (known && known.known_by === "seen" ? ", which has training pictures" : "") +
+  return "It has the same description as “" + name + "”" + (known && known.known_by === "seen" ? ", which has training " + state.noun + "s" : "") +
     ", so the model cannot tell them apart.";
 }
 
@@ -370,7 +381,7 @@ async function tryClass() {
   try {
     const found = await predictFeatures(pictures, 1, described, trial.signal);
     const matching = pictures.filter((_, place) => found[place].trial);
-    showTrial(matching, "Matches " + matching.length + " of " + countOf(pictures.length, "picture") + "." +
+    showTrial(matching, "Matches " + matching.length + " of " + countOf(pictures.length, state.noun) + "." +
       (found[0].sameAs ? " " + sameAs(found[0].sameAs) : ""));
     $("bar-words").textContent = "Matches " + matching.length + " of " + pictures.length;
   } catch (error) {
@@ -382,7 +393,7 @@ function showTrial(matching, words) {
   $("trial").hidden = !matching;
   $("bar").classList.toggle("matches", Boolean(matching));
   $("trial-words").textContent = words || "";
-  $("bar-words").textContent = "Pictures";
+  $("bar-words").textContent = $("pictures-title").textContent;
   showThumbs($("trial-thumbs"), matching || [], "li");
   showThumbs($("bar-thumbs"), matching || [], "span");
   showMatching((picture) => Boolean(matching) && matching.includes(picture));
@@ -422,7 +433,7 @@ async function addClass(event) {
     const pictures = state.pictures.filter((picture) => picture.features);
     const matches = pictures.filter((picture) => picture.best === added.name && before.get(picture) !== added.name).length;
     say("describe-message", "Added " + added.name + "." +
-      (pictures.length ? " Matches " + matches + " of " + countOf(pictures.length, "picture") + "." : "") +
+      (pictures.length ? " Matches " + matches + " of " + countOf(pictures.length, state.noun) + "." : "") +
       (added.same_as ? " " + sameAs(added.same_as) : ""));
     showTrial(null);
     $("name").value = "";
@@ -441,7 +452,8 @@ function describeFor(picture) {
   state.pending = picture;
   $("for-picture").hidden = !picture;
   if (!picture) return;
-  $("for-picture-image").src = picture.image.src;
+  $("for-picture-image").hidden = !picture.image;
+  if (picture.image) $("for-picture-image").src = picture.image.src;
   if (state.about.described_by === "attributes") {
     $("like").value = picture.best;
     copyClass();
@@ -455,7 +467,7 @@ const THUMBNAILS = "zslearn thumbnail ";
 
 function keepThumbnail(picture) {
   const { image } = picture;
-  if (!image.naturalWidth) return;
+  if (!image || !image.naturalWidth) return;
   const scale = THUMBNAIL_PIXELS / Math.max(image.naturalWidth, image.naturalHeight);
   const canvas = make("canvas");
   canvas.width = Math.max(1, Math.round(scale * image.naturalWidth));
@@ -487,7 +499,7 @@ function forgetThumbnails() {
 async function label(picture, name) {
   if (picture.example) await ask("examples/" + picture.example.id, { method: "DELETE" });
   picture.example = null;
-  const json = { features: [short(picture)], images: [picture.file.name] };
+  const json = { ...samples([picture]), images: [picture.file.name] };
   const kept = await ask("examples?class=" + encodeURIComponent(name), { method: "POST", json });
   picture.example = kept.examples[0];
   keepThumbnail(picture);
@@ -523,11 +535,11 @@ async function undo(example) {
 
 function sayLearned(words, changed, picture) {
   const others = changed.filter((other) => other !== picture).length;
-  say("corrected-message", words + (state.pictures.length > 1 ? " " + countOf(others || "No", "other picture") + " changed." : ""));
+  say("corrected-message", words + (state.pictures.length > 1 ? " " + countOf(others || "No", "other " + state.noun) + " changed." : ""));
 }
 
 function exampleThumb(example, picture) {
-  const kept = picture ? picture.image.src : keptThumbnail(example);
+  const kept = picture && picture.image ? picture.image.src : keptThumbnail(example);
   if (!kept) return make("span", "muted small", example.image);
   const image = make("img", "thumb");
   image.src = kept;
@@ -564,18 +576,20 @@ function showCorrection(picture) {
 
 /* Adapting to unlabelled pictures */
 
-function short(picture) {
-  return picture.features.map((value) => Number(value.toPrecision(9)));
+/* The samples of a request: feature vectors, or rows of a table */
+function samples(pictures) {
+  if (state.about.columns) return { rows: pictures.map((picture) => picture.features) };
+  return { features: pictures.map((picture) => picture.features.map((value) => Number(value.toPrecision(9)))) };
 }
 
 async function adapt(preview) {
   const pictures = state.pictures.filter((picture) => picture.features).slice(0, state.about.max_unlabelled);
   if (!pictures.length) return;
   $("learned").hidden = false;
-  $("learned-words").textContent = "Checking " + countOf(pictures.length, "picture") + " …";
+  $("learned-words").textContent = "Checking " + countOf(pictures.length, state.noun) + " …";
   for (const id of ["accept", "dismiss", "forget"]) $(id).hidden = true;
   try {
-    const found = await ask("adapt?preview=" + preview, { method: "POST", json: { features: pictures.map(short) } });
+    const found = await ask("adapt?preview=" + preview, { method: "POST", json: samples(pictures) });
     const changed = pictures.flatMap((picture, place) => (found.answers[place].before === found.answers[place].after ? [] : [[picture, found.answers[place]]]));
     if (!preview) {
       await modelChanged();
@@ -583,8 +597,8 @@ async function adapt(preview) {
       return;
     }
     const rates = (found.score_after === null ? "" : " On held-out classes, the score goes from " + percent(found.score_before) + " to " + percent(found.score_after) + ".") +
-      (found.background_share >= SHOWN_BACKGROUND ? " " + percent(found.background_share) + " of the pictures fit no class." : "");
-    $("learned-words").textContent = found.reason || (changed.length || "None") + " of " + countOf(pictures.length, "picture") + " would change class." + rates;
+      (found.background_share >= SHOWN_BACKGROUND ? " " + percent(found.background_share) + " of the " + state.noun + "s fit no class." : "");
+    $("learned-words").textContent = found.reason || (changed.length || "None") + " of " + countOf(pictures.length, state.noun) + " would change class." + rates;
     $("learned-changes").replaceChildren(...changed.map(([picture, answer]) => {
       const row = make("li");
       row.append(thumb(picture), make("span", "", answer.before + " → " + answer.after));
@@ -604,7 +618,7 @@ async function adapt(preview) {
 async function showAdapted() {
   const n = state.about.adapts ? (await ask("adapt")).n_images : 0;
   $("learned").hidden = !n;
-  $("learned-words").textContent = n ? "The model has adapted to " + countOf(n, "unlabelled picture") + "." : "";
+  $("learned-words").textContent = n ? "The model has adapted to " + countOf(n, "unlabelled " + state.noun) + "." : "";
   $("learned-changes").replaceChildren();
   for (const id of ["accept", "dismiss"]) $(id).hidden = true;
   $("forget").hidden = !n;
@@ -626,7 +640,7 @@ async function predictFeatures(pictures, top, trial, signal) {
   const found = [];
   for (let start = 0; start < pictures.length; start += state.about.max_batch) {
     const some = pictures.slice(start, start + state.about.max_batch);
-    const json = { features: some.map((picture) => picture.features) };
+    const json = samples(some);
     if (trial) json.trial = trial;
     const answer = await ask("predict?top=" + top, { method: "POST", json, signal });
     for (const prediction of answer.predictions) {
@@ -684,6 +698,101 @@ async function sendPicture(picture) {
   }
 }
 
+/* Rows of a table */
+
+function makeRowForm() {
+  $("row-fields").replaceChildren(...state.about.columns.map((column, place) => {
+    const label = make("label", "field", column.name);
+    const choices = { "yes/no": ["", "yes", "no"], category: ["", ...column.levels] }[column.kind];
+    const input = make(choices ? "select" : "input");
+    input.id = "column-" + place;
+    if (choices) input.append(...choices.map((choice) => new Option(choice, choice)));
+    else input.type = column.kind;
+    if (column.kind === "number") {
+      input.step = "any";
+      input.placeholder = "e.g. " + shown(column.typical);
+    }
+    label.append(input);
+    return label;
+  }));
+}
+
+function filledRow() {
+  return Object.fromEntries(state.about.columns.map((column, place) => {
+    const { value } = $("column-" + place);
+    return [column.name, value === "" ? null : column.kind === "number" ? Number(value) : value];
+  }));
+}
+
+async function predictRow(event) {
+  event.preventDefault();
+  const json = { rows: [filledRow()] };
+  await addRows(() => ask("predict?features=true&top=" + TOP, { method: "POST", json }), (place) => "row " + (state.answers.length + place + 1));
+}
+
+async function predictTable(file) {
+  const body = new FormData();
+  body.append("table", file, file.name);
+  await addRows(() => ask("predict/table?features=true&top=" + TOP, { method: "POST", body }));
+}
+
+async function addRows(request, nameOf) {
+  say("table-message", "Predicting …");
+  let answers;
+  try {
+    answers = (await request()).predictions;
+  } catch (error) {
+    say("table-message", error.message, true);
+    return;
+  }
+  say("table-message", "");
+  if (nameOf) answers.forEach((answer, place) => { answer.image = nameOf(place); });
+  state.answers.push(...answers);
+  const added = answers.slice(0, Math.max(0, SHOWN_ROWS - state.pictures.length)).map((answer) => {
+    const picture = makePicture({ name: /^\d+$/.test(answer.image) ? "row " + answer.image : answer.image });
+    picture.features = answer.row;
+    showCells(picture);
+    return picture;
+  });
+  state.pictures.push(...added);
+  $("results").append(...added.map((picture) => picture.card));
+  added.forEach((picture, place) => showPrediction(picture, answers[place]));
+  $("pictures-bar").hidden = false;
+  $("download").hidden = false;
+  say("pictures-message", countOf(state.answers.length, "row"));
+  $("results-more").hidden = state.answers.length <= state.pictures.length;
+  $("results-more").textContent = (state.answers.length - state.pictures.length) + " more rows are not shown here; download the predictions to see all.";
+  showEmpty();
+  if (description()) tryLater();
+}
+
+function showCells(picture) {
+  const cells = state.about.columns.filter((column) => picture.features[column.name] !== null);
+  const text = cells.slice(0, SHOWN_CELLS).map((column) => column.name + " " + picture.features[column.name]);
+  picture.fileName.after(make("p", "was", text.join(", ") + (cells.length > SHOWN_CELLS ? ", …" : "")));
+}
+
+function csvCell(value) {
+  const text = String(value ?? "");
+  return /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+}
+
+async function download() {
+  // Rows are predicted again, since the model may have changed.
+  const pictures = state.answers.map((answer) => ({ features: answer.row }));
+  const answers = await predictFeatures(pictures, 2);
+  const lines = [["row", "class", "known by", "probability", "runner-up"]];
+  answers.forEach((answer, place) => {
+    const [best, second] = answer.ranked;
+    lines.push([state.answers[place].image, answer.none_of_these ? "none of these" : best.class, best.known_by, best.probability, second ? second.class : ""]);
+  });
+  const link = make("a");
+  link.href = URL.createObjectURL(new Blob([lines.map((line) => line.map(csvCell).join(",")).join("\r\n") + "\r\n"], { type: "text/csv" }));
+  link.download = "predictions.csv";
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 /* Reasons of the service for unreadable files, with a title and a text */
 const UNREADABLE = [
   ["not an image", "Not a picture", "Supported formats are JPEG, PNG, GIF, WebP, TIFF and BMP."],
@@ -705,10 +814,15 @@ function showUnreadable(picture, error) {
 function makePicture(file) {
   const card = make("li", "card");
   const top = make("div", "card-top");
-  const image = make("img");
-  image.alt = image.title = file.name;
-  image.src = URL.createObjectURL(file);
-  image.addEventListener("error", () => { image.hidden = true; });
+  const image = file instanceof File ? make("img") : null;
+  if (image) {
+    image.alt = image.title = file.name;
+    image.src = URL.createObjectURL(file);
+    image.addEventListener("error", () => { image.hidden = true; });
+    top.append(image);
+  } else {
+    card.classList.add("of-row");
+  }
   const words = make("div");
   const fileName = make("p", "file-name", file.name);
   const bestLine = make("p", "best", "…");
@@ -728,9 +842,9 @@ function makePicture(file) {
   ranked.setAttribute("aria-label", "Most likely classes of " + file.name);
   words.append(fileName, bestLine, marks, was);
   why.append(summary, reasons);
-  top.append(image, words);
+  top.append(words);
   card.append(top, ranked, corrected, wrong, matches, why);
-  const picture = { file, card, bestLine, marks, was, ranked, corrected, wrong, matches, why, reasons, image, features: null, best: null, answer: "", example: null, busy: false };
+  const picture = { file, card, fileName, bestLine, marks, was, ranked, corrected, wrong, matches, why, reasons, image, features: null, best: null, answer: "", example: null, busy: false };
   const other = make("input");
   other.type = "text";
   other.placeholder = "another class";
@@ -786,7 +900,7 @@ async function explain(picture) {
   if (!picture.features) return;
   picture.reasons.textContent = "Loading …";
   try {
-    const answer = await ask("predict?explain=true&top=2", { method: "POST", json: { features: [picture.features] } });
+    const answer = await ask("predict?explain=true&top=2", { method: "POST", json: samples([picture]) });
     picture.reasons.replaceChildren(reasonList(answer.predictions[0].explanation));
   } catch (error) {
     picture.reasons.textContent = error.message;
@@ -818,17 +932,19 @@ function reasonList(why) {
     shown.append(near);
     list.append(make("dt", "", "Nearest training pictures"), shown);
   } else {
-    part("Nearest training pictures", why.pictures.map((near) => near.label + " (" + near.name + ")"));
+    part("Nearest training " + state.noun + "s", why.pictures.map((near) => near.label + " (" + near.name + ")"));
   }
   if (!list.children.length) {
-    list.append(make("dt", "", why.predicted.label + " has training pictures"), make("dd", "", why.runner_up ? "The runner-up is " + why.runner_up.label + "." : ""));
+    list.append(make("dt", "", why.predicted.label + " has training " + state.noun + "s"), make("dd", "", why.runner_up ? "The runner-up is " + why.runner_up.label + "." : ""));
   }
   return list;
 }
 
 function clearPictures() {
-  for (const picture of state.pictures) URL.revokeObjectURL(picture.image.src);
+  for (const picture of state.pictures) if (picture.image) URL.revokeObjectURL(picture.image.src);
   state.pictures = [];
+  state.answers = [];
+  for (const id of ["download", "results-more"]) $(id).hidden = true;
   $("results").replaceChildren();
   $("pictures-bar").hidden = true;
   say("corrected-message", "");
@@ -837,7 +953,7 @@ function clearPictures() {
   showEmpty();
   showCorrections();
   showAdapted();
-  $("files").focus();
+  $(state.about.columns ? "table-file" : "files").focus();
 }
 
 /* Events */
@@ -872,4 +988,14 @@ for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) =
 for (const name of ["dragenter", "dragover"]) $("drop").addEventListener(name, () => $("drop").classList.add("over"));
 for (const name of ["dragleave", "drop"]) $("drop").addEventListener(name, () => $("drop").classList.remove("over"));
 $("drop").addEventListener("drop", (event) => addPictures(event.dataTransfer.files));
+$("table-file").addEventListener("change", () => {
+  if ($("table-file").files.length) predictTable($("table-file").files[0]);
+  $("table-file").value = "";
+});
+$("predict-paste").addEventListener("click", () => predictTable(new File([$("paste").value], "pasted.csv")));
+$("row-form").addEventListener("submit", predictRow);
+$("download").addEventListener("click", () => download().catch((error) => say("table-message", error.message, true)));
+for (const name of ["dragenter", "dragover"]) $("drop-table").addEventListener(name, () => $("drop-table").classList.add("over"));
+for (const name of ["dragleave", "drop"]) $("drop-table").addEventListener(name, () => $("drop-table").classList.remove("over"));
+$("drop-table").addEventListener("drop", (event) => { if (event.dataTransfer.files.length) predictTable(event.dataTransfer.files[0]); });
 begin();
