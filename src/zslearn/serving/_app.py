@@ -379,7 +379,8 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
 
     n_features, names = recognizer.n_features, list(recognizer.attributes)
     vector = Annotated[list[Number], length(n_features, n_features)]
-    given, most, Sample = "features", limits.batch, vector
+    given, most = "features", limits.batch
+    Sample: Any = vector
     as_samples = AfterValidator(lambda rows: np.asarray(rows, dtype=np.float64))
     what = "feature vectors"
     if recognizer.columns is not None:
@@ -473,7 +474,8 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
         answers, rows = await batcher.compute(job)
         for answer in answers:
             metrics.images.labels(answer["ranked"][0]["known_by"]).inc()
-        shown, key = [None] * len(answers), "features" if recognizer.columns is None else "row"
+        shown: list[Any] = [None] * len(answers)
+        key = "features" if recognizer.columns is None else "row"
         if options.features:
             shown = rows.tolist() if recognizer.columns is None else rows_of(rows)
         triples = zip(names, answers, shown, strict=True)
