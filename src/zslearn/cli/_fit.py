@@ -460,8 +460,7 @@ def _run_add_examples(arguments: argparse.Namespace) -> int:
     if arguments.signatures is not None:
         table = images.read_class_table(arguments.signatures).signatures
     samples = _samples_for(arguments, file)
-    alone = images.add_examples_to_file(arguments.model, samples, table, arguments.out)
-    classes = list(dict.fromkeys(np.asarray(samples.y).tolist()))
+    classes, alone = images.add_examples_to_file(arguments.model, samples, table, arguments.out)
     number = counted(len(samples), samples.row_noun)
     note(f"added {number} of {plain(name_some(classes, 10))}", n_samples=len(samples))
     note(classes=classes, without_signature=alone)

@@ -33,7 +33,13 @@ from zslearn._utils._array import (
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some, no_user_warnings
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import SCALING, SCALINGS, as_pandas, checks_parameters
+from zslearn._utils._validation import (
+    SCALING,
+    SCALINGS,
+    as_pandas,
+    checks_parameters,
+    chosen_scaling,
+)
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot, inner_has
 from zslearn.calibration import CalibratedStacking
@@ -394,13 +400,9 @@ class TableClassifier(ZeroShotMetaClassifier):
         choice = TableChoices(X, y, signatures).choose(estimator, **options)
         fresh._set_choice(choice)
         rows = choice.rows if of_array is None else _numbers_like(choice.columns, of_array)
-        fresh.estimator_ = fit_weighted(
-            with_row_norm(estimator, choice.row_norm),
-            rows,
-            y,
-            choice.signatures,
-            sample_weight,
-        )
+        method = with_row_norm(estimator, choice.row_norm)
+        with chosen_scaling(self.scaling == "auto"):
+            fresh.estimator_ = fit_weighted(method, rows, y, choice.signatures, sample_weight)
         return self._set_fitted(fresh)
 
     @classmethod
