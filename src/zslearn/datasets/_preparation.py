@@ -549,6 +549,13 @@ def prepare_classes(
         return None, table
     varies = [name for name in table.columns if table[name].astype(str).nunique() > 1]
     preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
+    places = [place for place, c in enumerate(preparation.columns_) if c.kind == "number"]
+    has_gaps = np.isnan([_as_numbers(table.iloc[:, place]) for place in places]).any(axis=0)
+    if has_gaps.any():
+        warn_user(
+            f"The class table lacks numbers of {name_some(table.index[has_gaps])}: the median of "
+            "the classes with samples replaces them. Add these numbers, or expect more errors."
+        )
     return preparation, preparation.transform_classes(table)
 
 
