@@ -366,7 +366,7 @@ def test_class_splits_that_are_no_json(tmp_path):
         ("{", "no JSON"),
         ("[1]", "must map split names"),
         ("[" * 99999, "no JSON"),
-        ('{"ss-1": ["ant"], "ss-1": ["emu"]}', "the key 'ss-1' is there twice"),
+        ('{"ss-1": ["ant"], "ss-1": ["emu"]}', "the key 'ss-1' occurs twice"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
