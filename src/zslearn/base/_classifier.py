@@ -541,7 +541,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
             warnings.simplefilter("ignore")
             made = self.synthesize(signatures, table.labels[some])
         if made.shape[1:] != parameters.shape[1:] or not np.isfinite(to_numpy(made)).all():
-            raise ValueError("it makes other parameters of classes than it has")
+            raise ValueError("its stored class parameters are not those that it synthesises")
 
     def _normalized(self, table: SignatureTable) -> Any:
         """Normalised signatures, the input of `synthesize`."""
