@@ -196,7 +196,7 @@ DESCRIPTIONS = [
     (lambda c: c["model"]["state"].pop("coef_"), "coef_"),
     (lambda c: c["model"]["state"].update(n_features_in_=-1), "n_features_in_ has numbers below 1"),
     (lambda c: c["model"]["state"].update(n_features_in_=3), "coef_ has shape .7, 5."),
-    (lambda c: c["model"]["state"].update(coef_={"same": 0}), "invalid"),
+    (lambda c: c["model"]["state"].update(coef_={"same": 0}), "refers to an object"),
     (lambda c: c["model"]["state"].update(coef_={"same": 99}), "refers to an object"),
     (lambda c: c["summary"]["classes"].reverse(), "summary describes another model"),
     (lambda c: c["summary"].update(n_features=8), "summary describes another model"),
