@@ -206,7 +206,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
                 "Define _fit_many(training, variants) instead."
             )
 
-    # What a method implements.
+    # Implemented by methods.
 
     def _fit(self, training: Training) -> None:
         """Learn from the training data; for methods whose settings share no work."""
@@ -259,7 +259,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         """
         raise TypeError(f"{type(self).__name__} must define synthesize(signatures, labels=None).")
 
-    # What users call.
+    # Called by users.
 
     @checks_parameters()
     def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:

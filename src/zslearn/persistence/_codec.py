@@ -468,9 +468,7 @@ def _refuse_attributes(name: str, state: dict[str, Any]) -> None:
             raise BadContentError(f"its {cls} has a function as an attribute")
         for attribute in _SKLEARN_VECTORS:
             if not _are_vectors(state.get(attribute)):
-                raise BadContentError(
-                    f"its {cls} has {attribute}, which is not a vector"
-                )
+                raise BadContentError(f"its {cls} has {attribute}, which is not a vector")
     for path in OMITTED_PATHS.get(name, ()):
         if state.get(path) is not None:
             raise BadContentError(f"its {cls} has a path as {path}")
