@@ -562,7 +562,7 @@ class GaussianEXEM(LearnsFromStatistics):
         return state._suggest(X_pool, n, classes, state.class_scorer_)
 
     def _suggest(self, X: Any, n: int, classes: Any, scorer: ClassScorer) -> Suggestions:
-        """Suggest images by the scores of this model or of a wrapper."""
+        """Suggest images, with the calibration of a wrapper."""
         if is_streamed(X):
             X = self._check_stream(X)
         elif is_empty(X):

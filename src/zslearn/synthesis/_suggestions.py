@@ -32,7 +32,14 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import Floats, evenly_spaced, is_streamed, row_blocks, take_rows, to_numpy
+from zslearn._utils._array import (
+    Floats,
+    evenly_spaced,
+    is_streamed,
+    row_blocks,
+    take_rows,
+    to_numpy,
+)
 from zslearn.base._streams import read_blocks, stream_top_k
 from zslearn.signatures._attributes import IndistinctPair, indistinct_pairs
 
@@ -87,10 +94,10 @@ class Suggestions:
     indistinct: list[IndistinctPair]
 
 
-def suggest(
-    model: GaussianEXEM, X: Any, n: int, classes: Any, scorer: ClassScorer
-) -> Suggestions:
-    """Suggest rows of `X`, scored by a scorer of the model or of a wrapper."""
+def suggest(model: GaussianEXEM, X: Any, n: int, classes: Any, scorer: ClassScorer) -> Suggestions:
+    """Suggest rows of `X`, with the bias and temperature of the scorer of a wrapper."""
+    own = model.class_scorer_
+    scorer = replace(own, bias=scorer.bias, temperature=scorer.temperature or own.temperature)
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
         raise ValueError(f"n must be a positive integer; got {n!r}.")
     candidates = np.arange(len(scorer.labels))
@@ -151,7 +158,7 @@ class _Pool:
         cls, model: GaussianEXEM, X: Any, candidates: NDArray[np.intp], scorer: ClassScorer
     ) -> _Pool:
         """Embed images, and predict how the classes respond to a labelled image."""
-        posterior, temperature = model.posterior_, scorer.temperature or 1.0
+        posterior, temperature = model.posterior_, scorer._temperature()
         table = model.signature_table_.subset(candidates)
         parameters = np.asarray(scorer.parameters)[candidates]
         rows = np.empty((0, parameters.shape[1]))
@@ -274,11 +281,11 @@ def _class_table(
         same.setdefault(pair.first, pair.second)
         same.setdefault(pair.second, pair.first)
     n_classes, images = len(labels), probable.ravel()
-    expected = np.bincount(top.ravel(), images, n_classes)
-    gain = np.bincount(top.ravel(), images * of_pairs.ravel(), n_classes)
-    gain /= np.where(expected > 0, expected, 1.0)
-    likely = np.zeros(n_classes)
+    expected, gain, likely = np.zeros((3, n_classes))
+    np.add.at(expected, top.ravel(), images)
+    np.add.at(gain, top.ravel(), images * of_pairs.ravel())
     np.maximum.at(likely, top.ravel(), images)
+    gain /= np.where(expected > 0, expected, 1.0)
     samples = posterior.samples
     labelled = pd.Series(samples.counts, samples.labels).reindex(labels, fill_value=0.0)
     same_attributes = [same.get(label) for label in labels.tolist()]
