@@ -231,8 +231,7 @@ def main() -> None:
             lead = percent[:, 1:].mean(axis=1)
             paired = lead - 100 * np.array(curves["random"])[:, 1:].mean(axis=1)
             report.add(
-                data=data,
-                choice=name,
+                what=f"{data}, {name}",
                 space=spaces.get(name),
                 **{
                     f"{step:g}": round(float(v), 1)
@@ -245,8 +244,7 @@ def main() -> None:
     for data, gains in points.items():
         x, y = (np.array([gain[key] for gain in gains]) for key in ("predicted", "realised"))
         report.add(
-            data=data,
-            choice="gains of suggest",
+            what=f"{data}, gains of suggest",
             predicted=round(100 * float(x.mean()), 2),
             realised=round(100 * float(y.mean()), 2),
             correlation=round(float(np.corrcoef(x, y)[0, 1]), 2),
