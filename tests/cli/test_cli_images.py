@@ -128,7 +128,7 @@ def test_explain(model, capsys):
     assert re.search(
         r"runner-up: yellow .*built from: .*%.*distinguished from yellow by: [rgb]: 0\.", why
     )
-    nearest = re.search(r"nearest training pictures: (\w+)/\d.png \((\w+), ", why)
+    nearest = re.search(r"nearest training samples: (\w+)/\d.png \((\w+), ", why)
     assert nearest[1] == nearest[2]
 
 

@@ -121,6 +121,10 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     note(f"{_summary(samples)}; method: {method}", **_about(samples), method=method)
     if isinstance(model, TableClassifier) and model.columns_ is not None:
         note(f"columns: {plain(model.summary())}", columns=model.summary())
+    if isinstance(model, TableClassifier) and model.attributes_ is not None:
+        described = plain(model.attributes_.summary())
+        note("" if model.attributes_.is_plain() else f"attributes: {described}")
+        note(attributes=described)
     fitted, _ = images.of_numbers(model, None)
     seen, unseen = model.seen_classes_.tolist(), model.unseen_classes_.tolist()
     note(f"{len(seen)} classes with {noun}s, {len(unseen)} described only")
@@ -460,8 +464,7 @@ def _run_add_examples(arguments: argparse.Namespace) -> int:
     if arguments.signatures is not None:
         table = images.read_class_table(arguments.signatures).signatures
     samples = _samples_for(arguments, file)
-    alone = images.add_examples_to_file(arguments.model, samples, table, arguments.out)
-    classes = list(dict.fromkeys(np.asarray(samples.y).tolist()))
+    classes, alone = images.add_examples_to_file(arguments.model, samples, table, arguments.out)
     number = counted(len(samples), samples.row_noun)
     note(f"added {number} of {plain(name_some(classes, 10))}", n_samples=len(samples))
     note(classes=classes, without_signature=alone)
