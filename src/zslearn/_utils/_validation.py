@@ -171,6 +171,9 @@ def warn_of_dominating(rows: Floats, names: Any, where: str, row_noun: str, reme
 
 def units_of(rows: Floats, scaling: str) -> Floats:
     """Shift and scale of each column, as two rows."""
+    # Powers of two are exact, and squares of numbers below 1 do not overflow.
+    exponents = np.frexp(np.abs(rows).max(axis=0))[1]
+    rows = np.ldexp(rows, -exponents)
     if scaling == "standard":
         shift, size = rows.mean(axis=0), rows.std(axis=0)
     elif scaling == "robust":
@@ -179,8 +182,9 @@ def units_of(rows: Floats, scaling: str) -> Floats:
     else:
         shift, size = rows.min(axis=0), np.ptp(rows, axis=0)
     # Constant columns are not divided by a rounding error.
-    is_constant = np.ptp(rows, axis=0) == 0
-    return np.stack([shift, np.where(is_constant | (size == 0), 1.0, size)])
+    is_constant = (np.ptp(rows, axis=0) == 0) | (size == 0)
+    size = np.where(is_constant, 1.0, np.ldexp(size, exponents))
+    return np.stack([np.ldexp(shift, exponents), size])
 
 
 def in_units(rows: Any, units: Floats | None) -> Any:

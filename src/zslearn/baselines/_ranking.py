@@ -315,7 +315,7 @@ class RankingClassifier(ZeroShotClassifier):
                 for variant in sorted(group, key=lambda variant: variant.max_iter):
                     while descent.n_epochs < variant.max_iter:
                         descent.epoch()
-                    # Identical arrays tell a search that these variants embed equally.
+                    # A search recognises equal embeddings by identical arrays.
                     variant.mean_, variant.feature_weights_ = scaling
                     variant.coef_ = move_like(descent.coef, training.rows[0:1, :])
                     variant.n_iter_ = variant.max_iter

@@ -282,10 +282,7 @@ class MarginObjective:
 
 
 def alternate(objective: MarginObjective, tol: float) -> Iterator[tuple[Point, int]]:
-    """Descend in w and V in turn without end.
-
-    Yields the point after each descent in w, and the number of steps so far.
-    """
+    """Descend in w and V in turn; yield the point after each descent in w, and the step count."""
     point = objective.at(np.zeros(objective.means.shape[1]), objective.means)
     slope = objective.slope_in_w(point)
     goal = tol * float(np.linalg.norm(slope))

@@ -146,13 +146,14 @@ class RankPredictor(BaseSetPredictor):
     r"""Predict the deepest node of a class hierarchy that is probable enough.
 
     The probability of a node is the sum over the described classes below it. The path of an image
-    follows the most probable child from the root; the prediction is the last node on it whose
+    follows the most probable child from the root; the prediction is the last node on the path whose
     probability exceeds a threshold. Since probabilities of zero-shot methods are not calibrated for
-    every class, the threshold is not the confidence itself but the lowest one at which the required
-    share of held-out images lies below their predicted node. It is found on the training data, as
-    in :class:`NoneOfThese`: in each fold some classes are held out and known by their signatures
-    only. Images whose path ends at a seen class and at a described one have separate thresholds.
-    All classes weigh the same, and seen classes together as much as described ones.
+    every class, the threshold is not the confidence itself but the lowest value for which the
+    required share of held-out images lie at or below their predicted node. It is estimated on the
+    training data, as in :class:`NoneOfThese`: in each fold some classes are held out and described
+    by their signatures only. Images whose path ends at a seen class and at a described one have
+    separate thresholds. All classes have the same weight, and seen classes together have the same
+    weight as described ones.
 
     Parameters
     ----------
@@ -239,7 +240,7 @@ class RankPredictor(BaseSetPredictor):
         X : array-like of shape (n_samples, n_features)
             Image features.
         classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`, for which thresholds were found.
+            The candidates; by default all of `classes_`, for which the thresholds were estimated.
         confidence : float, optional
             Replaces the confidence of the estimator, without a refit.
 

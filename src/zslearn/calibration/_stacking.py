@@ -37,9 +37,9 @@ class CalibratedStacking(ZeroShotMetaClassifier):
 
     .. math:: \hat y = \arg\max_{c \in \mathcal{T}} f_c(x) - b \, [c \in \mathcal{S}]
 
-    Methods are biased towards the classes they were trained on; the factor b compensates for that.
-    It is estimated on the training data alone: a share of the images of every seen class is held
-    out, and in each fold some seen classes play the unseen ones. The factor of a fold maximises the
+    Methods are biased towards their training classes; the factor b compensates for this bias. It is
+    estimated on the training data alone: a share of the images of every seen class is held out, and
+    in each fold some seen classes stand for unseen ones. The factor of a fold maximises the
     harmonic mean of the accuracies on held-out classes and on held-out images; b is the mean over
     the folds, in units of the scores of the final model.
 
@@ -50,21 +50,21 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     bias : "cv" or float, default="cv"
         The factor b; "cv" estimates it as above.
     temperature : None, "cv" or float, default=None
-        Divisor that turns the lowered scores into logarithms of probabilities. "cv" maximises the
-        likelihood of a fold's validation labels, and takes the geometric mean over the folds in
-        units of the final scores. None: no `predict_proba`.
+        Divisor that converts the lowered scores to log probabilities. "cv" maximises the likelihood
+        of the validation labels of each fold and takes the geometric mean over the folds, in units
+        of the final scores. None: no `predict_proba`.
     cv : int, splitter or list of (train, test), default=5
         Number of folds over the seen classes, reduced so that each has at least two; a splitter
-        such as :class:`~zslearn.model_selection.GeneralizedClassKFold`; or rows to train and to
-        validate on. :class:`~zslearn.model_selection.ZeroShotSearchCV` with the same folds finds
-        the same factor.
+        such as :class:`~zslearn.model_selection.GeneralizedClassKFold`; or the training and
+        validation rows of each fold. :class:`~zslearn.model_selection.ZeroShotSearchCV` with the
+        same folds finds the same factor.
     held_out : float, default=0.2
         Share of the images of each seen class that is held out, if `cv` is a number.
     rescale_bias : bool, default=True
-        Whether to multiply the factor and temperature of a fold by the ratio of the final model's
-        score scale (the standard deviation of an image's scores over the seen classes) to the
-        fold's. The authors' program does not. It matters if scores shrink as classes are added, as
-        those of SynC do; otherwise the harmonic mean is the same on average.
+        Whether to convert the factor and temperature of a fold to the score scale of the final
+        model. The score scale is the standard deviation of an image's scores over the seen classes.
+        The authors' program does not convert them. It matters if scores shrink as classes are
+        added, as in SynC; otherwise the harmonic mean is the same on average.
     n_jobs : int, optional
         Number of folds fitted in parallel, as in scikit-learn.
     random_state : int, RandomState or None, default=0

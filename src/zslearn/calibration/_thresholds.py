@@ -1,9 +1,9 @@
-"""Thresholds on statistics of held-out images, their error rates, and the estimators' base.
+"""Thresholds on statistics of held-out images, their error rates, and the base of the estimators.
 
-Every class has the same weight however many images it has, and seen classes together weigh as much
-as described ones. The two kinds have thresholds of their own, since their scores differ; which one
-applies to an image depends on the class predicted for it. Error rates are cross-fitted: classes are
-divided into groups, and the thresholds applied to a group come from the other groups.
+Every class has the same weight, regardless of its number of images, and seen classes together have
+the same weight as described ones. The two kinds have separate thresholds, since their scores
+differ; the class predicted for an image determines its kind. Error rates are cross-fitted: classes
+are divided into groups, and the thresholds applied to a group come from the other groups.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from zslearn.calibration._folds import (
 )
 from zslearn.signatures._table import SignatureTable
 
-# Groups of classes for cross-fitting, at most.
-_MOST_GROUPS = 20
+# Maximum number of groups of classes for cross-fitting.
+_MAX_GROUPS = 20
 # Arrays of the size of a block's scores that are in memory at the same time.
 _TABLES = 6
 
@@ -113,10 +113,10 @@ def cross_fitted_ranks(
 ) -> Floats:
     """The share of known images of the same predicted kind that lie below each image.
 
-    Known images of the image's own group of classes are ignored; with ``side="right"`` those of
-    equal value count as below.
+    Known images from the group of classes of the image are ignored. With ``side="right"``, equal
+    values count as below.
     """
-    n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
+    n_groups = min(len(np.unique(known.classes)), _MAX_GROUPS)
     ranked = np.zeros(len(images.values))
     for group in range(n_groups):
         fitted = known.subset(known.classes % n_groups != group)
@@ -238,8 +238,8 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
     estimator_ : zero-shot estimator
         Fitted on all of the training data.
     temperature_ : float
-        Divisor that turns scores into logarithms of probabilities: the estimator's own, or
-        estimated in the folds.
+        Divisor that converts scores to log probabilities: that of the estimator, or estimated in
+        the folds.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = FOLD_CONSTRAINTS
@@ -268,21 +268,21 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
         self._calibrate(folds, positive_or_one(scale))
 
     def adapt(self, X: Any, **options: Any) -> Self:
-        """Not supported: rates measured before do not hold after; adapt `estimator_` instead."""
+        """Unsupported, because the measured rates would be invalid; adapt `estimator_` instead."""
         raise TypeError(
-            f"The rates of {type(self).__name__} were measured on held-out classes and would not "
-            "hold for an adapted model. Adapt the inner estimator, estimator_, instead."
+            f"The rates of {type(self).__name__} were measured on held-out classes and are invalid "
+            "for an adapted model. Adapt the inner estimator, estimator_, instead."
         )
 
     def _begin_calibration(self, table: SignatureTable) -> None:
-        """Check what depends on the described classes, before any fold is fitted."""
+        """Validate hyper-parameters against the described classes before any fold is fitted."""
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
         """Learn from the folds; the list is empty if no class can be held out."""
         raise NotImplementedError
 
     def _checked_blocks(self, X: Any) -> Iterator[Any]:
-        """Checked features in blocks whose tables of scores fit into memory."""
+        """Validated features in blocks whose scores fit into memory."""
         if is_streamed(X):
             yield from read_blocks(self._check_stream(X))
             return

@@ -517,6 +517,47 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _run_suggest(arguments: argparse.Namespace) -> int:
+    """Suggest which unlabelled images or table rows to label next.
+
+    They are ranked by the expected gain of accuracy over the others once they are labelled. A
+    second table says what would help each class most: an image, or a better description.
+    """
+    if arguments.n < 1:
+        raise ValueError(f"--n {arguments.n}: give a positive number.")
+    if arguments.out is not None:
+        refuse_unwritable(arguments.out)
+    file = read_model(arguments.model)
+    images.check_can_learn(file.model, "suggest", plain(arguments.model))
+    classes = _candidates(arguments, file.model)
+    samples = _samples_for(arguments, file)
+    found = file.model.suggest(samples.X, arguments.n, classes=classes)
+    noun, number = samples.row_noun, counted(len(samples), samples.row_noun)
+    column = samples.about.get("id", "row") if "columns" in samples.about else noun
+    names = [samples.names[row] for row in found.rows]
+    columns = {"class": found.labels, "probability": found.probabilities, "gain": found.gains}
+    table = pd.DataFrame({column: names, **columns})
+    shown, title = table.set_index(column), f"Label these next, of {number}"
+    print_table(shown, title=title, name="suggestions", values=table)
+    shown = found.classes.head(_MAX_LISTED)
+    title = f"Classes that gain most, of {len(found.classes)}"
+    print_table(shown, title=title, name="classes", values=found.classes)
+    explained(
+        f"gain: expected gain of accuracy over the other {noun}s by the label of one {noun}. "
+        f"advice: what helps the class most, the label of one {noun} (image), a better "
+        "description, or neither."
+    )
+    if found.indistinct:
+        listed = ", ".join(map(str, found.indistinct[:_MAX_LISTED]))
+        note(f"attributes cannot tell apart: {plain(listed)}")
+    note(n_samples=len(samples), indistinct=found.indistinct)
+    if arguments.out is not None:
+        with atomic_write(arguments.out) as temporary:
+            table.to_csv(temporary, index=False, float_format="%.6g")
+        wrote(arguments.out, counted(len(table), noun))
+    return 0
+
+
 #: Options for computing features. With a model file, it determines the network.
 _READING = (
     "computing features of images",
@@ -696,6 +737,17 @@ OPTIONS = {
         ("--classes", "CLASS…", None, _CLASSES.partition(";")[0]),
         ("--always", bool, False, "adapt even if the score on held-out classes does not improve"),
         _OUT,
+        *_FORMAT,
+        *_READING,
+        _CACHE,
+    ),
+    "suggest": (
+        _run_suggest,
+        *_SAMPLE_ARGUMENTS,
+        ("--n", int, 10, "number of images or rows to suggest"),
+        ("--classes", "CLASS…", None, _CLASSES.partition(";")[0]),
+        ("--out", "FILE", None, "CSV table to write: the suggested images or rows"),
+        ("--id", "COLUMN", None, "column of a table that names its rows (default: as in fit)"),
         *_FORMAT,
         *_READING,
         _CACHE,

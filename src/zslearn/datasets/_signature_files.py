@@ -31,7 +31,7 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 #: Endings of tables in files.
 TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
-#: Endings of tables in which numbers and text are not told apart.
+#: Endings of tables that do not distinguish numbers from text.
 TEXT_ENDINGS = (".csv", ".tsv", ".xlsx")
 
 

@@ -538,7 +538,7 @@ def adapt_file(
 
 
 def check_can_learn(model: Any, verb: str, model_name: str = "the model") -> None:
-    """Raise a ValueError unless a model supports `verb`, "add_examples" or "adapt"."""
+    """Raise a ValueError unless a model has `verb`: "add_examples", "adapt" or "suggest"."""
     *_, method = parts = estimators_of(model)
     name, advice = type(method).__name__, "fit the model with method='Gaussian EXEM'"
     if not hasattr(model, verb):

@@ -64,7 +64,7 @@ Setting = Literal["zsl", "gzsl"]
 
 # Results of a setting that are not scores: they have no "test" in their name and no rank.
 _NO_SCORES = ("bias", "score_scale", "temperature")
-#: How often a method's own grid is extended beyond its edges, at most.
+#: Maximum number of extensions of a method's own grid.
 EXTENSIONS = 4
 
 
@@ -109,7 +109,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         factor), or callables `(estimator, X, y, classes) → float` for images of held-out classes.
     cv : int, splitter or list of (train, test), default=5
         Number of folds over the seen classes, reduced so that each has at least two; a splitter
-        such as :class:`ClassKFold`; or rows to train and to validate on.
+        such as :class:`ClassKFold`; or the training and validation rows of each fold.
     n_jobs : int, optional
         Number of folds computed in parallel. Inside :func:`on_cluster`, or joblib's
         ``parallel_config("dask")``, the workers of the cluster compute them.
@@ -130,16 +130,17 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         Score of a setting in a fold where it fails to fit or score. A warning gives the setting,
         the fold and the reason; NaN means that the setting is not chosen. "raise" ends the search.
     temperature : None, "cv" or float, default=None
-        Divisor that turns scores into logarithms of probabilities. "cv" maximises the likelihood of
-        a fold's validation labels (at the fold's factor, in the generalized setting), for every
-        setting, and takes the geometric mean over the folds. None: no `predict_proba`.
+        Divisor that converts scores to log probabilities. "cv" maximises the likelihood of the
+        validation labels of each fold (at the factor of the fold, in the generalized setting), for
+        every setting, and takes the geometric mean over the folds. None: no `predict_proba`.
     rescale_bias : bool, default=True
         Whether to convert factor and temperature of the folds to the scale of the final scores; see
         :class:`~zslearn.calibration.CalibratedStacking`.
     extensions : int, optional
-        How often the grid may grow while the best setting is on its edge: that setting is tried one
-        step beyond each edge, and beyond all of them. By default 4 for a named grid of the method,
-        and 0 for a grid given as values and for the paper's grids, which belong to its protocol.
+        Maximum number of times that the grid is extended while the best setting is on its edge:
+        that setting is tried one step beyond each edge, and beyond all of them. By default 4 for a
+        named grid of the method, and 0 for a grid given as values and for the paper's grids, which
+        belong to its protocol.
 
     Attributes
     ----------
@@ -376,7 +377,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         return settings
 
     def _run_folds(self, tasks: list[FoldTask], settings: list[dict[str, Any]]) -> list[FoldResult]:
-        """Compute every fold, or read what its checkpoint holds."""
+        """Compute every fold, or read its results from the checkpoint."""
         tasks = [replace(task, settings=settings) for task in tasks]
         if self.checkpoint is not None:
             task, table, folds = tasks[0], tasks[0].table, [task.fold for task in tasks]
@@ -572,14 +573,14 @@ def _warn_of_ties(
             f"{name_some(which)}: {name} is at chance level there."
         )
     values = np.stack([result.scores[name] for result in results])
-    # Two settings may well be equally good, and any number of them perfect.
+    # Two settings are often equally good, and several may be perfect.
     if len(settings) > 2:
         equal = np.flatnonzero(((values == values[:, :1]) & (values != 1.0)).all(axis=1))
         if equal.size:
             warn_user(
                 f"In fold {name_some(equal.tolist())} all {len(settings)} settings have the same "
-                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}, which cannot "
-                "tell them apart."
+                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}, which does "
+                "not distinguish them."
             )
 
 
@@ -670,7 +671,7 @@ def unseen_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
     unseen = np.setdiff1d(labels, estimator.seen_classes_)
     if len(unseen) == 0:
         raise ValueError(
-            "y holds only classes that the estimator was trained on. Hold out whole classes: "
+            "y contains only classes that the estimator was trained on. Hold out whole classes: "
             "cv=ClassKFold(5)."
         )
     if len(unseen) < len(np.unique(labels)):

@@ -42,11 +42,10 @@ class WeightedViews(ZeroShotMetaClassifier):
     estimator : zero-shot estimator or Pipeline
         The method.
     weights : sequence of float, mapping of str to float or None, default=None
-        Non-negative weights of the views, divided by their sum; None leaves those of the
-        signatures.
+        Non-negative weights of the views, divided by their sum; None keeps those of the signatures.
     gamma_factors : sequence of float, mapping of str to float or None, default=None
-        What the method's `gamma` is multiplied by in each view, for methods that keep views apart:
-        one γ per view. None leaves those of the signatures, usually one γ for all.
+        Factors of the method's `gamma` in each view, for methods that treat views separately. None
+        keeps those of the signatures, which are 1 by default.
 
     Attributes
     ----------
@@ -146,6 +145,6 @@ class WeightedViews(ZeroShotMetaClassifier):
             factors = signatures.gamma_factors if self.gamma_factors is None else self.gamma_factors
             return MultiSignatures(signatures.views, weights, factors)
         raise ValueError(
-            "weights and gamma_factors are for MultiSignatures; these signatures have one view "
-            "only. Leave them None, or give several views."
+            "weights and gamma_factors require MultiSignatures, but these signatures have a single "
+            "view. Set both to None, or pass several views."
         )

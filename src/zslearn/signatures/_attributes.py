@@ -33,7 +33,7 @@ Missing = Literal["error", "mean", "drop"]
 
 
 class IndistinctPair(NamedTuple):
-    """Two classes that cannot be told apart, and the attributes in which they differ."""
+    """Two indistinguishable classes, and the attributes in which they differ."""
 
     first: Any
     second: Any
@@ -56,7 +56,7 @@ class _AttributeReport:
     constant: list[str]  # columns with a single value
     empty: list[str]  # columns without values
     missing: dict[str, int]  # column → number of missing values
-    #: Pairs of classes that cannot be told apart, and the attributes in which they differ.
+    #: Pairs of indistinguishable classes, and the attributes in which they differ.
     indistinct: list[IndistinctPair]
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class _AttributeReport:
             lines.append(f"with missing values: {len(self.missing)}, {listed}{more}")
         if self.indistinct:
             pairs, n_more = ", ".join(map(str, self.indistinct[:5])), len(self.indistinct) - 5
-            lines.append(f"cannot be told apart: {pairs}" + f" and {n_more} more" * (n_more > 0))
+            lines.append(f"indistinguishable: {pairs}" + f" and {n_more} more" * (n_more > 0))
         return "\n".join(lines)
 
 
@@ -126,7 +126,7 @@ def attribute_report(
 def indistinct_pairs(
     table: pd.DataFrame, numbers: pd.DataFrame, *, seen_classes: Iterable[Any] | None = None
 ) -> list[IndistinctPair]:
-    """Find pairs of classes that no method can tell apart by their attributes.
+    """Find pairs of classes that no method can distinguish by their attributes.
 
     A method learns the meaning of an attribute from classes with samples: a difference of two
     classes outside the span of the differences between seen classes has no known effect.
@@ -378,7 +378,7 @@ def binarize_signatures(
 
 
 def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_]:
-    """Tell which rows are positive multiples of a binary vector."""
+    """Whether each row is a positive multiple of a binary vector."""
     size = np.abs(rows)
     top = size.max(axis=1, keepdims=True)
     is_full = np.abs(size - top) <= _TOLERANCE * top

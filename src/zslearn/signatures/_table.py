@@ -344,12 +344,12 @@ class SignatureTable:
         refuse_partial_views(self.arrays)
         for array, columns, scaling, unit in zip(self.arrays, *parts, strict=True):
             if columns is not None and len(columns) != array.shape[1]:
-                raise ValueError("its signatures have another number of attributes than of names")
+                raise ValueError("its signatures have different numbers of attributes and of names")
             check_scaling(scaling, "scalings")
             if unit is not None and (
                 Saved(2, array.shape[1]).problem(unit, {}) or not (unit[1] > 0).all()
             ):
-                raise ValueError("the columns of its signatures have no proper units")
+                raise ValueError("the columns of its signatures have invalid units")
 
     @classmethod
     def from_user(cls, signatures: Any, seen: NDArray[Any]) -> SignatureTable:
