@@ -189,23 +189,8 @@ DERIVED: dict[str, Callable[[], Any]] = {
         if "±" in r["accuracy"]
     ),
     "most settings": lambda: max(settings(m) for m in METHODS if m != "Gaussian EXEM"),
-    "balancing AUSUC": lambda: span(
-        (
-            mean("beyond_attributes", f"{m} (classes balanced)", "AUSUC")
-            - mean("beyond_attributes", m, "AUSUC")
-            for m in ("f-CLSWGAN", "f-VAEGAN-D2")
-        ),
-        3,
-    ),
     "hit@1 from words and hierarchy": lambda: gains("words + hie", 1),
     "hit@1 from all kinds": lambda: gains("words + text + hie", 1),
-    "hit@1 of GCNZ": lambda: span(
-        (
-            mean("imagenet_track", "GCNZ", kind, "hit@1")
-            for kind in ("words", "text", "hie", "words + hie", "words + text + hie")
-        ),
-        3,
-    ),
 }
 DERIVED |= {
     f"both beside sentences, {m}": lambda m=m: signed(next(of_kinds("both", "sentences", (m,))))

@@ -269,7 +269,10 @@ def test_tables_that_commas_do_not_separate(tmp_path, sign, name, value, caplog)
     path.write_text(f"class{sign}fur{sign}size\ncat{sign}1{sign}{value}\ndog{sign}1{sign}0\n")
     assert read_signature_table(path)["size"].tolist() == [0.5, 0]
     said = f"table.csv: fields are separated by {name}"
-    assert said + (", numbers have decimal commas" if value == "0,5" else " (sep") in caplog.text
+    assert (
+        said + (", numbers have decimal commas" if value == "0,5" else "; otherwise give --sep")
+        in caplog.text
+    )
     path.write_text(f"class{sign}text\ncat{sign}small, soft\ndog{sign}loud; barks\n")
     expected = {"cat": ["small, soft"], "dog": ["loud; barks"]}
     if sign != ";":

@@ -220,8 +220,8 @@ def _recognised(path: Path, stamp: tuple[int, int], given: TextFormat) -> TextFo
     if encoding not in ("utf-8", "utf-8-sig") and given.encoding is None:
         notes.append(f"the text is read as {encoding}")
     if notes:
-        options = "sep, decimal and encoding override this"
-        _logger.info("%s: %s (%s)", plain(path), ", ".join(notes), options)
+        otherwise = "otherwise give --sep, --decimal or --encoding, or read it with pandas"
+        _logger.info("%s: %s; %s", plain(path), ", ".join(notes), otherwise)
     return TextFormat(sep, decimal, encoding)
 
 

@@ -193,6 +193,29 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         state = self._snapshot()
         return state._with_inner(state._inner.adapt(state._inner_features(X), **options))
 
+    @inner_has("suggest")
+    def suggest(self, X_pool: Any, n: int = 10, *, classes: Any = None) -> Any:
+        """Suggest which unlabelled images to label next.
+
+        Parameters
+        ----------
+        X_pool : array-like of shape (n_samples, n_features)
+            Features of unlabelled images.
+        n, classes
+            See :meth:`zslearn.synthesis.GaussianEXEM.suggest`.
+
+        Returns
+        -------
+        Suggestions
+            Rows of `X_pool` in order of their value, and a table of the classes.
+        """
+        state = self._snapshot()
+        return state._suggest(X_pool, n, classes, state.class_scorer_)
+
+    def _suggest(self, X: Any, n: int, classes: Any, scorer: ClassScorer) -> Any:
+        """Let the inner estimator suggest images, with the calibration of a wrapper."""
+        return self._inner._suggest(self._inner_features(X), n, classes, scorer)
+
     def _inner_features(self, X: Any) -> Any:
         """Validated features for the inner estimator, which was fitted without column names."""
         if is_streamed(X):

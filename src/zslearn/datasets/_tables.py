@@ -30,12 +30,12 @@ from zslearn._utils._validation import (
     as_pandas,
     check_scaling,
     columns_named,
-    dominating_columns,
     in_units,
     numeric_columns,
     refuse_text,
     some_rows,
     units_of,
+    warn_of_dominating,
 )
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
@@ -299,24 +299,17 @@ def _chosen_scaling(
     """Resolve the scaling of features, for "auto" from `rows`; warn if some columns dominate."""
     if scaling not in (None, "auto"):
         return scaling
-    large = dominating_columns(some_rows(X, rows))
-    if not large:
-        return None
-    finding = (
-        f"{where}: {columns_named(large, names)} dominates all distances between samples, since "
-        "its values are much larger than those of the other features."
+    remedy = (
+        "Standardise the features with feature_scaling='standard', or "
+        "make_pipeline(StandardScaler(), method)."
     )
-    if scaling is None:
-        warn_user(
-            f"{finding} Standardise the features with feature_scaling='standard', or "
-            "make_pipeline(StandardScaler(), method)."
+    if scaling == "auto":
+        remedy = (
+            "All features are standardised over the training samples; use feature_scaling=None to "
+            "keep them as they are."
         )
-        return None
-    warn_user(
-        f"{finding} All features are standardised over the training samples; use "
-        "feature_scaling=None to keep them as they are."
-    )
-    return "standard"
+    is_large = warn_of_dominating(some_rows(X, rows), names, where, "samples", remedy)
+    return "standard" if is_large and scaling == "auto" else None
 
 
 def _find_files(folder: Path) -> dict[str, Path]:

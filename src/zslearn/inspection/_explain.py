@@ -131,7 +131,7 @@ class Explanation:
                 f"{plain(str(picture.name))} ({plain(str(picture.label))}, {picture.distance:.2f})"
                 for picture in self.pictures
             ]
-            lines.append(f"  nearest training pictures: {', '.join(parts)}")
+            lines.append(f"  nearest training samples: {', '.join(parts)}")
         return "\n".join(lines)
 
 

@@ -33,7 +33,13 @@ from zslearn._utils._array import (
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some, no_user_warnings
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import SCALING, SCALINGS, as_pandas, checks_parameters
+from zslearn._utils._validation import (
+    SCALING,
+    SCALINGS,
+    as_pandas,
+    checks_parameters,
+    chosen_scaling,
+)
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot, inner_has
 from zslearn.calibration import CalibratedStacking
@@ -52,12 +58,13 @@ _SCALINGS, _NORMS = ("standard", "robust", None), (None, "l2")
 _UNPREPARED = (None, "l2")
 #: How much more of the AUSUC a later choice must have.
 _LEAST_GAIN = 0.005
-#: The same for a class table without one of its columns.
-_LEAST_GAIN_OF_DROPPING = 0.02
-#: Categories and dates in a class table without which the method is tried.
-_MOST_TRIED = 8
+#: With fewer seen classes, all categories and dates of a class table are kept.
+_FEWEST_COMPARED = 8
+#: Penalties of the linear regression that compares them.
+_PENALTIES = np.logspace(-2, 3, 11)
 #: With fewer seen classes, none can be held out.
 _FEWEST_CLASSES = 4
+_UNRELATED = "unrelated to the samples"
 _SCALING_WORDS = {
     "standard": "standardised",
     "robust": "scaled by median and quartiles",
@@ -95,17 +102,6 @@ class TableChoice:
     score: float | None = None
     score_before: float | None = None
 
-    def without_attribute(self, name: str) -> TableChoice | None:
-        """The same without a column of the class table; None if no other is left."""
-        assert self.attributes is not None
-        attributes = self.attributes.without(
-            name, "held-out classes are recognised better without it"
-        )
-        kept = attributes.get_feature_names_out().tolist()
-        table = self.signatures[kept]
-        table.attrs = dict(self.signatures.attrs)
-        return replace(self, attributes=attributes, signatures=table) if kept else None
-
     @property
     def method_settings(self) -> dict[str, Any]:
         """Hyper-parameters of a method that follow from the choice."""
@@ -142,6 +138,32 @@ class TableChoices:
             self.attributes, self.signatures = prepare_classes(
                 self.signatures, self.y, always=always
             )
+            if self.columns is not None and self.attributes is not None:
+                self._drop_unrelated_words(self.columns)
+
+    def _drop_unrelated_words(self, columns: TablePreparation) -> None:
+        """Drop categories and dates without which class means are predicted as well or better."""
+        classes, codes = np.unique(self.y, return_inverse=True)
+        is_described = self.signatures.index.isin(classes).sum() == len(classes)
+        if len(classes) < _FEWEST_COMPARED or not is_described:
+            return
+        rows = columns.with_scaling("standard", self.X).transform(self.X)
+        means = np.stack([rows[codes == code].mean(axis=0) for code in range(len(classes))])
+
+        def error(attributes: TablePreparation) -> float:
+            names = attributes.get_feature_names_out().tolist()
+            return prediction_error(self.signatures.loc[classes, names].to_numpy(), means)
+
+        least = error(self.attributes)
+        while words := [c.name for c in self.attributes.columns_ if c.kind in ("category", "date")]:
+            others = [self.attributes.without(name, _UNRELATED) for name in words]
+            errors = [error(other) for other in others]
+            if min(errors) > least:
+                break
+            least, self.attributes = min(errors), others[int(np.argmin(errors))]
+        attributes = self.attributes.get_feature_names_out().tolist()
+        attrs, self.signatures = self.signatures.attrs, self.signatures[attributes]
+        self.signatures.attrs = dict(attrs)
 
     def without_choice(self, scaling: str | None, row_norm: str | None) -> TableChoice:
         """The numbers with a given scaling and norm."""
@@ -199,12 +221,12 @@ class TableChoices:
 
         found = score(chosen)
 
-        def consider(other: TableChoice, least_gain: float = _LEAST_GAIN) -> None:
+        def consider(other: TableChoice) -> None:
             nonlocal chosen, found
-            if (value := score(other)) > found + least_gain:
+            if (value := score(other)) > found + _LEAST_GAIN:
                 chosen, found = other, value
 
-        # One at a time: the norm, the scaling, that of the class table, and its words.
+        # One at a time: the norm, the scaling, and that of the class table.
         for norm in norms[1:]:
             consider(self.without_choice(scalings[0], norm))
         if found < least:
@@ -219,13 +241,26 @@ class TableChoices:
             elif given != self.signatures.attrs.get(SCALING):
                 chosen = replace(chosen, signatures=with_scaling(self.signatures, given))
                 found = score(chosen)
-        if self.attributes is not None:
-            words = [c.name for c in self.attributes.columns_ if c.kind in ("category", "date")]
-            for name in words[:_MOST_TRIED]:
-                other = chosen.without_attribute(name)
-                if other is not None:
-                    consider(other, _LEAST_GAIN_OF_DROPPING)
         return replace(chosen, score=found, score_before=before)
+
+
+def prediction_error(attributes: Floats, means: Floats) -> float:
+    """Error of predicting the mean of each class from its attributes and the other classes.
+
+    Ridge regression on standardised attributes, with the best of a few penalties. Its residual for
+    a class that is left out is that of all classes, divided by 1 − h with the leverage h.
+    """
+    spread = attributes.std(axis=0)
+    centred = (attributes - attributes.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    targets = means - means.mean(axis=0)
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    errors = []
+    for penalty in _PENALTIES:
+        kept = left * np.sqrt(values**2 / (values**2 + penalty))
+        leverage = (kept**2).sum(axis=1) + 1 / len(means)
+        residual = (targets - kept @ (kept.T @ targets)) / (1 - leverage)[:, None]
+        errors.append(float((residual**2).sum()))
+    return min(errors)
 
 
 def innermost(estimator: Any) -> Any:
@@ -394,13 +429,9 @@ class TableClassifier(ZeroShotMetaClassifier):
         choice = TableChoices(X, y, signatures).choose(estimator, **options)
         fresh._set_choice(choice)
         rows = choice.rows if of_array is None else _numbers_like(choice.columns, of_array)
-        fresh.estimator_ = fit_weighted(
-            with_row_norm(estimator, choice.row_norm),
-            rows,
-            y,
-            choice.signatures,
-            sample_weight,
-        )
+        method = with_row_norm(estimator, choice.row_norm)
+        with chosen_scaling(self.scaling == "auto"):
+            fresh.estimator_ = fit_weighted(method, rows, y, choice.signatures, sample_weight)
         return self._set_fitted(fresh)
 
     @classmethod

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._validation import (
     SCALING,
-    columns_named,
-    dominating_columns,
     is_missing,
     not_numbers,
     numeric_columns,
     refuse_text,
+    warn_of_dominating,
 )
 from zslearn.signatures._table import as_frame, equal_rows, finite_numbers, with_scaling
 from zslearn.signatures._views import MultiSignatures, map_views
@@ -265,15 +264,14 @@ def scale_signatures(
             list(signatures.index if seen_classes is None else seen_classes)
         )
         rows = numeric_columns(signatures[is_seen], where)
-        large = [] if not_numbers(rows) else dominating_columns(rows.to_numpy(dtype=np.float64))
-        scaling = "standard" if large else None
-        if large:
-            warn_user(
-                f"{where}: {columns_named(large, rows.columns)} of the signatures is so much "
-                "larger than the other columns that it would dominate all distances between "
-                "classes. All columns are standardised over the seen classes; pass "
-                "signature_scaling=None to leave them unchanged."
-            )
+        remedy = (
+            "All columns of the signatures are standardised over the seen classes; pass "
+            "signature_scaling=None to leave them unchanged."
+        )
+        is_large = not not_numbers(rows) and warn_of_dominating(
+            rows.to_numpy(dtype=np.float64), rows.columns, where, "classes", remedy
+        )
+        scaling = "standard" if is_large else None
     return with_scaling(signatures, scaling)
 
 

@@ -32,8 +32,6 @@ from zslearn._utils._validation import (
     SCALING,
     as_numbers,
     check_scaling,
-    columns_named,
-    dominating_columns,
     in_units,
     is_missing,
     not_numbers,
@@ -42,6 +40,7 @@ from zslearn._utils._validation import (
     refuse_missing,
     refuse_text,
     units_of,
+    warn_of_dominating,
 )
 from zslearn.signatures._kernels import median_distance
 from zslearn.signatures._views import MultiSignatures, SignatureViews, refuse_partial_views
@@ -668,14 +667,12 @@ class SignatureTable:
         for array, scaling, columns, name in zip(
             self.arrays, scalings, self.columns, self.names, strict=True
         ):
-            large = [] if scaling or self.indicators else dominating_columns(array[seen])
-            if large:
-                warn_user(
-                    f"{_view_named(name)}: {columns_named(large, columns)} is so much larger than "
-                    "the other columns that it dominates all distances between classes. Scale the "
-                    "columns: signatures = zslearn.signatures.attribute_signatures(signatures, "
-                    "signature_scaling='standard')."
+            if not (scaling or self.indicators):
+                remedy = (
+                    "Scale the columns: signatures = zslearn.signatures.attribute_signatures("
+                    "signatures, signature_scaling='standard')."
                 )
+                warn_of_dominating(array[seen], columns, _view_named(name), "classes", remedy)
 
     def in_units(self) -> tuple[Floats, ...]:
         """Return the rows of each view, scaled by the units of the seen classes, if any."""

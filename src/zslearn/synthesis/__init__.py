@@ -14,6 +14,7 @@ from zslearn.synthesis._exem import (
 )
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP
 from zslearn.synthesis._gaussian import GaussianEXEM
+from zslearn.synthesis._suggestions import Suggestions
 from zslearn.synthesis._sync import SynC
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ClassStatistics",
     "ExemplarMLP",
     "GaussianEXEM",
+    "Suggestions",
     "SynC",
     "exemplar_distance_score",
     "ideal_signatures",
