@@ -17,12 +17,7 @@ from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._meta import ZeroShotMetaClassifier
-from zslearn.calibration._folds import (
-    FOLD_CONSTRAINTS,
-    FoldScores,
-    mean_calibration,
-    score_folds,
-)
+from zslearn.calibration._folds import FOLD_CONSTRAINTS, FoldScores, mean_calibration, score_folds
 
 
 @inherit_docs

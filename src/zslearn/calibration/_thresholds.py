@@ -212,9 +212,7 @@ def _in_memory(fold: FoldScores) -> FoldScores:
 
 
 @inherit_docs
-@saves(
-    temperature_=Saved(above=0, optional=True),
-)
+@saves(temperature_=Saved(above=0, optional=True))
 @dataclass(eq=False, repr=False)
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Base of estimators that are calibrated on the scores of held-out classes.

@@ -35,12 +35,7 @@ from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline, as_zero_shot
 from zslearn.base._predictor import clone_with
-from zslearn.calibration._folds import (
-    FEWEST_CLASSES,
-    checked_folds,
-    mean_calibration,
-    seen_table,
-)
+from zslearn.calibration._folds import FEWEST_CLASSES, checked_folds, mean_calibration, seen_table
 from zslearn.model_selection._fold_tasks import (
     TIED,
     TIMES,
@@ -415,10 +410,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         return [s for s in further if fingerprint(sorted(s.items())) not in known]
 
     def _read_results(
-        self,
-        results: list[FoldResult],
-        settings: list[dict[str, Any]],
-        scorers: Mapping[str, Any],
+        self, results: list[FoldResult], settings: list[dict[str, Any]], scorers: Mapping[str, Any]
     ) -> None:
         """Tabulate the results and find the best setting."""
         self.n_splits_ = len(results)
