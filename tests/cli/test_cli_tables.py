@@ -217,6 +217,13 @@ def test_names_of_rows_and_columns_to_drop(files, capsys):
     assert main(["predict", "m.zsl", "new.csv", "--out", "p.csv"]) == 0
     assert pd.read_csv("p.csv")["tag"].tolist()[:2] == ["tag-0", "tag-1"]
     assert "m.zsl" not in capsys.readouterr().err
+    # Rows without names are numbered.
+    pd.read_csv("new.csv").drop(columns="tag").to_csv("bare.tsv", sep="\t", index=False)
+    assert main(["predict", "m.zsl", "bare.tsv", "--out", "p.csv"]) == 0
+    assert pd.read_csv("p.csv")["row"].tolist()[:2] == [1, 2]
+    said = capsys.readouterr().err
+    assert "there is no column 'tag': rows are numbered" in said
+    assert "separated" not in said
     model = read_model("m.zsl").model
     assert "is 3" not in model.attributes_.feature_names_in_
 

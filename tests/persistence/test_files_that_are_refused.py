@@ -544,9 +544,7 @@ def test_an_older_format_says_so(path, parts):
 
 def test_a_newer_library_says_so(path, parts):
     path.write_bytes(changed(parts, lambda c: c.update(library_version="99.0")))
-    with pytest.warns(
-        InputWarning, match=r"model\.zsl was saved by zslearn 99\.0, which is newer"
-    ):
+    with pytest.warns(InputWarning, match=r"model\.zsl was saved by zslearn 99\.0, which is newer"):
         persistence.load(path)
 
 

@@ -184,7 +184,8 @@ def test_a_class_from_elsewhere_is_registered_by_its_user(path):
         (
             EXEM(n_components=3, regressor=KNeighborsRegressor(1)),
             r"EXEM\.regressor is an instance of sklearn\.\S+KNeighborsRegressor, which model files "
-            r"cannot contain\. Of scikit-learn they support PCA, .*StandardScaler\. Use one of these",
+            r"cannot contain\. Of scikit-learn they support PCA, .*StandardScaler\. Use one of "
+            r"these",
         ),
         (EXEM(n_components=3, regressor=MultiOutputRegressor(SVR())), "MultiOutputRegressor"),
         (

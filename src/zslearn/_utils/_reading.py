@@ -213,7 +213,8 @@ def _recognised(path: Path, stamp: tuple[int, int], given: TextFormat) -> TextFo
         for cell in cells
     )
     decimal = given.decimal or ("," if commas > points else ".")
-    if sep != "," and given.sep is None:
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    if sep != usual and given.sep is None:
         notes.append(f"fields are separated by {_SEPARATORS[sep]}")
     if decimal == "," and given.decimal is None:
         notes.append("numbers have decimal commas")

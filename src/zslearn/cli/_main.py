@@ -168,7 +168,7 @@ def _log_to_stderr(level: int) -> Iterator[None]:
 def _complete() -> None:
     """Answer a shell that asks for completions, with the optional package argcomplete."""
     if "_ARGCOMPLETE" in os.environ:
-        import argcomplete  # type: ignore[import-not-found]
+        import argcomplete
 
         # Only the arguments of the command that is being typed are added.
         argcomplete.autocomplete(_parser(_joined(os.environ.get("COMP_LINE", "").split()[1:])))

@@ -483,7 +483,8 @@ def read_sample_table(
     columns : sequence of str or None, default=None
         The features of a model: only these columns are read, and labels may be missing.
     id_column : str or None, default=None
-        The column that names the rows, which is no feature.
+        The column that names the rows, which is no feature. Without it, rows for a model are
+        numbered.
 
     Returns
     -------
@@ -497,10 +498,12 @@ def read_sample_table(
     if isinstance(table.columns, pd.RangeIndex):
         raise ValueError(f"{where}: the columns need names; put them into the first line.")
     names = None
-    if id_column is not None:
-        if id_column not in table:
-            near = did_you_mean(id_column, map(str, table.columns))
+    if id_column is not None and id_column not in table:
+        near = did_you_mean(id_column, map(str, table.columns))
+        if columns is None:
             raise ValueError(f"{where}: there is no column {id_column!r}.{near}")
+        _logger.info("%s: there is no column %r: rows are numbered.%s", where, id_column, near)
+    elif id_column is not None:
         names = [str(value) for value in table[id_column].tolist()]
     y = None
     if has_labels:

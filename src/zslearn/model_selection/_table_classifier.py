@@ -46,10 +46,9 @@ from zslearn.calibration import CalibratedStacking
 from zslearn.calibration._folds import GeneralizedClassKFold
 from zslearn.datasets import TablePreparation
 from zslearn.datasets._preparation import prepare_classes
-from zslearn.datasets._signature_files import indexed_by_label
 from zslearn.metrics import ausuc
 from zslearn.signatures._attributes import scale_signatures
-from zslearn.signatures._table import sample_labels, with_scaling
+from zslearn.signatures._table import indexed_by_label, sample_labels, with_scaling
 from zslearn.synthesis import GaussianEXEM
 
 #: Scalings of numbers and norms of rows; the first of each is kept unless another is better.
@@ -132,7 +131,7 @@ class TableChoices:
     def __post_init__(self) -> None:
         if hasattr(self.X, "columns"):
             self.columns = TablePreparation(scaling=None).fit(self.X, self.y)
-        self.signatures = indexed_by_label(self.signatures, None)
+        self.signatures = indexed_by_label(self.signatures)
         if isinstance(self.signatures, pd.DataFrame):
             always = self.columns is not None
             self.attributes, self.signatures = prepare_classes(
@@ -427,7 +426,7 @@ class TableClassifier(ZeroShotMetaClassifier):
         names = ("scaling", "row_norm", "signature_scaling", "random_state")
         options = {name: getattr(self, name) for name in names}
         choice = TableChoices(X, y, signatures).choose(estimator, **options)
-        fresh._set_choice(choice)
+        fresh._set_choice(choice, has_names=of_array is None)
         rows = choice.rows if of_array is None else _numbers_like(choice.columns, of_array)
         method = with_row_norm(estimator, choice.row_norm)
         with chosen_scaling(self.scaling == "auto"):
@@ -455,14 +454,15 @@ class TableClassifier(ZeroShotMetaClassifier):
         fresh.estimator_ = model
         return fresh._as_fitted()
 
-    def _set_choice(self, choice: TableChoice) -> None:
+    def _set_choice(self, choice: TableChoice, *, has_names: bool = True) -> None:
         self.columns_, self.attributes_ = choice.columns, choice.attributes
         scores = (choice.score, choice.score_before)
         self.held_out_scores_ = np.asarray([np.nan if s is None else s for s in scores])
         self.n_features_in_ = int(choice.rows.shape[1])
         if self.columns_ is not None:
             self.n_features_in_ = self.columns_.n_features_in_
-            self.feature_names_in_ = self.columns_.feature_names_in_
+            if has_names:
+                self.feature_names_in_ = self.columns_.feature_names_in_
 
     def summary(self) -> str:
         """Return what was done to which columns, and what it gained.
@@ -559,7 +559,7 @@ class TableClassifier(ZeroShotMetaClassifier):
     def _class_numbers(self, signatures: Any, like: Any = None) -> Any:
         """Rows of a class table as numbers; rows that are numbers already are kept."""
         check_is_fitted(self)
-        table = indexed_by_label(signatures, None)
+        table = indexed_by_label(signatures)
         if isinstance(table, Mapping) and all(isinstance(v, Mapping) for v in table.values()):
             table = pd.DataFrame.from_dict(dict(table), orient="index")
         if self.attributes_ is None or like is not None or not isinstance(table, pd.DataFrame):

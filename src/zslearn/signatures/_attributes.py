@@ -20,7 +20,13 @@ from zslearn._utils._validation import (
     refuse_text,
     warn_of_dominating,
 )
-from zslearn.signatures._table import as_frame, equal_rows, finite_numbers, with_scaling
+from zslearn.signatures._table import (
+    as_frame,
+    equal_rows,
+    finite_numbers,
+    indexed_by_label,
+    with_scaling,
+)
 from zslearn.signatures._views import MultiSignatures, map_views
 
 Missing = Literal["error", "mean", "drop"]
@@ -114,7 +120,7 @@ def attribute_report(
     missing = {str(name): int(count) for name, count in n_missing.items() if count}
     filled = numbers.fillna(numbers.mean()).fillna(0.0)
     indistinct = indistinct_pairs(numbers, filled, seen_classes=seen_classes)
-    return _AttributeReport(*table.shape, kind, constant, empty, missing, indistinct)
+    return _AttributeReport(*numbers.shape, kind, constant, empty, missing, indistinct)
 
 
 def indistinct_pairs(
@@ -226,7 +232,7 @@ def attribute_signatures(
         raise ValueError("All attributes were dropped.")
     numbers = numbers.fillna(numbers.mean())
     return with_scaling(
-        numbers.rename_axis(index=str(table.index.names[0] or "class")), signature_scaling
+        numbers.rename_axis(index=str(numbers.index.names[0] or "class")), signature_scaling
     )
 
 
@@ -257,6 +263,7 @@ def scale_signatures(
     DataFrame
         The same numbers; ``attrs["signature_scaling"]`` holds the scaling.
     """
+    signatures = indexed_by_label(signatures)
     if scaling == "auto":
         if SCALING in signatures.attrs:
             return signatures
@@ -277,6 +284,7 @@ def scale_signatures(
 
 def _numbers(table: Any) -> pd.DataFrame:
     """Validate an attribute table and convert it to float64, with strings as column names."""
+    table = indexed_by_label(table)
     if not isinstance(table, pd.DataFrame) or not table.size:
         raise ValueError("Attributes must be a DataFrame with one row per class; it is empty.")
     if not table.index.is_unique:

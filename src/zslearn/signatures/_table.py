@@ -150,6 +150,17 @@ def labels_like(labels: NDArray[Any], others: NDArray[Any], whose: str, where: s
     return cast
 
 
+def indexed_by_label(table: Any, label: str | None = None) -> Any:
+    """A class table of pandas or polars with the labels in the index; anything else unchanged."""
+    # polars need not be installed.
+    if type(table).__module__.partition(".")[0] == "polars":
+        name = next((n for n in (label, LABEL_COLUMN) if n in table.columns), table.columns[0])
+        return pd.DataFrame(table.to_dict(as_series=False)).set_index(name)
+    if isinstance(table, pd.DataFrame) and label in table.columns:
+        return table.set_index(label)
+    return table
+
+
 def labels_in_order(signatures: Any) -> NDArray[Any]:
     """Return the labels of signatures in the order of their rows."""
     if isinstance(signatures, MultiSignatures):
@@ -530,6 +541,7 @@ class SignatureTable:
 
     def rows_by_name(self, signatures: Any, like: Any = None) -> Any:
         """Convert values given by attribute name to signatures; see :meth:`from_new`."""
+        signatures = indexed_by_label(signatures)
         if isinstance(signatures, pd.DataFrame):
             _unique_columns(signatures.columns, "signatures")
             given = [(label, dict(row)) for label, row in signatures.iterrows()]
