@@ -7,6 +7,7 @@ third of the seen classes in place of the unseen ones. Predicted and realised ga
 drawn in `docs/images/suggest.png`.
 
     python benchmarks/bench_suggest.py
+    python benchmarks/bench_suggest.py --peers  # are ours those of modAL and scikit-activeml?
 """
 
 from __future__ import annotations
@@ -173,6 +174,30 @@ def best_spaces(problems: list[Problem]) -> dict[str, str]:
     }
 
 
+def compare_peers() -> None:
+    """Compare margin, entropy and k-center with modAL and scikit-activeml, on made-up data."""
+    from modAL import uncertainty
+    from skactiveml.pool import CoreSet
+
+    problem = Problem.of(make_zero_shot(40, 10, nonlinearity=1.0, random_state=0))
+    model, X, classes = fitted(problem), problem.X_new, np.unique(problem.y_new)
+
+    class Unseen:
+        def predict_proba(self, X: Any) -> Any:
+            return model.predict_proba(X, classes=classes)
+
+    pool = Pool(model, X[1:], X[:1], classes, np.random.default_rng(0))
+    labels = np.full(len(X), np.nan)
+    labels[0] = 0.0
+    theirs = {
+        "margin": uncertainty.margin_sampling(Unseen(), X[1:], n_instances=10)[0],
+        "entropy": uncertainty.entropy_sampling(Unseen(), X[1:], n_instances=10)[0],
+        "k-center": CoreSet().query(normalize(X), labels, batch_size=10) - 1,
+    }
+    for name, rows in theirs.items():
+        print(f"{name}: the same {set(PEERS[name](pool, 10, SPACES[0])) == set(rows.tolist())}")
+
+
 def draw(points: dict[str, list[dict[str, float]]], path: Path) -> None:
     """Predicted against realised gains, a panel for each data set."""
     import matplotlib as mpl
@@ -201,8 +226,13 @@ def draw(points: dict[str, list[dict[str, float]]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="made-up data and two seeds only")
-    quick = parser.parse_args().quick
+    parser.add_argument("--peers", action="store_true", help="compare peers with other programs")
+    options = parser.parse_args()
+    quick = options.quick
     warnings.simplefilter("ignore")
+    if options.peers:
+        compare_peers()
+        return
     seeds = range(2 if quick else 5)
     made = {"nonlinearity": 1.0, "samples_per_class": 40}
     loaders: dict[str, Callable[[int], Any]] = {

@@ -98,7 +98,7 @@ def test_scikit_learn_takes_them(problem):
         (GeneralizedClassKFold(2, held_out=0.0), "held_out must be a share"),
         (GeneralizedClassKFold(2, held_out=1.5), "held_out must be a share"),
         (GeneralizedClassKFold(2, held_out=[0, 99]), "row numbers from 0 to 11"),
-        (GeneralizedClassKFold(2, held_out=[0, 1, 2]), "no image to train on of 1 classes"),
+        (GeneralizedClassKFold(2, held_out=[0, 1, 2]), "leaves 1 classes without training images"),
     ],
 )
 def test_what_is_refused(splitter, message):

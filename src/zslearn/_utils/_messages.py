@@ -99,11 +99,7 @@ def normal_form(name: Any) -> str:
 
 
 def suggest(
-    name: Any,
-    known: Iterable[Any],
-    *,
-    limit: int = 3,
-    key: Callable[[Any], str] = normal_form,
+    name: Any, known: Iterable[Any], *, limit: int = 3, key: Callable[[Any], str] = normal_form
 ) -> list[Any]:
     """Known names that are similar to an unknown one, most similar first."""
     forms: dict[str, list[Any]] = {}

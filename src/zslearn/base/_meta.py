@@ -21,14 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import (
-    Array,
-    Floats,
-    is_empty,
-    is_foreign,
-    is_streamed,
-    to_numpy,
-)
+from zslearn._utils._array import Array, Floats, is_empty, is_foreign, is_streamed, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
@@ -47,9 +40,7 @@ def inner_has(name: str) -> Any:
 
 
 @inherit_docs
-@saves(
-    estimator_=Saved(kind=ZeroShotPredictor),
-)
+@saves(estimator_=Saved(kind=ZeroShotPredictor))
 class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
     """Base of estimators that fit another zero-shot estimator and predict with it.
 

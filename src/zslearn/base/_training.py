@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 
 from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
 from zslearn._solvers._linalg import eigenbasis
-from zslearn._utils._array import (
-    Array,
-    Floats,
-    is_symbolic,
-    row_blocks,
-    to_numpy,
-)
+from zslearn._utils._array import Array, Floats, is_symbolic, row_blocks, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import cached_fit, caches_fits, fingerprint
 from zslearn._utils._validation import some_rows, warn_of_dominating

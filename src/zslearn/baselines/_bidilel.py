@@ -133,11 +133,7 @@ def leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats,
     unit = np.trace(local) / size or np.trace(total) / size or 1.0
     penalized = local + alpha * unit * np.eye(size)
     try:
-        values, vectors = scipy.linalg.eigh(
-            total,
-            penalized,
-            subset_by_index=[size - n, size - 1],
-        )
+        values, vectors = scipy.linalg.eigh(total, penalized, subset_by_index=[size - n, size - 1])
     except scipy.linalg.LinAlgError as error:
         raise ValueError(
             f"alpha={alpha} is too small: XᵀLX + αI is singular up to rounding. Use a larger alpha."

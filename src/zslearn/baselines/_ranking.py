@@ -365,11 +365,7 @@ def _grids(
             "learning_rate": [lowest_rate * 4.0**k for k in range(8)],
             "max_iter": [1, 2, 4, 8, 16, 32, 64, 128],
         },
-        "fast": {
-            "scaling": ["center"],
-            "learning_rate": fast_rates,
-            "max_iter": fast_epochs,
-        },
+        "fast": {"scaling": ["center"], "learning_rate": fast_rates, "max_iter": fast_epochs},
     }
 
 
@@ -604,9 +600,7 @@ class LatentDescent(Descent):
 
 
 @inherit_docs
-@saves(
-    coef_=Saved("n_maps", "n_features", "n_attributes"),
-)
+@saves(coef_=Saved("n_maps", "n_features", "n_attributes"))
 @dataclass(eq=False, repr=False)
 class LatEm(RankingClassifier):
     """Latent embeddings: the best of several bilinear maps, ranked against random negatives.

@@ -471,11 +471,7 @@ class SSE(ZeroShotClassifier):
             "alpha": [10.0**k for k in range(-8, 0)],
             "max_iter": [0, 4, 8, 16, 32],
         },
-        "fast": {
-            "gamma": [0.3, 1.0, 3.0, 10.0],
-            "alpha": [1e-5],
-            "max_iter": [4, 8, 12],
-        },
+        "fast": {"gamma": [0.3, 1.0, 3.0, 10.0], "alpha": [1e-5], "max_iter": [4, 8, 12]},
     }
 
     def __sklearn_tags__(self) -> Tags:

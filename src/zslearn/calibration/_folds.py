@@ -8,11 +8,10 @@ temperature and score scale, in units of which factor and temperature are averag
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple
 
@@ -60,6 +59,7 @@ Remainder = Literal["spread", "drop"]
 
 
 @saved_part
+@dataclass(eq=False)
 class ClassKFold:
     """Folds that hold out whole classes.
 
@@ -96,22 +96,13 @@ class ClassKFold:
     [2 4 5] [0 1 3]
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        shots: int = 0,
-        unlabelled: Literal["zsl", "gzsl"] | None = None,
-        remainder: Remainder = "spread",
-        class_order: ArrayLike | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_splits = n_splits
-        self.shots = shots
-        self.unlabelled = unlabelled
-        self.remainder = remainder
-        self.class_order = class_order
-        self.random_state = random_state
+    n_splits: int = 5
+    _: KW_ONLY
+    shots: int = 0
+    unlabelled: Literal["zsl", "gzsl"] | None = None
+    remainder: Remainder = "spread"
+    class_order: ArrayLike | None = None
+    random_state: Any = 0
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Number of folds; scikit-learn passes the arguments, which are ignored."""
@@ -157,11 +148,6 @@ class ClassKFold:
         """Rows that validate the training classes and are in no training set."""
         return np.zeros(len(codes), dtype=bool)
 
-    def __repr__(self) -> str:
-        names = inspect.signature(type(self)).parameters
-        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{type(self).__name__}({options})"
-
     def _codes(self, y: Any) -> NDArray[np.intp]:
         return np.unique(column_or_1d(to_numpy(y)), return_inverse=True)[1]
 
@@ -189,6 +175,7 @@ class ClassKFold:
 
 @inherit_docs
 @saved_part
+@dataclass(eq=False)
 class GeneralizedClassKFold(ClassKFold):
     """Folds that hold out whole classes, and some images of every other class.
 
@@ -216,29 +203,11 @@ class GeneralizedClassKFold(ClassKFold):
     ['bee', 'bee', 'bee', 'bee'] ['ant', 'ant', 'ant', 'ant', 'bee']
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        shots: int = 0,
-        unlabelled: Literal["zsl", "gzsl"] | None = None,
-        held_out: float | int | ArrayLike = 0.2,
-        remainder: Remainder = "spread",
-        class_order: ArrayLike | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(
-            n_splits,
-            shots=shots,
-            unlabelled=unlabelled,
-            remainder=remainder,
-            class_order=class_order,
-            random_state=random_state,
-        )
-        self.held_out = held_out
+    _: KW_ONLY
+    held_out: float | int | ArrayLike = 0.2
 
     def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
-        amount = self.held_out
+        amount: Any = self.held_out
         if isinstance(amount, Real) and not isinstance(amount, bool):
             if amount <= 0 or (not isinstance(amount, Integral) and amount >= 1):
                 raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -45,6 +46,7 @@ from zslearn.signatures._table import SignatureTable, label_kind, sample_labels
     false_alarm_curve_=Saved("n_points"),
     detection_curve_=Saved("n_points"),
 )
+@dataclass(eq=False, repr=False)
 class NoneOfThese(HeldOutCalibration):
     r"""Predict "none of these" if no described class fits well enough.
 
@@ -121,6 +123,11 @@ class NoneOfThese(HeldOutCalibration):
     True
     """
 
+    _: KW_ONLY
+    false_alarm_rate: float = 0.05
+    statistic: str = "max"
+    none_label: Any = "auto"
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HeldOutCalibration._parameter_constraints,
         "false_alarm_rate": [Interval(Real, 0, 1, closed="neither")],
@@ -130,27 +137,6 @@ class NoneOfThese(HeldOutCalibration):
 
     # With more candidates the best score is higher, so that too few images would be rejected.
     _with_unseen: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        false_alarm_rate: float = 0.05,
-        statistic: str = "max",
-        none_label: Any = "auto",
-        cv: Any = 5,
-        held_out: float = 0.2,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.false_alarm_rate = false_alarm_rate
-        self.statistic = statistic
-        self.none_label = none_label
-        self.cv = cv
-        self.held_out = held_out
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def is_none(self, X: Any, *, classes: Any = None) -> NDArray[np.bool_]:
         """Detect images that belong to none of the candidates.

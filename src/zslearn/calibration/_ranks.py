@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -142,6 +142,7 @@ class RankPrediction(NamedTuple):
     mean_depth_=Saved(finite=False),
     held_out_=Saved(kind=HeldOut),
 )
+@dataclass(eq=False, repr=False)
 class RankPredictor(BaseSetPredictor):
     r"""Predict the deepest node of a class hierarchy that is probable enough.
 
@@ -205,30 +206,15 @@ class RankPredictor(BaseSetPredictor):
     ((150,), 3)
     """
 
+    hierarchy: Any = "cluster"
+    _: KW_ONLY
+    confidence: float = 0.9
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HeldOutCalibration._parameter_constraints,
         "hierarchy": [StrOptions({"cluster"}), Mapping, pd.DataFrame, list],
         "confidence": [Interval(Real, 0, 1, closed="neither")],
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        hierarchy: Any = "cluster",
-        *,
-        confidence: float = 0.9,
-        cv: Any = 5,
-        held_out: float = 0.2,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.hierarchy = hierarchy
-        self.confidence = confidence
-        self.cv = cv
-        self.held_out = held_out
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def predict_rank(
         self, X: Any, *, classes: Any = None, confidence: float | None = None

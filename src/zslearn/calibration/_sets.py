@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from math import ceil
 from numbers import Real
 from typing import Any, ClassVar
@@ -117,6 +117,7 @@ class BaseSetPredictor(HeldOutCalibration):
     class_coverage_=Saved("n_seen", keys=_KINDS, finite=False),
     held_out_=Saved(kind=HeldOut, keys=_KINDS),
 )
+@dataclass(eq=False, repr=False)
 class PredictionSets(BaseSetPredictor):
     r"""Predict sets of classes with guaranteed coverage.
 
@@ -190,27 +191,13 @@ class PredictionSets(BaseSetPredictor):
     ['class 07']
     """
 
+    _: KW_ONLY
+    coverage: float = 0.9
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HeldOutCalibration._parameter_constraints,
         "coverage": [Interval(Real, 0, 1, closed="neither")],
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        coverage: float = 0.9,
-        cv: Any = 5,
-        held_out: float = 0.2,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.coverage = coverage
-        self.cv = cv
-        self.held_out = held_out
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _set_members(
         self, X: Any, labels: NDArray[Any], coverage: float | None

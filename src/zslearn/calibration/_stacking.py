@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -16,12 +17,7 @@ from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._meta import ZeroShotMetaClassifier
-from zslearn.calibration._folds import (
-    FOLD_CONSTRAINTS,
-    FoldScores,
-    mean_calibration,
-    score_folds,
-)
+from zslearn.calibration._folds import FOLD_CONSTRAINTS, FoldScores, mean_calibration, score_folds
 
 
 @inherit_docs
@@ -32,6 +28,7 @@ from zslearn.calibration._folds import (
     fold_temperatures_=Saved(None, finite=False),
     refit_time_=Saved(least=0),
 )
+@dataclass(eq=False, repr=False)
 class CalibratedStacking(ZeroShotMetaClassifier):
     r"""Lower the scores of the seen classes by a factor (Eq. 17).
 
@@ -112,7 +109,15 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     (150, 5)
     """
 
-    temperature_: Any
+    estimator: Any
+    _: KW_ONLY
+    bias: str | float = "cv"
+    temperature: str | float | None = None
+    cv: Any = 5
+    held_out: float = 0.2
+    rescale_bias: bool = True
+    n_jobs: int | None = None
+    random_state: Any = 0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **FOLD_CONSTRAINTS,
@@ -120,27 +125,6 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
         "rescale_bias": ["boolean"],
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        bias: str | float = "cv",
-        temperature: str | float | None = None,
-        cv: Any = 5,
-        held_out: float = 0.2,
-        rescale_bias: bool = True,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.bias = bias
-        self.temperature = temperature
-        self.cv = cv
-        self.held_out = held_out
-        self.rescale_bias = rescale_bias
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the estimator, then estimate the factor and the temperature."""
@@ -160,7 +144,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
             self.estimator_, X, factors, temperatures, scales, rescale=self.rescale_bias
         )
         self.bias_ = factor if self.bias == "cv" else float(self.bias)
-        self.temperature_ = found if self.temperature == "cv" else self.temperature
+        self.temperature_: Any = found if self.temperature == "cv" else self.temperature
 
     def _is_generalized(self) -> bool:
         return True

@@ -9,7 +9,7 @@ are divided into groups, and the thresholds applied to a group come from the oth
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -212,9 +212,8 @@ def _in_memory(fold: FoldScores) -> FoldScores:
 
 
 @inherit_docs
-@saves(
-    temperature_=Saved(above=0, optional=True),
-)
+@saves(temperature_=Saved(above=0, optional=True))
+@dataclass(eq=False, repr=False)
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Base of estimators that are calibrated on the scores of held-out classes.
 
@@ -242,16 +241,17 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
         the folds.
     """
 
+    estimator: Any
+    _: KW_ONLY
+    cv: Any = 5
+    held_out: float = 0.2
+    n_jobs: int | None = None
+    random_state: Any = 0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = FOLD_CONSTRAINTS
 
     #: Whether unseen classes are candidates in the folds as well.
     _with_unseen: ClassVar[bool] = False
-
-    cv: Any
-    held_out: float
-    n_jobs: int | None
-    random_state: Any
-    temperature_: Any
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the estimator, then calibrate on held-out classes."""
@@ -261,7 +261,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
             self, X, y, signatures, weights, _in_memory, with_unseen=self._with_unseen
         )
         scale = final_score_scale(self.estimator_, X)
-        self.temperature_ = self.estimator_.class_scorer_.temperature
+        self.temperature_: Any = self.estimator_.class_scorer_.temperature
         if self.temperature_ is None:
             best, scales = ([f.temperature() for f in folds], [f.scale for f in folds])
             self.temperature_ = mean_temperature(rescaled(best, scales, scale))

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
@@ -35,12 +35,7 @@ from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline, as_zero_shot
 from zslearn.base._predictor import clone_with
-from zslearn.calibration._folds import (
-    FEWEST_CLASSES,
-    checked_folds,
-    mean_calibration,
-    seen_table,
-)
+from zslearn.calibration._folds import FEWEST_CLASSES, checked_folds, mean_calibration, seen_table
 from zslearn.model_selection._fold_tasks import (
     TIED,
     TIMES,
@@ -83,6 +78,7 @@ EXTENSIONS = 4
     refit_time_=Saved(least=0),
     reused_time_=Saved(least=0),
 )
+@dataclass(eq=False, repr=False)
 class ZeroShotSearchCV(ZeroShotMetaClassifier):
     """Choose hyper-parameters on held-out classes, then refit on all of the training data.
 
@@ -201,6 +197,22 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     True
     """
 
+    estimator: Any
+    grid: Grid
+    _: KW_ONLY
+    setting: Setting = "zsl"
+    scoring: Any = None
+    cv: Any = 5
+    n_jobs: int | None = None
+    checkpoint: str | PathLike[str] | None = None
+    memory: str | PathLike[str] | None = None
+    progress: bool = False
+    verbose: int = 0
+    error_score: str | float = np.nan
+    temperature: str | float | None = None
+    rescale_bias: bool = True
+    extensions: int | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "fit_grid", "decision_function"]), Pipeline],
         "grid": [str, Mapping, list, tuple],
@@ -218,44 +230,6 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "extensions": [Interval(Integral, 0, None, closed="left"), None],
     }
 
-    cv_results_: dict[str, Any]
-    temperature_: Any
-    best_index_: int
-    n_splits_: int
-
-    def __init__(
-        self,
-        estimator: Any,
-        grid: Grid,
-        *,
-        setting: Setting = "zsl",
-        scoring: Any = None,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-        memory: str | PathLike[str] | None = None,
-        progress: bool = False,
-        verbose: int = 0,
-        error_score: str | float = np.nan,
-        temperature: str | float | None = None,
-        rescale_bias: bool = True,
-        extensions: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.grid = grid
-        self.setting = setting
-        self.scoring = scoring
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.checkpoint = checkpoint
-        self.memory = memory
-        self.progress = progress
-        self.verbose = verbose
-        self.error_score = error_score
-        self.temperature = temperature
-        self.rescale_bias = rescale_bias
-        self.extensions = extensions
-
     @property
     def best_estimator_(self) -> Any:
         """The fitted method, under scikit-learn's name."""
@@ -269,7 +243,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         start = time.perf_counter()
         settings = expand(as_zero_shot(self.estimator), self.grid)
         scorers = _checked_scorers(self.scoring, self.setting)
-        self.bias_, self.temperature_ = 0.0, self.temperature
+        self.bias_ = 0.0
+        self.temperature_: Any = self.temperature
         self.best_index_ = self.n_read_fits_ = self.n_splits_ = self.n_extensions_ = 0
         self.reused_time_, self.best_score_ = 0.0, math.nan
         self.edges_: dict[str, Edge] = {}
@@ -435,10 +410,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         return [s for s in further if fingerprint(sorted(s.items())) not in known]
 
     def _read_results(
-        self,
-        results: list[FoldResult],
-        settings: list[dict[str, Any]],
-        scorers: Mapping[str, Any],
+        self, results: list[FoldResult], settings: list[dict[str, Any]], scorers: Mapping[str, Any]
     ) -> None:
         """Tabulate the results and find the best setting."""
         self.n_splits_ = len(results)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ _INNER = "estimator__"
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class WeightedViews(ZeroShotMetaClassifier):
     r"""Several views of each class under weights that a search can choose.
 
@@ -72,22 +74,16 @@ class WeightedViews(ZeroShotMetaClassifier):
     (1, 1)
     """
 
+    estimator: Any
+    _: KW_ONLY
+    weights: Sequence[float] | Mapping[str, float] | None = None
+    gamma_factors: Sequence[float] | Mapping[str, float] | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
         "weights": ["array-like", dict, None],
         "gamma_factors": ["array-like", dict, None],
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        weights: Sequence[float] | Mapping[str, float] | None = None,
-        gamma_factors: Sequence[float] | Mapping[str, float] | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.weights = weights
-        self.gamma_factors = gamma_factors
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the method on the views under these weights."""

@@ -101,10 +101,7 @@ _OF_ESTIMATORS = (
 _OF_PARTS = (*_OF_ESTIMATORS, "base", "datasets", "_solvers")
 #: Functions that files may contain: the scoring functions of searches.
 _SCORERS = frozenset(
-    {
-        "zslearn.model_selection.unseen_accuracy_scorer",
-        "zslearn.synthesis.exemplar_distance_score",
-    }
+    {"zslearn.model_selection.unseen_accuracy_scorer", "zslearn.synthesis.exemplar_distance_score"}
 )
 
 #: Classes of scikit-learn by module, which EXEM, generated features and pipelines need. Each uses

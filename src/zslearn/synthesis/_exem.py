@@ -51,10 +51,7 @@ _ROUNDING = 1e-12
 
 @saved_part
 @dataclass(frozen=True, eq=False)
-@saves(
-    matrix=Saved("n_features", "n_dims"),
-    offset=Saved("n_dims"),
-)
+@saves(matrix=Saved("n_features", "n_dims"), offset=Saved("n_dims"))
 class Whitening:
     r"""A map from features to whitened features of unit length.
 

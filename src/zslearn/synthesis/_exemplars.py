@@ -179,9 +179,7 @@ class SharedKernel:
 
 @saved_part
 @saves(
-    {
-        "kernel.seen": Saved("n_seen", kind="signatures"),
-    },
+    {"kernel.seen": Saved("n_seen", kind="signatures")},
     kernel=Saved(kind=SharedKernel),
     coef=Saved("n_seen", "n_dims"),
     intercept=Saved("n_dims"),

@@ -27,9 +27,7 @@ def _statistics_are_enough(model: LearnsFromStatistics) -> bool:
 
 
 @saves(
-    {
-        "statistics_.means": Saved("n_seen", "n_features", optional=True),
-    },
+    {"statistics_.means": Saved("n_seen", "n_features", optional=True)},
     statistics_=Saved(kind=ClassStatistics, optional=True),
     _table_so_far=Saved(kind=SignatureTable, optional=True),
 )
