@@ -113,7 +113,8 @@ class Budget:
         raise FileLimitError(
             f"{self.path}: reading it takes about {_amount(self._taken + n_bytes)} of memory, more "
             f"than the {allowed}; the file is damaged or made to do harm. If you trust it, allow "
-            f"more: max_bytes={self._taken + n_bytes}, or the environment variable {VARIABLE}."
+            f"more with the environment variable {VARIABLE}={self._taken + n_bytes} (max_bytes= in "
+            "Python)."
         )
 
 
@@ -413,7 +414,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique_keys)
     # Other bytes, no JSON, and nesting without end.
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{plain(path)} is no JSON in UTF-8 ({reason(error)}).") from None
+        raise ValueError(f"{plain(path)} is not JSON in UTF-8 ({reason(error)}).") from None
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
