@@ -233,6 +233,13 @@ def test_arrays_of_other_libraries(data, model, found):
     np.testing.assert_allclose(again.gains, found.gains, rtol=1e-6)
 
 
+def test_dask_arrays_of_unknown_length(data, model, found):
+    array = pytest.importorskip("dask.array")
+    X = array.from_array(np.array(data.X_test_unseen), chunks=(37, -1))
+    again = model.suggest(X[array.ones(len(X), chunks=37) > 0], classes=data.unseen_classes)
+    np.testing.assert_array_equal(again.rows, found.rows)
+
+
 def test_the_model_does_not_change(data, model):
     before = model.predict_proba(data.X_test_unseen)
     model.suggest(data.X_test_unseen, 20)

@@ -550,7 +550,9 @@ def prepare_classes(
     varies = [name for name in table.columns if table[name].astype(str).nunique() > 1]
     preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
     places = [place for place, c in enumerate(preparation.columns_) if c.kind == "number"]
-    has_gaps = np.isnan([_as_numbers(table.iloc[:, place]) for place in places]).any(axis=0)
+    has_gaps = np.zeros(len(table), dtype=bool)
+    for place in places:
+        has_gaps |= np.isnan(_as_numbers(table.iloc[:, place]))
     if has_gaps.any():
         warn_user(
             f"The class table lacks numbers of {name_some(table.index[has_gaps])}: the median of "

@@ -138,9 +138,11 @@ class TableChoices:
                 self.signatures, self.y, always=always
             )
             if self.columns is not None and self.attributes is not None:
-                self._drop_unrelated_words(self.columns)
+                self._drop_unrelated_words(self.columns, self.attributes)
 
-    def _drop_unrelated_words(self, columns: TablePreparation) -> None:
+    def _drop_unrelated_words(
+        self, columns: TablePreparation, attributes: TablePreparation
+    ) -> None:
         """Drop categories and dates without which class means are predicted as well or better."""
         classes, codes = np.unique(self.y, return_inverse=True)
         is_described = self.signatures.index.isin(classes).sum() == len(classes)
@@ -153,15 +155,16 @@ class TableChoices:
             names = attributes.get_feature_names_out().tolist()
             return prediction_error(self.signatures.loc[classes, names].to_numpy(), means)
 
-        least = error(self.attributes)
-        while words := [c.name for c in self.attributes.columns_ if c.kind in ("category", "date")]:
-            others = [self.attributes.without(name, _UNRELATED) for name in words]
+        least = error(attributes)
+        while words := [c.name for c in attributes.columns_ if c.kind in ("category", "date")]:
+            others = [attributes.without(name, _UNRELATED) for name in words]
             errors = [error(other) for other in others]
             if min(errors) > least:
                 break
-            least, self.attributes = min(errors), others[int(np.argmin(errors))]
-        attributes = self.attributes.get_feature_names_out().tolist()
-        attrs, self.signatures = self.signatures.attrs, self.signatures[attributes]
+            least, attributes = min(errors), others[int(np.argmin(errors))]
+        self.attributes = attributes
+        names = attributes.get_feature_names_out().tolist()
+        attrs, self.signatures = self.signatures.attrs, self.signatures[names]
         self.signatures.attrs = dict(attrs)
 
     def without_choice(self, scaling: str | None, row_norm: str | None) -> TableChoice:
@@ -264,7 +267,10 @@ def prediction_error(attributes: Floats, means: Floats) -> float:
 
 def innermost(estimator: Any) -> Any:
     """The method inside wrappers that calibrate or search."""
-    while isinstance(estimator, ZeroShotMetaClassifier) and hasattr(estimator, "estimator"):
+    while isinstance(estimator, ZeroShotMetaClassifier):
+        # None stands for the default of a method that extends another, such as GDA.
+        if getattr(estimator, "estimator", None) is None:
+            break
         estimator = estimator.estimator
     return estimator
 

@@ -97,9 +97,9 @@ def _graph(model: Any) -> Any:
     # ndonnx raises various errors if values are read, and for NumPy arrays.
     except Exception as error:
         raise ExportError(
-            f"{_name_of(model)} cannot be written as ONNX: {error}. Save the model itself, or "
-            "export a method whose embedding uses only functions of the array API standard, "
-            "converts its arrays with move_like, and does not read values."
+            f"{_name_of(model)} cannot be exported to ONNX: {error}. Save the model "
+            "itself; to export a method of your own, use only functions of the array API standard "
+            "in embed, move fitted arrays with move_like, and never convert an array to a number."
         ) from error
     graph = ndx.build({"X": X}, outputs)
     for name, value in _metadata(model, scorer).items():

@@ -14,11 +14,12 @@ from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import (
     Floats,
     evenly_spaced,
+    is_dask,
     is_streamed,
     take_rows,
     to_numpy,
 )
-from zslearn.base._streams import read_blocks, stream_top_k
+from zslearn.base._streams import read_blocks, stream_top_k, with_known_rows
 from zslearn.signatures._attributes import IndistinctPair, indistinct_pairs
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._class_posterior import ClassPosterior
@@ -77,6 +78,8 @@ def suggest(model: GaussianEXEM, X: Any, n: int, classes: Any, scorer: ClassScor
     scorer = replace(own, bias=scorer.bias, temperature=scorer.temperature or own.temperature)
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
         raise ValueError(f"n must be a positive integer; got {n!r}.")
+    if is_dask(X):
+        X = with_known_rows(X)
     candidates = np.arange(len(scorer.labels))
     if classes is not None:
         candidates = np.sort(find_classes(classes, scorer.labels))
