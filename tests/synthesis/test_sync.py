@@ -567,7 +567,7 @@ def test_matrix_metric_needs_one_view(problem):
 
 
 def test_warns_when_not_converged(problem):
-    with pytest.warns(ConvergenceWarning, match="Raise max_iter=1 or alpha"):
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter=1, alpha or tol"):
         model = fit(problem, "cs", alpha=1e-6, max_iter=1, tol=1e-9)
     assert model.dual_gap_ > 0
 
