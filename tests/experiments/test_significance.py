@@ -262,5 +262,5 @@ def test_records_of_two_protocols_cannot_share_a_column():
     grids = pd.DataFrame([_record("ALE", 0.5, grid="fast"), _record("ALE", 0.6, grid="paper")])
     both = build_table(grids)
     assert both.ours["CUB NS accuracy"].dropna().tolist() == [50.0]
-    assert "Several grids – ALE: shown is fast, of fast, paper." in both.notes
+    assert "Several grids (fast, paper) – ALE: the table shows fast." in both.notes
     assert build_table(grids, grid="paper").ours["CUB NS accuracy"].dropna().tolist() == [60.0]

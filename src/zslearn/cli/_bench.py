@@ -239,7 +239,8 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     where = "" if data is None else f" of {data.name}"
     title = f"{arguments.analysis}{where}: {analysis.title}"
     summary = analyses.summarize_analysis(frame)
-    print_table(summary, title=title, name="results")
+    numbers = analyses.summarize_analysis(frame, as_text=False)
+    print_table(summary, title=title, name="results", values=numbers)
     explained(experiments.explain_measures(map(str, summary)))
     note(files=paths)
     for path in paths:

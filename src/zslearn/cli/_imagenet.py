@@ -50,7 +50,7 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
     )
     sizes = ", ".join(f"{name} {len(classes)}" for name, classes in bench.sets.items())
     say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
-    files = bench.run(arguments.methods)
+    files = bench.run(arguments.methods, ideal=arguments.ideal)
     tables = {}
     for folder, names in experiments.IMAGENET_TABLES.items():
         records = experiments.read_records([path for path in files if path.parent.name == folder])
@@ -130,6 +130,7 @@ OPTIONS = {
         ("--counts", "FILE", None, _COUNTS),
         ("--per-class", int, 100, "maximum number of training rows per seen class; 0 for all"),
         ("--features", "NAME", "own", "name of the features in tables"),
+        ("--ideal", bool, True, "also measure ideal signatures, Table 9 of the paper (default)"),
         ("--grid", GRIDS, "fast", "grid of hyper-parameters"),
         ("--folds", int, 5, "number of folds over the seen classes"),
         ("--epochs", int, None, _EPOCHS),

@@ -82,20 +82,25 @@ def add_options(parser: argparse.ArgumentParser, *rows: Any) -> None:
         target.add_argument(*flags.split(), **settings)
 
 
-#: Parameter of the library → its option, if the names differ.
+#: Parameter of the library → its option, if the names differ by more than a prefix "n_".
 _OPTION_NAMES = {
     "unseen_classes": "unseen",
     "labels": "labels-file",
     "n_splits": "folds",
-    "n_jobs": "jobs",
     "none_rate": "none",
     "random_state": "seed",
+    "feature_norm": "row-norm",
+    "accept": "always",
+    "body_bytes": "max-body",
+    "added_classes": "max-added",
+    "seconds": "timeout",
+    **{name: f"max-{name}" for name in ("pixels", "batch", "examples", "unlabelled", "in_flight")},
 }
 #: Parameters that messages name as options even if the command that failed lacks them.
 _OF_OTHER_COMMANDS = {
     *("drop", "label", "labels", "unseen_classes", "hold_out", "features", "class_splits"),
     *("version", "signature_scaling", "feature_scaling", "backbone", "weights", "boxes"),
-    *("crop", "method"),
+    *("crop", "method", "classes"),
 }
 #: Python code in messages of the library, as a pattern → what to do on the command line.
 _CODE = {
@@ -111,6 +116,9 @@ _CODE = {
     r"\(\w+=, --": "(--",
     r"(\w+)=True \(--\1\)": "--\\1",
     r" \(\w+= in Python\)": "",
+    # Methods that are commands.
+    r"\b(add|remove)_class(?:es)?\b": r"\1-class",
+    r"\badd_examples\b": "add-examples",
 }
 _VALUE = r"\[(?P<list>[^\]]*)\]|(?P<word>True|False|None)\b|(?P<none>…?(?=[,;:).]?(?:\s|$)))"
 _PARAMETER = re.compile(rf"(?<![\w.-])(?P<name>[a-z]\w*)=(?:{_VALUE})?")
@@ -127,8 +135,10 @@ def in_options(message: str) -> str:
 
 def _option(name: str) -> str | None:
     """The option for a parameter, if there is one."""
-    option = "--" + _OPTION_NAMES.get(name, name).replace("_", "-")
-    return option if option in _report.get().flags or name in _OF_OTHER_COMMANDS else None
+    names = (_OPTION_NAMES.get(name, name), name, name.removeprefix("n_"))
+    options = [f"--{option.replace('_', '-')}" for option in names]
+    known = (option for option in options if option in _report.get().flags)
+    return next(known, options[0] if name in _OF_OTHER_COMMANDS else None)
 
 
 def _as_option(match: re.Match[str]) -> str | None:
