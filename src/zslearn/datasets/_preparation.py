@@ -552,8 +552,9 @@ def prepare_classes(
     places = [place for place, c in enumerate(preparation.columns_) if c.kind == "number"]
     has_gaps = np.isnan([_as_numbers(table.iloc[:, place]) for place in places]).any(axis=0)
     if has_gaps.any():
+        lacking = name_some(table.index[np.flatnonzero(has_gaps)])
         warn_user(
-            f"The class table lacks numbers of {name_some(table.index[has_gaps])}: the median of "
+            f"The class table lacks numbers of {lacking}: the median of "
             "the classes with samples replaces them. Add these numbers, or expect more errors."
         )
     return preparation, preparation.transform_classes(table)
