@@ -266,12 +266,12 @@ def test_a_wide_table_fits_the_window(browser, tmp_path):
     assert (
         tab.evaluate("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.scroll'))") == 0
     )
-    # What was run is folded, below the table; and the meanings are words.
+    # The settings are folded, below the table; and the meanings are words.
     assert not tab.locator("#results .facts").is_visible()
-    tab.get_by_text("What was run").click()
+    tab.get_by_text("Settings of the runs").click()
     assert "res101" in tab.locator("#results .facts").inner_text()
     assert tab.locator(".hero .facts").count() == 0
-    tab.get_by_text("What the columns are").click()
+    tab.get_by_text("Columns", exact=True).click()
     assert "area under the seen–unseen curve" in tab.locator(".meanings").inner_text()
     assert "[object" not in tab.locator("main").inner_text()
     assert "Black footed Albatross" in tab.locator("#classes").inner_text()
