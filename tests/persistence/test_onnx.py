@@ -189,7 +189,7 @@ def test_scores_that_differ_are_refused(data, tmp_path, monkeypatch):
     model = _fit(ESZSL(), data)
     scores = model.decision_function
     monkeypatch.setattr(model, "decision_function", lambda X, **options: 2 * scores(X, **options))
-    with pytest.raises(ExportError, match="scores differ from the model's"):
+    with pytest.raises(ExportError, match="scores differ from those of the model"):
         export_onnx(model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 

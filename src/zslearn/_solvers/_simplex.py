@@ -54,7 +54,7 @@ class SimplexResult(NamedTuple):
 
 def project_to_simplex(rows: Floats) -> Floats:
     """The nearest point of the probability simplex to each row, by sorting."""
-    # Shifts of a row change nothing; this one avoids rounding errors of large rows.
+    # The projection is invariant to shifts of a row; this one avoids rounding errors.
     rows = rows - rows.max(axis=1, keepdims=True)
     descending = -np.sort(-rows, axis=1)
     counts = np.arange(1, rows.shape[1] + 1)
@@ -109,7 +109,7 @@ def simplex_least_squares(
     weights = np.empty((len(goals), n_points))
     gap = np.empty(len(goals))
     most = 0
-    # The guess holds about eight numbers for each weight.
+    # The guess needs about eight numbers for each weight.
     for rows in row_blocks(len(goals), row_bytes=8 * 8 * n_points, budget=_GUESS_BYTES):
         products = (goals[rows] - center) @ mixed.T
         weights[rows] = _guess(gram, products)
@@ -120,9 +120,9 @@ def simplex_least_squares(
             ]
         except np.linalg.LinAlgError as error:
             raise ValueError(
-                f"gamma={gamma} is too small beside the squared distances of the points, whose "
-                f"mean from their center is {np.mean(np.sum(mixed**2, axis=1)):.3g}: the solution "
-                "is not determined. Take a larger gamma."
+                f"gamma={gamma} is too small relative to the squared distances of the points from "
+                f"their centre, {np.mean(np.sum(mixed**2, axis=1)):.3g} on average: the solution "
+                "is not determined. Use a larger gamma."
             ) from error
         most = max(most, *n_iter)
         gradient = weights[rows] @ gram - products

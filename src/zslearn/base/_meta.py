@@ -21,14 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import (
-    Array,
-    Floats,
-    is_empty,
-    is_foreign,
-    is_streamed,
-    to_numpy,
-)
+from zslearn._utils._array import Array, Floats, is_empty, is_foreign, is_streamed, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
@@ -47,9 +40,7 @@ def inner_has(name: str) -> Any:
 
 
 @inherit_docs
-@saves(
-    estimator_=Saved(kind=ZeroShotPredictor),
-)
+@saves(estimator_=Saved(kind=ZeroShotPredictor))
 class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
     """Base of estimators that fit another zero-shot estimator and predict with it.
 
@@ -192,6 +183,29 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         """
         state = self._snapshot()
         return state._with_inner(state._inner.adapt(state._inner_features(X), **options))
+
+    @inner_has("suggest")
+    def suggest(self, X_pool: Any, n: int = 10, *, classes: Any = None) -> Any:
+        """Suggest which unlabelled images to label next.
+
+        Parameters
+        ----------
+        X_pool : array-like of shape (n_samples, n_features)
+            Features of unlabelled images.
+        n, classes
+            See :meth:`zslearn.synthesis.GaussianEXEM.suggest`.
+
+        Returns
+        -------
+        Suggestions
+            Rows of `X_pool` in order of their value, and a table of the classes.
+        """
+        state = self._snapshot()
+        return state._suggest(X_pool, n, classes, state.class_scorer_)
+
+    def _suggest(self, X: Any, n: int, classes: Any, scorer: ClassScorer) -> Any:
+        """Let the inner estimator suggest images, with the calibration of a wrapper."""
+        return self._inner._suggest(self._inner_features(X), n, classes, scorer)
 
     def _inner_features(self, X: Any) -> Any:
         """Validated features for the inner estimator, which was fitted without column names."""

@@ -227,13 +227,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return scorer.top_k(self._check_features(X), 1, classes)[0][:, 0]
 
     def predict_top_k(
-        self,
-        X: Any,
-        k: int = 5,
-        *,
-        classes: Any = None,
-        proba: bool = False,
-        prior: Any = None,
+        self, X: Any, k: int = 5, *, classes: Any = None, proba: bool = False, prior: Any = None
     ) -> tuple[NDArray[Any], Array]:
         """Predict the `k` best classes of each sample, best first.
 

@@ -116,6 +116,9 @@ _CODE = {
     r"\(\w+=, --": "(--",
     r"(\w+)=True \(--\1\)": "--\\1",
     r" \(\w+= in Python\)": "",
+    # Methods that are commands.
+    r"\b(add|remove)_class(?:es)?\b": r"\1-class",
+    r"\badd_examples\b": "add-examples",
 }
 _VALUE = r"\[(?P<list>[^\]]*)\]|(?P<word>True|False|None)\b|(?P<none>…?(?=[,;:).]?(?:\s|$)))"
 _PARAMETER = re.compile(rf"(?<![\w.-])(?P<name>[a-z]\w*)=(?:{_VALUE})?")

@@ -372,10 +372,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             nouns = "category" if len(levels) == 1 else "categories"
             parts.append(f"{len(levels)} {nouns} ({sum(levels)} columns)")
         text = ", ".join(parts)
-        dropped = [f"{c.name!r} ({c.reason})" for c in self.columns_ if c.kind == "dropped"]
+        dropped: dict[str, list[str]] = {}
+        for column in self.columns_:
+            if column.kind == "dropped":
+                dropped.setdefault(column.reason, []).append(column.name)
         if dropped:
-            more = f" and {len(dropped) - 6} more" if len(dropped) > 6 else ""
-            text += f"; dropped: {', '.join(dropped[:6])}{more}"
+            groups = (f"{name_some(names)} ({why})" for why, names in dropped.items())
+            text += f"; dropped: {', '.join(groups)}"
         if n_missing := getattr(self, "_n_missing", 0):
             values = "1 missing value is" if n_missing == 1 else f"{n_missing} missing values are"
             text += f"; {values} the {self.missing}"
@@ -489,8 +492,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             and column.kind != "number"
             and not tells_apart(outputs, codes, undecided=True)
         ):
-            kind = "yes/no" if column.kind == "yes/no" else f"a {column.kind}"
-            return dropped(f"{kind} that does not tell classes apart")
+            return dropped("unrelated to the classes")
         return column
 
     def _choose_kind(
@@ -521,7 +523,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             )
         counts = texts.value_counts()
         if len(counts) > _IDENTIFIER_SHARE * n_values and len(counts) > 2:
-            return PreparedColumn(name, "dropped", reason="an identifier or free text")
+            return PreparedColumn(name, "dropped", reason="identifier or free text")
         least = max(_RARE_ROWS, _RARE_SHARE * len(texts)) if codes is not None else 1
         levels = sorted(counts.index[counts >= least][: self.max_levels])
         others = len(levels) < len(counts)
@@ -547,6 +549,15 @@ def prepare_classes(
         return None, table
     varies = [name for name in table.columns if table[name].astype(str).nunique() > 1]
     preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
+    places = [place for place, c in enumerate(preparation.columns_) if c.kind == "number"]
+    has_gaps = np.zeros(len(table), dtype=bool)
+    for place in places:
+        has_gaps |= np.isnan(_as_numbers(table.iloc[:, place]))
+    if has_gaps.any():
+        warn_user(
+            f"The class table lacks numbers of {name_some(table.index[has_gaps])}: the median of "
+            "the classes with samples replaces them. Add these numbers, or expect more errors."
+        )
     return preparation, preparation.transform_classes(table)
 
 

@@ -23,7 +23,7 @@ from zslearn._utils._validation import (
 )
 from zslearn.datasets._array_files import read_excel, read_parquet
 from zslearn.signatures import filled_ranks
-from zslearn.signatures._table import LABEL_COLUMN
+from zslearn.signatures._table import indexed_by_label
 
 #: An integer as str() writes it, with at most the digits of a 64-bit integer.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -31,7 +31,7 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 #: Endings of tables in files.
 TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
-#: Endings of tables in which numbers and text are not told apart.
+#: Endings of tables that do not distinguish numbers from text.
 TEXT_ENDINGS = (".csv", ".tsv", ".xlsx")
 
 
@@ -99,17 +99,6 @@ def read_signatures(
     if not any_columns:
         refuse_text(table, plain(path), " Drop them, or use zslearn fit, which encodes categories.")
     return table, is_text
-
-
-def indexed_by_label(table: Any, label: str | None) -> Any:
-    """A class table of pandas or polars with the labels in the index; anything else unchanged."""
-    # polars need not be installed.
-    if type(table).__module__.partition(".")[0] == "polars":
-        name = next((n for n in (label, LABEL_COLUMN) if n in table.columns), table.columns[0])
-        return pd.DataFrame(table.to_dict(as_series=False)).set_index(name)
-    if isinstance(table, pd.DataFrame) and label in table.columns:
-        return table.set_index(label)
-    return table
 
 
 def _refuse_repeated(labels: pd.Index, path: Path) -> None:
@@ -213,6 +202,7 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"{plain(path)}: the file name must end in .csv or .parquet.")
+    signatures = indexed_by_label(signatures)
     columns = [str(column) for column in signatures.columns]
     name = str(signatures.index.names[0] or "class")
     while name in columns:  # duplicate names could not be read back

@@ -33,17 +33,22 @@ from zslearn._utils._array import (
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some, no_user_warnings
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import SCALING, SCALINGS, as_pandas, checks_parameters
+from zslearn._utils._validation import (
+    SCALING,
+    SCALINGS,
+    as_pandas,
+    checks_parameters,
+    chosen_scaling,
+)
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot, inner_has
 from zslearn.calibration import CalibratedStacking
 from zslearn.calibration._folds import GeneralizedClassKFold
 from zslearn.datasets import TablePreparation
 from zslearn.datasets._preparation import prepare_classes
-from zslearn.datasets._signature_files import indexed_by_label
 from zslearn.metrics import ausuc
 from zslearn.signatures._attributes import scale_signatures
-from zslearn.signatures._table import sample_labels, with_scaling
+from zslearn.signatures._table import indexed_by_label, sample_labels, with_scaling
 from zslearn.synthesis import GaussianEXEM
 
 #: Scalings of numbers and norms of rows; the first of each is kept unless another is better.
@@ -52,12 +57,13 @@ _SCALINGS, _NORMS = ("standard", "robust", None), (None, "l2")
 _UNPREPARED = (None, "l2")
 #: How much more of the AUSUC a later choice must have.
 _LEAST_GAIN = 0.005
-#: The same for a class table without one of its columns.
-_LEAST_GAIN_OF_DROPPING = 0.02
-#: Categories and dates in a class table without which the method is tried.
-_MOST_TRIED = 8
+#: With fewer seen classes, all categories and dates of a class table are kept.
+_FEWEST_COMPARED = 8
+#: Penalties of the linear regression that compares them.
+_PENALTIES = np.logspace(-2, 3, 11)
 #: With fewer seen classes, none can be held out.
 _FEWEST_CLASSES = 4
+_UNRELATED = "unrelated to the samples"
 _SCALING_WORDS = {
     "standard": "standardised",
     "robust": "scaled by median and quartiles",
@@ -95,17 +101,6 @@ class TableChoice:
     score: float | None = None
     score_before: float | None = None
 
-    def without_attribute(self, name: str) -> TableChoice | None:
-        """The same without a column of the class table; None if no other is left."""
-        assert self.attributes is not None
-        attributes = self.attributes.without(
-            name, "held-out classes are recognised better without it"
-        )
-        kept = attributes.get_feature_names_out().tolist()
-        table = self.signatures[kept]
-        table.attrs = dict(self.signatures.attrs)
-        return replace(self, attributes=attributes, signatures=table) if kept else None
-
     @property
     def method_settings(self) -> dict[str, Any]:
         """Hyper-parameters of a method that follow from the choice."""
@@ -136,12 +131,41 @@ class TableChoices:
     def __post_init__(self) -> None:
         if hasattr(self.X, "columns"):
             self.columns = TablePreparation(scaling=None).fit(self.X, self.y)
-        self.signatures = indexed_by_label(self.signatures, None)
+        self.signatures = indexed_by_label(self.signatures)
         if isinstance(self.signatures, pd.DataFrame):
             always = self.columns is not None
             self.attributes, self.signatures = prepare_classes(
                 self.signatures, self.y, always=always
             )
+            if self.columns is not None and self.attributes is not None:
+                self._drop_unrelated_words(self.columns, self.attributes)
+
+    def _drop_unrelated_words(
+        self, columns: TablePreparation, attributes: TablePreparation
+    ) -> None:
+        """Drop categories and dates without which class means are predicted as well or better."""
+        classes, codes = np.unique(self.y, return_inverse=True)
+        is_described = self.signatures.index.isin(classes).sum() == len(classes)
+        if len(classes) < _FEWEST_COMPARED or not is_described:
+            return
+        rows = columns.with_scaling("standard", self.X).transform(self.X)
+        means = np.stack([rows[codes == code].mean(axis=0) for code in range(len(classes))])
+
+        def error(attributes: TablePreparation) -> float:
+            names = attributes.get_feature_names_out().tolist()
+            return prediction_error(self.signatures.loc[classes, names].to_numpy(), means)
+
+        least = error(attributes)
+        while words := [c.name for c in attributes.columns_ if c.kind in ("category", "date")]:
+            others = [attributes.without(name, _UNRELATED) for name in words]
+            errors = [error(other) for other in others]
+            if min(errors) > least:
+                break
+            least, attributes = min(errors), others[int(np.argmin(errors))]
+        self.attributes = attributes
+        names = attributes.get_feature_names_out().tolist()
+        attrs, self.signatures = self.signatures.attrs, self.signatures[names]
+        self.signatures.attrs = dict(attrs)
 
     def without_choice(self, scaling: str | None, row_norm: str | None) -> TableChoice:
         """The numbers with a given scaling and norm."""
@@ -199,12 +223,12 @@ class TableChoices:
 
         found = score(chosen)
 
-        def consider(other: TableChoice, least_gain: float = _LEAST_GAIN) -> None:
+        def consider(other: TableChoice) -> None:
             nonlocal chosen, found
-            if (value := score(other)) > found + least_gain:
+            if (value := score(other)) > found + _LEAST_GAIN:
                 chosen, found = other, value
 
-        # One at a time: the norm, the scaling, that of the class table, and its words.
+        # One at a time: the norm, the scaling, and that of the class table.
         for norm in norms[1:]:
             consider(self.without_choice(scalings[0], norm))
         if found < least:
@@ -219,13 +243,26 @@ class TableChoices:
             elif given != self.signatures.attrs.get(SCALING):
                 chosen = replace(chosen, signatures=with_scaling(self.signatures, given))
                 found = score(chosen)
-        if self.attributes is not None:
-            words = [c.name for c in self.attributes.columns_ if c.kind in ("category", "date")]
-            for name in words[:_MOST_TRIED]:
-                other = chosen.without_attribute(name)
-                if other is not None:
-                    consider(other, _LEAST_GAIN_OF_DROPPING)
         return replace(chosen, score=found, score_before=before)
+
+
+def prediction_error(attributes: Floats, means: Floats) -> float:
+    """Error of predicting the mean of each class from its attributes and the other classes.
+
+    Ridge regression on standardised attributes, with the best of a few penalties. Its residual for
+    a class that is left out is that of all classes, divided by 1 − h with the leverage h.
+    """
+    spread = attributes.std(axis=0)
+    centred = (attributes - attributes.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    targets = means - means.mean(axis=0)
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    errors = []
+    for penalty in _PENALTIES:
+        kept = left * np.sqrt(values**2 / (values**2 + penalty))
+        leverage = (kept**2).sum(axis=1) + 1 / len(means)
+        residual = (targets - kept @ (kept.T @ targets)) / (1 - leverage)[:, None]
+        errors.append(float((residual**2).sum()))
+    return min(errors)
 
 
 def innermost(estimator: Any) -> Any:
@@ -395,15 +432,11 @@ class TableClassifier(ZeroShotMetaClassifier):
         names = ("scaling", "row_norm", "signature_scaling", "random_state")
         options = {name: getattr(self, name) for name in names}
         choice = TableChoices(X, y, signatures).choose(estimator, **options)
-        fresh._set_choice(choice)
+        fresh._set_choice(choice, has_names=of_array is None)
         rows = choice.rows if of_array is None else _numbers_like(choice.columns, of_array)
-        fresh.estimator_ = fit_weighted(
-            with_row_norm(estimator, choice.row_norm),
-            rows,
-            y,
-            choice.signatures,
-            sample_weight,
-        )
+        method = with_row_norm(estimator, choice.row_norm)
+        with chosen_scaling(self.scaling == "auto"):
+            fresh.estimator_ = fit_weighted(method, rows, y, choice.signatures, sample_weight)
         return self._set_fitted(fresh)
 
     @classmethod
@@ -427,14 +460,15 @@ class TableClassifier(ZeroShotMetaClassifier):
         fresh.estimator_ = model
         return fresh._as_fitted()
 
-    def _set_choice(self, choice: TableChoice) -> None:
+    def _set_choice(self, choice: TableChoice, *, has_names: bool = True) -> None:
         self.columns_, self.attributes_ = choice.columns, choice.attributes
         scores = (choice.score, choice.score_before)
         self.held_out_scores_ = np.asarray([np.nan if s is None else s for s in scores])
         self.n_features_in_ = int(choice.rows.shape[1])
         if self.columns_ is not None:
             self.n_features_in_ = self.columns_.n_features_in_
-            self.feature_names_in_ = self.columns_.feature_names_in_
+            if has_names:
+                self.feature_names_in_ = self.columns_.feature_names_in_
 
     def summary(self) -> str:
         """Return what was done to which columns, and what it gained.
@@ -531,7 +565,7 @@ class TableClassifier(ZeroShotMetaClassifier):
     def _class_numbers(self, signatures: Any, like: Any = None) -> Any:
         """Rows of a class table as numbers; rows that are numbers already are kept."""
         check_is_fitted(self)
-        table = indexed_by_label(signatures, None)
+        table = indexed_by_label(signatures)
         if isinstance(table, Mapping) and all(isinstance(v, Mapping) for v in table.values()):
             table = pd.DataFrame.from_dict(dict(table), orient="index")
         if self.attributes_ is None or like is not None or not isinstance(table, pd.DataFrame):

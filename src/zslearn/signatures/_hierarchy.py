@@ -29,6 +29,7 @@ from sklearn.utils import check_random_state
 from zslearn._utils._messages import did_you_mean, name_some
 from zslearn._utils._progress import progress_bar
 from zslearn.signatures._class_graph import ClassGraph, ClassTree, class_graph, read_pairs
+from zslearn.signatures._table import indexed_by_label
 from zslearn.signatures._views import MultiSignatures, class_frame
 from zslearn.signatures._wordnet import WordNet
 
@@ -226,6 +227,7 @@ def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         The same table; ranks that cannot be inferred are None.
     """
+    table = indexed_by_label(table)
     if not isinstance(table, pd.DataFrame) or not table.shape[1] or not len(table):
         raise ValueError(
             "A taxonomy is a DataFrame with one row per class and one column per rank, from the "

@@ -366,8 +366,9 @@ def choose_among(
     given = [names] if isinstance(names, str) else list(names)
     known = {name.casefold(): row for name, row in rows.items()}
     if own:
-        classes = [name for name in given if ":" in name]
-        known |= {name.casefold(): name for name in classes if find_method(name)}
+        for name in (name for name in given if ":" in name):
+            find_method(name)  # raises an error unless the class exists
+            known[name.casefold()] = name
     unknown = [name for name in given if name.casefold() not in known]
     if unknown or not given:
         raise ValueError(
