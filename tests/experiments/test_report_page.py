@@ -197,13 +197,13 @@ def test_pages_of_methods(open_page):
         "alpha = 10 is the largest value of its grid: try larger ones"
         in tab.locator(".edge").first.inner_text()
     )
-    # What an address shows changes a moment after the address.
+    # The page changes a moment after the address.
     tab.go_back()
     sync_api.expect(tab.locator(TABLE)).to_have_count(1)
     # An address of nothing is the overview.
     tab.goto(tab.url.partition("#")[0] + f"#method/{name}")
     sync_api.expect(tab.locator(TABLE)).to_have_count(0)
-    tab.goto(tab.url.partition("#")[0] + "#class/99/nobody")
+    tab.goto(tab.url.partition("#")[0] + "#class/99/unknown")
     sync_api.expect(tab.locator(TABLE)).to_have_count(1)
 
 
