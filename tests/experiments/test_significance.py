@@ -119,7 +119,7 @@ def test_a_note_says_what_is_not_judged():
     assert table.verdict.loc["SAE"].tolist() == ["not different", "not judged"]
     assert any(note.startswith("Not judged against the best – CUB NS") for note in table.notes)
     assert "over classes for accuracies" in render(table)
-    # Without values of classes the gap of 88.7 ± 0.0 and 86.7 ± 0.0 is no verdict, either.
+    # Without values of classes the gap of 88.7 ± 0.0 and 86.7 ± 0.0 is not judged, either.
     bare = summarize_runs(records.drop(columns="by_class"))
     assert bare.verdict.loc["SAE"].tolist() == ["not judged", "not judged"]
     assert summarize_runs(records.query("seed == 0").drop(columns="by_class")).notes == []

@@ -183,7 +183,7 @@ def _check(model: Any, content: bytes) -> None:
     scale = float(np.abs(expected).max())
     if not difference <= _TOLERANCE * max(scale, float(np.finfo(np.float32).tiny)):
         raise ExportError(
-            f"{_name_of(model)} cannot be written as ONNX: the file's scores differ from those "
+            f"{_name_of(model)} cannot be exported to ONNX: the file's scores differ from those "
             f"of the model by {difference:.1e}, where the largest score is {scale:.1e}."
         )
 
