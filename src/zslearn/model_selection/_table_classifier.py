@@ -126,11 +126,13 @@ class TableChoices:
     signatures: Any
     columns: TablePreparation | None = None
     attributes: TablePreparation | None = None
+    _unscaled: Any = None
     _by_scaling: dict[str | None, tuple[TablePreparation, Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if hasattr(self.X, "columns"):
             self.columns = TablePreparation(scaling=None).fit(self.X, self.y)
+            self._unscaled = self.columns.transform(self.X)
         self.signatures = indexed_by_label(self.signatures)
         if isinstance(self.signatures, pd.DataFrame):
             always = self.columns is not None
@@ -138,7 +140,7 @@ class TableChoices:
                 self.signatures, self.y, always=always
             )
             if self.columns is not None and self.attributes is not None:
-                rows = self.columns.with_scaling("standard", self.X).transform(self.X)
+                rows = self.without_choice("standard", None).rows
                 self.attributes = related_words(self.attributes, self.signatures, rows, self.y)
                 names = self.attributes.get_feature_names_out().tolist()
                 attrs, self.signatures = self.signatures.attrs, self.signatures[names]
@@ -149,8 +151,7 @@ class TableChoices:
         if self.columns is None:
             return TableChoice(None, self.attributes, self.X, self.signatures)
         if scaling not in self._by_scaling:
-            columns = self.columns.with_scaling(scaling, self.X)
-            self._by_scaling[scaling] = columns, columns.transform(self.X)
+            self._by_scaling[scaling] = self.columns._rescaled(scaling, self._unscaled)
         columns, rows = self._by_scaling[scaling]
         return TableChoice(columns, self.attributes, rows, self.signatures, row_norm)
 
@@ -243,7 +244,7 @@ def related_words(
 
     least = error(attributes)
     while words := [c.name for c in attributes.columns_ if c.kind in ("category", "date")]:
-        others = [attributes.without(name, _UNRELATED) for name in words]
+        others = [attributes._without(name, _UNRELATED) for name in words]
         errors = [error(other) for other in others]
         if min(errors) > least:
             break
@@ -583,7 +584,7 @@ class TableClassifier(ZeroShotMetaClassifier):
                 f"The class table has no columns {name_some(missing)}, by which the model was "
                 f"fitted; it has {name_some(table.columns)}."
             )
-        return self.attributes_.transform_classes(table)
+        return self.attributes_._class_numbers(table)
 
     def _inner_features(self, X: Any) -> Any:
         """The numbers of a table, for the inner estimator."""
