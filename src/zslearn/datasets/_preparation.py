@@ -288,10 +288,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             Numbers without missing values.
         """
         check_is_fitted(self)
-        scaled: Floats = in_units(
-            self._unscaled(self._aligned(X)), np.stack([self.shift_, self.scale_])
-        )
-        return scaled
+        units = np.stack([self.shift_, self.scale_])
+        scaled: Floats = in_units(self._unscaled(self._aligned(X)), units)
+        is_single = getattr(X, "dtype", None) == np.float32
+        return scaled.astype(np.float32) if is_single else scaled
 
     def _class_numbers(self, table: pd.DataFrame) -> pd.DataFrame:
         """The numbers of a class table, with the labels in the index."""
