@@ -1,4 +1,4 @@
-"""What happens to each column of a table, and that it happens again to further tables."""
+"""How each column of a table is prepared, and that further tables are prepared alike."""
 
 from __future__ import annotations
 

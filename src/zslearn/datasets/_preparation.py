@@ -512,7 +512,9 @@ def prepare_classes(
             advice = ""
         raise ValueError(f"The class table: {error}{advice}") from error
     places = [place for place, c in enumerate(preparation.columns_) if c.kind == "number"]
-    has_gaps = np.isnan([_as_numbers(table.iloc[:, place]) for place in places]).any(axis=0)
+    has_gaps = np.zeros(len(table), dtype=bool)
+    for place in places:
+        has_gaps |= np.isnan(_as_numbers(table.iloc[:, place]))
     if has_gaps.any():
         lacking = name_some(table.index[np.flatnonzero(has_gaps)])
         warn_user(

@@ -278,7 +278,10 @@ def prediction_error(attributes: Floats, means: Floats) -> float:
 
 def innermost(estimator: Any) -> Any:
     """The method inside wrappers that calibrate or search."""
-    while isinstance(estimator, ZeroShotMetaClassifier) and hasattr(estimator, "estimator"):
+    while isinstance(estimator, ZeroShotMetaClassifier):
+        # None stands for the default of a method that extends another, such as GDA.
+        if getattr(estimator, "estimator", None) is None:
+            break
         estimator = estimator.estimator
     return estimator
 
