@@ -35,7 +35,7 @@ from zslearn._utils._progress import quiet as quiet_progress
 PRIOR = "JSON file with the prior odds of classes; other classes have odds 1"
 TAXONOMY = "CSV table of classes and their taxonomic ranks, highest rank first"
 #: Choices of the options for scaling.
-SCALINGS = ("auto", "none", "standard", "range")
+SCALINGS = ("auto", "none", "standard", "robust", "range")
 #: Columns with cells up to this length are never wrapped, since they hold numbers.
 _MAX_NUMBER_WIDTH = 8
 
