@@ -130,7 +130,7 @@ def _marked(texts: Sequence[str], marks: Iterable[str], format: str) -> list[str
 
 
 def _joined(table: ResultTable, parts: Parts) -> pd.DataFrame:
-    """Join the parts of each cell, which a second level of the columns names unless all are ours."""
+    """Join the parts of each cell; a second level of the columns names parts that are not ours."""
     cells = {
         (name, " / ".join(sides)): [
             _MISSING if set(row) == {_MISSING} else " / ".join(row)
