@@ -23,7 +23,7 @@ ORDER = [
 ]  # fmt: skip
 
 # Records that a page tells in words.
-ELSEWHERE = ("imagenet_cuda", "rivals_cuda", "suggest", "tables")
+ELSEWHERE = ("imagenet_cuda", "rivals_cuda", "suggest", "tables", "one_example")
 # Records whose "ratio" is a peer's time by ours; that of others is another one.
 DRAWN = {
     "scoring": "scoring",
@@ -108,7 +108,7 @@ def suggestions(record: dict[str, Any]) -> list[str]:
 
 
 def label(row: dict[str, Any]) -> str:
-    """What tells a row from the others of its record."""
+    """The fields that distinguish a row from the others of its record."""
     words = [v for v in row.values() if isinstance(v, str) and v][:2]
     sizes = ("rows", "classes", "dims", "k", "gamma")
     numbers = [f"{key} {shown(row[key])}" for key in sizes if isinstance(row.get(key), int | float)]

@@ -24,7 +24,7 @@ NOTHING = "no numbers for a report"
 
 
 def data_of(page):
-    """What a page holds, as the program in it reads it."""
+    """The data of a page, as its program reads it."""
     text = page.read_text(encoding="utf-8")
     (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
     return json.loads(found)
@@ -174,7 +174,7 @@ def test_published_numbers_stand_beside_ours(tmp_path):
         assert (cell["published"], cell["difference"]) == (0.58, None)
         assert cell["features"] == features
         assert any("show no difference" in note for note in found["table"]["notes"])
-    # A data set that the paper does not have is no other version of its splits.
+    # A data set that is not in the paper has no other version of its splits.
     write_record(record, tmp_path / "x.json")
     other = {"dataset": "glyphs", "split_version": "glyphs-1/ns", "features": "gradients"}
     write_record(record | other, tmp_path / "y.json")
@@ -192,7 +192,7 @@ def test_names_of_classes_as_a_person_writes_them():
         "_x_",
         "2.5 inch",
     ]
-    # What numbers alone tell apart keeps them.
+    # Names that differ only in their numbers keep them.
     assert shown_names(["1.cat", "2.cat", "a_b", "a b"]) == ["1.cat", "2.cat", "a_b", "a b"]
 
 
@@ -361,7 +361,7 @@ def test_examples_are_kept_and_damaged_ones_passed_over(small, runs, tmp_path):
     assert path == save_examples(small, runs)
     shown = data_of(write_report(runs, tmp_path / "page.html"))["images"][small.name]
     assert all(len(images) == 4 for images in shown.values())
-    # Changed after it was written, and an address that is no picture.
+    # A file changed after it was written, and an address that is not a picture.
     (tmp_path / "a.images").write_text(path.read_text().replace("iVBOR", "iVBOS", 1))
     from zslearn._utils._files import write_checked_json
 

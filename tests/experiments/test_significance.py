@@ -119,7 +119,7 @@ def test_a_note_says_what_is_not_judged():
     assert table.verdict.loc["SAE"].tolist() == ["not different", "not judged"]
     assert any(note.startswith("Not judged against the best – CUB NS") for note in table.notes)
     assert "over classes for accuracies" in render(table)
-    # Without values of classes the gap of 88.7 ± 0.0 and 86.7 ± 0.0 is no verdict, either.
+    # Without values of classes the gap of 88.7 ± 0.0 and 86.7 ± 0.0 is not judged, either.
     bare = summarize_runs(records.drop(columns="by_class"))
     assert bare.verdict.loc["SAE"].tolist() == ["not judged", "not judged"]
     assert summarize_runs(records.query("seed == 0").drop(columns="by_class")).notes == []
@@ -262,5 +262,5 @@ def test_records_of_two_protocols_cannot_share_a_column():
     grids = pd.DataFrame([_record("ALE", 0.5, grid="fast"), _record("ALE", 0.6, grid="paper")])
     both = build_table(grids)
     assert both.ours["CUB NS accuracy"].dropna().tolist() == [50.0]
-    assert "Several grids – ALE: shown is fast, of fast, paper." in both.notes
+    assert "Several grids (fast, paper) – ALE: the table shows fast." in both.notes
     assert build_table(grids, grid="paper").ours["CUB NS accuracy"].dropna().tolist() == [60.0]

@@ -190,3 +190,15 @@ def test_pairs_that_a_description_cannot_tell_apart():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not attribute_report(classes.drop(index="twin")).indistinct
+
+
+def test_classes_that_are_described_in_words_alone_or_lack_numbers(data, tables):
+    words = pd.DataFrame({"kind": tables[2]["kind"], "home": [*"abcdabcdabcdabcd"]})
+    model = TableClassifier(ESZSL()).fit(tables[0], data.y_train, signatures=words)
+    assert [c.name for c in model.attributes_.columns_ if c.outputs] == ["kind"]
+    gaps = tables[2].copy()
+    gaps.loc[data.unseen_classes[1], "attribute 2"] = np.nan
+    with pytest.warns(
+        UserWarning, match=f"lacks numbers of '{data.unseen_classes[1]}': the median"
+    ):
+        TableClassifier(ESZSL()).fit(tables[0], data.y_train, signatures=gaps)

@@ -114,8 +114,9 @@ class Budget:
             allowed += f" allowed for a file of {_amount(self.file_size)}"
         raise FileLimitError(
             f"{self.path}: reading it takes about {_amount(self._taken + n_bytes)} of memory, more "
-            f"than the {allowed}, so the file may be damaged or malicious. If you trust it, raise "
-            f"the limit: max_bytes={self._taken + n_bytes}, or the environment variable {VARIABLE}."
+            f"than the {allowed}, so the file may be damaged or malicious. If you trust it, allow "
+            f"more with the environment variable {VARIABLE}={self._taken + n_bytes} (max_bytes= "
+            "in Python)."
         )
 
 

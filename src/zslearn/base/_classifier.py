@@ -497,7 +497,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
 
     def _check_views(self, table: SignatureTable) -> None:
         """Refuse classes that lack a view, unless the method accepts them."""
-        table.refuse_lacking(type(self).__name__)
+        table.check_complete(type(self).__name__)
 
     def _set_training_attributes(self, training: Training) -> None:
         """Set the fitted attributes that every method has."""

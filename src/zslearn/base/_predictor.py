@@ -499,8 +499,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         trained = [label for label in to_numpy(labels).tolist() if label in seen]
         if trained:
             raise ValueError(
-                f"{type(self).__name__} was trained on images of {name_some(trained)}: only "
-                "classes without training images can be removed. To exclude other classes, pass "
+                f"{type(self).__name__} was trained on samples of {name_some(trained)}: only "
+                "classes without training samples can be removed. To exclude other classes, pass "
                 "classes= when predicting, or fit without them."
             )
 

@@ -469,7 +469,7 @@ class CMTStar(CMT):
         return xp.log(xp.sum(xp.exp(terms - largest), axis=1)) + largest[:, 0]
 
     def is_novel(self, X: Any) -> NDArray[np.bool_]:
-        """Tell whether each image is novel, i.e. below the threshold of every seen class.
+        """Detect novel images: those below the threshold of every seen class.
 
         Parameters
         ----------

@@ -208,7 +208,8 @@ class GeneralizedClassKFold(ClassKFold):
 
     def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
         amount: Any = self.held_out
-        if isinstance(amount, Real) and not isinstance(amount, bool):
+        is_number = isinstance(amount, Real) and not isinstance(amount, bool)
+        if is_number:
             if amount <= 0 or (not isinstance(amount, Integral) and amount >= 1):
                 raise ValueError(
                     f"held_out must be a share between 0 and 1, or a positive number of images; "

@@ -268,7 +268,7 @@ class RankPredictor(BaseSetPredictor):
     def _begin_calibration(self, table: SignatureTable) -> None:
         pairs, classes = self.hierarchy, table.labels
         if isinstance(pairs, str):
-            table.refuse_lacking('hierarchy="cluster"')
+            table.check_complete('hierarchy="cluster"')
             rows = side_by_side(table.normalized(table.scales(slice(None)), keep_views=True))
             pairs = cluster_hierarchy(pd.DataFrame(rows, index=classes))
         tree = ClassTree(pairs)

@@ -134,9 +134,9 @@ def cross_fitted_ranks(
 
 
 def rate_and_interval(
-    happened: NDArray[np.bool_], held_out: HeldOut, *, level: float = 0.95
+    happened: NDArray[np.bool_], held_out: HeldOut
 ) -> tuple[float, tuple[float, float]]:
-    """The rate of an event, with a confidence interval whose unit is the class.
+    """The rate of an event, with a 95% confidence interval whose unit is the class.
 
     Images of one class are not independent. The variance of the rate over classes is converted to
     an effective number of trials for the exact binomial interval (Korn and Graubard, 1998). The
@@ -153,12 +153,12 @@ def rate_and_interval(
     trials = float(n_classes)
     if n_classes > 1:
         variance = n_classes / (n_classes - 1) * float((deviations**2).sum())
-        tail = (1 + level) / 2
+        tail = 0.975
         if variance > 1e-12 * rate * (1 - rate) > 0:
             trials = rate * (1 - rate) / variance
             trials *= (t.ppf(tail, max(len(happened) - 1, 1)) / t.ppf(tail, n_classes - 1)) ** 2
             trials = min(trials, float(len(happened)))
-    successes, outside = rate * trials, (1 - level) / 2
+    successes, outside = rate * trials, 0.025
     low = 0.0 if rate <= 0 else float(beta.ppf(outside, successes, trials - successes + 1))
     high = 1.0 if rate >= 1 else float(beta.ppf(1 - outside, successes + 1, trials - successes))
     return rate, (low, high)

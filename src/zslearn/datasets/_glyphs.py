@@ -203,7 +203,7 @@ def load_glyphs(
         except OSError as unwritable:
             warn_user(
                 f"The rendered glyphs could not be cached in {path.parent} ({unwritable}). Set "
-                "data_home, or the environment variable ZSLEARN_CACHE, to a writable folder."
+                "ZSLEARN_CACHE (data_home= in Python) to a writable folder."
             )
     features = [
         _gradient_histograms(images[rows])

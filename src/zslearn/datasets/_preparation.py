@@ -242,10 +242,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             self._choose(str(name), table[name], codes, name in varying) for name in table.columns
         ]
         if not any(column.outputs for column in self.columns_):
-            raise ValueError(
-                "No column is left that could be a feature: "
-                f"{name_some([f'{c.name} ({c.reason})' for c in self.columns_])}."
-            )
+            dropped = "; ".join(f"{c.name!r} is dropped ({c.reason})" for c in self.columns_[:5])
+            raise ValueError(f"No column can be used: {dropped or 'there is no other column'}.")
         self.feature_names_in_ = np.asarray([column.name for column in self.columns_], dtype=object)
         self.n_features_in_ = len(self.columns_)
         n_missing = [
@@ -548,12 +546,21 @@ def prepare_classes(
     if not is_seen.any() or not table.index.is_unique or not table.shape[1]:
         return None, table
     varies = [name for name in table.columns if table[name].astype(str).nunique() > 1]
-    preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
+    try:
+        preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
+    except ValueError as error:
+        advice = " Sentences about classes go to zslearn fit --describe."
+        if any(map(is_number, table.dtypes)):
+            advice = ""
+        raise ValueError(f"The class table: {error}{advice}") from error
     places = [place for place, c in enumerate(preparation.columns_) if c.kind == "number"]
-    has_gaps = np.isnan([_as_numbers(table.iloc[:, place]) for place in places]).any(axis=0)
+    has_gaps = np.zeros(len(table), dtype=bool)
+    for place in places:
+        has_gaps |= np.isnan(_as_numbers(table.iloc[:, place]))
     if has_gaps.any():
+        lacking = name_some(table.index[np.flatnonzero(has_gaps)])
         warn_user(
-            f"The class table lacks numbers of {name_some(table.index[has_gaps])}: the median of "
+            f"The class table lacks numbers of {lacking}: the median of "
             "the classes with samples replaces them. Add these numbers, or expect more errors."
         )
     return preparation, preparation.transform_classes(table)

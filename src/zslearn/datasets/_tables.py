@@ -637,8 +637,7 @@ def _without_samples(index: list[Any], y: NDArray[Any], part: Any, name: str) ->
         raise ValueError(
             f"{name}: no split is given, and every described class has samples. To evaluate a "
             f"method, pass unseen_classes, or add a column {part!r} to the labels (train, "
-            "test_seen, test_unseen). To train on all samples, call fit directly: "
-            "EXEM().fit(X, y, signatures=signatures)."
+            "test_seen, test_unseen). To train on all samples, fit a method to them (zslearn fit)."
         )
     return unseen
 
@@ -708,7 +707,7 @@ def _split_by_classes(
     if hold_out is not None:
         if not 0 < hold_out < 1:
             raise ValueError(
-                f"{where}: hold_out={hold_out}; give a share between 0 and 1, or None."
+                f"{where}: hold_out={hold_out}; give a share between 0 and 1, such as 0.2."
             )
         codes = pd.factorize(y[train])[0]
         held = hold_out_per_class(codes, float(hold_out), check_random_state(random_state))

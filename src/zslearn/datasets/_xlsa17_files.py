@@ -360,8 +360,8 @@ def checked_version(path: Path, parts: Parts, version: str | None) -> str:
     found, reason = found_version(path, parts)
     if version is not None and found not in (version, "unknown"):
         raise ValueError(
-            f"{path}: version={version!r} was given, but this is {found}: {reason}; pass "
-            f"version={found!r} or None."
+            f"{path}: version={version!r} was given, but this is {found}: {reason}. "
+            f"Give {found!r}, or no version."
         )
     return version or found
 

@@ -234,7 +234,7 @@ class RunSummary:
 
     @property
     def runs(self) -> str:
-        """What was averaged, in words; empty for a single run."""
+        """The averages behind the numbers, in words; empty for a single run."""
         seeds = seeds_text(self.n_seeds.to_numpy().ravel().tolist())
         splits = f"mean over {', '.join(self.class_splits)}" if self.class_splits else ""
         splits += ", drawn at random" if splits and self.drawn else ""

@@ -549,7 +549,7 @@ def _of_one_grid(numbers: Sequence[Placed]) -> tuple[list[Placed], list[str]]:
         if len(own) > 1:
             alike.setdefault((chosen[name], *sorted(own)), []).append(name)
     notes = [
-        f"Several grids – {', '.join(names)}: shown is {shown}, of {', '.join(own)}."
+        f"Several grids ({', '.join(own)}) – {', '.join(names)}: the table shows {shown}."
         for (shown, *own), names in alike.items()
     ]
     return [n for n in numbers if n["grid"] == chosen[str(n["method"])]], notes

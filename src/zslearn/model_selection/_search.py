@@ -339,7 +339,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         run = partial(self._run_folds, tasks)
         results = run(settings)
         self._read_results(results, settings, scorers)
-        for _ in range(self._most_extensions()):
+        for _ in range(self._max_extensions()):
             further = self._settings_beyond(settings, scorers)
             if not further:
                 break
@@ -386,8 +386,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         names += ["temperature"] if self.temperature == "cv" else []
         return names + (["score_scale"] if len(names) > len(scorers) else [])
 
-    def _most_extensions(self) -> int:
-        """How often the grid may grow."""
+    def _max_extensions(self) -> int:
+        """Maximum number of extensions of the grid."""
         if self.extensions is not None:
             return self.extensions
         is_protocol = isinstance(self.grid, str) and self.grid.startswith("paper")

@@ -138,31 +138,11 @@ class TableChoices:
                 self.signatures, self.y, always=always
             )
             if self.columns is not None and self.attributes is not None:
-                self._drop_unrelated_words(self.columns)
-
-    def _drop_unrelated_words(self, columns: TablePreparation) -> None:
-        """Drop categories and dates without which class means are predicted as well or better."""
-        classes, codes = np.unique(self.y, return_inverse=True)
-        is_described = self.signatures.index.isin(classes).sum() == len(classes)
-        if len(classes) < _FEWEST_COMPARED or not is_described:
-            return
-        rows = columns.with_scaling("standard", self.X).transform(self.X)
-        means = np.stack([rows[codes == code].mean(axis=0) for code in range(len(classes))])
-
-        def error(attributes: TablePreparation) -> float:
-            names = attributes.get_feature_names_out().tolist()
-            return prediction_error(self.signatures.loc[classes, names].to_numpy(), means)
-
-        least = error(self.attributes)
-        while words := [c.name for c in self.attributes.columns_ if c.kind in ("category", "date")]:
-            others = [self.attributes.without(name, _UNRELATED) for name in words]
-            errors = [error(other) for other in others]
-            if min(errors) > least:
-                break
-            least, self.attributes = min(errors), others[int(np.argmin(errors))]
-        attributes = self.attributes.get_feature_names_out().tolist()
-        attrs, self.signatures = self.signatures.attrs, self.signatures[attributes]
-        self.signatures.attrs = dict(attrs)
+                rows = self.columns.with_scaling("standard", self.X).transform(self.X)
+                self.attributes = related_words(self.attributes, self.signatures, rows, self.y)
+                names = self.attributes.get_feature_names_out().tolist()
+                attrs, self.signatures = self.signatures.attrs, self.signatures[names]
+                self.signatures.attrs = dict(attrs)
 
     def without_choice(self, scaling: str | None, row_norm: str | None) -> TableChoice:
         """The numbers with a given scaling and norm."""
@@ -243,6 +223,34 @@ class TableChoices:
         return replace(chosen, score=found, score_before=before)
 
 
+def related_words(
+    attributes: TablePreparation, signatures: pd.DataFrame, rows: Floats, y: NDArray[Any]
+) -> TablePreparation:
+    """Drop categories and dates without which the means of held-out classes are predicted better.
+
+    The worst one is dropped first, until every other one helps.
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < _FEWEST_COMPARED or not np.isin(classes, signatures.index).all():
+        return attributes
+    means = np.stack([rows[codes == code].mean(axis=0) for code in range(len(classes))])
+
+    def error(preparation: TablePreparation) -> float:
+        names = preparation.get_feature_names_out().tolist()
+        if not names:
+            return np.inf
+        return prediction_error(signatures.loc[classes, names].to_numpy(), means)
+
+    least = error(attributes)
+    while words := [c.name for c in attributes.columns_ if c.kind in ("category", "date")]:
+        others = [attributes.without(name, _UNRELATED) for name in words]
+        errors = [error(other) for other in others]
+        if min(errors) > least:
+            break
+        least, attributes = min(errors), others[int(np.argmin(errors))]
+    return attributes
+
+
 def prediction_error(attributes: Floats, means: Floats) -> float:
     """Error of predicting the mean of each class from its attributes and the other classes.
 
@@ -264,7 +272,10 @@ def prediction_error(attributes: Floats, means: Floats) -> float:
 
 def innermost(estimator: Any) -> Any:
     """The method inside wrappers that calibrate or search."""
-    while isinstance(estimator, ZeroShotMetaClassifier) and hasattr(estimator, "estimator"):
+    while isinstance(estimator, ZeroShotMetaClassifier):
+        # None stands for the default of a method that extends another, such as GDA.
+        if getattr(estimator, "estimator", None) is None:
+            break
         estimator = estimator.estimator
     return estimator
 

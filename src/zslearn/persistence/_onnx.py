@@ -97,9 +97,9 @@ def _graph(model: Any) -> Any:
     # ndonnx raises various errors if values are read, and for NumPy arrays.
     except Exception as error:
         raise ExportError(
-            f"{_name_of(model)} cannot be written as ONNX: {error}. Save the model itself, or "
-            "export a method whose embedding uses only functions of the array API standard, "
-            "converts its arrays with move_like, and does not read values."
+            f"{_name_of(model)} cannot be exported to ONNX: {error}. Save the model "
+            "itself; to export a method of your own, use only functions of the array API standard "
+            "in embed, move fitted arrays with move_like, and never convert an array to a number."
         ) from error
     graph = ndx.build({"X": X}, outputs)
     for name, value in _metadata(model, scorer).items():
@@ -183,7 +183,7 @@ def _check(model: Any, content: bytes) -> None:
     scale = float(np.abs(expected).max())
     if not difference <= _TOLERANCE * max(scale, float(np.finfo(np.float32).tiny)):
         raise ExportError(
-            f"{_name_of(model)} cannot be written as ONNX: the file's scores differ from those "
+            f"{_name_of(model)} cannot be exported to ONNX: the file's scores differ from those "
             f"of the model by {difference:.1e}, where the largest score is {scale:.1e}."
         )
 

@@ -486,12 +486,12 @@ class SignatureTable:
         """Convert the labels to the dtype of others; raise if they can never be equal."""
         return replace(self, labels=labels_like(self.labels, labels, "signatures", where))
 
-    def refuse_lacking(self, who: str) -> None:
+    def check_complete(self, user: str) -> None:
         """Raise if a class lacks a view, on behalf of methods that need every view."""
         lacking = np.any([np.isnan(array).all(axis=1) for array in self.arrays], axis=0)
         if lacking.any():
             raise ValueError(
-                f"{who} needs every view of each class, but a view is missing for "
+                f"{user} needs every view of each class, but a view is missing for "
                 f"{name_some(self.labels[lacking].tolist())}. Describe these classes in all views, "
                 "remove them, or use GaussianEXEM, which compares classes by their common views."
             )
@@ -708,7 +708,7 @@ class SignatureTable:
         if len(arrays) == 1:
             return arrays[0]
         if not keep_views:
-            self.refuse_lacking("A method that needs signatures as vectors")
+            self.check_complete("A method that needs signatures as vectors")
             return SignatureViews(arrays, self.weights).concatenate()
         # γ g ‖a − a′‖² is γ times the squared distance of rows multiplied by √g.
         roots = np.sqrt(self.gamma_factors).tolist()

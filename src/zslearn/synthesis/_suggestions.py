@@ -54,13 +54,13 @@ class Suggestions:
         One row per candidate class, the most valuable first: "gain", the expected gain of accuracy
         by the label of an image of the class; "images", the expected number of its images in the
         pool; "labelled", the number of its labelled images; "uncertainty", the variance of its mean
-        relative to that of the means of all seen classes; "same_attributes", another class that its
-        attributes cannot tell it from, or None; and "advice", what helps most: "image" for the
+        relative to that of the means of all seen classes; "same_attributes", a class with
+        indistinguishable attributes, or None; and "advice", what helps most: "image" for the
         label of an image, "description" for a better description, or "none". A description is
-        advised for a class without labelled images if attributes cannot tell it apart, or if no
-        image of the pool is likely to show it.
+        advised for a class without labelled images if its attributes are those of another, or if
+        no image of the pool is likely to show it.
     indistinct : list of IndistinctPair
-        Pairs of candidates that their attributes cannot tell apart; see
+        Pairs of candidates with indistinguishable attributes; see
         :func:`zslearn.signatures.indistinct_pairs`.
     """
 
@@ -138,7 +138,7 @@ def _class_table(
     gains: Floats,
     pairs: list[IndistinctPair],
 ) -> pd.DataFrame:
-    """What would help each class most; rows of `top`, `probable` and `gains` are images."""
+    """Expected gains and advice by class; rows of `top`, `probable` and `gains` are images."""
     gaussians, share = posterior.gaussians(signatures, labels)
     # The prior variance of a class is multiplied by the ratio once the class has samples.
     ratio = np.where(share == 1, posterior.variance_ratio.mean(), 1.0)
@@ -172,7 +172,7 @@ def _class_table(
 
 
 def _indistinct(model: GaussianEXEM, labels: NDArray[Any]) -> list[IndistinctPair]:
-    """Pairs of candidates that the attributes cannot tell apart."""
+    """Pairs of candidates with indistinguishable attributes."""
     table = model._signatures_so_far()
     names = [
         name if not view else f"{view}: {name}"

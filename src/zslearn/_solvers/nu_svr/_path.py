@@ -332,13 +332,13 @@ class _BoxedInterpolant:
     C: float
     coef: Floats
     residual: Floats
-    trusted: bool  # False if the kernel is too ill-conditioned to trust the coefficients
+    is_exact: bool  # False if the kernel is too ill-conditioned for exact coefficients
 
     def result(self, nu: float, tol: float) -> tuple[Any, ...] | None:
         """The solution with a tube of no width; None if it does not solve every target."""
         size, budget = np.abs(self.coef), self.C * nu * len(self.coef)
         left = 0.5 * (budget - float(size.sum(axis=0).max()))
-        if not self.trusted or float(size.max()) > self.C or left <= RESOLUTION * budget:
+        if not self.is_exact or float(size.max()) > self.C or left <= RESOLUTION * budget:
             return None
         # The largest residual that may rise less the smallest that may fall.
         up = np.where(self.coef < self.C, self.residual, -np.inf).max(axis=0)

@@ -162,7 +162,7 @@ class Ascent:
         return self.base if self.mixing is None else self.mixing @ self.base
 
     def _is_few(self, count: int, size: int) -> bool:
-        """Whether so few entries of a table of rows by classes are treated one by one."""
+        """Whether `count` of `size` entries are few enough to be treated one by one."""
         return self.has_many and _SINGLE_PRODUCTS * count <= size
 
     def evaluate(self) -> _Evaluation:
