@@ -110,10 +110,6 @@ def by_k_means(pool: Pool, n: int, space: str) -> NDArray[Any]:
     return np.unique(pairwise_distances_argmin(found.cluster_centers_, points))
 
 
-def by_suggest(pool: Pool, n: int, _: str) -> NDArray[Any]:
-    return pool.model.suggest(pool.X, n, classes=pool.classes).rows
-
-
 PEERS: dict[str, Callable[[Pool, int, str], NDArray[Any]]] = {
     "random": at_random,
     "margin": by_margin,
@@ -121,14 +117,13 @@ PEERS: dict[str, Callable[[Pool, int, str], NDArray[Any]]] = {
     "k-center": by_k_center,
     "k-means": by_k_means,
 }
-STRATEGIES = {**PEERS, "suggest": by_suggest}
 WITH_SPACE = ("k-center", "k-means")
 
 
 def curve(
     model: GaussianEXEM, problem: Problem, strategy: str, space: str, seed: int
 ) -> tuple[list[float], list[dict[str, float]]]:
-    """Accuracy after each step, and the gains over the pool that `suggest` predicts."""
+    """Accuracy after each step, and the predicted and realised gains of `suggest`."""
     X, y, rng = problem.X_new, problem.y_new, np.random.default_rng(seed)
     pool, test = np.array_split(rng.permutation(len(X)), 2)
     classes, model = np.unique(y), copy.deepcopy(model)
@@ -136,18 +131,20 @@ def curve(
     labelled, gains = pool[:0], []
     for step in STEPS:
         n = min(round(step * len(classes)) - len(labelled), len(pool))
-        known = Pool(model, X[pool], X[labelled], classes, rng)
-        chosen = STRATEGIES[strategy](known, n, space)
-        rest = np.delete(pool, chosen)
-        before = model.predict(X[rest], classes=classes) == y[rest]
-        predicted = 0.0
         if strategy == "suggest":
             found = model.suggest(X[pool], n, classes=classes)
-            predicted = float(found.gains.sum())
+            chosen = found.rows
+            gain = {"labels": step, "predicted": float(found.gains.sum())}
+            gain["stated"] = float(found.probabilities.mean())
+            gain["right"] = float((found.labels == y[pool[chosen]]).mean())
+        else:
+            chosen = PEERS[strategy](Pool(model, X[pool], X[labelled], classes, rng), n, space)
+        rest = np.delete(pool, chosen)
+        before = model.predict(X[rest], classes=classes) == y[rest]
         model.add_examples(X[pool[chosen]], y[pool[chosen]])
         after = model.predict(X[rest], classes=classes) == y[rest]
-        realised = float(after.sum() - before.sum()) / len(pool)
-        gains.append({"labels": step, "predicted": predicted, "realised": realised})
+        if strategy == "suggest":
+            gains.append({**gain, "realised": float(after.sum() - before.sum()) / len(pool)})
         labelled, pool = np.concatenate([labelled, pool[chosen]]), rest
         accuracies.append(model.score(X[test], y[test], classes=classes))
     return accuracies, gains
@@ -250,7 +247,7 @@ def main() -> None:
         spaces = best_spaces(problems)
         models = [fitted(problem) for problem in problems]
         curves: dict[str, list[list[float]]] = {}
-        for name in STRATEGIES:
+        for name in (*PEERS, "suggest"):
             space = spaces.get(name, SPACES[0])
             for seed, (model, problem) in enumerate(zip(models, problems, strict=True)):
                 found, gains = curve(model, problem, name, space, seed)
@@ -258,8 +255,12 @@ def main() -> None:
                 if name == "suggest":
                     points.setdefault(data, []).extend(gains)
             percent = 100 * np.array(curves[name])
-            lead = percent[:, 1:].mean(axis=1)
-            paired = lead - 100 * np.array(curves["random"])[:, 1:].mean(axis=1)
+            means = percent[:, 1:].mean(axis=1)
+            lead = {}
+            if name != "random":
+                paired = means - 100 * np.array(curves["random"])[:, 1:].mean(axis=1)
+                lead["over_random"] = round(float(paired.mean()), 2)
+                lead["error"] = round(float(paired.std(ddof=1) / np.sqrt(len(paired))), 2)
             report.add(
                 what=f"{data}, {name}",
                 space=spaces.get(name),
@@ -267,17 +268,14 @@ def main() -> None:
                     f"{step:g}": round(float(v), 1)
                     for step, v in zip((0, *STEPS), percent.mean(axis=0), strict=True)
                 },
-                mean=round(float(lead.mean()), 1),
-                over_random=round(float(paired.mean()), 2),
-                error=round(float(paired.std(ddof=1) / np.sqrt(len(paired))), 2),
+                mean=round(float(means.mean()), 1),
+                **lead,
             )
     for data, gains in points.items():
-        x, y = (np.array([gain[key] for gain in gains]) for key in ("predicted", "realised"))
+        keys = ("predicted", "realised", "stated", "right")
         report.add(
             what=f"{data}, gains of suggest",
-            predicted=round(100 * float(x.mean()), 2),
-            realised=round(100 * float(y.mean()), 2),
-            correlation=round(float(np.corrcoef(x, y)[0, 1]), 2),
+            **{key: round(100 * float(np.mean([g[key] for g in gains])), 2) for key in keys},
         )
     report.save()
     draw(points, RESULTS / "quick" / PICTURE.name if quick else PICTURE)

@@ -96,7 +96,9 @@ def suggestions(record: dict[str, Any]) -> list[str]:
             [
                 *row["what"].rsplit(", ", 1),
                 *(f"{row[name]:.1f}" for name in (*steps, "mean")),
-                f"{row['over_random']:+.1f} ± {row['error']:.1f}".replace("-", "−"),
+                f"{row['over_random']:+.1f} ± {row['error']:.1f}".replace("-", "−")
+                if "over_random" in row
+                else "–",
             ]
             for row in rows
         ),
@@ -106,7 +108,7 @@ def suggestions(record: dict[str, Any]) -> list[str]:
 
 
 def label(row: dict[str, Any]) -> str:
-    """What tells a row from the others of its record."""
+    """The fields that distinguish a row from the others of its record."""
     words = [v for v in row.values() if isinstance(v, str) and v][:2]
     sizes = ("rows", "classes", "dims", "k", "gamma")
     numbers = [f"{key} {shown(row[key])}" for key in sizes if isinstance(row.get(key), int | float)]

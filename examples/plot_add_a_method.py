@@ -144,7 +144,7 @@ print(f"{Counted.n_embeddings} embeddings")
 # -----------------------------
 #
 # A benchmark imports a class by module and name. This script is the module `__main__`; for a class
-# in a file of its own the command is `zslearn bench CUB --methods my_module:PredictedLDA`. Every
+# in a separate file the command is `zslearn bench CUB --methods my_module:PredictedLDA`. Every
 # method is tuned on the same folds, for the generalized setting, and writes one record.
 
 import json

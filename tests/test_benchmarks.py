@@ -1,4 +1,4 @@
-"""What the benchmarks keep, and what the documentation shows of it."""
+"""Records of the benchmarks, and their tables in the documentation."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_numbers_of_the_readme_are_those_of_the_tables(numbers):
 
 
 def test_typed_numbers_say_that_there_is_no_record():
-    """What has a deviation was measured, and belongs into a table."""
+    """Numbers with a deviation were measured, and belong in a table."""
     for page in ("research_notes/beyond.rst", "reproducing_results.inc"):
         for paragraph in (DOCS / page).read_text(encoding="utf-8").split("\n\n"):
             if re.search(r"\d ± \d", paragraph):

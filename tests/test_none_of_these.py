@@ -481,7 +481,7 @@ def _streams(X, labels=None):
 
 
 class TestRowsInBlocks:
-    """What was fitted in memory answers for files and dask arrays as for arrays."""
+    """A model fitted in memory gives the same answers for files, dask arrays and arrays."""
 
     @pytest.mark.parametrize("statistic", ["max", "margin", "probability"])
     def test_none_of_these(self, statistic):

@@ -1,4 +1,4 @@
-"""Columns in different units: found by rule, said, and brought to one by the seen classes."""
+"""Columns in different units are detected, reported, and scaled by the seen classes."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_view_that_some_classes_lack(animals):
 
 
 def test_folds_use_the_units_of_their_own_classes(animals):
-    """A class that is left out does not tell a fold the units."""
+    """Held-out classes do not influence the scaling of a fold."""
     X, y, classes, _ = animals
     heavy = classes.copy()
     heavy.loc["c00", "weight_kg"] = 1e9

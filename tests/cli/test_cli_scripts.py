@@ -1,4 +1,4 @@
-"""What scripts rely on: one JSON document, silence, exit statuses, modes of files, completion."""
+"""Promises to scripts: one JSON document, silence, exit statuses, file modes, completion."""
 
 from __future__ import annotations
 

@@ -466,7 +466,7 @@ def test_what_scipy_writes_beyond_arrays_is_refused(tmp_path):
         write_data_set(tmp_path, x=value)
         with pytest.raises(ValueError, match=rf"mat: variable 'x' is or holds {what}|{what}"):
             load_xlsa17("CUB", folder=tmp_path, signatures="x")
-        # What nobody asks for does no harm.
+        # Unused parts may be damaged.
         load_xlsa17("CUB", folder=tmp_path)
 
 

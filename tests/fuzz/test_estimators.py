@@ -72,7 +72,7 @@ def draws_samples(estimator):
 
 
 class Data:
-    """What an estimator is fitted on and asked, as float64 arrays in C order."""
+    """Inputs of an estimator as float64 arrays in C order."""
 
     def __init__(self, change):
         data = make_zero_shot(

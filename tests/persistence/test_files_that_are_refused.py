@@ -59,7 +59,7 @@ def path(tmp_path):
 
 
 def refused(path, file, *, describes=False):
-    """What is said of a file; `describe` says the same where the header shows it."""
+    """The error for a file; `describe` gives the same if the header shows the problem."""
     path.write_bytes(file)
     with pytest.raises(ModelFileError) as caught:
         persistence.load(path)
@@ -487,7 +487,7 @@ def gaussian(folder):
     ],
 )
 def test_shapes_that_would_take_memory_later(path, gaussian, arrays, message):
-    """What a model allocates follows from the shapes, which must fit those of the whole model."""
+    """Memory depends on the declared shapes, which must agree with those of the whole model."""
     for name, shape in arrays.items():
         gaussian = gaussian.with_array(f"GaussianEXEM.posterior_.{name}", np.ones(shape))
     said = refused(path, put_together(gaussian))

@@ -71,10 +71,10 @@ def _check_file(path, model, X):
     assert labels[clear].tolist() == model.predict(X)[clear].tolist()
 
 
-# Settings that decide what is learned alone: images are embedded and scored as by the first one.
+# Settings of training alone, and tables, whose preparation is not exported.
 LEARNED = re.compile(
     "signature_scale|loss=|penalize=|metric=|phantoms=|gamma=.learned|=gp|ExemplarMLP|"
-    "targets=s|targets=c|placement="
+    "targets=s|targets=c|placement=|TableClassifier"
 )
 
 

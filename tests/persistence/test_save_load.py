@@ -1,4 +1,4 @@
-"""What is saved is what is loaded: models, labels, parts of scikit-learn, what travels beside."""
+"""Loaded models equal the saved ones: labels, parts of scikit-learn, `about` and extras."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_no_images_change_nothing(model, data, empty):
 
 
 def test_images_of_no_class_change_little(data):
-    """Images of classes that nobody described hardly cost accuracy, and are seen as such."""
+    """Images of undescribed classes hardly reduce the accuracy, and are recognised as such."""
     model = fitted(data)
     half = np.sort(data.unseen_classes)[::2]
     own = np.isin(data.y_test_unseen, half)
@@ -175,7 +175,7 @@ def test_an_adapted_model_goes_on_learning(model, data):
     assert accuracy(adapted, data) >= known - 0.02
     adapted.add_classes({"new": data.signatures.iloc[:2].mean()})
     assert "new" in adapted.classes_
-    # What it learned from labels, it keeps when it listens to other images.
+    # Adapting to other images keeps the labelled ones.
     again = adapted.adapt(X, classes=data.unseen_classes)
     assert again.adaptation_.n_samples == len(X)
 

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from zslearn import experiments
 from zslearn._utils._files import refuse_unwritable
-from zslearn.cli._output import aside, explained, jobs, note, print_table, result, say, values_of
+from zslearn.cli._output import (
+    explained,
+    jobs,
+    note,
+    note_on_stderr,
+    print_table,
+    result,
+    say,
+    values_of,
+)
 from zslearn.datasets import LAST_LAYERS, ClassShards, read_signature_table
 from zslearn.model_selection import GRIDS
 from zslearn.signatures import WordNet
@@ -66,7 +75,7 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
             result(f"{experiments.render(table, 'terminal')}\n")
             tables[like] = table.cells()
     note(tables=tables, records=files)
-    aside(f"{len(files)} records in {arguments.out}")
+    note_on_stderr(f"{len(files)} records in {arguments.out}")
     return 0
 
 

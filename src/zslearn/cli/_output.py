@@ -1,7 +1,7 @@
 """Helpers of the commands: options defined in tables, and everything that a command prints.
 
-Commands call :func:`note`, :func:`result` and :func:`print_table` with text for people and values
-for programs. The active :class:`Report` prints the text, or collects the values for ``--json``.
+Commands call :func:`note`, :func:`result` and :func:`print_table` with text for the terminal, and
+with values. The active :class:`Report` prints the text, or collects the values for ``--json``.
 Output that is not on a terminal is plain text, and control characters are always removed.
 """
 
@@ -35,7 +35,7 @@ from zslearn._utils._progress import quiet as quiet_progress
 PRIOR = "JSON file with the prior odds of classes; other classes have odds 1"
 TAXONOMY = "CSV table of classes and their taxonomic ranks, highest rank first"
 #: Choices of the options for scaling.
-SCALINGS = ("auto", "none", "standard", "range")
+SCALINGS = ("auto", "none", "standard", "robust", "range")
 #: Columns with cells up to this length are never wrapped, since they hold numbers.
 _MAX_NUMBER_WIDTH = 8
 
@@ -180,7 +180,7 @@ SEEDS = "random seeds; with several, tables show mean and standard deviation (de
 
 
 class Report:
-    """What a command says: printed as it comes, or collected for one JSON document.
+    """The output of a command: printed at once, or collected for one JSON document.
 
     With `quiet`, only results are printed: no progress, and no notes on what was done. `flags` are
     the options of the command, which messages name.
@@ -255,7 +255,7 @@ def wrote(path: Path | str, what: str = "") -> None:
     _report.get().add("files", [path])
 
 
-def aside(text: str) -> None:
+def note_on_stderr(text: str) -> None:
     """Say what was done on standard error, so that results can be piped."""
     if not _report.get().quiet:
         print(f"zslearn: {plain(text)}", file=sys.stderr)

@@ -111,10 +111,12 @@ def _refuse_repeated(labels: pd.Index, path: Path) -> None:
     if path.suffix.lower() in (".csv", ".tsv"):
         lines = line_numbers(path)
         places = [f"line {lines[place + 1]}" for place in where]
+    if len(places) > 3:
+        places = [*places[:2], f"{len(places) - 2} more"]
+    listed = f"{twice[0]!r} in {', '.join(places[:-1])} and {places[-1]}"
     raise ValueError(
         f"{plain(path)}: {name_some(twice)} {'is' if len(twice) == 1 else 'are'} described more "
-        f"than once ({twice[0]!r} in {' and '.join(places)}). Keep one row per class, or give the "
-        "classes different names."
+        f"than once ({listed}). Keep one row per class, or give the classes different names."
     )
 
 

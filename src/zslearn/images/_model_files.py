@@ -237,7 +237,7 @@ def features_for_model(
 
 
 def _cached_file(source: Path, network: Backbone) -> Path | None:
-    """Where the features of images are cached; None if that cannot be written."""
+    """Path of the cached features of images; None if it cannot be written."""
     key = fingerprint(str(source.resolve()), network.about)
     file = cache_folder() / "features" / f"{key[:32]}.npz"
     try:
@@ -270,7 +270,7 @@ def encoder_for_model(
     about, model_name
         See :func:`backbone_for_model`.
     encoder : str, optional
-        An encoder in a folder (``st:FOLDER``), which is never read on the word of a model file.
+        An encoder in a folder (``st:FOLDER``), which a model file alone never makes zslearn read.
 
     Returns
     -------

@@ -123,7 +123,7 @@ def load_features(
     columns : sequence of str, optional
         The feature columns, by default all others; labels may then be missing.
     id_column : str, optional
-        The column of the table that names its rows, which is no feature.
+        The column of the table that names its rows; it is not a feature.
 
     Returns
     -------

@@ -28,7 +28,7 @@ RUN_OPTIONS = ("grid", "n_splits", "resume", "progress", "n_jobs", "say", "comma
 
 @dataclass(frozen=True)
 class Analysis:
-    """What an analysis computes and how it is plotted.
+    """An analysis and its plots.
 
     `compute` runs jobs, and `read` reads records of runs, which are made first if there is no
     `compute`; both take a :class:`JobRunner` and options and return the table. `panels` maps names
