@@ -128,15 +128,15 @@ class GaussianEXEM(LearnsFromStatistics):
         Weight of the leave-one-out error of class means in the variance of samples, which is 1
         otherwise: dimensions in which class means are poorly predicted then count less.
     unseen_odds : float, optional
-        Prior odds of a class without samples against one with samples. By default estimated on at
-        most a thousand training samples: in turn, each fifth of the seen classes takes the means
-        that all other classes predict, and the odds that balance it with the others are moved
-        halfway to 4, the ratio in five folds. With fewer than ten seen classes, or from statistics
-        alone, it is 4.
+        Prior odds of a class without samples against one with samples. By default estimated on up
+        to 10,000 training samples: in turn, each fifth of the seen classes takes the means that all
+        other classes predict, and the odds maximise the harmonic mean of its accuracy and that of
+        the others. With fewer than ten seen classes, or from statistics alone, it is 4.
     temperature : float, optional
-        Divisor of log densities. By default the temperature that maximises the likelihood of at
-        most a thousand training samples, each scored without itself. It is 1 with
-        :meth:`fit_statistics` and :meth:`partial_fit`, since statistics cannot tell it.
+        Divisor of log densities. By default the temperature that maximises the likelihood of up to
+        10,000 training samples, scored as if they had not been in the training data, both with
+        their classes as seen and as described ones. It is 1 with :meth:`fit_statistics` and
+        :meth:`partial_fit`, since statistics cannot tell it.
 
     Attributes
     ----------
@@ -353,7 +353,7 @@ class GaussianEXEM(LearnsFromStatistics):
             if samples.n:
                 estimated, estimated_odds = temperature_and_odds(
                     samples,
-                    seen.space,
+                    seen,
                     leave_one_out,
                     sizes[many],
                     seen.means[many],
