@@ -338,7 +338,7 @@ class KeptSamples(NamedTuple):
     """A subsample of streamed samples."""
 
     keys: NDArray[np.uint64]
-    rows: Floats
+    rows: NDArray[np.float32]
     labels: NDArray[Any]
     weights: Floats
 

@@ -50,7 +50,7 @@ FOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "random_state": ["random_state"],
 }
 #: Weight of unlabelled images if none was chosen.
-DEFAULT_UNLABELLED_WEIGHT = 0.1
+DEFAULT_UNLABELLED_WEIGHT = 0.3
 #: Unseen classes that are candidates in a fold, at most: its scores are held in memory.
 MOST_UNSEEN = 1000
 # The scale of the scores is measured on at most so many training images.

@@ -26,7 +26,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._array import Floats, row_blocks, to_numpy
+from zslearn._utils._array import Floats, row_blocks, to_numpy, unit_rows
 from zslearn.base._training import Training
 from zslearn.synthesis._class_posterior import natural_parameters
 from zslearn.synthesis._gaussian_process import ClassGaussians
@@ -75,31 +75,24 @@ class TrainingSamples:
 
 def temperature_and_odds(
     samples: TrainingSamples,
+    z: Floats,
     seen: SpaceOfClasses,
     prior: ClassGaussians,
-    sizes: Floats,
-    means: Floats,
+    own: ClassGaussians,
     axis_weights: Floats,
-    seen_weight: float,
 ) -> tuple[float, float]:
-    """Estimate both; `prior` contains the leave-one-out predictions of the seen classes."""
-    z, y = samples.whitened(seen.space), samples.y
-    counts = seen_weight * sizes
-    removed = seen_weight * np.minimum(samples.weights, 1.0)
-    deviations = z - means[y]
-    outside = np.maximum(seen.deviation - (deviations**2).sum(axis=1), 0.0)
-    # Inflate the deviations as those of samples that the covariance does not contain.
-    z = means[y] + deviations / (1 - seen.leverage)
-    outside /= 1 - seen.leverage
-    seen_scores = held_out_scores(
-        z, y, removed, outside, prior, counts, means, prior.given(counts, means), axis_weights
-    )
+    """Estimate both from the samples z of :func:`held_out_samples`.
+
+    `prior` contains the leave-one-out predictions of the seen classes, `own` their posterior.
+    """
+    y = samples.y
+    seen_scores = _scores(z, own, axis_weights)
     unseen_scores = _scores(seen.as_unseen(z, y), prior, axis_weights)
     temperature = likeliest_temperature(
         np.concatenate([seen_scores, unseen_scores]), np.tile(y, 2), np.tile(samples.shares, 2)
     )
     odds = balancing_odds(
-        seen_scores / temperature, unseen_scores / temperature, y, samples.shares, means[:, 0]
+        seen_scores / temperature, unseen_scores / temperature, y, samples.shares, own.means[:, 0]
     )
     return temperature, odds
 
@@ -114,35 +107,40 @@ def _scores(z: Floats, classes: ClassGaussians, axis_weights: Floats) -> Floats:
     return z @ linear.T + constant.T
 
 
-def held_out_scores(
-    z: Floats,
-    y: NDArray[np.intp],
-    weights: Floats,
-    outside: Floats,
+def held_out_samples(
+    samples: TrainingSamples,
+    seen: SpaceOfClasses,
     prior: ClassGaussians,
     sizes: Floats,
     means: Floats,
-    seen: ClassGaussians,
-    axis_weights: Floats,
+    seen_weight: float,
 ) -> Floats:
-    r"""Scores of training samples, where the sample is removed from the mean of its own class.
+    r"""Whitened samples, moved to where they would be if they were not in the training data.
 
-    With the prior :math:`m, v` of a class mean, removing a sample z of weight w leaves
+    With the prior :math:`m, v` of the mean y of n samples, removing a sample z of weight w leaves
 
     .. math:: m' = \frac{m / v + n y - w z}{1 / v + n - w}.
 
-    `outside` is the squared deviation of each sample from its class outside the space.
+    The sample moves along the direction that only its class has, until its score for the mean with
+    it is the score that it had for the mean without it; other scores stay the same.
     """
-    scores = _scores(z, seen, axis_weights)
-    removed = weights[:, None]
-    remaining = np.maximum(sizes[y][:, None] - removed, 0.0)
-    sums = sizes[y][:, None] * means[y] - removed * z
-    variances = prior.variances[y]
-    own_means = (prior.means[y] + variances * sums * (remaining > 0)) / (1 + remaining * variances)
-    own = (axis_weights * own_means * (z - 0.5 * own_means)).sum(axis=1)
-    shares = (axis_weights * removed * variances / (1 + remaining * variances)).mean(axis=1)
-    scores[np.arange(len(y)), y] = own - shares * outside
-    return scores
+    z, y = samples.whitened(seen.space), samples.y
+    deviations = z - means[y]
+    outside = np.maximum(seen.deviation - (deviations**2).sum(axis=1), 0.0) / (1 - seen.leverage)
+    z = means[y] + deviations / (1 - seen.leverage)
+    counts, variances = seen_weight * sizes[y][:, None], prior.variances[y]
+    removed = seen_weight * np.minimum(samples.weights, 1.0)[:, None]
+    remaining = np.maximum(counts - removed, 0.0)
+    sums = (counts * means[y] - removed * z) * (remaining > 0)
+    without = (prior.means[y] + variances * sums) / (1 + remaining * variances)
+    shares = (removed * variances / (1 + remaining * variances)).mean(axis=1)
+    with_it = prior.given(seen_weight * sizes, means).means[y]
+    fallen = (with_it * (z - 0.5 * with_it) - without * (z - 0.5 * without)).sum(axis=1)
+    has_own = (seen.own**2).sum(axis=1, keepdims=True) > 0
+    along = np.where(has_own, seen.own, unit_rows(means))[y]
+    products = (with_it * along).sum(axis=1)
+    steps = (fallen + shares * outside) / np.where(products > 0, products, np.inf)
+    return np.asarray(z - steps[:, None] * along)
 
 
 def balancing_odds(

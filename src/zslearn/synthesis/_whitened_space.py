@@ -36,6 +36,8 @@ from zslearn.synthesis._exemplars import ExemplarSpaces, Projection
 
 # Variances and singular values below this share of the largest are rounding error.
 _ROUNDING = 1e-12
+#: Singular values of class means below this share of the largest are rounding error.
+OWN_ROUNDING = np.sqrt(_ROUNDING)
 # A class has few samples if it has at most this number, and less than this share of the median.
 _FEW, _FEW_SHARE = 20, 0.75
 # Upper bound of the mean leverage, which samples that span no more than themselves exceed.
@@ -130,6 +132,13 @@ class SpaceOfClasses:
         return np.asarray(unit_rows(scaled) * self.space.norm - self.space.center)
 
 
+def own_directions(means: Floats) -> Floats:
+    """Unit vectors orthogonal to all other classes, or zeros if classes are dependent."""
+    if not 2 < means.shape[1] + 1 == len(means):
+        return np.zeros_like(means)
+    return np.asarray(unit_rows(np.linalg.pinv(means, rcond=OWN_ROUNDING).T))
+
+
 def few_samples(sizes: Floats) -> NDArray[np.bool_]:
     """Classes that have so few samples, compared with the others, that their means are noise."""
     few = (sizes <= _FEW) & (sizes < _FEW_SHARE * np.median(sizes))
@@ -202,9 +211,7 @@ class WhitenedSpaces:
             scaled, centered = means * factors, centered * factors[self.few]
             center = scaled[many].mean(axis=0)
             means = scaled - center
-        own = np.zeros_like(means[many])
-        if independent:
-            own = unit_rows(np.linalg.pinv(means[many], rcond=np.sqrt(_ROUNDING)).T)
+        own = own_directions(means[many])
         space = WhitenedSpace(matrix, offset, norm, center, complement)
         deviation = within + outside
         leverage = min((1 - shrinkage) * deviation / float(sizes.sum()), _LARGEST_LEVERAGE)
