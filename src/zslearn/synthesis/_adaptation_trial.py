@@ -98,9 +98,10 @@ class Adaptation:
 class Expectation(NamedTuple):
     """What held-out classes predict for an unlabelled set."""
 
-    weight: float  # the best one
+    weight: float  # the best one, or 0 if none gains more than its standard error
     before: float
     after: float
+    error: float  # standard error of the gain
     kind: str  # that looks most like the set
 
 
@@ -126,10 +127,13 @@ class Trial(NamedTuple):
         own = self.looks[0] if assignment is None else look(assignment)
         distances = (((own - self.looks) / _ALIKE) ** 2).sum(axis=1)
         alike = softmax(-distances[None, :] / 2, 1.0)[0]
-        gains, before = alike @ self.gains, float(alike @ self.before)
-        best = int(gains.argmax())
+        gains, errors, before = (alike @ part for part in (self.gains, self.errors, self.before))
+        best = int((gains - errors).argmax())
+        weight = UNLABELLED_WEIGHTS[best] if gains[best] > errors[best] else 0.0
         kind = KINDS[int(distances.argmin())]
-        return Expectation(UNLABELLED_WEIGHTS[best], before, before + float(gains[best]), kind)
+        return Expectation(
+            weight, float(before), float(before + gains[best]), float(errors[best]), kind
+        )
 
     def table(self) -> pd.DataFrame:
         """Score without unlabelled images and gain with each weight, by kind of set."""
@@ -160,13 +164,15 @@ def accepted_weight(
             "No classes were held out to test whether it helps: that takes ten seen classes with "
             "about five images each, in memory, and a model that was not fitted as part of a grid"
         )
-    elif accept is True or expectation.after > expectation.before:
+    elif expectation.weight:
         return expectation.weight
+    elif accept is True:
+        return DEFAULT_UNLABELLED_WEIGHT
     else:
         reason = (
             f"Held-out seen classes score {expectation.before:.3f} without and "
-            f"{expectation.after:.3f} with unlabelled sets that look like this one, which is most "
-            f'like "{expectation.kind}"'
+            f"{expectation.after:.3f} ± {expectation.error:.3f} with unlabelled sets like this "
+            f'one, which looks most like "{expectation.kind}"'
         )
     warn_user(f"The model was not adapted. {reason}. Pass accept=True to adapt it anyway.")
     return 0.0

@@ -15,8 +15,8 @@ divided by a temperature, plus the log prior of the class,
 
 .. math:: f_c(x) = \sum_j \frac{w_j}{T} \left(m_{cj} z_j - \tfrac12 m_{cj}^2\right) + \log \pi_c,
 
-with a weight per dimension. The prior log odds of an unseen class shrink, halfway, with the share of
-the variance of its mean that remains after its samples.
+with a weight per dimension. The prior log odds of an unseen class shrink with the share of the
+variance of its mean that remains after its samples (`odds_share`).
 """
 
 from __future__ import annotations
@@ -95,9 +95,8 @@ def _variance_ratio(observed: Floats, predicted: Floats, n_classes: int) -> Floa
 def odds_share(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
     """The share of the log odds of unseen classes that applies to classes with few samples.
 
-    It lies halfway between 1 and the share of the prior variance that remains, over all dimensions.
-    On held-out classes, smaller odds lower the accuracy of classes with images, and larger odds that
-    of classes without.
+    It lies halfway between 1 and the share of the prior variance that remains. On held-out classes,
+    smaller odds lower the accuracy of classes with images, and larger odds that of the others.
     """
     total = prior.variances.sum(axis=1)
     remaining = posterior.variances.sum(axis=1) / np.where(total > 0, total, 1.0)

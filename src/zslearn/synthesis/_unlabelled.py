@@ -89,6 +89,11 @@ class UnlabelledSums(NamedTuple):
     sums: Floats
     evidence: Floats  # minus the sum of log(1 - r)
 
+    @classmethod
+    def empty(cls, n_classes: int, n_dims: int) -> UnlabelledSums:
+        """Sums over no images."""
+        return cls(np.zeros(n_classes), np.zeros((n_classes, n_dims)), np.zeros(n_classes))
+
     @property
     def means(self) -> Floats:
         """Mean of the images of each class; zeros for a class without images."""
@@ -143,7 +148,7 @@ def assigned(
     of z and 1 in the tempered log density of each class.
     """
     prior = classes = mixture.classes
-    log_shares = mixture.log_shares
+    log_shares, total = mixture.log_shares, UnlabelledSums.empty(*prior.means.shape)
     prior_images = _PRIOR_IMAGES * len(log_shares) * np.exp(log_shares)
     differences = [mixture.differences(z) for z in blocks()]
     if not differences:
@@ -151,13 +156,11 @@ def assigned(
     explained, unexplained = background.explained(np.concatenate(differences))
     for _ in range(_ROUNDS):
         coefficients = tuple(part / _SHARPNESS for part in scores(classes))
-        total, start = None, 0
+        total, start = UnlabelledSums.empty(*classes.means.shape), 0
         for z in blocks():
             stop = start + z.shape[0]
             part = _expected(z, coefficients, log_shares, explained[start:stop])
-            total = part if total is None else UnlabelledSums(*map(np.add, total, part))
-            start = stop
-        assert total is not None
+            total, start = UnlabelledSums(*map(np.add, total, part)), stop
         classes = prior.given(weight * total.counts, total.means)
         shares = (total.counts + prior_images) * total.presence
         log_shares = np.log(shares) - np.log(shares.sum())
