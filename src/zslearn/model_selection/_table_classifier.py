@@ -395,13 +395,15 @@ class TableClassifier(ZeroShotMetaClassifier):
             One row per class, with the labels in the index (polars: in a column "class"), and
             numbers, categories and missing values.
         """
-        fresh = self._fresh_copy()
-        y = sample_labels(y)
-        check_consistent_length(X, y)
-        of_array = None
-        if not hasattr(X, "columns"):
+        fresh, of_array = self._fresh_copy(), None
+        if hasattr(X, "columns"):
+            y = sample_labels(y)
+            check_consistent_length(X, y)
+        else:
             of_array, y = fresh._check_training(X, y)
             X = as_pandas(to_numpy(of_array))
+        if len(y) < 2:
+            raise ValueError("Found 1 sample; columns are compared over several.")
         estimator = self.estimator
         if estimator is None:
             estimator = CalibratedStacking(
@@ -484,6 +486,7 @@ class TableClassifier(ZeroShotMetaClassifier):
         ndarray of shape (n_samples,)
             Class labels; a model that rejects rows has its own label for them.
         """
+        check_is_fitted(self)
         if is_streamed(X):
             return super().predict(X, classes=classes, prior=prior)
         state = self._snapshot()
