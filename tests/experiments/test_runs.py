@@ -41,13 +41,6 @@ from zslearn.synthesis import GaussianEXEM
 CHANGING = ("times", "written", "checksum")
 
 
-@pytest.fixture(scope="module")
-def tiny():
-    return make_zero_shot(
-        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
-    )
-
-
 def _records(folder):
     found = {}
     # A hidden file was being written when its run was killed; readers pass over it.
