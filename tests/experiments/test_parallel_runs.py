@@ -119,7 +119,7 @@ def test_a_process_that_dies_costs_no_run(tiny, own, tmp_path, monkeypatch):
 SCRIPT = """
 import sys, time
 from zslearn.datasets import make_zero_shot
-from zslearn.model_selection._methods import METHODS
+from zslearn.model_selection import METHODS
 from zslearn.experiments import run_benchmark
 from zslearn.model_selection import Method
 from zslearn.baselines import ESZSL

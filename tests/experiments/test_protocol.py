@@ -20,11 +20,11 @@ from zslearn.experiments import (
     Protocol,
     authors_protocol,
     build_table,
+    read_failures,
     read_records,
     run_benchmark,
     summarize_runs,
 )
-from zslearn.experiments._records import read_failures
 from zslearn.model_selection import (
     METHODS,
     ClassKFold,

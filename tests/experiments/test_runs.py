@@ -18,12 +18,13 @@ from zslearn.baselines import ESZSL, GFZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (
     build_table,
+    read_failures,
     read_records,
     render,
     run_benchmark,
     summarize_runs,
 )
-from zslearn.experiments._records import read_failures, slug
+from zslearn.experiments._records import slug
 from zslearn.experiments._runs import draw_unseen
 from zslearn.metrics import ausuc
 from zslearn.model_selection import (
