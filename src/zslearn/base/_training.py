@@ -349,7 +349,8 @@ class Summary:
     keep_all: bool  # if there are few samples
 
     def __add__(self, other: Summary) -> Summary:
-        kept = KeptSamples._make(map(np.concatenate, zip(self.kept, other.kept, strict=True)))
+        pairs: Any = zip(self.kept, other.kept, strict=True)
+        kept = KeptSamples._make(map(np.concatenate, pairs))
         return Summary(
             self.sums + other.sums,
             self.n_replaced + other.n_replaced,
