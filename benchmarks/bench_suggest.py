@@ -255,8 +255,12 @@ def main() -> None:
                 if name == "suggest":
                     points.setdefault(data, []).extend(gains)
             percent = 100 * np.array(curves[name])
-            lead = percent[:, 1:].mean(axis=1)
-            paired = lead - 100 * np.array(curves["random"])[:, 1:].mean(axis=1)
+            means = percent[:, 1:].mean(axis=1)
+            lead = {}
+            if name != "random":
+                paired = means - 100 * np.array(curves["random"])[:, 1:].mean(axis=1)
+                lead["over_random"] = round(float(paired.mean()), 2)
+                lead["error"] = round(float(paired.std(ddof=1) / np.sqrt(len(paired))), 2)
             report.add(
                 what=f"{data}, {name}",
                 space=spaces.get(name),
@@ -264,16 +268,14 @@ def main() -> None:
                     f"{step:g}": round(float(v), 1)
                     for step, v in zip((0, *STEPS), percent.mean(axis=0), strict=True)
                 },
-                mean=round(float(lead.mean()), 1),
-                over_random=round(float(paired.mean()), 2),
-                error=round(float(paired.std(ddof=1) / np.sqrt(len(paired))), 2),
+                mean=round(float(means.mean()), 1),
+                **lead,
             )
     for data, gains in points.items():
         keys = ("predicted", "realised", "stated", "right")
-        means = {key: np.mean([gain[key] for gain in gains]) for key in keys}
         report.add(
             what=f"{data}, gains of suggest",
-            **{key: round(100 * float(value), 2) for key, value in means.items()},
+            **{key: round(100 * float(np.mean([g[key] for g in gains])), 2) for key in keys},
         )
     report.save()
     draw(points, RESULTS / "quick" / PICTURE.name if quick else PICTURE)

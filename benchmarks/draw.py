@@ -96,7 +96,9 @@ def suggestions(record: dict[str, Any]) -> list[str]:
             [
                 *row["what"].rsplit(", ", 1),
                 *(f"{row[name]:.1f}" for name in (*steps, "mean")),
-                f"{row['over_random']:+.1f} ± {row['error']:.1f}".replace("-", "−"),
+                f"{row['over_random']:+.1f} ± {row['error']:.1f}".replace("-", "−")
+                if "over_random" in row
+                else "–",
             ]
             for row in rows
         ),
