@@ -187,7 +187,8 @@ def write_table(report: Report) -> None:
     for name in dict.fromkeys(row["data"] for row in report.rows):
         rows = {row["kind"]: row for row in report.rows if row["data"] == name}
         cells = [f"{rows[kind]['gain']:+.1f}".replace("-", "−") for kind in kinds]
-        lines.append(f"   {'; '.join([name, f'{rows[kinds[0]]["before"]:.1f}', *cells])}")
+        before = f"{rows[kinds[0]]['before']:.1f}"
+        lines.append(f"   {'; '.join([name, before, *cells])}")
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
