@@ -387,7 +387,7 @@ def _trial(folds: list[Fold], setting: str) -> Trial | None:
 
 def _background(folds: list[Fold], setting: str) -> Background:
     """Learn how likely a candidate explains an image, from images of other held-out classes."""
-    values, labels, numbers, parts = [], [], [], []
+    features, own_image, groups = [], [], []
     for fold in folds:
         others = fold.trained if setting == "all" else fold.trained[:0]
         # With more candidates, some candidate looks like any image.
@@ -396,19 +396,17 @@ def _background(folds: list[Fold], setting: str) -> Background:
                 foreign = fold.held_out[k::n_parts]
                 own = np.sort(np.concatenate([np.setdiff1d(fold.held_out, foreign), others]))
                 rows = np.flatnonzero(np.isin(fold.y, np.concatenate([own, foreign])))[::2]
-                signatures = fold.signatures[own]
-                values.append(fold.posterior.explained_by(fold.z[rows], signatures, own))
-                labels.append(np.isin(fold.y[rows], own))
-                numbers.append(np.full(len(rows), np.log(len(own))))
-                parts.append(np.full(len(rows), n_parts))
-    differences, own_image, number, part = map(np.concatenate, (values, labels, numbers, parts))
-    scale = float(differences.std()) or 1.0
-    _, groups = np.unique(2 * part + own_image, return_inverse=True)
-    model = LogisticRegression().fit(
-        np.column_stack([differences / scale, number]),
-        own_image,
-        sample_weight=len(groups) / np.bincount(groups)[groups],
-    )
+                found = fold.posterior.explained_by(fold.z[rows], fold.signatures[own], own)
+                is_own = np.isin(fold.y[rows], own)
+                features.append(np.column_stack([found, np.full(len(rows), np.log(len(own)))]))
+                own_image.append(is_own)
+                groups.append(2 * n_parts + is_own)
+    table, labels = np.concatenate(features), np.concatenate(own_image)
+    table[:, 0] /= (scale := float(table[:, 0].std()) or 1.0)
+    # Every number of parts counts the same, and so do own and foreign images.
+    codes = np.unique(np.concatenate(groups), return_inverse=True)[1]
+    weights = len(codes) / np.bincount(codes)[codes]
+    model = LogisticRegression().fit(table, labels, sample_weight=weights)
     slope, growth = model.coef_[0]
     if slope <= 0:
         return Background(0.0, 0.0, 0.0)
