@@ -403,11 +403,15 @@ def _background(folds: list[Fold], setting: str) -> Background:
                 groups.append(2 * n_parts + is_own)
     table, labels = np.concatenate(features), np.concatenate(own_image)
     table[:, 0] /= (scale := float(table[:, 0].std()) or 1.0)
+    # Among all classes, their number hardly varies.
+    table[:, 1] -= (usual := float(table[:, 1].mean()))
+    table[:, 1] *= setting == "alone"
     # Every number of parts counts the same, and so do own and foreign images.
     codes = np.unique(np.concatenate(groups), return_inverse=True)[1]
     weights = len(codes) / np.bincount(codes)[codes]
     model = LogisticRegression().fit(table, labels, sample_weight=weights)
-    slope, growth = model.coef_[0]
+    level, (slope, growth) = float(model.intercept_[0]), model.coef_[0]
     if slope <= 0:
         return Background(0.0, 0.0, 0.0)
-    return Background(float(model.intercept_[0]), float(slope) / scale, min(float(growth), 0.0))
+    growth = min(float(growth), 0.0)
+    return Background(level - growth * usual, float(slope) / scale, growth)
