@@ -1,4 +1,4 @@
-"""What every benchmark shares: timing against a peer in the same run, and a record of it."""
+"""Helpers of all benchmarks: timing against a peer in the same run, and a record of it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Report:
             # Of the whole script, with what it loaded and compiled.
             "seconds": round(time.perf_counter() - BEGIN, 1),
             "machine": {
-                # What the system, a container or LOKY_MAX_CPU_COUNT leaves to this process.
+                # Cores that the system, a container or LOKY_MAX_CPU_COUNT allows.
                 "cores": joblib.cpu_count(),
                 "blas_threads": blas_threads(),
                 "processor": _processor(),

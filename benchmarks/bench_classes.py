@@ -32,7 +32,7 @@ def samples(n_classes: int) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
 
 
 def processor_seconds(function) -> float:
-    """What a call costs, whatever else the machine does."""
+    """The cost of a call, independent of other load on the machine."""
     start = time.process_time()
     function()
     return time.process_time() - start

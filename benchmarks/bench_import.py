@@ -1,4 +1,4 @@
-"""What a person waits for first: the import, `zslearn --version`, the first fits.
+"""First waiting times: the import, `zslearn --version`, the first fits.
 
 Every figure is the CPU time and the peak memory of a new process, the least of several; first fits
 run with an empty cache of Numba, and again with the cache that this left. `import sklearn.svm` is

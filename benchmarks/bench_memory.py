@@ -1,4 +1,4 @@
-"""What fitting each method takes beyond the rows it is given, on the CPU.
+"""Memory that fitting each method needs beyond the given rows, on the CPU.
 
 Each fit runs in a new process, once small, so that imports and compiled code are there, then whole.
 `float32` and `float64` are the growth of the process's largest memory (its resident set) while the
@@ -100,7 +100,7 @@ def measure_here(name: str, size: tuple[int, int, int], dtype: str) -> float:
     warnings.simplefilter("ignore")
     X, y, signatures = problem(*size, dtype)
     make = METHODS[name].make
-    # What is compiled or imported is not of the rows. Fewer rows than features take another way.
+    # Compile and import first. Fewer rows than features take another code path.
     few = slice(0, size[1] + 2 * size[2])
     shortened(make()).fit(X[few], y[few], signatures=signatures)
 
@@ -121,7 +121,7 @@ def measure(name: str, size: tuple[int, int, int], dtype: str) -> float:
         "print(json.dumps(b.measure_here(*json.loads(sys.argv[1]))))"
     )
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
-    # What is freed goes back at once, so that the largest memory is that in use.
+    # Freed memory is returned at once, so that the peak is memory in use.
     threads |= {"MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_MMAP_THRESHOLD_": "65536"}
     run = subprocess.run(
         [sys.executable, "-c", code, json.dumps([name, size, dtype])],

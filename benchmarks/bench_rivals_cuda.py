@@ -27,9 +27,9 @@ import numpy as np
 METHODS = ("Class-Norm", "CADA-VAE", "f-CLSWGAN", "f-VAEGAN-D2")
 #: What the results call a kind of signatures that a data set names by its file.
 KINDS = {"sent_splits": "sentences"}
-#: Behind the name of a method whose epochs were chosen.
+#: Suffix of a method whose epochs were chosen.
 TUNED = ", epochs tuned"
-#: What learns from generated features: name in the output → setting of GeneratedFeatures.
+#: Classifiers of generated features: name in the output → setting of GeneratedFeatures.
 CLASSIFIERS: dict[str, dict[str, Any]] = {
     "softmax": {},
     "softmax, classes balanced": {"balanced": True},
@@ -38,7 +38,7 @@ CLASSIFIERS: dict[str, dict[str, Any]] = {
 
 
 def parse() -> argparse.Namespace:
-    """What was asked for."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="CUB", help="CUB, glyphs, or a folder")
     parser.add_argument("--signatures", default="original_att", help="of CUB")
@@ -152,7 +152,7 @@ def measure(options: argparse.Namespace, method: str, seed: int) -> None:
 def tuned(
     options: argparse.Namespace, model: Any, X: Any, data: Any, seed: int, method: str
 ) -> None:
-    """Choose the number of epochs on seen classes that are left out, and measure."""
+    """Choose the number of epochs on held-out seen classes, and measure."""
     from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
 
     generator = getattr(model, "generator", None)
@@ -192,7 +192,7 @@ def load(options: argparse.Namespace) -> Any:
 
 
 def described(options: argparse.Namespace, data: Any) -> str:
-    """What describes the classes."""
+    """The signatures of the classes."""
     return data.semantic or ("own" if Path(options.data).is_dir() else "attributes")
 
 

@@ -1,7 +1,8 @@
 """Draw what the benchmarks have measured: tables and pictures for the documentation.
 
-Reads `benchmarks/results/*.json` and writes `docs/benchmarks_results.inc` and
-`docs/images/benchmarks.png`; with --quick it reads and writes in `benchmarks/results/quick`.
+Reads `benchmarks/results/*.json` and writes `docs/benchmarks_results.inc`,
+`docs/suggest_results.inc` and `docs/images/benchmarks.png`; with --quick it reads and writes in
+`benchmarks/results/quick`.
 
     python benchmarks/draw.py
 """
@@ -22,7 +23,7 @@ ORDER = [
 ]  # fmt: skip
 
 # Records that a page tells in words.
-ELSEWHERE = ("imagenet_cuda", "rivals_cuda", "tables")
+ELSEWHERE = ("imagenet_cuda", "rivals_cuda", "suggest", "tables", "one_example")
 # Records whose "ratio" is a peer's time by ours; that of others is another one.
 DRAWN = {
     "scoring": "scoring",
@@ -84,8 +85,30 @@ def table(record: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
+def suggestions(record: dict[str, Any]) -> list[str]:
+    """The curves of `bench_suggest.py` as a table."""
+    rows = [row for row in record["rows"] if "mean" in row]
+    steps = [name for name in rows[0] if name.replace(".", "").isdigit()]
+    lines = [".. csv-table::", "   :header-rows: 1", "   :class: numbers", "   :delim: ;", ""]
+    for cells in (
+        ["data", "choice", *steps, "mean", "over random"],
+        *(
+            [
+                *row["what"].rsplit(", ", 1),
+                *(f"{row[name]:.1f}" for name in (*steps, "mean")),
+                f"{row['over_random']:+.1f} ± {row['error']:.1f}".replace("-", "−")
+                if "over_random" in row
+                else "–",
+            ]
+            for row in rows
+        ),
+    ):
+        lines.append(f"   {'; '.join(cells)}")
+    return [*lines, ""]
+
+
 def label(row: dict[str, Any]) -> str:
-    """What tells a row from the others of its record."""
+    """The fields that distinguish a row from the others of its record."""
     words = [v for v in row.values() if isinstance(v, str) and v][:2]
     sizes = ("rows", "classes", "dims", "k", "gamma")
     numbers = [f"{key} {shown(row[key])}" for key in sizes if isinstance(row.get(key), int | float)]
@@ -141,6 +164,9 @@ def main() -> None:
     picture = folder / "benchmarks.png" if quick else DOCS / "images" / "benchmarks.png"
     text.write_text("\n".join(lines), encoding="utf-8")
     draw(records, picture)
+    if (curves := folder / "suggest.json").exists():
+        text = (folder if quick else DOCS) / "suggest_results.inc"
+        text.write_text("\n".join(suggestions(json.loads(curves.read_text()))), encoding="utf-8")
     print(f"{text}\n{picture}")
 
 

@@ -127,7 +127,7 @@ def main() -> None:
 
 
 def concept_of(name: str) -> str | None:
-    """What an icon shows, by its name; None where that is no one to three words."""
+    """The object that an icon shows, from its name; None unless it has one to three words."""
     words = name.lower().split("-")
     for end in (-1, 0):
         while len(words) > 1 and (words[end] in STYLES or words[end].isdigit()):

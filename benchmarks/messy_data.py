@@ -170,12 +170,18 @@ def _classes(tables: Tables, rng: np.random.Generator) -> Tables:
         found=rng.choice(["mine", "river", "cave"], len(tables.classes)),
         pressure=101_325.0,
     )
+    return replace(tables, classes=classes)
+
+
+def _unknown_attributes(tables: Tables, rng: np.random.Generator) -> Tables:
+    classes = tables.classes.copy()
     classes.loc[rng.choice(len(classes), 2, replace=False), "attribute_4"] = np.nan
     return replace(tables, classes=classes)
 
 
 def _all(tables: Tables, rng: np.random.Generator) -> Tables:
-    for mess in (_units, _missing, _dates, _categories, _identifiers, _spelling, _classes):
+    messes = (_units, _missing, _dates, _categories, _identifiers, _spelling, _classes)
+    for mess in (*messes, _unknown_attributes):
         tables = mess(tables, rng)
     return replace(
         MESSES["constants"](tables, rng), csv={"sep": ";", "decimal": ",", "encoding": "utf-8-sig"}
@@ -207,6 +213,7 @@ MESSES: dict[str, Callable[[Tables, np.random.Generator], Tables]] = {
     "Parquet": lambda tables, rng: replace(tables, ending=".parquet"),
     "spelling of labels": _spelling,
     "class table": _classes,
+    "unknown attributes of 2 classes": _unknown_attributes,
     "all": _all,
 }
 

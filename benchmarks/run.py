@@ -37,14 +37,14 @@ def run(path: Path, *, one_thread: bool, quick: bool) -> tuple[int, float]:
     """Exit status and seconds of one script."""
     command = [sys.executable, str(path), *(["--quick"] if quick else [])]
     start = time.perf_counter()
-    # What the caller has set is left as it is.
+    # Variables that are already set are kept.
     environment = {**(ONE_THREAD if one_thread else {}), **os.environ}
     status = subprocess.run(command, env=environment, check=False).returncode
     return status, time.perf_counter() - start
 
 
 def _costs(path: Path) -> dict[str, float]:
-    """What the rows of a record cost, where they say so."""
+    """The cost of the rows of a record, if they have one."""
     rows = json.loads(path.read_text())["rows"]
     return {row["what"]: row["cost"] for row in rows if "cost" in row}
 

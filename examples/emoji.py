@@ -1,11 +1,11 @@
 r"""
-Emoji that nobody showed
-========================
+Recognise unseen emoji
+======================
 
-A model learns from four fifths of the emoji in seven styles, and then names the others, of which it
-only knows the name and some keywords. The drawings come from eight packages of npm, 30 MB together,
-and are rendered by resvg (``pip install resvg-py==0.5.0``). This example is shown as it is; run it
-where the packages are::
+A model is trained on four fifths of the emoji in seven styles and recognises the others, of which
+it only knows the name and some keywords. The drawings come from eight npm packages, 30 MB together,
+and are rendered by resvg (``pip install resvg-py==0.5.0``). The documentation does not run this
+example. Run it in the folder with the packages::
 
     mkdir packages
     npm pack --pack-destination packages @iconify-json/noto@1.2.9 @iconify-json/noto-v1@1.2.5 \
@@ -17,8 +17,7 @@ where the packages are::
 # The packages
 # ------------
 #
-# Each archive must have the SHA-256 that is known of it, so that only drawings that somebody has
-# looked at are rendered.
+# Each archive must have the expected SHA-256, so that only known drawings are rendered.
 
 import hashlib
 import json
@@ -51,10 +50,10 @@ words_digest = "d01d0e2ca4e22cb402679532155342c71e2e871f25c32223c013b8b166ebdf5a
 
 
 def read_json(file, digest, member):
-    """A file of JSON out of an archive that is the expected one."""
+    """Read a JSON file from an archive with the expected digest."""
     with open(packages / file, "rb") as archive:
         if hashlib.file_digest(archive, "sha256").hexdigest() != digest:
-            raise SystemExit(f"{file} is not the archive that was expected.")
+            raise SystemExit(f"{file} is not the expected archive.")
     with tarfile.open(packages / file) as archive:
         return json.load(archive.extractfile(f"package/{member}"))
 
@@ -69,20 +68,20 @@ words = read_json("emojibase-data-17.0.0.tgz", words_digest, "en/data.json")
 # The classes
 # -----------
 #
-# Classes are the emoji of seven groups (no people, no flags, no digits on keys) that each style
-# draws under their English name. Each drawing becomes a picture of 128 × 128 pixels, on white.
+# Classes are the emoji of seven groups (no people, flags or keycaps) that every style contains
+# under their English name. Each drawing is rendered as a picture of 128 × 128 pixels on white.
 
 groups = {0, 3, 4, 5, 6, 7, 8}
 
 
 def icon_name(label):
-    """What the packages call a drawing: the English name in small letters, with hyphens."""
+    """Name of a drawing in the packages: the English name in lower case, with hyphens."""
     letters = unicodedata.normalize("NFKD", label).encode("ascii", "ignore").decode().lower()
     return re.sub("[^a-z0-9]+", "-", letters).strip("-")
 
 
 def find_icon(style, name):
-    """A drawing by its name or by another name for it; None where there is none."""
+    """Find a drawing by its name or an alias; None if there is none."""
     aliases = styles[style].get("aliases", {})
     while name not in styles[style]["icons"]:
         if aliases.get(name, {}).keys() != {"parent"}:
@@ -92,7 +91,7 @@ def find_icon(style, name):
 
 
 def render(style, icon, size=128):
-    """A drawing as a PNG file on white, with a border that networks cut away."""
+    """Render a drawing as a PNG file on white, with a border that networks crop."""
     width, height = (icon.get(side, styles[style].get(side, 16)) for side in ("width", "height"))
     border = width / 14
     box = f"{-border} {-border} {width + 2 * border} {height + 2 * border}"
@@ -103,7 +102,7 @@ def render(style, icon, size=128):
     options = {"background": "white", "skip_system_fonts": True}
     try:
         return bytes(resvg_py.svg_to_bytes(svg_string=svg, **options))
-    except BaseException as error:  # resvg panics at some drawings of this size, not of the next
+    except BaseException as error:  # resvg panics for some drawings at this size
         if type(error).__name__ != "PanicException" or size > 128:
             raise
     return render(style, icon, size + 1)
@@ -114,7 +113,7 @@ for emoji in words:
     icons = {style: find_icon(style, icon_name(emoji["label"])) for style in styles}
     if emoji.get("group") not in groups or "20E3" in emoji["hexcode"] or None in icons.values():
         continue
-    label = re.sub(r'[<>:"/\\|?*]', "", emoji["label"])  # it becomes the name of a folder
+    label = re.sub(r'[<>:"/\\|?*]', "", emoji["label"])  # it is used as a folder name
     texts[label] = [emoji["label"], ", ".join(emoji.get("tags", [])) or emoji["label"]]
     group_of[label] = emoji["group"]
     for style, icon in icons.items():
@@ -127,8 +126,9 @@ for emoji in words:
 # The data set
 # ------------
 #
-# A small network looks at the pictures, some minutes on one core. A class is described by the mean
-# of two sentence vectors, of its name and of its keywords. A fifth of each group is unseen.
+# A small network computes features of the pictures, which takes some minutes on one core. A class
+# is described by the mean of two sentence vectors, of its name and of its keywords. A fifth of each
+# group is unseen.
 
 found = extract_features(pictures, out="emoji.npz", progress=True)
 rng = np.random.default_rng(1)
@@ -146,22 +146,22 @@ data = load_table(
 print(data)
 
 # %%
-# Learning
-# --------
+# Train the model
+# ---------------
 #
-# The hyper-parameters are found by leaving out seen classes in turn.
+# Hyper-parameters are chosen on held-out seen classes.
 
 model = ZeroShotSearchCV(ESZSL(), "fast")
 model.fit(data.X_train, data.y_train, signatures=data.signatures)
 best, _ = model.predict_top_k(data.X_test_unseen, 5, classes=data.unseen_classes)
 for k in (1, 5):
-    print(f"right among the best {k}: {flat_hit_at_k(data.y_test_unseen, best, k):.1%}")
+    print(f"correct among the best {k}: {flat_hit_at_k(data.y_test_unseen, best, k):.1%}")
 
 # %%
-# Asking in words
+# Search by words
 # ---------------
 #
-# A class is described in words, and the pictures of unseen classes that fit it best come out.
+# Describe a class in words, and list the pictures of unseen classes with the highest scores for it.
 
 question = "a wild animal with stripes"
 model.add_classes({question: encode_text([question])[0]})

@@ -1,9 +1,9 @@
 """
-Describing a class later
-========================
+Add a class to a model
+======================
 
-A further class can be described to a fitted model at any time. Nothing is learned again: the
-parameters of the class are made from its signature.
+You can add a class to a fitted model at any time. Adding a class is instant: the model builds it
+from its signature, without training.
 """
 
 # %%
@@ -19,8 +19,7 @@ model = ESZSL().fit(data.X_train, data.y_train, signatures=known)
 print(f"{len(model.classes_)} classes are described; ž among them: {'ž' in model.classes_}")
 
 # %%
-# Images of ž can only get a wrong answer. These are the classes that it names instead, when it may
-# choose among the unseen ones:
+# The model cannot predict ž correctly. These are the unseen classes that it predicts instead:
 
 import numpy as np
 
@@ -32,11 +31,11 @@ order = counts.argsort()[::-1]
 print(", ".join(f"{labels[i]} {counts[i]} times" for i in order))
 
 # %%
-# Describing it
-# -------------
+# Describe the class
+# ------------------
 #
-# The new signature has the attributes that were given to `fit`; named columns may come in any
-# order. Here it is written by hand: a small z with a caron.
+# The new signature has the attributes that were passed to `fit`; named columns may be in any order.
+# Here it is written by hand: a lower-case z with a caron.
 
 import pandas as pd
 
@@ -48,19 +47,18 @@ model.add_classes(new)
 print(f"{len(model.classes_)} classes are described; ž among them: {'ž' in model.classes_}")
 
 # %%
-# The scores of the classes that were there before have not changed, and ž is now found.
+# The scores of the other classes have not changed, and ž is now recognised.
 
 same = model.decision_function(data.X_test_seen, classes=data.seen_classes)
 print("other scores unchanged:", np.allclose(same, seen_scores))
 predicted = model.predict(images_of_z, classes=model.unseen_classes_)
-print(f"{np.mean(predicted == 'ž'):.0%} of the images of ž are named ž")
+print(f"{np.mean(predicted == 'ž'):.0%} of the images of ž are recognised")
 
 # %%
-# What the model thinks ž looks like
-# ----------------------------------
+# Which images the model expects
+# ------------------------------
 #
-# The score of this method is an inner product, so that the parameters of a class weigh the
-# features. Images that score highest for ž, among all test images:
+# These are the test images with the highest scores for ž:
 
 import matplotlib.pyplot as plt
 

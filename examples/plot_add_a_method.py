@@ -1,21 +1,20 @@
 """
-A method of one's own
-=====================
+Add a method
+============
 
-A method is one class. This one was written by following :ref:`add_a_method`: linear discriminant
-analysis whose class means are predicted from signatures. It is then checked, tuned, and measured
-beside methods of the library.
+A method is one class. This example follows :ref:`add_a_method` and implements linear discriminant
+analysis with class means that are predicted from signatures. The method is then checked, tuned, and
+compared with methods of the library.
 """
 
 # %%
 # The method
 # ----------
 #
-# The mean of a class is predicted from its signature by ridge regression. Features are mapped so
-# that their spread within classes becomes a sphere, and the nearest predicted mean names an image.
-# There are two penalties. Whatever they are, the means, the spread and its eigenvectors are the
-# same, so they are computed once for all settings; settings with the same `alpha_features` also
-# share the map.
+# The mean of a class is predicted from its signature by ridge regression. Features are whitened by
+# the covariance within classes, and an image belongs to the class with the nearest predicted mean.
+# There are two penalties. Means, covariance and eigenvectors do not depend on them and are computed
+# once for all settings; settings with the same `alpha_features` also share the whitening map.
 
 from dataclasses import dataclass
 from numbers import Real
@@ -35,18 +34,18 @@ class PredictedLDA(ZeroShotClassifier):
     Parameters
     ----------
     alpha_features : float, default=10.0
-        Added to the spread within classes, in every direction.
+        Added to the variance within classes, in every direction.
     alpha_signatures : float, default=0.1
         Penalty of the regression from signatures to class means.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        What is taken from the features.
+        Mean of the features.
     map_ : ndarray of shape (n_features, n_features)
-        Makes the spread within classes a sphere.
+        Whitens the features.
     coef_ : ndarray of shape (n_attributes, n_features)
-        Takes signatures to class means.
+        Maps signatures to class means.
     """
 
     alpha_features: float = 10.0
@@ -71,7 +70,7 @@ class PredictedLDA(ZeroShotClassifier):
         moments = training.moments(center=True)
         total, sums, mean = map(to_numpy, moments)
         means = sums / training.counts[:, None]
-        values, vectors = np.linalg.eigh(total - means.T @ sums)  # the spread within classes
+        values, vectors = np.linalg.eigh(total - means.T @ sums)  # the scatter within classes
         A = training.signatures
         for group in group_by_params(variants, "alpha_features"):
             sphere = vectors / np.sqrt(values.clip(0) + group[0].alpha_features)
@@ -89,11 +88,11 @@ class PredictedLDA(ZeroShotClassifier):
 
 
 # %%
-# Checking it
-# -----------
+# Check the method
+# ----------------
 #
-# These are the checks that the methods of the library pass, scikit-learn's among them. The first
-# that fails would end the script with an error that says what to look at.
+# The methods of the library pass the same checks, which include those of scikit-learn. The first
+# failing check would end the script with an error that explains the problem.
 
 from collections import Counter
 
@@ -106,14 +105,14 @@ for result in results:
         print(f"skipped: {result['check_name']}, {result['reason']}")
 
 # %%
-# Tuning it
-# ---------
+# Tune the method
+# ---------------
 #
 # A search over sixteen settings and five folds needs 80 models, and one more for the chosen
-# setting. To see what is shared, count the calls of `_fit_many` with the variants of each, and
-# those of `embed`. `embedding_attributes` names all that `embed` reads: rows are embedded once for
-# settings that have the very same objects there. In each fold the images of seen and of unseen
-# classes are embedded once for each of the four values of `alpha_features`.
+# setting. To see how much work is shared, count the calls of `_fit_many`, with their variants, and
+# of `embed`. `embedding_attributes` names the attributes that `embed` reads: rows are embedded once
+# for settings that share these objects. In each fold the images of seen and of unseen classes are
+# embedded once for each of the four values of `alpha_features`.
 
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
@@ -141,12 +140,12 @@ print(f"{len(Counted.calls)} trainings for {sum(Counted.calls)} models: {Counted
 print(f"{Counted.n_embeddings} embeddings")
 
 # %%
-# Beside the others
-# -----------------
+# Compare it with other methods
+# -----------------------------
 #
-# A run finds a class by its module and name. This script is the module `__main__`; for a class in a
-# file of its own the command is `zslearn bench CUB --methods my_module:PredictedLDA`. Every method
-# is tuned on the same folds, for the generalized setting, and writes one record.
+# A benchmark imports a class by module and name. This script is the module `__main__`; for a class
+# in a separate file the command is `zslearn bench CUB --methods my_module:PredictedLDA`. Every
+# method is tuned on the same folds, for the generalized setting, and writes one record.
 
 import json
 from pathlib import Path
@@ -163,8 +162,8 @@ for record in records:
     print(f"{record['method']:13} AUSUC {ausuc:.3f}, harmonic mean {harmonic:.3f}")
 
 # %%
-# Each record keeps the seen–unseen accuracy curve. The diamond is at the calibration factor, which
-# was found on the training data.
+# Each record contains the seen–unseen accuracy curve. The diamond marks the calibration factor,
+# which was estimated on the training data.
 
 import matplotlib.pyplot as plt
 

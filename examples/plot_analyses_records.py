@@ -19,7 +19,6 @@ import matplotlib.pyplot as plt
 from sklearn.decomposition import PCA
 
 from zslearn.datasets import load_glyphs
-from zslearn.experiments import Protocol
 from zslearn.experiments.analyses import AnalysisDisplay, run_analysis
 
 letters = load_glyphs()
@@ -40,7 +39,5 @@ for ax, panel in zip(axes, display.panels, strict=True):
 # One part of the protocol changes at a time, and results are compared seed by seed. Records of the
 # default protocol exist from above, so only the other runs are computed.
 
-protocols = [Protocol("three folds", 3), Protocol("scale of all classes", signature_scale="all")]
-options = {"methods": "COSTA", "seeds": [0, 1, 2], "protocols": protocols}
-frame, _ = run_analysis("protocol", data, out, **options)
+frame, _ = run_analysis("protocol", data, out, methods="COSTA", seeds=[0, 1, 2])
 AnalysisDisplay(frame).plot(panel="calibrated_harmonic")

@@ -1,11 +1,11 @@
 """
-Birds that were never seen
-==========================
+Recognise unseen birds
+======================
 
-The data set CUB has photographs of 200 kinds of birds, described by 312 attributes such as the
-colour of the crown or the shape of the bill. Fifty kinds have no training image. Its files are not
-part of the library: :ref:`reproducing` says where to put them. Where they are not found, invented
-data of a similar shape take their place, so that this program runs everywhere.
+The data set CUB contains photographs of 200 species of birds, described by 312 attributes such as
+the colour of the crown or the shape of the bill. Fifty species have no training images. The files
+are not part of the library (:ref:`reproducing`). If they are not found, this example uses synthetic
+data of a similar shape.
 """
 
 # %%
@@ -32,7 +32,7 @@ data
 # Two methods
 # -----------
 #
-# Both at their defaults. :ref:`reproducing` has all methods, tuned.
+# Both have their defaults. :ref:`reproducing` lists all methods, tuned.
 
 from zslearn import EXEM
 from zslearn.baselines import ESZSL
@@ -45,10 +45,11 @@ for model in (ESZSL(), EXEM(distance="standardized")):
     print(f"{model}: {per_class_accuracy(y, predicted):.1%}, chance {1 / len(unseen):.1%}")
 
 # %%
-# Class by class
-# --------------
+# Accuracy per class
+# ------------------
 #
-# A mean hides much. The ten kinds that the second model recognises best, and the ten worst:
+# A mean hides differences between classes. These are the ten species that the second model
+# recognises best, and the ten worst:
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -62,16 +63,16 @@ figure, axes = plt.subplots(figsize=(8, 6), layout="constrained")
 colors = ["tab:red"] * 10 + ["tab:green"] * 10
 bars = axes.barh(names[ends], accuracy[ends], color=colors)
 axes.bar_label(bars, fmt="{:.0%}", padding=4)
-axes.set(xlabel="share of its images that are named rightly", xlim=(0, 1.08))
+axes.set(xlabel="accuracy", xlim=(0, 1.08))
 axes.margins(y=0.02)
 plt.show()
 
 # %%
-# What the worst are taken for
-# ----------------------------
+# Confusions of the worst classes
+# -------------------------------
 #
-# The commonest wrong answer. `rank by description` says where that answer stands among the other
-# 49 kinds when they are ordered by how similar the descriptions are: 1 is the most similar one.
+# The table shows the most frequent wrong prediction. `rank by description` is its rank among the
+# other 49 species by the similarity of the descriptions: 1 is the most similar one.
 
 import pandas as pd
 

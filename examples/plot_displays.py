@@ -1,19 +1,18 @@
 """
-What goes wrong, and where to search on
-=======================================
+Inspect errors and searches
+===========================
 
-An accuracy says how often a method is right. Three pictures say more: which unseen classes are
-taken for which, whether classes far from everything that was seen are the hard ones, and what a
-search for hyper-parameters has found.
+Three plots say more than an accuracy: which unseen classes are confused, whether classes far from
+all seen ones are harder, and how the score of a search depends on hyper-parameters.
 """
 
 # %%
 # The landscape of a search
 # -------------------------
 #
-# `ZeroShotSearchCV` leaves out letters and compares settings on these. The picture has the mean
-# accuracy of every setting and a frame around the chosen one. Here this sits on the edge of the
-# grid: the search warns, and the legend says where better settings may lie.
+# `ZeroShotSearchCV` compares settings on held-out letters. The plot shows the mean accuracy of
+# every setting, with a frame around the chosen one. Here this is at the edge of the grid: the
+# search warns, and the legend says where better settings may lie.
 
 import warnings
 
@@ -36,8 +35,8 @@ SearchLandscapeDisplay.from_search(search, x="alpha_features", y="alpha_signatur
 plt.show()
 
 # %%
-# With smaller values in the list it is no longer so. One hyper-parameter gives a line, with the
-# spread over the folds; at each of its values the other one is at its best.
+# With smaller values in the grid it is not at the edge. For one hyper-parameter the plot is a line
+# with the spread over the folds; at each value the other hyper-parameter has its best value.
 
 grid["alpha_features"] = [0.01, 0.1, 1.0, 10.0, 100.0]
 search = ZeroShotSearchCV(ESZSL(), grid)
@@ -50,9 +49,9 @@ plt.show()
 # Confusions
 # ----------
 #
-# Each row is an unseen letter and each column an answer. Letters with similar descriptions stand
-# side by side. The worst pairs have numbers, and their images are on the right, with one of the
-# letter that they were taken for in a frame.
+# Each row is an unseen letter and each column a prediction. Letters with similar descriptions are
+# adjacent. The worst pairs are numbered, and their images are on the right, next to a framed image
+# of the predicted letter.
 
 from zslearn.metrics import UnseenConfusionDisplay
 
@@ -69,20 +68,20 @@ display = UnseenConfusionDisplay.from_estimator(
 plt.show()
 
 # %%
-# The pairs are also there as data:
+# The pairs are also available as data:
 
 for pair in display.worst_pairs(3):
     print(f"{pair.true} taken for {pair.predicted}: {pair.n_confused} of {pair.n_samples}")
 
 # %%
-# Distance from what was seen
-# ---------------------------
+# Distance from seen classes
+# --------------------------
 #
-# A letter is described by its base, its case and its mark, and for every unseen letter there is a
-# seen one that differs in a single point: by these signatures all are equally far. The exemplars
-# that EXEM predicts from them differ by how letters look. With these as signatures the picture
-# shows whether letters far from all seen ones are recognised less often: a rank correlation of −1
-# would say that distance decides, 0 that it says nothing.
+# A letter is described by its base, case and mark, and for every unseen letter there is a seen one
+# that differs in only one of them: by their signatures all are equally far. Exemplars predicted by
+# EXEM reflect how letters look. With these as signatures the plot shows whether letters far from
+# all seen ones are recognised less often: a rank correlation of −1 means that distance decides, 0
+# that it has no influence.
 
 from zslearn.metrics import ClassDistanceDisplay
 

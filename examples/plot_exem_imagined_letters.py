@@ -1,18 +1,19 @@
 """
-Letters that EXEM imagines
-==========================
+Exemplars predicted by EXEM
+===========================
 
 EXEM predicts the exemplar of a class, the mean of its images, from the description of the class.
-With pixels as features an exemplar is a picture: it can be looked at, also for a letter that the
-model has never seen.
+If the features are pixels, an exemplar is a picture, also for a letter that the model has never
+seen.
 """
 
 # %%
 # Pixels as features
 # ------------------
 #
-# The images are smoothed a little, so that strokes of different faces overlap. Each image is
-# brought to unit length, projected on 200 principal components, and averaged over its class.
+# Images are slightly smoothed, so that strokes of different typefaces overlap. Each image is
+# normalised to unit length and projected on 200 principal components, and images are averaged over
+# each class.
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
@@ -27,15 +28,15 @@ train, test = data.active_split.train, data.active_split.test_unseen
 model = EXEM(n_components=200, C=4.0, gamma=0.5)
 model.fit(pixels[train], data.y[train], signatures=data.signatures)
 accuracy = model.score(pixels[test], data.y[test], classes=data.unseen_classes)
-print(f"{accuracy:.3f} of the images of {len(data.unseen_classes)} unseen letters are named")
+print(f"accuracy on {len(data.unseen_classes)} unseen letters: {accuracy:.3f}")
 
 # %%
 # From exemplars back to pictures
 # -------------------------------
 #
-# `predict_exemplars` gives points in the projected space, `inverse_transform` takes them back to
-# pixels. The upper row is imagined from the description alone; below it the mean of the real images
-# of that letter, and one of them. None of these images was used in training.
+# `predict_exemplars` returns points in the projected space, and `inverse_transform` maps them back
+# to pixels. The first row is predicted from descriptions alone; below it are the mean of the real
+# images of that letter, and one of them. None of these images was used for training.
 
 import matplotlib.pyplot as plt
 
@@ -54,12 +55,12 @@ for axis, name in zip(axes[:, 0], ("imagined", "real mean", "real image"), stric
     axis.set_ylabel(name, fontsize=11)
 
 # %%
-# How far off they are
-# --------------------
+# Errors of predicted exemplars
+# -----------------------------
 #
-# The distance between the imagined and the real exemplar, beside the distance from the real one to
-# the nearest imagined one of another unseen letter. Where the first is shorter, the mean image of
-# the letter would be named rightly: from the left to where the two change places.
+# The plot compares the distance between the real and the predicted exemplar of each letter with
+# the distance from the real one to the nearest predicted exemplar of another unseen letter. Where
+# the first is shorter, the mean image of the letter is classified correctly.
 
 unseen = data.unseen_classes
 predicted = model.predict_exemplars(data.signatures.loc[unseen])
@@ -74,7 +75,7 @@ order = np.argsort(own - nearest)
 places = np.arange(len(unseen))
 figure, axis = plt.subplots(figsize=(9, 4.5), layout="constrained")
 axis.vlines(places, own[order], nearest[order], color="0.75", linewidth=2)
-axis.plot(places, own[order], "o", label="to its own imagined exemplar")
+axis.plot(places, own[order], "o", label="to its own predicted exemplar")
 axis.plot(places, nearest[order], "o", mfc="white", label="to the nearest other one")
 labels = ["\n" * (place % 2) + letter for place, letter in enumerate(unseen[order])]
 axis.set_xticks(places, labels, fontsize=12)  # in two rows: they are too many for one

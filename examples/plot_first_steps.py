@@ -1,18 +1,18 @@
 """
-Recognising letters that were never seen
-========================================
+Recognise unseen letters
+========================
 
-A zero-shot method learns from images of some classes, and then names images of other classes, of
-which it has only a description. Here the classes are letters with marks (é, Š, ơ) and a description
-says three things: which letter, which mark, upper or lower case.
+A zero-shot method learns from images of some classes and then recognises other classes, of which it
+only has a description. Here the classes are letters with marks (é, Š, ơ), and a description
+consists of the base letter, the mark and the case.
 """
 
 # %%
 # The data
 # --------
 #
-# The glyphs are drawn from fonts that matplotlib carries, so nothing is downloaded. 175 classes
-# have training images; 50 have none.
+# The glyphs are rendered from matplotlib's fonts, so nothing is downloaded. 175 classes have
+# training images; 50 have none.
 
 from zslearn.datasets import load_glyphs
 
@@ -20,25 +20,25 @@ data = load_glyphs()
 data
 
 # %%
-# A description, called a *signature*, is a row of a table. That of é:
+# A description, called a *signature*, is a row of a table. This is the signature of é:
 
 facts = data.signatures.loc["é"]
 facts[facts > 0].to_frame()
 
 # %%
-# The class é is unseen: it has no training image. But the training images show the letter e, with
-# other marks, and the acute accent, on other letters.
+# The class é is unseen: it has no training images. The training images do show the letter e with
+# other marks, and the acute accent on other letters.
 
 print("é is unseen:", "é" in data.unseen_classes)
 print("seen with e:", *[c for c in data.seen_classes if data.signatures.loc[c, "letter e"]])
 print("seen with ´:", *[c for c in data.seen_classes if data.signatures.loc[c, "mark acute"]])
 
 # %%
-# Learning and predicting
-# -----------------------
+# Fit and predict
+# ---------------
 #
-# `fit` takes the images' features, their labels and the signatures of all classes. `predict`
-# chooses among the classes that it is given: here the unseen ones.
+# `fit` takes the features of the images, their labels and the signatures of all classes. `predict`
+# chooses among the classes that you pass: here the unseen ones.
 
 from zslearn.baselines import ESZSL
 
@@ -46,7 +46,7 @@ model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
 predicted = model.predict(data.X_test_unseen, classes=data.unseen_classes)
 
 # %%
-# The accuracy is the mean over the classes. Chance is one in fifty.
+# The accuracy is averaged over the classes. Chance is one in fifty.
 
 from zslearn.metrics import per_class_accuracy
 
@@ -54,11 +54,11 @@ accuracy = per_class_accuracy(data.y_test_unseen, predicted)
 print(f"{accuracy:.0%} right; chance is {1 / len(data.unseen_classes):.0%}")
 
 # %%
-# What it says
-# ------------
+# Predictions
+# -----------
 #
-# Forty test images, taken at random. Above each stands the answer, and the truth where the answer
-# is wrong.
+# These are forty random test images with their predicted letters, and the true letter if the
+# prediction is wrong.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -79,8 +79,8 @@ for axes, i in zip(grid.flat, chosen, strict=True):
     )
 
 # %%
-# A wrong answer may still be partly right. The signatures tell how much of the description of the
-# answer holds for the image: letter, mark and case are three facts.
+# A wrong prediction may be partly right. The signatures show how many of the three attributes,
+# letter, mark and case, are predicted correctly.
 
 facts_predicted = data.signatures.loc[predicted].to_numpy()
 facts_true = data.signatures.loc[truth].to_numpy()

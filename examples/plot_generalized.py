@@ -2,17 +2,17 @@
 Seen and unseen classes together
 ================================
 
-In the *generalized* setting an image may be of any class, seen or unseen. A method that was trained
-on images of the seen classes prefers these. Calibrated stacking holds them back by a factor, and
-the seen–unseen accuracy curve shows what every factor would give.
+In the *generalized* setting an image may show any class, seen or unseen. A method that was trained
+on images of the seen classes prefers these. Calibrated stacking subtracts a factor from their
+scores, and the seen–unseen accuracy curve shows the result of every factor.
 """
 
 # %%
 # Without calibration
 # -------------------
 #
-# Test images of both kinds, and candidates of both kinds: that is what `predict` does without
-# `classes` to choose among.
+# Test images show seen and unseen classes, and all classes are candidates, as in `predict` without
+# `classes`.
 
 import numpy as np
 
@@ -38,8 +38,8 @@ print(f"before: {before[0]:.3f} on seen, {before[1]:.3f} on unseen classes")
 # With calibration
 # ----------------
 #
-# The factor comes from the training data alone: groups of seen classes are left out in turn and
-# play the unseen ones. No test image is used.
+# The factor is estimated on the training data: groups of seen classes are held out in turn and
+# stand in for the unseen ones. No test image is used.
 
 print(f"factor: {calibrated.bias_:.4f}, from folds {calibrated.fold_biases_.round(4)}")
 after = generalized_accuracy(y, scores, bias=calibrated.bias_, **space)
@@ -54,12 +54,12 @@ to_unseen = np.isin(predicted, calibrated.unseen_classes_).mean()
 print(f"{to_unseen:.0%} of the test images are given to an unseen class")
 
 # %%
-# All factors at once
-# -------------------
+# The curve of all factors
+# ------------------------
 #
-# Each point of the curve belongs to one factor. On the left every image is given to a seen class,
-# on the right to an unseen one. The area under the curve, AUSUC, does not depend on any choice of
-# the factor.
+# Each point of the curve belongs to one factor. On the left every image is assigned to a seen
+# class, on the right to an unseen one. The area under the curve, AUSUC, does not depend on the
+# choice of a factor.
 
 import matplotlib.pyplot as plt
 
@@ -67,7 +67,7 @@ from zslearn.metrics import SeenUnseenCurveDisplay
 
 display = SeenUnseenCurveDisplay.from_estimator(calibrated, X, y, name="ESZSL")
 display.point_.set_label("without calibration")
-display.calibrated_point_.set(color="tab:red", label="at the factor found")
+display.calibrated_point_.set(color="tab:red", label="with the estimated factor")
 display.ax_.set(xlim=(0, None), ylim=(0, None))
 display.ax_.legend(loc="lower left")
 display.ax_.set_title(f"AUSUC = {ausuc(y, scores, **space):.3f}")

@@ -2,9 +2,9 @@
 Many methods, one interface
 ===========================
 
-Every method of the library is fitted by the same call and scored in the same way. Here all of
-them, at their defaults and not tuned, recognise letters that they never saw. For tuned numbers,
-on this and other data, there is `zslearn bench`.
+Every method of the library is fitted by the same call and scored in the same way. Here all methods,
+with their defaults and without tuning, recognise unseen letters. Use `zslearn bench` for tuned
+results on this and other data.
 """
 
 # %%
@@ -45,8 +45,8 @@ table = pd.DataFrame(found).set_index("method").sort_values("accuracy")
 table[::-1].round({"accuracy": 3, "seconds": 1})
 
 # %%
-# Accuracy beside time
-# --------------------
+# Accuracy and time
+# -----------------
 
 import matplotlib.pyplot as plt
 

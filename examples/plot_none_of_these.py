@@ -1,18 +1,18 @@
 """
-None of these
-=============
+Reject unknown images
+=====================
 
-A classifier names the best of its classes for every image, also for one of something else. How many
-such images are rejected, and how many good ones with them, is a matter of one threshold. It can be
-found without any foreign image, by leaving out classes.
+A classifier picks one of its classes even for an image of something else. A threshold decides how
+many such images are rejected, and how many valid ones with them. It can be estimated without any
+foreign image, on held-out classes.
 """
 
 # %%
-# Classes that nobody described
-# -----------------------------
+# Classes without descriptions
+# ----------------------------
 #
-# Half of the unseen classes are described; nothing is known of the others. False alarms, images of
-# described classes that are rejected, shall be one in ten.
+# Half of the unseen classes are described; the model does not know the others. The acceptable rate
+# of false alarms, rejected images of described classes, is one in ten.
 
 import numpy as np
 
@@ -34,10 +34,10 @@ print(f"false alarms: {model.false_alarm_rate_:.3f} (95 % interval {low:.3f} to 
 print(f"detected:     {model.detection_rate_:.3f}, AUROC {model.auroc_:.3f}")
 
 # %%
-# On test images
-# --------------
+# Test images
+# -----------
 #
-# None of these images, and none of these unseen classes, was used to find the threshold.
+# Neither these images nor these unseen classes were used to find the threshold.
 
 foreign = np.isin(data.y_test_unseen, hidden)
 rejected = model.is_none(data.X_test_unseen)
@@ -46,10 +46,10 @@ print(f"rejected of described classes: {rejected[~foreign].mean():.3f}")
 print(f"rejected of foreign classes:   {rejected[foreign].mean():.3f}")
 
 # %%
-# All thresholds at once
-# ----------------------
+# All thresholds
+# --------------
 #
-# Both rates, on images that were held out in the folds, and the chosen threshold.
+# The plot shows both rates on the held-out images of the folds, and the chosen threshold.
 
 import matplotlib.pyplot as plt
 
@@ -62,20 +62,20 @@ axes.legend()
 plt.show()
 
 # %%
-# Why it was taken for that class
-# -------------------------------
+# Explain a prediction
+# --------------------
 #
-# The attributes are those whose exchange for the runner-up's would cost the most.
+# The listed attributes are those for which the runner-up's value would lower the score most.
 
 for why in explain(model, data.X_test_unseen[rejected][:2], k=2):
     print(why)
 
 # %%
-# What can be said all the same
-# -----------------------------
+# Predict a rank instead
+# ----------------------
 #
-# In a hierarchy of classes the deepest node is named that is sure enough: here in nine of ten cases
-# the class shall lie below it.
+# In a hierarchy of classes, the model predicts the deepest node that is certain enough: here the
+# class should lie below it in nine of ten cases.
 
 tree = cluster_hierarchy(data.signatures)
 ranks = RankPredictor(ESZSL(), tree, confidence=0.9)

@@ -2,16 +2,16 @@
 Phantom classes
 ===============
 
-SynC makes the classifier of any class as a convex combination of base classifiers, one for each
-phantom class. The weights come from the signatures alone. This example draws them.
+SynC builds the classifier of any class as a convex combination of base classifiers, one for each
+phantom class. The weights depend on the signatures only. This example plots them.
 """
 
 # %%
 # Training
 # --------
 #
-# By default the phantom classes are the seen classes. Here `gamma` is chosen so that a class leans
-# on few of them.
+# By default the phantom classes are the seen classes. Here `gamma` is chosen so that a class
+# depends on few of them.
 
 from zslearn.datasets import load_glyphs
 from zslearn.synthesis import SynC
@@ -19,16 +19,16 @@ from zslearn.synthesis import SynC
 data = load_glyphs()
 model = SynC(gamma=4.0).fit(data.X_train, data.y_train, signatures=data.signatures)
 accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
-print(f"{accuracy:.0%} of the images of 50 unseen letters are named right; chance is 2 %")
+print(f"{accuracy:.0%} of the images of 50 unseen letters are recognised; chance is 2 %")
 print(f"objective {model.objective_:.5f}, at most {model.dual_gap_:.1e} above its minimum")
 
 # %%
 # The bipartite graph
 # -------------------
 #
-# On the left are some unseen letters, on the right the phantoms that weigh most for them. A line is
-# as thick as the weight :math:`s_{cr}`; the weights of a letter sum to one. A signature says which
-# letter, which mark and which case, and two classes are near when they agree in two of the three.
+# On the left are some unseen letters, on the right the phantoms with the largest weights for them.
+# The thickness of a line is the weight :math:`s_{cr}`; the weights of a letter sum to one. A
+# signature consists of letter, mark and case, and two classes are close if they share two of these.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -63,9 +63,9 @@ axes.set_axis_off()
 # Fewer phantoms
 # --------------
 #
-# With fewer phantoms than seen classes they are the centroids of clusters. There are fewer base
-# classifiers to learn, and the classifiers of the seen classes are no longer free. A float is a
-# share of the seen classes.
+# If there are fewer phantoms than seen classes, they are cluster centroids. There are fewer base
+# classifiers to learn, and the classifiers of the seen classes are constrained. A float is a share
+# of the seen classes.
 
 for share in (0.2, 0.6):
     fewer = SynC(gamma=4.0, n_phantoms=share, random_state=0)

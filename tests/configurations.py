@@ -94,7 +94,7 @@ def _random_regressor(rng: np.random.Generator) -> Any:
     return choices[rng.integers(len(choices))]
 
 
-# What decides how long a fit takes, and what constraints do not tell enough of.
+# Parameters that determine the time of a fit, or whose constraints are not specific enough.
 _COSTLY = {"max_iter", "hidden_size", "tol", "regressor", "n_maps", "n_jobs"}
 
 
@@ -120,7 +120,7 @@ def random_value(rng: np.random.Generator, parameter: str, constraints: list[Any
     if constraint == "random_state":
         return int(rng.integers(100))
     if isinstance(constraint, Options):
-        # Those of StrOptions, too.
+        # Including the options of StrOptions.
         return sorted(constraint.options)[rng.integers(len(constraint.options))]
     return _random_number(rng, constraint)
 
@@ -155,7 +155,7 @@ def _random_number(rng: np.random.Generator, interval: Interval) -> float | int:
 
 @dataclass
 class Problem:
-    """What `fit` and the methods that predict are given."""
+    """Arguments of `fit` and of the methods that predict."""
 
     X: Any
     y: Any
@@ -249,7 +249,7 @@ def _as_given(rng: np.random.Generator, labels: Any, n_seen: int, rows: Any) -> 
 
 
 def _one_more(signatures: Any, label: Any) -> Any:
-    """What `add_classes` can be given: the signature of the first class under another label."""
+    """An argument of `add_classes`: the signature of the first class under another label."""
     if isinstance(signatures, MultiSignatures):
         views = {name: _one_more(view, label) for name, view in signatures.views.items()}
         return MultiSignatures(views)
@@ -261,7 +261,7 @@ def _one_more(signatures: Any, label: Any) -> Any:
 
 
 def _odd_features(rng: np.random.Generator, X: Any, X_new: Any) -> tuple[Any, Any]:
-    """Repeat rows, make columns constant, scale, put in what is no number, and change the dtype."""
+    """Repeat rows, make columns constant, rescale, insert non-numbers, and change the dtype."""
     if rng.random() < 0.1:
         X[:] = X[rng.integers(len(X), size=len(X))]
     if rng.random() < 0.1:

@@ -11,7 +11,7 @@ import pytest
 from estimators import is_slow
 from zslearn.datasets import make_zero_shot
 
-# What both workers would compile at the same time, and wait for.
+# Kernels that both workers would compile at the same time.
 COMPILED = (
     "import numpy as np; from zslearn._scoring import _blocks as b; b.MIN_COMPILED_SCORES = 0\n"
     "for t in ('float32', 'float64'):\n"

@@ -36,7 +36,7 @@ PAYLOAD = zipped()
 
 
 def left(folder):
-    """What is in a folder besides the lock, which stays, and what is not finished."""
+    """Files in a folder, except the lock, which stays, and unfinished files."""
     return sorted(
         path.name
         for path in folder.iterdir()

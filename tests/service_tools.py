@@ -27,7 +27,7 @@ from zslearn.images import (
 )
 from zslearn.synthesis import GaussianEXEM
 
-#: Colours with training images; the others are in nobody's description.
+#: Colours with training images; no class has one of the others.
 SEEN = ("red", "green", "blue", "yellow", "cyan")
 
 
@@ -63,7 +63,7 @@ def save_color_model(folder: Path, *, in_words: bool = False, learns: bool = Fal
 
 @contextmanager
 def page_of(path: Path, *, width: int):
-    """The page of a served model in Chromium, which must log no errors of its own."""
+    """The page of a served model in Chromium, which must not log errors."""
     import shutil
 
     import pytest
@@ -133,7 +133,7 @@ def served(path):
 
 
 def client_of(app, **headers):
-    """Who asks an application, without a server in between."""
+    """A client that calls an application without a server."""
     from starlette.testclient import TestClient
 
     return TestClient(

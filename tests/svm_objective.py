@@ -10,7 +10,7 @@ from zslearn._utils._array import to_numpy
 def multiclass_svm_objective(
     X, y, coef, *, alpha, loss="squared_hinge", margins=None, sample_weight=None
 ):
-    """What `multiclass_svm` minimises, without mixing."""
+    """The objective of `multiclass_svm`, without mixing."""
     rows = TrainingRows(X, y, coef.shape[0], sample_weight=sample_weight)
     coef = rows.asarray(coef)
     penalty = 0.5 * alpha * float(rows.xp.sum(coef * coef))

@@ -215,7 +215,7 @@ def test_several_views(problem):
     assert other.score(X, problem.y_test_unseen, classes=other.unseen_classes_) > 0.4
 
 
-# What is refused
+# Refused arguments
 
 
 def _numbered(problem):

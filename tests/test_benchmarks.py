@@ -1,4 +1,4 @@
-"""What the benchmarks keep, and what the documentation shows of it."""
+"""Records of the benchmarks, and their tables in the documentation."""
 
 from __future__ import annotations
 
@@ -54,6 +54,9 @@ def test_the_page_shows_the_records(load):
     lines = [line for record in draw.read(draw.RESULTS).values() for line in draw.table(record)]
     shown = (ROOT / "docs" / "benchmarks_results.inc").read_text(encoding="utf-8")
     assert shown == "\n".join(lines), "run benchmarks/draw.py"
+    record = json.loads((draw.RESULTS / "suggest.json").read_text())
+    shown = (ROOT / "docs" / "suggest_results.inc").read_text(encoding="utf-8")
+    assert shown == "\n".join(draw.suggestions(record)), "run benchmarks/draw.py"
 
 
 @pytest.mark.parametrize(

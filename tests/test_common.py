@@ -9,7 +9,7 @@ from estimators import all_estimators, expected_failed_checks, instances
 from zslearn.base.checks import parametrize_with_checks, zero_shot_checks
 from zslearn.baselines import ESZSL
 
-# What another way through the code can break; the other checks are of what all settings share.
+# Checks of code that depends on the setting; the others cover code that all settings share.
 PATH_SENSITIVE = {
     "check_repeatable",
     "check_top_k",

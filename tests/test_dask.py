@@ -38,7 +38,7 @@ def _close(found, expected):
 
 
 def _unknown(array):
-    """The same rows in chunks whose sizes nobody knows, one of them empty."""
+    """The same rows in chunks of unknown sizes, one of them empty."""
     keep = da.from_array(np.ones(len(array), dtype=bool), chunks=array.chunks[0])
     found = array[keep]
     assert math.isnan(found.shape[0])

@@ -87,7 +87,7 @@ def test_a_sound_method_passes():
     assert skipped <= {*optional, *NUMPY_ONLY}
 
 
-# What an outside author writes.
+# Methods of an outside author.
 @parametrize_with_checks([PredictedMeans(alpha=2.0)], expected_failed_checks=NUMPY_ONLY)
 def test_three_lines(estimator, check):
     check(estimator)

@@ -1,4 +1,4 @@
-"""What fitting holds beyond the rows it is given."""
+"""Memory that fitting needs beyond the given rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _peak(function):
         tracemalloc.stop()
 
 
-# What fitting may hold beyond the rows, as a share of them.
+# Memory that fitting may need beyond the rows, as a share of theirs.
 METHODS = [
     (EXEM(n_components=8, tol=1e-2), 0.5),
     (EXEM(n_components=8, tol=1e-2, distance="standardized"), 0.5),

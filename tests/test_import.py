@@ -1,4 +1,4 @@
-"""What an import loads, and that it needs no folder to write to."""
+"""Imports load few modules, and need no writable folder."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ UPPER = LAB | APPS | {"cli"}
 
 
 def _private(path: Path, package: str) -> Iterator[str]:
-    """What a file imports of other packages that these do not export; `_utils` is free to all."""
+    """Private imports of a file from other packages; all may import from `_utils`."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zslearn."):
             _, other, *inner = str(node.module).split(".")

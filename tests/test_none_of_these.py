@@ -243,7 +243,7 @@ class TestNoneOfThese:
         assert not model.is_none(data.X_test_seen).any()
         assert np.isnan(model.false_alarm_rate_)
         few = np.isin(data.y_train, np.unique(data.y_train)[:3])
-        with pytest.warns(UserWarning, match="too few"):
+        with pytest.warns(UserWarning, match="nothing is calibrated"):
             model = NoneOfThese(ESZSL()).fit(
                 data.X_train[few], data.y_train[few], signatures=data.signatures
             )
@@ -460,7 +460,7 @@ class TestPredictionSets:
     def test_without_a_promise_sets_hold_every_candidate(self):
         data = _problem(n_seen=8, n_unseen=4)
         with pytest.warns(
-            UserWarning, match=r"8 held-out classes are too few .* least 9 are needed"
+            UserWarning, match=r"8 held-out classes are too few .* least 9 are required"
         ):
             model = _fit(PredictionSets(ESZSL(), cv=3), data)
         plain = PredictionSets(ESZSL()).fit(data.X_train, data.y_train)
@@ -481,7 +481,7 @@ def _streams(X, labels=None):
 
 
 class TestRowsInBlocks:
-    """What was fitted in memory answers for files and dask arrays as for arrays."""
+    """A model fitted in memory gives the same answers for files, dask arrays and arrays."""
 
     @pytest.mark.parametrize("statistic", ["max", "margin", "probability"])
     def test_none_of_these(self, statistic):

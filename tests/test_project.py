@@ -1,4 +1,4 @@
-"""What the files of the project promise of each other."""
+"""Consistency of the project's files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_links_of_the_readme_lead_somewhere():
 
 
 def test_no_large_file_is_kept():
-    """What a run leaves behind is easily added to a commit by accident."""
+    """Files that runs leave behind are easily committed by accident."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode:
         pytest.skip("not a repository of git")

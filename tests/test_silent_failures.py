@@ -1,4 +1,4 @@
-"""What a person gets wrong without noticing is said: what, where, and what was perhaps meant."""
+"""Mistakes that are easily overlooked are reported: what, where, and what was perhaps meant."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_new_classes_that_look_like_known_ones(model, words):
     for label in ("eight ", "EIGHT"):
         with pytest.warns(InputWarning, match=f"'{label}' and 'eight'"):
             clone_of(model, words).add_classes(rows.rename(index={"one": label}))
-    # Where case tells classes apart it is no mistake.
+    # Classes that differ only in case are not a mistake.
     letters = clone_of(model, words).add_classes(
         pd.DataFrame(np.eye(3, 5), ["A", "a", "b"], rows.columns)
     )

@@ -1,4 +1,4 @@
-"""Columns in different units: found by rule, said, and brought to one by the seen classes."""
+"""Columns in different units are detected, reported, and scaled by the seen classes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_one_column_in_kilograms(animals, method):
     for scaling in ("standard", "range"):
         scaled = attribute_signatures(classes, signature_scaling=scaling)
         assert accuracy(method, X, y, scaled, unseen) > 0.8
-    with pytest.warns(InputWarning, match="table: the column 'weight_kg' of the signatures"):
+    with pytest.warns(InputWarning, match="table: .* only on the column 'weight_kg', "):
         data = load_table(X, y, classes, unseen_classes=unseen)
     assert data.signatures.attrs == {"signature_scaling": "standard"}
     assert accuracy(method, X, y, data.signatures, unseen) > 0.85
@@ -94,7 +94,7 @@ def test_fit_warns_once_and_says_how(animals):
         assert "signature_scaling='standard'" in units[0]
         assert Path(said[0].filename) == Path(__file__)
     views = MultiSignatures({"animals": classes, "answers": classes.iloc[:, :16]})
-    with pytest.warns(InputWarning, match="the view 'animals' of signatures: the column 'weight_"):
+    with pytest.warns(InputWarning, match="the view 'animals' of signatures: .* column 'weight_"):
         ESZSL().fit(X[trained], y[trained], signatures=views)
 
 
@@ -131,7 +131,7 @@ def test_a_view_that_some_classes_lack(animals):
 
 
 def test_folds_use_the_units_of_their_own_classes(animals):
-    """A class that is left out does not tell a fold the units."""
+    """Held-out classes do not influence the scaling of a fold."""
     X, y, classes, _ = animals
     heavy = classes.copy()
     heavy.loc["c00", "weight_kg"] = 1e9
@@ -150,13 +150,13 @@ def test_one_feature_in_grams(animals):
     trained = ~np.isin(y, unseen)
     columns = [*(f"f{i}" for i in range(40)), "grams"]
     frame = pd.DataFrame(heavy, columns=columns)
-    with pytest.warns(InputWarning, match=r"X: the column 'grams' dominates.*make_pipeline"):
+    with pytest.warns(InputWarning, match=r"X: .* only on the column 'grams',.*make_pipeline"):
         model = SynC().fit(frame[trained], y[trained], signatures=signatures)
     assert model.score(frame[~trained], y[~trained], classes=unseen) < 0.6
-    with pytest.warns(InputWarning, match="X: column 40 dominates"):
+    with pytest.warns(InputWarning, match="X: .* only on column 40,"):
         SynC().fit(heavy[trained], y[trained], signatures=signatures)
     options = {"signature_scaling": "standard", "unseen_classes": unseen}
-    with pytest.warns(InputWarning, match="the column 'grams' dominates.*feature_scaling='st"):
+    with pytest.warns(InputWarning, match="only on the column 'grams', .*feature_scaling='st"):
         assert load_table(frame, y, classes, **options).preparation.scaling is None
     with warnings.catch_warnings():
         warnings.simplefilter("error", InputWarning)

@@ -1,4 +1,4 @@
-"""What a user's type checker sees: classes, arrays and numbers, not `Any`; `make lint` reads it."""
+"""Types that a user's type checker must infer instead of `Any`; `make lint` checks this file."""
 
 from __future__ import annotations
 

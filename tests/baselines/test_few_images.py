@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.preprocessing import normalize
 
 from zslearn.baselines import CMT, ESZSL, GDA, SAE, LatEm, TipAdapter
-from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.model_selection import ClassKFold, TableClassifier, ZeroShotSearchCV
 
 
 @pytest.fixture
@@ -81,3 +82,11 @@ def test_the_weight_is_tuned_on_held_out_classes_with_a_few_images(problem, few)
     ]
     assert chosen[0] > 0
     assert chosen[1] == 10.0
+
+
+@pytest.mark.parametrize("method", [GDA, TipAdapter])
+def test_the_default_description_is_fitted_on_tables(problem, method):
+    table = pd.DataFrame(problem.X_train)
+    model = TableClassifier(method(), scaling="standard", row_norm="l2")
+    model.fit(table, problem.y_train, signatures=problem.signatures)
+    assert model.score(table, problem.y_train, classes=problem.seen_classes) > 0.8

@@ -192,7 +192,7 @@ def test_equal_signatures_leave_the_map_at_zero():
     np.testing.assert_array_equal(descent.coef, 0)
 
 
-# What the ranking methods share.
+# Common to the ranking methods.
 
 
 @every_method

@@ -128,7 +128,7 @@ def test_explain(model, capsys):
     assert re.search(
         r"runner-up: yellow .*built from: .*%.*distinguished from yellow by: [rgb]: 0\.", why
     )
-    nearest = re.search(r"nearest training pictures: (\w+)/\d.png \((\w+), ", why)
+    nearest = re.search(r"nearest training samples: (\w+)/\d.png \((\w+), ", why)
     assert nearest[1] == nearest[2]
 
 
@@ -201,6 +201,9 @@ def test_examples_with_and_without_labels(folder, capsys):
     assert main(["predict", "a.zsl", "new", "--out", "p.csv", "--device", "cpu"]) == 0
     table = pd.read_csv("p.csv")
     assert (table["class"] == table["image"].str.partition("/")[0]).mean() > 0.5
+    assert main(["suggest", "g.zsl", "new", "--n", "2", "--out", "n.csv", "--device", "cpu"]) == 0
+    assert set(pd.read_csv("n.csv")["image"]) <= set(table["image"])
+    assert "Label these next, of 12 images" in capsys.readouterr().out
 
 
 def test_a_wrong_folder_is_refused_before_features_are_computed(model, monkeypatch, capsys):

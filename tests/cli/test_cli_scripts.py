@@ -1,4 +1,4 @@
-"""What scripts rely on: one JSON document, silence, exit statuses, modes of files, completion."""
+"""Promises to scripts: one JSON document, silence, exit statuses, file modes, completion."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_tables_and_reports_of_several_grids(files, capsys, document):
     capsys.readouterr()
     assert main(["table", "runs", "--like", "zsl"]) == 0
     out = capsys.readouterr().out
-    assert "Several grids – ESZSL: shown is fast, of fast, quick." in out
+    assert "Several grids (fast, quick) – ESZSL: the table shows fast." in out
     assert f"{100 * fast:.1f}**" in out
     assert main(["table", "runs", "--like", "zsl", "--grid", "quick"]) == 0
     assert "Several grids" not in capsys.readouterr().out

@@ -23,7 +23,7 @@ def model_path(problem, tmp_path):
 
 
 def one_line(capsys):
-    """What was said on standard error at last, in one line."""
+    """The last line on standard error."""
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("zslearn: error: ")
     return lines[-1]
@@ -81,7 +81,7 @@ def test_refusals_are_one_line(model_path, monkeypatch, capsys, tmp_path):
     assert main(["serve", str(model_path), "--token", "short"]) == 1
     assert "16 characters or more" in one_line(capsys)
     assert main(["serve", str(model_path), "--max-batch", "0"]) == 1
-    assert "batch=0" in one_line(capsys)
+    assert "The limit --max-batch 0 must be" in one_line(capsys)
     assert main(["serve", str(tmp_path / "none.zsl")]) == 1
     assert "none.zsl" in one_line(capsys)
     model_path.write_bytes(model_path.read_bytes()[:-5])
@@ -90,7 +90,7 @@ def test_refusals_are_one_line(model_path, monkeypatch, capsys, tmp_path):
 
 
 def test_without_the_extra(model_path):
-    # A process of its own: here its packages are imported already.
+    # A separate process, since the packages are already imported here.
     code = (
         "import sys; [sys.modules.__setitem__(name, None) for name in {blocked}]; "
         "from zslearn.cli import main; sys.exit(main(['serve', sys.argv[1]]))"

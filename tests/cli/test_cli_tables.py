@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -214,8 +215,21 @@ def test_names_of_rows_and_columns_to_drop(files, capsys):
     assert main(["predict", "m.zsl", "new.csv", "--out", "p.csv"]) == 0
     assert pd.read_csv("p.csv")["tag"].tolist()[:2] == ["tag-0", "tag-1"]
     assert "m.zsl" not in capsys.readouterr().err
+    # Rows without names are numbered.
+    pd.read_csv("new.csv").drop(columns="tag").to_csv("bare.tsv", sep="\t", index=False)
+    assert main(["predict", "m.zsl", "bare.tsv", "--out", "p.csv"]) == 0
+    assert pd.read_csv("p.csv")["row"].tolist()[:2] == [1, 2]
+    said = capsys.readouterr().err
+    assert "there is no column 'tag': rows are numbered" in said
+    assert "separated" not in said
     model = read_model("m.zsl").model
     assert "is 3" not in model.attributes_.feature_names_in_
+
+
+def test_small_tables_start_no_processes(files):
+    words = [word for word in FIT if word not in ("--jobs", "1")]
+    assert main(["fit", "animals.csv", *WORDS, *words, "--jobs", "2", "--out", "m.zsl"]) == 0
+    assert read_model("m.zsl").model.estimator_.n_jobs == 1
 
 
 def test_options_that_do_not_fit_the_source(model, capsys):
@@ -272,7 +286,38 @@ def test_add_examples(files, capsys):
     assert "without a signature" not in printed.out
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "add-class", "add-examples", "adapt"])
+def test_every_command_reads_tables_with_columns_that_fit_dropped(files, capsys):
+    rng = np.random.default_rng(1)
+    for name in ("animals.csv", "new.csv"):
+        table = pd.read_csv(name).assign(laboratory="Basel")
+        table["file"] = [f"scan-{number}.png" for number in rng.permutation(len(table))]
+        table["animal"] = table["animal"].str.upper() + " "
+        table.to_csv(name, index=False, sep=";", decimal=",")
+    assert main(["fit", "animals.csv", *WORDS, *GAUSSIAN, "--out", "m.zsl"]) == 0
+    said = capsys.readouterr()
+    dropped = "dropped: 'laboratory' (constant), 'file' (identifier or free text); "
+    assert f"columns: 10 numbers; {dropped}" in said.out
+    assert "otherwise give --sep, --decimal or --encoding" in said.err
+    assert main(["evaluate", "m.zsl", "new.csv", "--per-class"]) == 0
+    rows = {line.split("  ")[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    assert float(rows["unseen classes, among these"][-2]) > 0.8
+    assert main(["predict", "m.zsl", "new.csv", "--explain", "--out", "p.csv"]) == 0
+    capsys.readouterr()
+    assert main(["add-examples", "m.zsl", "new.csv"]) == 0
+    said = capsys.readouterr()
+    assert "'c00', 'c01'" in said.out
+    assert "C00" not in said.out
+    assert main(["adapt", "m.zsl", "new.csv", "--always"]) == 0
+    assert main(["add-class", "m.zsl", "classes.csv"]) == 1
+    error = capsys.readouterr().err
+    assert "add-class accepts only new ones" in error
+    assert "with remove-class first" in error
+    assert "valid feature names" not in said.err + error
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "predict", "add-class", "add-examples", "adapt", "suggest"]
+)
 def test_outputs_must_not_be_folders(files, model, command, capsys):
     first = ["m.zsl", "classes.csv"] if command == "add-class" else ["m.zsl", "new.csv"]
     words = ["animals.csv", *WORDS, *FIT] if command == "fit" else first
@@ -281,9 +326,36 @@ def test_outputs_must_not_be_folders(files, model, command, capsys):
 
 
 def test_only_gaussian_exem_learns_from_examples(model, capsys):
-    for verb in ("add-examples", "adapt"):
+    for verb in ("add-examples", "adapt", "suggest"):
         assert main([verb, "m.zsl", "new.csv"]) == 1
-        assert f"ESZSL has no {verb.replace('-', '_')}" in capsys.readouterr().err
+        assert f"ESZSL has no {verb}" in capsys.readouterr().err
+
+
+def test_suggest(files, capsys):
+    assert main(["fit", "animals.csv", *WORDS, *GAUSSIAN, "--out", "m.zsl"]) == 0
+    new = pd.read_csv("new.csv").drop(columns="animal")
+    new.to_csv("unlabelled.csv", index=False)
+    words = ["suggest", "m.zsl", "unlabelled.csv", "--n", "3"]
+    capsys.readouterr()
+    assert main([*words, "--out", "next.csv"]) == 0
+    printed = capsys.readouterr().out
+    assert f"Label these next, of {len(new)} samples" in printed
+    assert "Classes that gain most, of 12" in printed
+    assert "wrote next.csv: 3 samples" in printed
+    table, model = pd.read_csv("next.csv"), read_model("m.zsl").model
+    expected = model.suggest(new, 3)
+    assert list(table) == ["row", "class", "probability", "gain"]
+    assert table["class"].tolist() == expected.labels.tolist()
+    np.testing.assert_allclose(table["gain"], expected.gains, rtol=1e-4)
+    assert main([*words, "--classes", "described", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {entry["class"] for entry in found["suggestions"]} <= set(UNSEEN)
+    assert [entry["class"] for entry in found["classes"]] == list(
+        model.suggest(new, classes=UNSEEN).classes.index
+    )
+    assert (found["n_samples"], found["indistinct"]) == (len(new), [])
+    assert main([*words[:-1], "0"]) == 1
+    assert "--n 0: give a positive number" in capsys.readouterr().err
 
 
 def test_other_methods_that_adapt(files, capsys):

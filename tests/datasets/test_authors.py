@@ -136,7 +136,7 @@ def test_another_order_of_the_samples(tmp_path):
     with pytest.raises(ValueError, match=r"CUB_PS_GZSL_inform.mat: .* in another order.*next to"):
         load_authors_protocol(data, **options)
     assert load_authors_protocol(data, hold_out=False, **options).held_out is None
-    # Other samples, and what is no list of samples, are passed over.
+    # Other samples, and entries that are not lists of samples, are skipped.
     savemat(home / "a_splits.mat", {"trainval_loc": np.arange(2, len(y) + 2)})
     savemat(home / "b_splits.mat", {"trainval_loc": np.eye(3)})
     (home / "c_splits.mat").write_bytes(b"not found")

@@ -133,7 +133,7 @@ def test_wrong_checksum(server, tmp_path, bring):
 
 
 def test_first_use_is_remembered(server, tmp_path, bring):
-    """What came first is required ever after, also when the folder was moved away."""
+    """The first download is required ever after, even if the folder was moved."""
     unknown = server.archive(sha256=None)
     digest = hashlib.sha256(PAYLOAD).hexdigest()
     with pytest.warns(InputWarning, match=rf"it is unverified. Its sha256 is {digest}"):

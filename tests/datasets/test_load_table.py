@@ -312,7 +312,7 @@ def test_a_column_that_counts_the_rows_is_no_feature(start):
             r"no column 'species'; the columns are 'size'",
         ),
         ((X, None, CLASSES), r"an array has no column of labels; pass labels="),
-        ((TABLE[["species"]], None, CLASSES), r"No column is left that could be a feature"),
+        ((TABLE[["species"]], None, CLASSES), r"No column can be used: there is no other column"),
         ((TABLE, None, None), r"signatures is missing"),
     ],
 )

@@ -44,7 +44,7 @@ def footer_length(raw: bytes) -> int:
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 def test_no_flipped_bit_of_a_footer_ends_the_process(tmp_path):
-    """In a process of its own: pyarrow's C++ can abort one."""
+    """In a separate process, since pyarrow's C++ can abort it."""
     path = tmp_path / "table.parquet"
     pd.DataFrame({"label": ["a", "b"], "x": [1.0, 2.0]}).to_parquet(path)
     raw = path.read_bytes()

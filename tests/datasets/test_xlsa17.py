@@ -363,10 +363,10 @@ def test_class_splits_that_are_no_json(tmp_path):
     write_data_set(tmp_path)
     path = tmp_path / "x.json"
     for text, message in (
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[1]", "must map split names"),
-        ("[" * 99999, "no JSON"),
-        ('{"ss-1": ["ant"], "ss-1": ["emu"]}', "the key 'ss-1' is there twice"),
+        ("[" * 99999, "not JSON"),
+        ('{"ss-1": ["ant"], "ss-1": ["emu"]}', "the key 'ss-1' occurs twice"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
@@ -466,7 +466,7 @@ def test_what_scipy_writes_beyond_arrays_is_refused(tmp_path):
         write_data_set(tmp_path, x=value)
         with pytest.raises(ValueError, match=rf"mat: variable 'x' is or holds {what}|{what}"):
             load_xlsa17("CUB", folder=tmp_path, signatures="x")
-        # What nobody asks for does no harm.
+        # Unused parts may be damaged.
         load_xlsa17("CUB", folder=tmp_path)
 
 

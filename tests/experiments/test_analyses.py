@@ -253,7 +253,7 @@ def test_regressors_fill_their_tables(data, tmp_path):
     krr = accuracy[(accuracy["regressor"] == "krr") & accuracy["n_components"].isna()]
     row = "make_zero_shot · EXEM (1NN, kernel ridge)"
     assert table.loc[row, "NS n_components=None"] == round(100 * krr["value"].item(), 1)
-    with pytest.raises(ValueError, match="methods cannot be forest"):
+    with pytest.raises(ValueError, match="Unknown methods: forest"):
         analyze("regressors", data, tmp_path, methods=["forest"])
 
 

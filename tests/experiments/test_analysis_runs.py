@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import FitFailedWarning
 
+from zslearn.baselines import ESZSL
 from zslearn.cli import main
 from zslearn.datasets import ZeroShotDataset, make_zero_shot
 from zslearn.experiments import build_table, read_records
@@ -18,6 +19,7 @@ from zslearn.experiments.analyses import (
 )
 from zslearn.experiments.analyses._jobs import Job, JobRunner
 from zslearn.experiments.analyses._run import analyze
+from zslearn.synthesis import EXEM
 
 ALPHAS = [2.0**-16, 2.0**-12, 2.0**-8]
 
@@ -98,6 +100,7 @@ def test_an_analysis_without_successful_jobs_raises(data, tmp_path):
         ({"seeds": [-1]}, "seeds must be whole numbers"),
         ({"shares": [0.0, 1.0]}, "shares must lie in"),
         ({"grid": "slow"}, "Unknown grid 'slow'"),
+        ({"n_splits": 0}, "n_splits=0 must be at least 2"),
     ],
 )
 def test_invalid_options_raise_before_any_computation(data, tmp_path, options, words):
@@ -206,7 +209,7 @@ def test_the_command_prints_a_summary_and_writes_files(tiny, tmp_path, capsys):
         (["components", "glyphs", "--retune"], "--retune is for"),
         (["components", "glyphs", "--shots", "1"], "--shots is for shots"),
         (["shots", "glyphs", "--shots", "30"], "too few test images to draw 30"),
-        (["shots", "glyphs", "--methods", "ESZSL"], "methods cannot be ESZSL"),
+        (["shots", "glyphs", "--methods", "ESZSL"], "Unknown methods: ESZSL"),
         (["components", "glyphs", "--forms", "penalize=v"], "--forms is for penalties"),
         (["components", "glyphs", "--methods", "ESZSL"], "This analysis needs SynC methods"),
     ],
@@ -222,3 +225,30 @@ def test_a_summary_has_a_row_per_method_and_setting():
     table = summarize_analysis(_frame())
     assert table.loc["ESZSL", "per_class_accuracy"].tolist() == ["0.150 ± 0.071", "0.250 ± 0.071"]
     assert table["n_seen"].tolist() == ["10", "20"] * 3
+    numbers = summarize_analysis(_frame(), as_text=False).set_index(["method", "n_seen"])
+    np.testing.assert_allclose(numbers.loc[("ESZSL", 20), ["mean", "n_runs"]].tolist(), [0.25, 2])
+
+
+class OwnExem(EXEM):
+    """A user's method."""
+
+
+class OwnMethod(ESZSL):
+    """A user's method that predicts no exemplars."""
+
+
+@pytest.mark.parametrize(
+    ("analysis", "row", "options"),
+    [
+        ("exemplars", "Predicted exemplars, OwnExem", {}),
+        ("exemplar-map", None, {"n_classes": 3}),
+        ("shots", "OwnMethod", {"shots": [0, 1]}),
+    ],
+)
+def test_own_classes_are_analysed(data, tmp_path, analysis, row, options):
+    own = OwnMethod if analysis == "shots" else OwnExem
+    options |= {"methods": [f"{__name__}:{own.__name__}"], "seeds": 0, "n_splits": 2}
+    frame = analyze(analysis, data, tmp_path, **options)
+    assert row is None or row in set(frame["method"])
+    with pytest.raises(ValueError, match=r"your own subclass of EXEM; got .*:OwnMethod"):
+        analyze("exemplars", data, tmp_path, methods=f"{__name__}:OwnMethod")

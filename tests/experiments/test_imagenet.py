@@ -173,12 +173,15 @@ def test_generated_store_end_to_end(tmp_path, wordnet, capsys):
     ideal = half[half["metric"] == "per_class_accuracy"].groupby("semantic")["value"].mean()
     assert ideal["ideal"] > ideal["wv-v2 + hie"]
     assert build_table(records, "semantic", only_ours=True).ours.notna().any(axis=None)
-    # What is finished is not computed again.
+    # Finished runs are not repeated.
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
     assert main(command) == 0
     assert "unknown to the hierarchy" in capsys.readouterr().err
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
     assert before == after
+    command[command.index("--out") + 1] = str(tmp_path / "other")
+    assert main([*command, "--no-ideal"]) == 0
+    assert not (tmp_path / "other" / "half").exists()
 
 
 @pytest.mark.slow

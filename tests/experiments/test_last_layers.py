@@ -37,7 +37,7 @@ def _archive(path, files):
 
 
 def _package(tmp_path, monkeypatch, known, files):
-    """Put an archive of our own in the place of a package."""
+    """Replace a package by a small archive."""
     digest = _archive(tmp_path / known.file_name, files)
     made = dataclasses.replace(known, sha256=digest)
     monkeypatch.setattr(layers, "RESNET50" if known is npm.RESNET50 else "GLOVE_100D", made)

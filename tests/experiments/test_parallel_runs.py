@@ -15,7 +15,7 @@ from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
 from zslearn.experiments._runs import n_parallel_runs
 
-# What differs from run to run of the same thing.
+# Fields that differ between equal runs.
 CHANGING = ("times", "written", "checksum")
 OWN_METHODS = """
 import os

@@ -94,7 +94,7 @@ def test_every_split_and_seed_has_a_record(several, tmp_path):
         ("ss-1", 3), ("ss-1", 4), ("ss-2", 3), ("ss-2", 4)
     ]  # fmt: skip
     assert found[0]["split_version"] == several.splits["ss-1"].version
-    # Each is the record that a run of its own gives.
+    # Each record equals that of a separate run.
     alone = run_benchmark(
         several.with_split("ss-2"), "ESZSL", tmp_path / "alone", settings=["zsl"], seeds=4
     )
@@ -109,7 +109,7 @@ def test_every_split_and_seed_has_a_record(several, tmp_path):
     )
 
 
-# What is known beforehand
+# Checks before the computation
 
 
 def _never(*given):
@@ -162,7 +162,7 @@ def test_methods_that_need_binary_attributes_are_refused_first(tiny, tmp_path):
     ]
     failed = read_failures(paths)
     assert failed["reason"].str.contains("binarize_signatures").all()
-    # What is refused is what fitting refuses.
+    # Fitting refuses the same.
     with pytest.raises(ValueError, match="needs either all or none"):
         METHODS["DAP"].make().fit(data.X_train, data.y_train, signatures=data.signatures)
 

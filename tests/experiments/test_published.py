@@ -157,7 +157,7 @@ def _small(setting: str) -> pd.DataFrame:
 
 
 def test_ranks_of_the_main_table():
-    """What the paper's text says of its picture: how many are ranked, and the first three."""
+    """The paper's text about its figure: the number of ranked methods, and the first three."""
     best = {"EXEM (1NN)", "EXEM (1NNs)", "EXEM (SynC struct)"}
     conventional, generalized = rank_methods(_small("zsl")), rank_methods(_small("gzsl"))
     assert (len(conventional.mean_ranks), len(generalized.mean_ranks)) == (23, 16)

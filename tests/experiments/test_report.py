@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -19,12 +20,13 @@ from zslearn.experiments._examples import data_uri, read_examples, save_examples
 from zslearn.experiments._names import _COLORS, method_style
 from zslearn.experiments._records import read_failures, whole_records
 from zslearn.experiments._report._build import build_report, curve_of, landscape_of, shown_names
+from zslearn.experiments.analyses import run_analysis
 
 NOTHING = "no numbers for a report"
 
 
 def data_of(page):
-    """What a page holds, as the program in it reads it."""
+    """The data of a page, as its program reads it."""
     text = page.read_text(encoding="utf-8")
     (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
     return json.loads(found)
@@ -52,6 +54,15 @@ def runs(small, tmp_path_factory):
 @pytest.fixture(scope="module")
 def report(runs, tmp_path_factory):
     return data_of(write_report(runs, tmp_path_factory.mktemp("page") / "report.html"))
+
+
+def test_records_of_analyses_are_skipped(small, runs, report, tmp_path):
+    shutil.copytree(runs, tmp_path / "runs")
+    options = {"methods": "ESZSL", "shares": [0.5, 1.0], "n_splits": 2}
+    run_analysis("seen-classes", small, tmp_path / "runs", **options)
+    both = data_of(write_report(tmp_path / "runs", tmp_path / "report.html"))
+    assert both["table"] == report["table"]
+    assert len(both["runs"]) == len(report["runs"])
 
 
 def test_ranks_of_a_taxonomy_beside_the_accuracy(small, tmp_path):
@@ -174,7 +185,7 @@ def test_published_numbers_stand_beside_ours(tmp_path):
         assert (cell["published"], cell["difference"]) == (0.58, None)
         assert cell["features"] == features
         assert any("show no difference" in note for note in found["table"]["notes"])
-    # A data set that the paper does not have is no other version of its splits.
+    # A data set that is not in the paper has no other version of its splits.
     write_record(record, tmp_path / "x.json")
     other = {"dataset": "glyphs", "split_version": "glyphs-1/ns", "features": "gradients"}
     write_record(record | other, tmp_path / "y.json")
@@ -192,7 +203,7 @@ def test_names_of_classes_as_a_person_writes_them():
         "_x_",
         "2.5 inch",
     ]
-    # What numbers alone tell apart keeps them.
+    # Names that differ only in their numbers keep them.
     assert shown_names(["1.cat", "2.cat", "a_b", "a b"]) == ["1.cat", "2.cat", "a_b", "a b"]
 
 
@@ -361,7 +372,7 @@ def test_examples_are_kept_and_damaged_ones_passed_over(small, runs, tmp_path):
     assert path == save_examples(small, runs)
     shown = data_of(write_report(runs, tmp_path / "page.html"))["images"][small.name]
     assert all(len(images) == 4 for images in shown.values())
-    # Changed after it was written, and an address that is no picture.
+    # A file changed after it was written, and an address that is not a picture.
     (tmp_path / "a.images").write_text(path.read_text().replace("iVBOR", "iVBOS", 1))
     from zslearn._utils._files import write_checked_json
 

@@ -197,13 +197,13 @@ def test_pages_of_methods(open_page):
         "alpha = 10 is the largest value of its grid: try larger ones"
         in tab.locator(".edge").first.inner_text()
     )
-    # What an address shows changes a moment after the address.
+    # The page changes a moment after the address.
     tab.go_back()
     sync_api.expect(tab.locator(TABLE)).to_have_count(1)
     # An address of nothing is the overview.
     tab.goto(tab.url.partition("#")[0] + f"#method/{name}")
     sync_api.expect(tab.locator(TABLE)).to_have_count(0)
-    tab.goto(tab.url.partition("#")[0] + "#class/99/nobody")
+    tab.goto(tab.url.partition("#")[0] + "#class/99/unknown")
     sync_api.expect(tab.locator(TABLE)).to_have_count(1)
 
 
@@ -266,12 +266,12 @@ def test_a_wide_table_fits_the_window(browser, tmp_path):
     assert (
         tab.evaluate("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.scroll'))") == 0
     )
-    # What was run is folded, below the table; and the meanings are words.
+    # The settings are folded, below the table; and the meanings are words.
     assert not tab.locator("#results .facts").is_visible()
-    tab.get_by_text("What was run").click()
+    tab.get_by_text("Settings of the runs").click()
     assert "res101" in tab.locator("#results .facts").inner_text()
     assert tab.locator(".hero .facts").count() == 0
-    tab.get_by_text("What the columns are").click()
+    tab.get_by_text("Columns", exact=True).click()
     assert "area under the seen–unseen curve" in tab.locator(".meanings").inner_text()
     assert "[object" not in tab.locator("main").inner_text()
     assert "Black footed Albatross" in tab.locator("#classes").inner_text()

@@ -37,7 +37,7 @@ from zslearn.model_selection import (
 from zslearn.model_selection._grids import expand
 from zslearn.synthesis import GaussianEXEM
 
-# What differs from run to run of the same thing.
+# Fields that differ between equal runs.
 CHANGING = ("times", "written", "checksum")
 
 

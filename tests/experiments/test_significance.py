@@ -35,6 +35,13 @@ def _record(method, value, **changes):
     }
 
 
+def test_subsets_have_rows_and_analyses_are_skipped():
+    parts = [_record("ESZSL", 0.4, subset="2-hop"), _record("ESZSL", 0.2, subset="all")]
+    varied = _record("ESZSL", 0.9, subset="all", variant="n_seen=3")
+    found = summarize_runs(pd.DataFrame([varied, *parts])).mean["accuracy"]
+    assert found.to_dict() == {("2-hop", "ESZSL"): 0.4, ("all", "ESZSL"): 0.2}
+
+
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.02, 0.05, -0.02])
 @pytest.mark.parametrize("n", [2, 5, 12])
 def test_the_rule_is_the_paired_t_test(shift, n):
@@ -119,7 +126,7 @@ def test_a_note_says_what_is_not_judged():
     assert table.verdict.loc["SAE"].tolist() == ["not different", "not judged"]
     assert any(note.startswith("Not judged against the best – CUB NS") for note in table.notes)
     assert "over classes for accuracies" in render(table)
-    # Without values of classes the gap of 88.7 ± 0.0 and 86.7 ± 0.0 is no verdict, either.
+    # Without values of classes the gap of 88.7 ± 0.0 and 86.7 ± 0.0 is not judged, either.
     bare = summarize_runs(records.drop(columns="by_class"))
     assert bare.verdict.loc["SAE"].tolist() == ["not judged", "not judged"]
     assert summarize_runs(records.query("seed == 0").drop(columns="by_class")).notes == []
@@ -262,5 +269,5 @@ def test_records_of_two_protocols_cannot_share_a_column():
     grids = pd.DataFrame([_record("ALE", 0.5, grid="fast"), _record("ALE", 0.6, grid="paper")])
     both = build_table(grids)
     assert both.ours["CUB NS accuracy"].dropna().tolist() == [50.0]
-    assert "Several grids – ALE: shown is fast, of fast, paper." in both.notes
+    assert "Several grids (fast, paper) – ALE: the table shows fast." in both.notes
     assert build_table(grids, grid="paper").ours["CUB NS accuracy"].dropna().tolist() == [60.0]

@@ -51,7 +51,7 @@ def _read(folder):
 
 
 def _check(folder, model, k=3, classes=None):
-    """What was written is what is predicted."""
+    """Written predictions equal those in memory."""
     labels, scores = _read(folder)
     expected = model.predict_top_k(X, k, classes=classes)
     assert same_choices(labels, expected[0], model, X).all()
@@ -75,7 +75,7 @@ def test_what_was_stopped_goes_on(model, tmp_path):
     write_top_k(model, blocks, tmp_path, k=3)
     assert blocks.read_from == 60
     _check(tmp_path, model)
-    # What is finished is not computed again.
+    # Finished parts are not computed again.
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("part*")}
     write_top_k(model, _blocks(stop_at=0), tmp_path, k=3)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("part*")} == files

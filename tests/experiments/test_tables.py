@@ -340,6 +340,13 @@ def test_uncalibrated_numbers_come_from_conventional_tuning():
     assert wrong.ours.isna().all(axis=None)
 
 
+def test_latex_marks_the_best_and_escapes_names():
+    pair = [_record(method="a_b", value=0.52), _record(method="c&d", value=0.5)]
+    text = render(build_table(_frame(*pair), only_ours=True), "latex")
+    assert "a\\_b & \\textbf{52.0} \\\\\n" in text
+    assert "c\\&d & \\textit{50.0} \\\\\n" in text
+
+
 def test_invalid_arguments():
     with pytest.raises(ValueError, match="Unknown layout 'best'; choose from main, zsl"):
         build_table(NONE, "best")

@@ -1,4 +1,4 @@
-"""Benchmarks that run in processes of their own; see ``jobs.py``."""
+"""Benchmarks that run in separate processes; see ``jobs.py``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ GRIDS = {
 
 
 def tuned(*_):
-    """What must not be begun: no error that a benchmark would write down."""
+    """A run that must not start; a benchmark does not catch this error."""
     raise SystemExit
 
 
 def bench(folder, methods, pause, may_tune=True):
-    """Run methods on small grids; what is finished is written at once, to a slow disk."""
+    """Run methods on small grids; finished runs are written at once, to a slow disk."""
     if not may_tune:
         METHODS["ESZSL"] = replace(METHODS["ESZSL"], tune=tuned)
     for method, grid in GRIDS.items():

@@ -1,4 +1,4 @@
-"""What the tests of faults share: processes that can be killed, and a server for them."""
+"""Helpers of the tests of faults: processes that can be killed, and a server for them."""
 
 from __future__ import annotations
 

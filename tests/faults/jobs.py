@@ -1,4 +1,4 @@
-"""What the tests of faults run in processes of their own.
+"""Jobs that the tests of faults run in separate processes.
 
 Run as a program it imports the library once, and forks a process for each line that it reads: a
 JSON list of the job's name, a file for its result, its options and its arguments.

@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 JOBS = "bench_jobs.py"
-# What differs from run to run of the same thing.
+# Fields that differ between equal runs.
 CHANGING = ("times", "shared_fits", "written", "checksum")
 # Both settings of the second have one search in common, and the third reads its regressors.
 METHODS = ["ESZSL", "EXEM (ESZSL)", "EXEM (1NN)"]
@@ -41,13 +41,13 @@ def contents(folder):
 
 @pytest.fixture(scope="module")
 def kept():
-    """What was computed once for all tests."""
+    """Results that are computed once for all tests."""
     return {}
 
 
 @pytest.fixture
 def whole(start, kept, tmp_path_factory):
-    """What a run without faults writes, by its methods."""
+    """The records of an undisturbed run, by method."""
 
     def records(methods):
         if str(methods) not in kept:

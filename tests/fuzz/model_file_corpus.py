@@ -221,7 +221,7 @@ def _change_table(rng: np.random.Generator, table: dict[str, Any]) -> None:
     names = list(table)
     name = names[rng.integers(len(names))]
     said, kind = table[name], rng.integers(8)
-    # What was changed before stays as it is.
+    # Earlier changes are kept.
     if not isinstance(said, dict) or set(said) != {"dtype", "shape", "data_offsets"}:
         return
     if not isinstance(said["shape"], list):

@@ -232,7 +232,7 @@ def _value_changed(parts: Parts, where: tuple[Any, ...], value: Any) -> bytes | 
     return put_together(Parts(content, parts.table, parts.data))
 
 
-# What is called.
+# Calls.
 
 
 def _calls(model: Any) -> dict[str, Callable[[], Any]]:
@@ -304,7 +304,7 @@ def _normalized(model: Any) -> Any:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether somebody wrote the message, in zslearn or in an estimator of scikit-learn."""
+    """Whether zslearn or an estimator of scikit-learn raised the message on purpose."""
     if isinstance(error, zslearn.persistence.ModelFileError):
         return True
     trace = error.__traceback__
@@ -319,7 +319,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def raw_errors(path: Path) -> tuple[bool, dict[str, str]]:
-    """Whether a file is loaded, and what its model then raises that nobody wrote a message for."""
+    """Whether a file is loaded, and unexpected errors that its model then raises."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -44,7 +44,7 @@ NOUNS = (
 
 
 class Trap:
-    """What leaves a file behind when it is unpickled."""
+    """An object that leaves a file behind when it is unpickled."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -54,7 +54,7 @@ class Trap:
 
 
 def never(result):
-    """What is not to be read at all."""
+    """A file that must not be read."""
     return False
 
 
@@ -411,5 +411,5 @@ def case(kind, seed, folder):
 
 
 def has_sprung(folder):
-    """Whether reading a file ran code of its own."""
+    """Whether reading a file executed its code."""
     return (folder / "sprung").exists()

@@ -1,4 +1,4 @@
-"""Hostile files, each made by a function: what it costs to read them, if nobody looks first.
+"""Hostile files, each made by a function, that are costly to read without checks.
 
 A function writes its file into a folder and returns the file, what reads it, and what must hold
 of the result if it is read at all.
@@ -19,7 +19,7 @@ MIB = 2**20
 
 
 def never(result):
-    """What is not to be read at all."""
+    """A file that must not be read."""
     return False
 
 
@@ -31,7 +31,7 @@ def zeros(n_bytes, level=9):
 
 
 def noise(n_bytes):
-    """What makes a file large, and its limit high."""
+    """Padding that makes a file large, and thereby its limit high."""
     return np.random.default_rng(0).integers(0, 256, n_bytes, dtype=np.uint8)
 
 

@@ -85,7 +85,7 @@ def published():
 
 
 def unpacked(data, folder):
-    """What an archive gives: its tree, or None where it is refused in the right manner."""
+    """The tree of an unpacked archive, or None if it is refused with the right error."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     (home / "xlsa17.zip").write_bytes(data)
@@ -141,7 +141,7 @@ def zip_with_one_swallowed():
 
 
 def tar():
-    """What is no zip archive is refused, whatever is in it."""
+    """Other files than zip archives are refused, whatever they contain."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as archive:
         archive.addfile(tarfile.TarInfo("../evil"))
@@ -230,7 +230,7 @@ def check_download(seed, folder):
         for _ in range(2):
             rude(server, rng)
             fetched(archive, folder)
-        # What is left of a transfer may not fit the honest file; then it is dropped.
+        # A partial download that does not belong to the honest file is discarded.
         if fetched(honest.archive(**known), folder) is not None:
             assert fetched(honest.archive(**known), folder) is None
     finally:

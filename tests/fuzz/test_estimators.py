@@ -68,11 +68,12 @@ def draws_samples(estimator):
         or parameters.get("probabilities") == "platt"
         or parameters.get("setting") == "gzsl"
         or parameters.get("bias") == "cv"
+        or parameters.get("row_norm") == "auto"
     )
 
 
 class Data:
-    """What an estimator is fitted on and asked, as float64 arrays in C order."""
+    """Inputs of an estimator as float64 arrays in C order."""
 
     def __init__(self, change):
         data = make_zero_shot(
@@ -212,7 +213,8 @@ def test_order_of_samples(estimator, seed):
 def test_scale(estimator, powers, each, seed):
     """Of all features, or of each sample by itself, and of the signatures."""
     of_features, of_rows, of_signatures = (10.0 ** np.asarray(powers)).tolist()
-    if estimator.get_params().get("feature_norm", "l2") is None:
+    parameters = estimator.get_params()
+    if parameters.get("feature_norm", "l2") is None or parameters.get("row_norm", "l2") != "l2":
         of_features = of_rows = 1.0
     elif each:
         rng = np.random.default_rng(seed)

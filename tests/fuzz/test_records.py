@@ -28,7 +28,7 @@ from zslearn.experiments import (
 )
 from zslearn.model_selection import ZeroShotSearchCV
 
-# What differs from run to run of the same thing.
+# Fields that differ between equal runs.
 CHANGING = ("times", "written", "checksum")
 GRID = {"alpha_features": [0.1, 1.0, 10.0]}
 DEEP = 100_000
@@ -125,7 +125,7 @@ def rows_by_file(frame):
 
 
 def read_all(folder):
-    """What the readers say, and of which files they warn."""
+    """The results of the readers, and the files they warn about."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         records, failed = read_records(folder), read_failures(folder)

@@ -93,12 +93,12 @@ def test_tables_of_paths_and_labels(tmp_path):
     [
         ("", "the file is empty"),
         ("path,label\n", "the table has no rows"),
-        ("file,label\n1.png,a\n", "there is no column 'path'.*names 'file', 'label'"),
+        ("file,label\n1.png,a\n", "there is no column 'path'.*contains 'file', 'label'"),
         ("path,label\n1.png,a\n./1.png,a\n", "names .*1.png' more than once"),
         ("path,label\n1.png,a\n2.png,\n", "line 3 has no label, but others do"),
         ("path,label\n,a\n", "line 2 has no path"),
-        ("path,label\n1.png\n", "line 2 has 1 fields and the first line 2"),
-        ("path,label,path\n1,a,2\n", "the column 'path' is there twice"),
+        ("path,label\n1.png\n", "line 2 has 1 fields, but the first line has 2"),
+        ("path,label,path\n1,a,2\n", "the column 'path' occurs twice"),
         ('path,label\n"1.png,a\n', "cannot be read"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Checkpoints: what is finished is read, what is damaged or edited is computed again."""
+"""Checkpoints: finished parts are read, damaged or edited ones are computed again."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_is_damaged_is_computed_again(problem, tmp_path, name):
         again = _fit(search, problem)
     assert len([w for w in caught if "checkpoint" in str(w.message)]) == 1
     np.testing.assert_array_equal(again, expected)
-    # What was written in its place is whole.
+    # Its replacement is complete.
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Passed over", InputWarning)
         np.testing.assert_array_equal(_fit(search, problem), expected)

@@ -92,7 +92,7 @@ def test_a_folder_is_bounded(tmp_path, monkeypatch):
         cached_fit((9,), lambda: {"x": np.zeros(100)})
         assert kept[0].exists()
         assert not all(path.exists() for path in kept)
-        # What would push most others out is not written, nor does it push any.
+        # A result that would evict most others is not written.
         before = sorted(tmp_path.iterdir())
         cached_fit((10,), lambda: {"x": np.zeros(250)})
     assert sorted(tmp_path.iterdir()) == before

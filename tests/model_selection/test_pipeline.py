@@ -115,7 +115,7 @@ def test_transformers_are_shared_by_settings_of_the_method(problem):
     _fit(search, problem)
     # Two settings of the scaler in three folds, and once more on all of the data.
     assert CountingScaler.fits == 2 * 3 + 1
-    # Those of fit_transform, and the validation images of every fold.
+    # Calls by fit_transform, and for the validation images of every fold.
     assert CountingScaler.transforms == 2 * 3 * 2 + 1
 
 

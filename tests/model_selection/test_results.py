@@ -1,4 +1,4 @@
-"""What a search tells: columns as in scikit-learn, times, edges of the grid, a temperature."""
+"""Results of a search: columns as in scikit-learn, times, edges of the grid, a temperature."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_no_edge(problem, values, score):
 
 
 class Wanting(ESZSL):
-    """A method with small grids of its own."""
+    """A method with small grids."""
 
     grids: ClassVar = {
         name: {"alpha_features": [1.0, 10.0], "alpha_signatures": [0.1, 1.0, 10.0]}

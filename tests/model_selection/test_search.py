@@ -305,7 +305,7 @@ search.fit(data.X_train, data.y_train, signatures=data.signatures)
 
 def _is_running(pid):
     try:
-        # A child that nobody asked after stays as a zombie.
+        # A child that is not waited for remains as a zombie.
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
@@ -329,7 +329,7 @@ def test_workers_end_with_the_run_that_was_killed(tmp_path):
     assert not any(map(_is_running, workers))
 
 
-# What a review found
+# Found in a review
 
 
 def test_folds_leave_at_least_two_classes_out(problem):
@@ -345,7 +345,7 @@ def test_folds_leave_at_least_two_classes_out(problem):
 def test_folds_that_leave_out_no_class_are_refused(problem):
     from sklearn.model_selection import StratifiedKFold
 
-    with pytest.raises(ValueError, match="hold out whole classes. Use ClassKFold"):
+    with pytest.raises(ValueError, match="hold out at least one. Use ClassKFold"):
         _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=StratifiedKFold(3)), problem)
     with pytest.raises(ValueError, match="Use GeneralizedClassKFold"):
         _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(3), setting="gzsl"), problem)

@@ -61,7 +61,7 @@ def test_a_model_is_the_same_but_for_rounding(name, setting, data, tmp_path):
     again = _search(data, name, tmp_path, setting=setting)
     assert alone.best_params_ == first.best_params_ == again.best_params_
     expected = _scores(alone, data)
-    # What is read is what was computed, to the last digit.
+    # Cached sums equal the computed ones to the last digit.
     np.testing.assert_array_equal(_scores(again, data), _scores(first, data))
     scale = np.abs(expected).max()
     np.testing.assert_allclose(_scores(first, data) / scale, expected / scale, atol=1e-6)

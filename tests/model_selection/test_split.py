@@ -94,11 +94,11 @@ def test_scikit_learn_takes_them(problem):
         (ClassKFold(1), "n_splits must be between 2 and the number of classes, 4"),
         (ClassKFold(5), "n_splits must be between"),
         (ClassKFold(2, remainder="keep"), "remainder must be"),
-        (ClassKFold(2, class_order=[0, 1, 2]), "class_order must hold each of 0 … 3 once"),
+        (ClassKFold(2, class_order=[0, 1, 2]), "class_order must be a permutation of 0 … 3"),
         (GeneralizedClassKFold(2, held_out=0.0), "held_out must be a share"),
         (GeneralizedClassKFold(2, held_out=1.5), "held_out must be a share"),
         (GeneralizedClassKFold(2, held_out=[0, 99]), "row numbers from 0 to 11"),
-        (GeneralizedClassKFold(2, held_out=[0, 1, 2]), "no image to train on of 1 classes"),
+        (GeneralizedClassKFold(2, held_out=[0, 1, 2]), "leaves 1 classes without training images"),
     ],
 )
 def test_what_is_refused(splitter, message):

@@ -7,12 +7,25 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import Pipeline
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese
-from zslearn.datasets import make_zero_shot
-from zslearn.model_selection import TableChoices, TableClassifier
-from zslearn.signatures import attribute_report
+from zslearn.datasets import (
+    TablePreparation,
+    ZeroShotDataset,
+    make_zero_shot,
+    read_signature_table,
+    save_signature_table,
+)
+from zslearn.model_selection import TableChoices, TableClassifier, ZeroShotPipeline
+from zslearn.signatures import (
+    ClassGraph,
+    attribute_report,
+    attribute_signatures,
+    scale_signatures,
+    taxonomy_signatures,
+)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +44,7 @@ def tables(data):
         made.append(table)
     classes = data.signatures.copy()
     classes.columns = [f"attribute {i}" for i in range(6)]
-    classes["kind"] = np.where(classes["attribute 0"] > 0, "rock", "ore")
+    classes["kind"] = np.where(classes.pop("attribute 0") > 0, "rock", "ore")
     return *made, classes
 
 
@@ -115,6 +128,26 @@ def test_polars(data, tables):
     assert (model.predict(polars.from_pandas(tables[1])) == other.predict(tables[1])).all()
 
 
+def test_polars_tables_of_classes(data, tmp_path):
+    polars = pytest.importorskip("polars")
+    expected = data.signatures.rename(columns=str)
+    table = polars.from_pandas(expected.rename_axis("class").reset_index())
+    for found in (attribute_signatures(table), scale_signatures(table)):
+        np.testing.assert_array_equal(found, expected)
+        assert found.index.tolist() == expected.index.tolist()
+    assert str(attribute_report(table)) == str(attribute_report(expected))
+    written = save_signature_table(table, tmp_path / "classes.csv")
+    np.testing.assert_allclose(read_signature_table(written), expected)
+    splits, parts = data.splits, {"split": data.split, "name": "polars", "features": "made"}
+    made = ZeroShotDataset(polars.DataFrame(data.X), data.y, table, splits, **parts)
+    np.testing.assert_array_equal(made.X, data.X)
+    assert made.signatures.index.tolist() == expected.index.tolist()
+    pairs = polars.DataFrame({"child": ["cat", "dog"], "parent": ["pet", "pet"]})
+    assert set(ClassGraph.from_tree(pairs).nodes) == {"cat", "dog", "pet"}
+    ranks = polars.DataFrame({"class": ["cat", "dog"], "order": ["pet", "pet"], "size": ["s", "l"]})
+    assert len(taxonomy_signatures(ranks).index) == 2
+
+
 def test_arrays_of_features_with_words_about_classes(data, tables):
     """The class table alone becomes numbers."""
     X = data.X_train
@@ -124,15 +157,30 @@ def test_arrays_of_features_with_words_about_classes(data, tables):
     assert choice.signatures.columns.tolist()[-2:] == ["kind: ore", "kind: rock"]
     plain = TableChoices(data.X_train, data.y_train, data.signatures).choose(ESZSL())
     assert plain.attributes is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = TableClassifier(ESZSL()).fit(X, data.y_train, signatures=data.signatures)
+        model.predict(data.X_test_unseen)
 
 
-def test_a_category_that_says_nothing_about_classes_is_tried_without(data):
+def test_missing_values_of_arrays_are_medians(data):
+    X, few = data.X_train.copy(), data.X_test_unseen.copy()
+    X[::7, 3], few[:, 5] = np.nan, np.nan
+    with pytest.warns(UserWarning, match="missing values, which the median of their column"):
+        model = TableClassifier(ESZSL()).fit(X, data.y_train, signatures=data.signatures)
+    filled = few.copy()
+    filled[:, 5] = np.median(data.X_train[:, 5])
+    np.testing.assert_allclose(model.decision_function(few), model.decision_function(filled))
+
+
+def test_a_category_that_says_nothing_about_classes_is_dropped(data):
     rng = np.random.default_rng(3)
     classes = data.signatures.assign(**{f"junk {i}": rng.choice([*"abcd"], 16) for i in range(4)})
     table = pd.DataFrame(data.X_train).add_prefix("f")
     model = TableClassifier().fit(table, data.y_train, signatures=classes)
-    reasons = {c.reason for c in model.attributes_.columns_ if c.kind == "dropped"}
-    assert reasons <= {"held-out classes are recognised better without it"}
+    reasons = {c.name: c.reason for c in model.attributes_.columns_ if c.kind == "dropped"}
+    assert len(reasons) >= 2
+    assert set(reasons.values()) == {"unrelated to the samples"}
     clean = TableClassifier().fit(table, data.y_train, signatures=data.signatures)
     new = pd.DataFrame(data.X_test_unseen).add_prefix("f")
     scores = [m.score(new, data.y_test_unseen, classes=data.unseen_classes) for m in (clean, model)]
@@ -154,3 +202,29 @@ def test_pairs_that_a_description_cannot_tell_apart():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not attribute_report(classes.drop(index="twin")).indistinct
+
+
+def test_classes_that_are_described_in_words_alone_or_lack_numbers(data, tables):
+    words = pd.DataFrame({"kind": tables[2]["kind"], "home": [*"abcdabcdabcdabcd"]})
+    model = TableClassifier(ESZSL()).fit(tables[0], data.y_train, signatures=words)
+    assert [c.name for c in model.attributes_.columns_ if c.outputs] == ["kind"]
+    gaps = tables[2].copy()
+    gaps.loc[data.unseen_classes[1], "attribute 2"] = np.nan
+    with pytest.warns(
+        UserWarning, match=f"lacks numbers of '{data.unseen_classes[1]}': the median"
+    ):
+        TableClassifier(ESZSL()).fit(tables[0], data.y_train, signatures=gaps)
+
+
+def test_the_preparation_in_pipelines(data, tables):
+    steps = [("columns", TablePreparation()), ("method", ESZSL())]
+    other = Pipeline(steps).fit(tables[0], data.y_train, method__signatures=data.signatures)
+    model = ZeroShotPipeline(steps)
+    options = {"classes": data.unseen_classes}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(tables[0], data.y_train, signatures=data.signatures)
+        predicted = model.predict(tables[1], **options)
+        assert (predicted == model.predict_top_k(tables[1], 1, **options)[0][:, 0]).all()
+    assert (predicted == other.predict(tables[1], **options)).all()
+    assert (predicted == data.y_test_unseen).mean() > 0.5

@@ -1,4 +1,4 @@
-"""What is saved is what is loaded: models, labels, parts of scikit-learn, what travels beside."""
+"""Loaded models equal the saved ones: labels, parts of scikit-learn, `about` and extras."""
 
 from __future__ import annotations
 
@@ -167,14 +167,14 @@ class Mine(ESZSL):
 
 def test_a_class_from_elsewhere_is_registered_by_its_user(path):
     model = fit(Mine())
-    with pytest.raises(CannotSaveError, match=r"Mine, which model files do not hold.*register"):
+    with pytest.raises(CannotSaveError, match=r"Mine, which model files cannot contain.*register"):
         zslearn.save(model, path)
     persistence.register(Mine, name="tests.Mine")
     assert_same(again(model, path), model)
     for wrong in (3, ESZSL()):
         with pytest.raises(TypeError, match="class or a function"):
             persistence.register(wrong)
-    with pytest.raises(ValueError, match="are taken"):
+    with pytest.raises(ValueError, match="is reserved"):
         persistence.register(Mine, name="zslearn.baselines.ESZSL")
 
 
@@ -184,7 +184,8 @@ def test_a_class_from_elsewhere_is_registered_by_its_user(path):
         (
             EXEM(n_components=3, regressor=KNeighborsRegressor(1)),
             r"EXEM\.regressor is an instance of sklearn\.\S+KNeighborsRegressor, which model files "
-            r"do not hold: of scikit-learn they hold PCA, .*StandardScaler\. Take one of these",
+            r"cannot contain\. Of scikit-learn they support PCA, .*StandardScaler\. Use one of "
+            r"these",
         ),
         (EXEM(n_components=3, regressor=MultiOutputRegressor(SVR())), "MultiOutputRegressor"),
         (
@@ -213,7 +214,7 @@ def test_only_fitted_zero_shot_estimators(path):
     with pytest.raises(CannotSaveError, match="alpha_features"):
         zslearn.save(model, path)
     model.set_params(alpha_features=1.0).loop = model
-    with pytest.raises(CannotSaveError, match=r"ESZSL\.loop leads back to itself"):
+    with pytest.raises(CannotSaveError, match=r"ESZSL\.loop contains itself"):
         zslearn.save(model, path)
 
 

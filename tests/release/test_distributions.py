@@ -1,4 +1,4 @@
-"""What is published: the source archive and the wheel, installed where nothing else is."""
+"""The source archive and the wheel, installed in an empty environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(*command: object, cwd: Path) -> str:
-    """What a command prints; it must succeed."""
+    """The output of a command, which must succeed."""
     names = {name for name in os.environ if name.startswith(("PYTHON", "ZSLEARN", "COV_"))}
     names.discard("ZSLEARN_CACHE")  # letters are drawn once for all tests
     environment = {name: value for name, value in os.environ.items() if name not in names}

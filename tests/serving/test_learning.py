@@ -261,6 +261,26 @@ def test_adaptations_are_previewed_and_undone(client, data):
     assert "not adapted" in reason(client.delete("/adapt"), 404)
 
 
+def test_suggestions_are_those_of_the_model(client, fitted, data):
+    X = data.X_test_unseen
+    sent = client.post("/suggest?n=4", json={"features": X.tolist()})
+    assert sent.status_code == 200, sent.text
+    found, expected = sent.json(), fitted.suggest(X, 4)
+    assert [one["sample"] for one in found["suggestions"]] == expected.rows.tolist()
+    assert [one["class"] for one in found["suggestions"]] == expected.labels.tolist()
+    same([one["gain"] for one in found["suggestions"]], expected.gains)
+    assert [one["class"] for one in found["classes"]] == expected.classes.index.tolist()
+    assert found["classes"][0]["advice"] == "image"
+    # A class with the description of another one.
+    name, twin = data.unseen_classes[0], "twin"
+    row = data.signatures.loc[name].tolist()
+    client.post("/classes", json={"name": twin, "attributes": row})
+    again = client.post("/suggest", json={"features": X.tolist()}).json()
+    (entry,) = (one for one in again["classes"] if one["class"] == twin)
+    assert (entry["same_attributes"], entry["advice"]) == (name, "description")
+    assert "n" in reason(client.post("/suggest?n=0", json={"features": X.tolist()}), 422)
+
+
 def test_useless_adaptations_are_refused(tmp_path):
     few = make_zero_shot(n_seen=5, n_unseen=2, n_features=8, n_attributes=4, random_state=0)
     model = GaussianEXEM().fit(few.X_train, few.y_train, signatures=few.signatures)
@@ -308,6 +328,7 @@ def test_wrapped_models_learn(data, tmp_path, make, adapts):
             (key,) = give(client, X[0], name)
             assert scores(client, X)[0, place] > before[0, place]
         body = {"features": data.X_test_unseen.tolist()}
+        assert client.post("/suggest", json=body).status_code == (200 if learns else 422)
         if adapts:
             assert client.post("/adapt", json=body).status_code == 200
             assert not np.allclose(scores(client, X), before)
@@ -331,6 +352,8 @@ def test_methods_that_do_not_learn_refuse_changes(data, tmp_path):
         assert "EXEM has no add_examples" in reason(sent, 422)
         sent = client.post("/adapt", json={"features": X.tolist()})
         assert "EXEM has no adapt" in reason(sent, 422)
+        sent = client.post("/suggest", json={"features": X.tolist()})
+        assert "EXEM has no suggest" in reason(sent, 422)
         assert client.get("/examples").json() == {"examples": []}
 
 

@@ -356,6 +356,35 @@ def test_adapting_is_previewed_and_undone(open_page, pictures):
     sync_api.expect(tab.locator("#learned")).to_be_hidden()
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pictures_to_label_next(open_page, pictures, width):
+    tab = open_page("learns", width=width)
+    assert not tab.locator("#next-part").is_visible()
+    show(tab, pictures)
+    suggested = tab.locator("#next button")
+    sync_api.expect(suggested).to_have_count(3)
+    for one in suggested.all():
+        box = one.bounding_box()
+        assert box["width"] >= 44
+        assert box["height"] >= 44
+        assert one.locator("img").evaluate("image => image.decode().then(() => true)")
+    # A click leads to the picture, whose class is then given.
+    first = suggested.first.get_attribute("aria-label")
+    name = first.removeprefix("Label ").partition(",")[0]
+    suggested.first.click()
+    card = tab.locator(".card", has_text=name)
+    sync_api.expect(card).to_be_in_viewport()
+    sync_api.expect(card.locator(".ranked button").first).to_be_focused()
+    card.locator(".ranked button").first.press("Enter")
+    tab.get_by_text("Learned that it is").wait_for()
+    sync_api.expect(suggested).to_have_count(2)
+    labels = [one.get_attribute("aria-label") for one in suggested.all()]
+    assert not any(label.startswith(f"Label {name},") for label in labels)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.get_by_role("button", name="Remove all").click()
+    sync_api.expect(tab.locator("#next-part")).to_be_hidden()
+
+
 def test_thumbnails_of_corrections_stay_in_the_browser(open_page, pictures):
     tab = open_page("learns")
     show(tab, pictures)
@@ -394,7 +423,7 @@ def test_methods_that_do_not_learn_have_no_controls_for_it(open_page, pictures):
     tab.get_by_text("The model recognises 5 classes").wait_for()
     assert not tab.locator("#try-samples").is_visible()
     show(tab, pictures)
-    for control in (".correct", "#learn", "#corrections-part", "#empty"):
+    for control in (".correct", "#learn", "#corrections-part", "#next-part", "#empty"):
         assert not tab.locator(control).first.is_visible()
     assert tab.locator(".ranked button").count() == 0
 

@@ -57,6 +57,7 @@ OPERATIONS = [
     "POST /predict",
     "POST /predict/images",
     "POST /predict/table",
+    "POST /suggest",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ pytest.importorskip("fastapi")
 
 from starlette.testclient import TestClient
 
+from zslearn._utils._messages import InputWarning
 from zslearn.images import fit_samples, load_features, read_class_table, save_fitted
 from zslearn.persistence import read_model
 from zslearn.serving import Limits, create_app
@@ -47,7 +49,10 @@ def table_model(tmp_path_factory):
     pd.DataFrame(described, columns=columns).to_csv(folder / "classes.csv", index=False)
     samples = load_features(folder / "metals.csv", label="class")
     classes = read_class_table(folder / "classes.csv")
-    model = fit_samples(samples, classes.signatures, "Gaussian EXEM", tune=None)
+    with warnings.catch_warnings():
+        # Units need no warning where the scaling was chosen.
+        warnings.simplefilter("error", InputWarning)
+        model = fit_samples(samples, classes.signatures, "Gaussian EXEM", tune=None)
     save_fitted(model, folder / "metals.zsl", samples, classes, method="Gaussian EXEM")
     return folder / "metals.zsl"
 

@@ -314,7 +314,7 @@ def test_a_class_that_is_also_a_taxon(tmp_path):
     assert pairs[pairs["parent"].isna()]["child"].tolist() == ["canidae"]
     assert sorted(classes_below(pairs, "felidae", classes=labels)) == labels[:3]
     assert classes_below(pairs, "canidae") == ["canidae"]
-    # Answers at ranks: a family of all classes but one, which is a family of its own.
+    # Answers at ranks: one family of all classes but one, and a family of the other.
     data = make_zero_shot(
         n_seen=8, n_unseen=4, n_features=16, n_attributes=6, samples_per_class=8, random_state=0
     )

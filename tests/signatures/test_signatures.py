@@ -146,7 +146,7 @@ def test_a_view_of_weight_zero_counts_for_nothing():
     np.testing.assert_allclose(normalized_similarity(views), normalized_similarity(first))
 
 
-# Names of classes: many of them, and those that nobody can tell apart.
+# Names of classes: many of them, and names that look the same.
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
 SHOWN = r"code points: 'caf\\xe9' and 'cafe\\u0301'"

@@ -33,7 +33,7 @@ def lengths(texts):
 
 
 class Package:
-    """What stands in place of the packages of encoders."""
+    """A replacement of the packages of encoders."""
 
     def __init__(self):
         self.encoded, self.version = [], "1"
@@ -45,7 +45,7 @@ class Package:
 
 @pytest.fixture
 def package(monkeypatch, tmp_path):
-    """The default encoder under a version, with a cache of its own."""
+    """The default encoder of a version, with a separate cache."""
     package = Package()
     monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path))
     monkeypatch.setattr(importlib.metadata, "version", lambda name: package.version)
@@ -57,7 +57,7 @@ def package(monkeypatch, tmp_path):
 
 @pytest.fixture
 def counting(package):
-    """What the default encoder encoded."""
+    """The texts that the default encoder encoded."""
     return package.encoded
 
 

@@ -76,7 +76,7 @@ def test_bad_weights_are_named(problem, views):
         _fit(WeightedViews(ESZSL(), gamma_factors=[1, 0]), problem, views)
     with pytest.raises(ValueError, match="gamma_factors name"):
         _fit(WeightedViews(ESZSL(), gamma_factors={"good": 1, "bad": 1}), problem, views)
-    with pytest.raises(ValueError, match="one view only"):
+    with pytest.raises(ValueError, match="a single view"):
         _fit(WeightedViews(ESZSL(), weights=[1]), problem, problem.signatures)
 
 

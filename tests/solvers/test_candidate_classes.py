@@ -42,7 +42,7 @@ def test_liblinear_among_many_classes():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("single", [False, True])
 def test_the_certificate_by_hand(single, weighted, monkeypatch):
-    """Classes that are left out of visits are not left out of the solution."""
+    """Classes that are no longer visited remain part of the solution."""
     if single:
         monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 1)
     X, y, margins = make_rows(seed=1)

@@ -137,7 +137,7 @@ def test_gap_bounds_the_distance_to_the_minimum(
         )
     assert rough.objective - rough.dual_gap <= fine.objective * (1 + 1e-9)
     assert fine.objective - fine.dual_gap <= rough.objective * (1 + 1e-9)
-    # What is reported is the objective at what is returned.
+    # The reported objective is that of the returned solution.
     penalty = 0.5 * alpha * np.sum(rough.base**2)
     value = loss_and_slope(X @ rough.coef.T, y, loss, margins)[0] + penalty
     assert rough.objective == pytest.approx(value, rel=1e-9)
@@ -177,7 +177,7 @@ def test_nearly_no_penalty(loss, alpha):
 @pytest.mark.parametrize("power", [-12, -16, -24])
 @pytest.mark.slow
 def test_all_attempts_share_the_passes(power, max_iter):
-    """Where classes overlap the ascent begins anew from larger penalties: no pass is free."""
+    """If classes overlap, the ascent restarts from larger penalties; every pass is counted."""
     X, y = make_rows(400, 12, 8, spread=1.5)
     problem = {"loss": "crammer_singer", "alpha": 2.0**power}
     with pytest.warns(ConvergenceWarning, match=f"after {max_iter} iterations"):
@@ -329,7 +329,7 @@ def test_zero_row(loss):
 @every_loss
 def test_warns_with_what_to_change(loss):
     X, y = make_rows(100, 30)
-    with pytest.warns(ConvergenceWarning, match=r"Raise max_iter=1 or alpha"):
+    with pytest.warns(ConvergenceWarning, match=r"Increase max_iter=1, alph"):
         result = multiclass_svm(X, y, loss=loss, alpha=1e-6, tol=1e-9, max_iter=1, random_state=0)
     assert not result.converged
     assert result.relative_gap > 1e-9

@@ -248,7 +248,7 @@ def test_batched_finishes_on_the_host():
         ({"tol": 0.0}, "tol must be positive"),
         ({"max_iter": 0}, "max_iter must be at least 1"),
         ({"K": np.ones((3, 4))}, "K must be square"),
-        ({"K": np.triu(np.ones((5, 5)))}, "K is not symmetric"),
+        ({"K": np.triu(np.ones((5, 5)))}, "K must be symmetric"),
         ({"K": np.full((5, 5), np.nan)}, "K contains NaN"),
         ({"Y": np.ones((4, 2))}, "Y has 4 rows"),
     ],

@@ -164,7 +164,7 @@ def test_a_binary_problem_of_little_gain_beside_one_of_much():
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "crammer_singer"])
 def test_along_a_path(loss):
-    """A start that suits a larger penalty is no reason to stay there."""
+    """A start that is optimal for a larger penalty is still improved."""
     X, y = make_rows(n_features=5)
     alphas = [4e3, 2e3, 1e3]
     for result in multiclass_svm_path(X, y, alphas=alphas, loss=loss, tol=1e-2, random_state=0):

@@ -274,7 +274,7 @@ def test_the_inner_method_knows_the_names_of_classes(problem):
     assert len(np.unique(last)) == 2
     assert np.array_equal(last > last.min(), is_seen)
 
-    # Integers that are not 0 … S − 1, in a tree of their own.
+    # Integers that are not 0 … S − 1, in a separate tree.
     names = {label: 100 - i for i, label in enumerate(sorted(problem.signatures.index))}
     y = np.array([names[label] for label in problem.y_train])
     signatures = problem.signatures.rename(index=names)

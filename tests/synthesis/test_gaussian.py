@@ -40,7 +40,7 @@ def _prepared(X):
 
 
 def _known_means(model):
-    """What is known of the mean of each class, by label."""
+    """The posterior of the mean of each class, by label."""
     return dict(
         zip(model.classes_.tolist(), zip(*model.class_gaussians(), strict=True), strict=True)
     )
@@ -516,7 +516,7 @@ def test_a_few_samples_help_and_are_few_beside_many(many_classes):
     zero, one, five = (np.mean(found[k], axis=0) for k in (0, 1, 5))
     assert (one >= zero).all()
     assert (five > zero).all()
-    # What few samples say of the space is noise: it is that of the other classes.
+    # Few samples do not change the space, which is that of the other classes.
     assert fitted.exemplars_.shape[1] == added.exemplars_.shape[1]
 
 
@@ -608,7 +608,7 @@ def test_examples_reach_beyond_the_space(many_classes):
     mean, z = _known_means(model)[label][0], model.whiten(data.X_test_unseen)
     inside = z @ mean - mean @ mean / 2 + r @ further - further @ further / 2
     found = model.decision_function(data.X_test_unseen, classes=[label])[:, 0]
-    # What is left is the log prior, the same for all samples.
+    # The rest is the log prior, the same for all samples.
     left = found - inside / model.temperature_
     np.testing.assert_allclose(left, left[0], atol=1e-8)
     assert 0 < left[0] < np.log(model.unseen_odds_)
@@ -633,7 +633,7 @@ def test_chunks_learn_what_all_samples_at_once_do_whatever_the_sizes(many_classe
 
 
 def test_variances_are_those_of_classes_that_had_no_part_in_the_space():
-    """What is found for seen classes is near the error of classes that are really left out."""
+    """The estimate for seen classes is close to the error of held-out classes."""
     data = make_zero_shot(60, 20, samples_per_class=60, n_features=100, noise=0.3, random_state=0)
     model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
     means, _ = model.class_gaussians()

@@ -446,7 +446,7 @@ def test_phantoms_do_not_collapse():
     data = make_zero_shot(random_state=0)
     with pytest.warns(ConvergenceWarning, match="before the phantoms became.*Decrease eta"):
         model = fit(data, learn_phantoms=True, eta=1e-2, norm_penalty=1e-2)
-    # What β = 0.05 I reaches; at β = 0, where every class has one classifier, it is 0.892.
+    # The value at β = 0.05 I; at β = 0, where every class has one classifier, it is 0.892.
     assert model.objective_ <= 0.8387
     assert np.abs(model.combinations_[0]).max() > 0
     scores = model.decision_function(data.X_test_unseen, classes=data.unseen_classes)

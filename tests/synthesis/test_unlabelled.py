@@ -140,7 +140,7 @@ def test_no_images_change_nothing(model, data, empty):
 
 
 def test_images_of_no_class_change_little(data):
-    """Images of classes that nobody described hardly cost accuracy, and are seen as such."""
+    """Images of undescribed classes hardly reduce the accuracy, and are recognised as such."""
     model = fitted(data)
     half = np.sort(data.unseen_classes)[::2]
     own = np.isin(data.y_test_unseen, half)
@@ -187,7 +187,7 @@ def test_an_adapted_model_goes_on_learning(model, data):
     assert accuracy(adapted, data) >= known - 0.02
     adapted.add_classes({"new": data.signatures.iloc[:2].mean()})
     assert "new" in adapted.classes_
-    # What it learned from labels, it keeps when it listens to other images.
+    # Adapting to other images keeps the labelled ones.
     again = adapted.adapt(X, classes=data.unseen_classes)
     assert again.adaptation_.n_samples == len(X)
 
@@ -405,7 +405,7 @@ def test_inside_a_pipeline_and_a_search(data):
     assert search.adapt(X, classes=data.unseen_classes).estimator_.adaptation_.accepted
     # A promise that was made for the model as it was does not hold for an adapted one.
     sets = PredictionSets(GaussianEXEM()).fit(**train)
-    with pytest.raises(TypeError, match="would not hold for an adapted model"):
+    with pytest.raises(TypeError, match="are invalid for an adapted model"):
         sets.adapt(X)
     from zslearn.baselines import ESZSL
 

@@ -194,18 +194,21 @@ class PreparedClasses:
         return self.finish(out, squares) if self.finished_later else out
 
 
-_prepared_on_device = IdentityCache()
+_latest_classes = IdentityCache()
+# Preparing the classes costs more than scoring this many rows on the host.
+_FEW_ROWS = 64
 
 
 def prepared_classes(
     parameters: Any, score: ScoreFunction, bias: Any, like: Array
 ) -> PreparedClasses:
-    """Prepare classes; those of the last call on a device are reused."""
-    if not on_device(like) or not isinstance(parameters, np.ndarray):
+    """Prepare classes; those of the last call are reused on a device, or for few rows."""
+    reusable = isinstance(parameters, np.ndarray) and not is_symbolic(like)
+    if not reusable or not (on_device(like) or like.shape[0] <= _FEW_ROWS):
         return PreparedClasses(parameters, score, bias, like)
     biases = None if bias is None else np.asarray(bias).tobytes()
     key = score, biases, str(like.dtype), str(compat.device(like)), like.shape[1]
-    prepared: PreparedClasses = _prepared_on_device.get(
+    prepared: PreparedClasses = _latest_classes.get(
         parameters, key, lambda: PreparedClasses(parameters, score, bias, like)
     )
     return prepared

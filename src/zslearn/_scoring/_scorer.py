@@ -185,9 +185,7 @@ class ClassScorer:
         if self.precedence is not None:
             precedence = precedence * (1 + int(self.precedence.max())) + self.precedence
         return replace(
-            self,
-            bias=bias if self.bias is None else bias + self.bias,
-            precedence=precedence,
+            self, bias=bias if self.bias is None else bias + self.bias, precedence=precedence
         )
 
     def with_prior(self, prior: Any = None) -> ClassScorer:

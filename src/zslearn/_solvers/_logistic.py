@@ -54,7 +54,7 @@ _MAX_PRODUCTS = 100
 # Curvature of the loss that is zero in single precision, relative to the largest.
 _SINGLE_NOISE = 1e-7
 # Minimum improvement by a change of the intercepts, in units of `tol` and the objective.
-_WORTH = 1e-8
+_MIN_IMPROVEMENT = 1e-8
 _MAX_INTERCEPT_STEPS = 20
 # A line search ends when the slope is this fraction of the first one, or after this many lengths.
 _FLAT_ENOUGH = 0.5
@@ -70,7 +70,7 @@ class LogisticResult:
     Attributes
     ----------
     coef : array of shape (n_problems or n_classes, n_features)
-        Coefficients, float64, beside the training rows.
+        Coefficients in float64, on the device of the training rows.
     intercept : array of shape (n_problems or n_classes,)
         Intercepts; those of the multinomial model sum to zero.
     alpha : float
@@ -163,7 +163,7 @@ def logistic_path(
     if constant.size:
         raise ValueError(
             f"Column {name_some(constant.tolist())} of Y has one outcome only: its intercept has "
-            "no minimum. Leave constant columns out."
+            "no minimum. Remove constant columns."
         )
     centred = _CentredRows(rows, table.shape[1])
     loss = _Loss(centred, table, places, weights, separate=True)
@@ -249,11 +249,11 @@ def _checked_targets(Y: Any, n_samples: int, codes: Any) -> tuple[Floats, NDArra
             f"got shape {targets.shape}."
         )
     if places.shape != (n_samples,) or places.dtype.kind not in "iu":
-        raise ValueError(f"codes must hold one integer per sample, {n_samples} in all.")
+        raise ValueError(f"codes must have one integer per sample, {n_samples} in all.")
     if not (places.min() >= 0 and places.max() < n_rows):
         raise ValueError(f"codes must be rows of Y, 0 … {n_rows - 1}.")
     if not ((targets >= 0) & (targets <= 1)).all():
-        raise ValueError("Y must hold 0 and 1, or probabilities between them.")
+        raise ValueError("Y must contain 0 and 1, or probabilities between them.")
     return targets, places
 
 
@@ -566,8 +566,8 @@ class _Newton:
         warn_user(
             f"Logistic regression did not converge for alpha in "
             f"{name_some([result.alpha for result in loose])}: the gap is up to {worst:.1e} of the "
-            "objective, or of what training gains. "
-            "Use a larger alpha, a larger tol or more iterations.",
+            "objective, or of the gain of training. Use a larger alpha, a larger tol or more "
+            "iterations.",
             ConvergenceWarning,
         )
 
@@ -578,9 +578,9 @@ class _Newton:
         for precision in [dtype] if dtype == double else [dtype, double]:
             if precision != dtype:
                 point = self._settled(alpha, point.coef, point.intercept, double)
-            still = np.zeros(len(point.gap), dtype=np.intp)
+            stalled = np.zeros(len(point.gap), dtype=np.intp)
             while n_iter < self.max_iter:
-                open_ = (point.gap > point.wanted) & (still < _MAX_STALLED_STEPS)
+                open_ = (point.gap > point.wanted) & (stalled < _MAX_STALLED_STEPS)
                 if not open_.any():
                     break
                 step, shift = self._direction(alpha, point, open_, precision)
@@ -588,7 +588,7 @@ class _Newton:
                 n_iter += 1
                 stays = after.objective >= point.objective * (1 - 1e-14)
                 stays &= after.gap > 0.5 * point.gap
-                still = np.where(stays, still + 1, 0)
+                stalled = np.where(stays, stalled + 1, 0)
                 point = after
         return point, n_iter
 
@@ -616,9 +616,10 @@ class _Newton:
                 break
             slope = point.sums.slope
             change = -loss.intercept_solver(point.sums.curvature)(slope)
-            # The improvement to second order; smaller ones are rounding errors.
-            worth = -0.5 * loss.per_problem(slope * change)
-            moves = solved & (worth > max(_WORTH * self.tol, 1e-15) * point.objective)
+            # To second order; smaller improvements are rounding errors.
+            improvement = -0.5 * loss.per_problem(slope * change)
+            threshold = max(_MIN_IMPROVEMENT * self.tol, 1e-15)
+            moves = solved & (improvement > threshold * point.objective)
             if not moves.any():
                 break
             trial = point.intercept + self._on_device(np.where(moves, length, 0.0)) * change

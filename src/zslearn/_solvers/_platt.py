@@ -76,8 +76,8 @@ def _newton(z: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats
         haa, hbb = haa + 1e-12, hbb + 1e-12
         det = haa * hbb - hab**2
         da, db = (hab * gb - hbb * ga) / det, (hab * ga - haa * gb) / det
-        worth = -(ga * da + gb * db)
-        if (worth <= 1e-12 * value).all():
+        improvement = -(ga * da + gb * db)
+        if (improvement <= 1e-12 * value).all():
             break
         length = np.ones_like(a)
         for _ in range(30):

@@ -26,8 +26,7 @@ from sklearn.utils.validation import check_array
 
 from zslearn._utils._array import Floats, row_blocks
 
-# Steps of the projected gradients, and the memory of targets that take them together, which should
-# fit into the cache.
+# Number of projected-gradient steps. Targets are processed in blocks that fit into the cache.
 _GUESS = 60
 _GUESS_BYTES = 1 << 22
 # Relative rounding error of the gradient.
@@ -54,7 +53,7 @@ class SimplexResult(NamedTuple):
 
 def project_to_simplex(rows: Floats) -> Floats:
     """The nearest point of the probability simplex to each row, by sorting."""
-    # Shifts of a row change nothing; this one avoids rounding errors of large rows.
+    # The projection is invariant to shifts of a row; this one avoids rounding errors.
     rows = rows - rows.max(axis=1, keepdims=True)
     descending = -np.sort(-rows, axis=1)
     counts = np.arange(1, rows.shape[1] + 1)
@@ -108,8 +107,8 @@ def simplex_least_squares(
     gram = mixed @ mixed.T + gamma * np.eye(n_points)
     weights = np.empty((len(goals), n_points))
     gap = np.empty(len(goals))
-    most = 0
-    # The guess holds about eight numbers for each weight.
+    max_steps = 0
+    # The guess needs about eight numbers for each weight.
     for rows in row_blocks(len(goals), row_bytes=8 * 8 * n_points, budget=_GUESS_BYTES):
         products = (goals[rows] - center) @ mixed.T
         weights[rows] = _guess(gram, products)
@@ -120,14 +119,14 @@ def simplex_least_squares(
             ]
         except np.linalg.LinAlgError as error:
             raise ValueError(
-                f"gamma={gamma} is too small beside the squared distances of the points, whose "
-                f"mean from their center is {np.mean(np.sum(mixed**2, axis=1)):.3g}: the solution "
-                "is not determined. Take a larger gamma."
+                f"gamma={gamma} is too small relative to the squared distances of the points from "
+                f"their centre, {np.mean(np.sum(mixed**2, axis=1)):.3g} on average: the solution "
+                "is not determined. Use a larger gamma."
             ) from error
-        most = max(most, *n_iter)
+        max_steps = max(max_steps, *n_iter)
         gradient = weights[rows] @ gram - products
         gap[rows] = np.sum(gradient * weights[rows], axis=1) - gradient.min(axis=1)
-    return SimplexResult(weights, np.maximum(gap, 0.0), most)
+    return SimplexResult(weights, np.maximum(gap, 0.0), max_steps)
 
 
 def _guess(gram: Floats, products: Floats) -> Floats:

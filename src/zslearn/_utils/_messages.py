@@ -99,20 +99,16 @@ def normal_form(name: Any) -> str:
 
 
 def suggest(
-    name: Any,
-    known: Iterable[Any],
-    *,
-    limit: int = 3,
-    key: Callable[[Any], str] = normal_form,
+    name: Any, known: Iterable[Any], *, key: Callable[[Any], str] = normal_form
 ) -> list[Any]:
-    """Known names that are similar to an unknown one, most similar first."""
+    """Up to three known names that are similar to an unknown one, most similar first."""
     forms: dict[str, list[Any]] = {}
     for candidate in known:
         forms.setdefault(key(candidate), []).append(candidate)
     # The time of a comparison grows with the length of the names.
     form = key(name)[:_MAX_LENGTH]
-    close = [form] if form in forms else get_close_matches(form, forms, limit, _MIN_SIMILARITY)
-    return [candidate for match in close for candidate in forms[match]][:limit]
+    close = [form] if form in forms else get_close_matches(form, forms, 3, _MIN_SIMILARITY)
+    return [candidate for match in close for candidate in forms[match]][:3]
 
 
 def did_you_mean(

@@ -1,7 +1,7 @@
-"""What readers of data files share: where data lies, how much memory a file may take, text tables.
+"""Shared parts of the readers of data files: the data folder, memory limits, and text tables.
 
-A damaged file can claim to be gigabytes. Readers compare the sizes that a file declares with one
-:class:`Budget` per file before they take memory for them.
+A damaged file can declare a size of gigabytes. Readers compare the declared sizes with one
+:class:`Budget` per file before they allocate memory.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ def data_home(folder: str | os.PathLike[str] | None = None) -> Path:
     return Path(chosen).expanduser()
 
 
-#: Without another limit a file may take this multiple of its size, and this much beside.
+#: The default limit is this multiple of a file's size plus this allowance.
 SIZE_MULTIPLE = 64
 SIZE_ALLOWANCE = 64 * 2**20
-#: The environment variable that sets another limit, in bytes.
+#: The environment variable that overrides the limit, in bytes.
 VARIABLE = "ZSLEARN_MAX_BYTES"
 
 _chosen: ContextVar[int | None] = ContextVar("max_bytes", default=None)
 
 
 class FileLimitError(ValueError):
-    """Reading a file would take more memory than is allowed."""
+    """Reading a file would exceed the memory limit."""
 
 
 @contextmanager
 def limit_reading(max_bytes: int | None) -> Iterator[None]:
-    """Set the most memory that reading a file may take, for every file read within."""
+    """Set the memory limit for each file that is read in this context."""
     if max_bytes is None:
         yield
         return
@@ -66,15 +66,17 @@ def limit_reading(max_bytes: int | None) -> Iterator[None]:
 
 def _number_of_bytes(value: int | str, name: str) -> int:
     if isinstance(value, bool | float) or not str(value).isdecimal() or int(value) < 1:
-        raise ValueError(f"{name}={value!r}; give a number of bytes, for example {8 * 2**30}.")
+        raise ValueError(
+            f"{name} must be a positive number of bytes, such as {8 * 2**30}; got {value!r}."
+        )
     return int(value)
 
 
 class Budget:
-    """The memory that reading one file may take, or a store of files of a size together.
+    """The memory limit for reading one file, or a folder of files with a given total size.
 
-    The limit is `max_bytes`, else what :func:`limit_reading` set, else the environment variable
-    ``ZSLEARN_MAX_BYTES``, else 64 times the size of the file and 64 MiB.
+    The limit is `max_bytes`, else that of :func:`limit_reading`, else the environment variable
+    ``ZSLEARN_MAX_BYTES``, else 64 times the size of the file plus 64 MiB.
     """
 
     def __init__(
@@ -95,16 +97,16 @@ class Budget:
 
     @property
     def left(self) -> int:
-        """What may still be taken, in bytes."""
+        """The remaining memory in bytes."""
         return self.limit - self._taken
 
     def take(self, n_bytes: int) -> None:
-        """Count memory that stays taken; refuse it before it is, if it is too much."""
+        """Reserve memory permanently; raise an error if it exceeds the limit."""
         self.check(n_bytes)
         self._taken += n_bytes
 
     def check(self, n_bytes: int) -> None:
-        """Refuse memory that is needed for a while, if it is too much."""
+        """Raise an error if temporary memory exceeds the limit."""
         if n_bytes <= self.left:
             return
         allowed = _amount(self.limit)
@@ -112,26 +114,27 @@ class Budget:
             allowed += f" allowed for a file of {_amount(self.file_size)}"
         raise FileLimitError(
             f"{self.path}: reading it takes about {_amount(self._taken + n_bytes)} of memory, more "
-            f"than the {allowed}; the file is damaged or made to do harm. If you trust it, allow "
-            f"more: max_bytes={self._taken + n_bytes}, or the environment variable {VARIABLE}."
+            f"than the {allowed}, so the file may be damaged or malicious. If you trust it, allow "
+            f"more with the environment variable {VARIABLE}={self._taken + n_bytes} (max_bytes= "
+            "in Python)."
         )
 
 
 def _amount(n_bytes: int) -> str:
-    """A number of bytes in words."""
+    """A number of bytes with a unit."""
     power = min(4, max(0, n_bytes.bit_length() - 1) // 10)
     unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
     return f"{n_bytes / 2 ** (10 * power):.3g} {unit}" if power else f"{n_bytes} bytes"
 
 
 def reason(error: Exception) -> str:
-    """What another library says of a file, in one line that is not too long."""
+    """The first line of another library's error message, shortened."""
     return plain(str(error).partition("\n")[0].rstrip("."), 300) or type(error).__name__
 
 
 @contextmanager
 def reading(where: object, what: str = "it") -> Iterator[None]:
-    """Name the file in whatever error a library raises: a damaged one can raise nearly any."""
+    """Name the file in errors of other libraries; a damaged file can raise almost any error."""
     try:
         yield
     except (FileLimitError, ImportError):
@@ -140,18 +143,18 @@ def reading(where: object, what: str = "it") -> Iterator[None]:
         raise ValueError(f"{plain(where)}: {what} cannot be read ({reason(error)}).") from error
 
 
-# ---------------------------------------------------------------------- tables in text files
+# Tables in text files.
 
-#: What pandas takes for a column besides its cells, and for a cell, in bytes.
+#: Memory that pandas needs for a column, in addition to its cells, and for a cell.
 _COLUMN_BYTES = 3072
 _CELL_BYTES = 64
-#: A list of files or classes that is larger is none that a person made.
+#: Maximum size of a list of files or classes.
 _MAX_LIST = 512 * 2**20
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text table is written; None is recognised from the file."""
+    """The format of a text table; None means that it is detected."""
 
     sep: str | None = None
     decimal: str | None = None
@@ -166,7 +169,7 @@ _format: ContextVar[TextFormat] = ContextVar("text_format", default=_NOT_GIVEN)
 def text_format(
     sep: str | None = None, decimal: str | None = None, encoding: str | None = None
 ) -> Iterator[None]:
-    """Set separator, decimal sign and encoding of every text table read within."""
+    """Set the separator, decimal sign and encoding of text tables that are read in this context."""
     sep = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
     if sep is not None and len(sep) != 1:
         raise ValueError(f"sep={sep!r} must be one character, such as ';' or 'tab'.")
@@ -190,13 +193,13 @@ def text_format(
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _DECIMAL_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+(e[-+]?\d+)?", re.IGNORECASE)
 _DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?", re.IGNORECASE)
-#: Rows from which separator and decimal sign are recognised.
+#: Number of rows from which the format is detected.
 _FORMAT_ROWS = 200
 
 
 @lru_cache(maxsize=64)
 def _recognised(path: Path, stamp: tuple[int, int], given: TextFormat) -> TextFormat:
-    """Recognise how a table is written; what is unusual is logged."""
+    """Detect the format of a table; an unusual format is logged."""
     with open(path, "rb") as file:
         start = file.read(1 << 20)
         encoding, notes = given.encoding or _encoding(start, file), []
@@ -211,15 +214,16 @@ def _recognised(path: Path, stamp: tuple[int, int], given: TextFormat) -> TextFo
         for cell in cells
     )
     decimal = given.decimal or ("," if commas > points else ".")
-    if sep != "," and given.sep is None:
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    if sep != usual and given.sep is None:
         notes.append(f"fields are separated by {_SEPARATORS[sep]}")
     if decimal == "," and given.decimal is None:
         notes.append("numbers have decimal commas")
     if encoding not in ("utf-8", "utf-8-sig") and given.encoding is None:
         notes.append(f"the text is read as {encoding}")
     if notes:
-        options = "sep, decimal and encoding override this"
-        _logger.info("%s: %s (%s)", plain(path), ", ".join(notes), options)
+        otherwise = "otherwise give --sep, --decimal or --encoding, or read it with pandas"
+        _logger.info("%s: %s; %s", plain(path), ", ".join(notes), otherwise)
     return TextFormat(sep, decimal, encoding)
 
 
@@ -240,7 +244,7 @@ def _encoding(start: bytes, file: Any) -> str:
             block = file.read(1 << 20)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        # Control characters of the code page C1 are in no text.
+        # Text contains no C1 control characters.
         is_text = not re.search(rb"[\x00-\x08\x81\x8d\x8f\x90\x9d]", start)
         return "cp1252" if is_text else "utf-8-sig"
     return "utf-8-sig"
@@ -267,9 +271,9 @@ def _plausibility(rows: list[list[str]], sep: str) -> tuple[bool, float]:
 
 
 def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a text table, each with its line; refused are other encodings and other lengths.
+    """Rows of a text table with their line numbers; all rows must have the same length.
 
-    pandas pads short rows, and takes the first column for an index where a row is longer.
+    pandas would pad short rows, and use the first column as the index if a row is longer.
     """
     first: list[str] = []
     line = 0
@@ -285,9 +289,9 @@ def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 first = first or row
                 if len(row) != len(first):
                     raise ValueError(
-                        f"{plain(path)}: line {line} has {len(row)} fields and the first line "
-                        f"{len(first)}; give every line one field per column, without a separator "
-                        f"at its end, and quote fields with {name}."
+                        f"{plain(path)}: line {line} has {len(row)} fields, but the first line has "
+                        f"{len(first)}. Give every line one field per column, without a separator "
+                        f"at its end, and quote fields that contain {name}."
                     )
                 yield line, row
     except csv.Error as error:
@@ -296,39 +300,39 @@ def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         ) from error
     except UnicodeError as error:
         raise ValueError(
-            f"{plain(path)}: behind line {line} there is text that is not {written.encoding} "
-            f"({getattr(error, 'reason', error)}); save the table as UTF-8, or name its encoding."
+            f"{plain(path)}: the text after line {line} is not {written.encoding} "
+            f"({getattr(error, 'reason', error)}). Save the table as UTF-8, or name its encoding."
         ) from error
 
 
 def line_numbers(path: Path) -> list[int]:
-    """The line of each row of a text table, with that of the header first."""
+    """The line number of each row of a text table, starting with the header."""
     return [line for line, _ in _text_rows(path)]
 
 
 def first_row(path: Path) -> list[str]:
-    """The first row of a text table; empty where there is none."""
+    """The first row of a text table; empty if there is none."""
     return next(_text_rows(path), (0, []))[1]
 
 
 def _checked_lines(file: TextIO, path: Path) -> Iterator[str]:
-    """The lines of a file; invisible characters that would become part of a name are refused."""
+    """The lines of a file, without invisible characters that would become part of a name."""
     for number, line in enumerate(file, 1):
         if "\ufeff" in line or "\0" in line:
             raise ValueError(
-                f"{plain(path)}: line {number} has a byte order mark (U+FEFF) or a zero byte within"
-                " the text, as damaged files and files that were put together have; remove it."
+                f"{plain(path)}: line {number} contains a byte order mark (U+FEFF) or a zero byte, "
+                "as in damaged or concatenated files. Remove it."
             )
         yield line
 
 
-# Numbers are read to the last bit; pandas does it by itself since 3.1.
+# Read numbers exactly, which is the default since pandas 3.1.
 _OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
 
 
 def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.DataFrame:
-    """Read a table by pandas; `options` makes its arguments from the first row."""
+    """Read a table with pandas; `options` maps the first row to arguments of pandas."""
     budget = Budget(path)
     rows = _text_rows(path)
     _, first = next(rows, (0, []))
@@ -346,18 +350,18 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
     has_header = "header" not in arguments
     if has_header and len(first) > 1 and not first[-1]:
         raise ValueError(
-            f"{plain(path)}: the header ends in a separator, so that the last column has no name. "
-            "Remove it there and at the end of every line, or name the column."
+            f"{plain(path)}: the header ends with a separator, so the last column has no name. "
+            "Remove the separator at the end of every line, or name the column."
         )
     counts = Counter(name for name in first if name)
     if has_header and (repeated := [name for name, count in counts.items() if count > 1]):
         raise ValueError(
-            f"{plain(path)}: the header names {name_some(repeated)} more than once; give each "
+            f"{plain(path)}: the header contains {name_some(repeated)} more than once. Give each "
             "column its own name."
         )
     budget.take(len(first) * (_COLUMN_BYTES + _CELL_BYTES * n_rows) + 2 * budget.file_size)
     with reading(path, "the table"):
-        # "NA" and "nan" may be names of classes; only what is empty is missing.
+        # "NA" and "nan" may be names of classes; only empty cells are missing.
         table = pd.read_csv(
             path,
             index_col=False,
@@ -371,8 +375,8 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
         )
     if table.shape != (n_rows - has_header, len(first)):
         raise ValueError(
-            f"{plain(path)}: the table cannot be read: by its quotes and ends of line it has "
-            f"{n_rows - has_header} rows or {len(table)}. Write it anew, for example with pandas."
+            f"{plain(path)}: the table cannot be read: depending on its quotes and line ends it "
+            f"has {n_rows - has_header} or {len(table)} rows. Write it again, such as with pandas."
         )
     return table
 
@@ -380,24 +384,23 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
 def read_rows(
     path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
 ) -> list[tuple[int, dict[str, str]]]:
-    """Rows of a list of text, by the columns its first line names in any case, with their lines."""
+    """Rows of a list by column name, ignoring case, with their line numbers."""
     if regular_size(path) > _MAX_LIST:
-        raise ValueError(f"{plain(path)}: larger than {_MAX_LIST >> 20} MiB; this is no list.")
+        raise ValueError(f"{plain(path)} is larger than {_MAX_LIST >> 20} MiB, too large a list.")
     rows = [(line, row) for line, row in _text_rows(path) if any(cell.strip() for cell in row)]
     if not rows:
-        raise ValueError(f"{plain(path)}: the file is empty; its first line names the columns.")
+        raise ValueError(f"{plain(path)}: the file is empty. Its first line must name the columns.")
     header = rows[0][1]
     names = [cell.strip().casefold() for cell in header]
     found = [name for name in (*columns, *optional) if name in names]
     missing = [name for name in columns if name not in names]
     if missing:
         raise ValueError(
-            f"{plain(path)}: there is no column {missing[0]!r}; the first line names "
-            f"{name_some(header)}. Name the column {missing[0]!r}, or leave only "
-            f"{','.join(columns)}."
+            f"{plain(path)}: there is no column {missing[0]!r}; the first line contains "
+            f"{name_some(header)}. Name the columns {','.join(columns)}."
         )
     if twice := [name for name in found if names.count(name) > 1]:
-        raise ValueError(f"{plain(path)}: the column {twice[0]!r} is there twice; keep one.")
+        raise ValueError(f"{plain(path)}: the column {twice[0]!r} occurs twice. Keep one.")
     empty = dict.fromkeys(optional, "")
     return [
         (line, {**empty, **{name: row[names.index(name)].strip() for name in found}})
@@ -406,28 +409,28 @@ def read_rows(
 
 
 def read_json(path: Path) -> Any:
-    """What a file of JSON says; a key that is there twice is refused."""
+    """The content of a JSON file, whose objects must not repeat a key."""
     budget = Budget(path)
     budget.take(16 * budget.file_size)
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique_keys)
-    # Other bytes, no JSON, and nesting without end.
+    # Invalid bytes or JSON, and deep nesting.
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{plain(path)} is no JSON in UTF-8 ({reason(error)}).") from None
+        raise ValueError(f"{plain(path)} is not JSON in UTF-8 ({reason(error)}).") from None
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, of which Python would keep the last value of a key, silently."""
+    """A JSON object without repeated keys, of which Python would silently keep the last value."""
     values = dict(pairs)
     if len(values) < len(pairs):
         counts = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {plain(twice, 60)!r} is there twice; keep one")
+        raise ValueError(f"the key {plain(twice, 60)!r} occurs twice; keep one")
     return values
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file that are not blank, without space around them."""
+    """The non-blank lines of a text file, stripped."""
     budget = Budget(path)
     budget.take(32 * budget.file_size)
     try:

@@ -12,8 +12,8 @@ A class of the library that can be in a model file declares the attributes of it
 A named axis has the same length in all declarations of a class and of its bases. A dotted name
 refers to an attribute of a part, whose axes are then checked against those of the whole. When a
 file is read, every object is checked against its declarations before it is used, since arrays of
-inconsistent shapes could make a computation use any amount of memory. What declarations cannot
-express, a class checks in a method `_check_loaded`, which raises a ValueError.
+inconsistent shapes could make a computation use any amount of memory. A class checks further
+conditions in a method `_check_loaded`, which raises a ValueError.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -142,8 +144,36 @@ def dominating_columns(rows: Floats) -> list[int]:
     return []
 
 
+_scaling_is_chosen: ContextVar[bool] = ContextVar("scaling_is_chosen", default=False)
+
+
+@contextmanager
+def chosen_scaling(is_chosen: bool) -> Iterator[None]:
+    """Silence :func:`warn_of_dominating`, since the scaling was chosen by its effect."""
+    token = _scaling_is_chosen.set(is_chosen)
+    try:
+        yield
+    finally:
+        _scaling_is_chosen.reset(token)
+
+
+def warn_of_dominating(rows: Floats, names: Any, where: str, row_noun: str, remedy: str) -> bool:
+    """Warn of columns that dominate the distances between rows; return whether there are any."""
+    large = dominating_columns(rows)
+    if large and not _scaling_is_chosen.get():
+        warn_user(
+            f"{where}: distances between {row_noun} depend almost only on "
+            f"{columns_named(large, names)}, whose values are much larger than those of the other "
+            f"columns. {remedy}"
+        )
+    return bool(large)
+
+
 def units_of(rows: Floats, scaling: str) -> Floats:
     """Shift and scale of each column, as two rows."""
+    # Powers of two are exact, and squares of numbers below 1 do not overflow.
+    exponents = np.frexp(np.abs(rows).max(axis=0))[1]
+    rows = np.ldexp(rows, -exponents)
     if scaling == "standard":
         shift, size = rows.mean(axis=0), rows.std(axis=0)
     elif scaling == "robust":
@@ -152,8 +182,9 @@ def units_of(rows: Floats, scaling: str) -> Floats:
     else:
         shift, size = rows.min(axis=0), np.ptp(rows, axis=0)
     # Constant columns are not divided by a rounding error.
-    is_constant = np.ptp(rows, axis=0) == 0
-    return np.stack([shift, np.where(is_constant | (size == 0), 1.0, size)])
+    is_constant = (np.ptp(rows, axis=0) == 0) | (size == 0)
+    size = np.where(is_constant, 1.0, np.ldexp(size, exponents))
+    return np.stack([np.ldexp(shift, exponents), size])
 
 
 def in_units(rows: Any, units: Floats | None) -> Any:

@@ -206,7 +206,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
                 "Define _fit_many(training, variants) instead."
             )
 
-    # What a method implements.
+    # Implemented by methods.
 
     def _fit(self, training: Training) -> None:
         """Learn from the training data; for methods whose settings share no work."""
@@ -259,7 +259,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         """
         raise TypeError(f"{type(self).__name__} must define synthesize(signatures, labels=None).")
 
-    # What users call.
+    # Called by users.
 
     @checks_parameters()
     def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
@@ -497,7 +497,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
 
     def _check_views(self, table: SignatureTable) -> None:
         """Refuse classes that lack a view, unless the method accepts them."""
-        table.refuse_lacking(type(self).__name__)
+        table.check_complete(type(self).__name__)
 
     def _set_training_attributes(self, training: Training) -> None:
         """Set the fitted attributes that every method has."""
@@ -541,7 +541,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
             warnings.simplefilter("ignore")
             made = self.synthesize(signatures, table.labels[some])
         if made.shape[1:] != parameters.shape[1:] or not np.isfinite(to_numpy(made)).all():
-            raise ValueError("it makes other parameters of classes than it has")
+            raise ValueError("its stored class parameters are not those that it synthesises")
 
     def _normalized(self, table: SignatureTable) -> Any:
         """Normalised signatures, the input of `synthesize`."""

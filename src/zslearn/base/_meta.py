@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
+import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import MetaEstimatorMixin, clone
@@ -21,14 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import (
-    Array,
-    Floats,
-    is_empty,
-    is_foreign,
-    is_streamed,
-    to_numpy,
-)
+from zslearn._utils._array import Array, Floats, is_empty, is_foreign, is_streamed, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
@@ -47,9 +41,7 @@ def inner_has(name: str) -> Any:
 
 
 @inherit_docs
-@saves(
-    estimator_=Saved(kind=ZeroShotPredictor),
-)
+@saves(estimator_=Saved(kind=ZeroShotPredictor))
 class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
     """Base of estimators that fit another zero-shot estimator and predict with it.
 
@@ -192,6 +184,29 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         """
         state = self._snapshot()
         return state._with_inner(state._inner.adapt(state._inner_features(X), **options))
+
+    @inner_has("suggest")
+    def suggest(self, X_pool: Any, n: int = 10, *, classes: Any = None) -> Any:
+        """Suggest which unlabelled images to label next.
+
+        Parameters
+        ----------
+        X_pool : array-like of shape (n_samples, n_features)
+            Features of unlabelled images.
+        n, classes
+            See :meth:`zslearn.synthesis.GaussianEXEM.suggest`.
+
+        Returns
+        -------
+        Suggestions
+            Rows of `X_pool` in order of their value, and a table of the classes.
+        """
+        state = self._snapshot()
+        return state._suggest(X_pool, n, classes, state.class_scorer_)
+
+    def _suggest(self, X: Any, n: int, classes: Any, scorer: ClassScorer) -> Any:
+        """Let the inner estimator suggest images, with the calibration of a wrapper."""
+        return self._inner._suggest(self._inner_features(X), n, classes, scorer)
 
     def _inner_features(self, X: Any) -> Any:
         """Validated features for the inner estimator, which was fitted without column names."""
@@ -399,6 +414,12 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
         # The steps were fitted with the column names and check them themselves.
         return X if is_empty(X) else self.transform_rows(X)
 
+    def _check_features(self, X: Any, *, reset: bool = False) -> Any:
+        """Validated features for the scorer; those of a table are transformed, text included."""
+        if reset or self.transformers_ is None or not hasattr(X, "columns"):
+            return super()._check_features(X, reset=reset)
+        return np.asarray(self.transform_rows(X)).view(TransformedRows)
+
     def transform_rows(self, X: Any) -> Array:
         """Apply the transformers.
 
@@ -412,7 +433,7 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
         array of shape (n_samples, n_transformed)
             The input of the last step.
         """
-        return X if self.transformers_ is None else _transformed(self.transformers_, X)
+        return X if self.transformers_ is None else transformed(self.transformers_, X)
 
     @property
     def class_scorer_(self) -> ClassScorer:
@@ -524,6 +545,10 @@ def fitted_as_zero_shot(model: Any) -> Any:
     return model
 
 
+class TransformedRows(np.ndarray):
+    """Rows that the transformers of a pipeline have been applied to."""
+
+
 @dataclass(frozen=True)
 class TransformedEmbedding:
     """Transformers followed by the embedding of the last step."""
@@ -532,10 +557,12 @@ class TransformedEmbedding:
     embedding: Embedding
 
     def __call__(self, rows: Array) -> Array:
-        return self.embedding(_transformed(self.transformers, rows))
+        if isinstance(rows, TransformedRows):
+            return self.embedding(rows.view(np.ndarray))
+        return self.embedding(transformed(self.transformers, rows))
 
 
-def _transformed(transformers: Pipeline, rows: Array) -> Array:
+def transformed(transformers: Any, rows: Array) -> Array:
     """Apply transformers; the result is of the library and on the device of the rows."""
     if not is_foreign(rows) or get_config()["array_api_dispatch"]:
         return _as_array(transformers.transform(rows))

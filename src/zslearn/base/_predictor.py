@@ -227,13 +227,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return scorer.top_k(self._check_features(X), 1, classes)[0][:, 0]
 
     def predict_top_k(
-        self,
-        X: Any,
-        k: int = 5,
-        *,
-        classes: Any = None,
-        proba: bool = False,
-        prior: Any = None,
+        self, X: Any, k: int = 5, *, classes: Any = None, proba: bool = False, prior: Any = None
     ) -> tuple[NDArray[Any], Array]:
         """Predict the `k` best classes of each sample, best first.
 
@@ -505,8 +499,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         trained = [label for label in to_numpy(labels).tolist() if label in seen]
         if trained:
             raise ValueError(
-                f"{type(self).__name__} was trained on images of {name_some(trained)}: only "
-                "classes without training images can be removed. To exclude other classes, pass "
+                f"{type(self).__name__} was trained on samples of {name_some(trained)}: only "
+                "classes without training samples can be removed. To exclude other classes, pass "
                 "classes= when predicting, or fit without them."
             )
 

@@ -17,17 +17,10 @@ from numpy.typing import NDArray
 
 from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
 from zslearn._solvers._linalg import eigenbasis
-from zslearn._utils._array import (
-    Array,
-    Floats,
-    is_symbolic,
-    row_blocks,
-    to_numpy,
-)
+from zslearn._utils._array import Array, Floats, is_symbolic, row_blocks, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import cached_fit, caches_fits, fingerprint
-from zslearn._utils._messages import warn_user
-from zslearn._utils._validation import columns_named, dominating_columns, some_rows
+from zslearn._utils._validation import some_rows, warn_of_dominating
 from zslearn.base._class_statistics import (
     ClassStatistics,
     Moments,
@@ -257,13 +250,8 @@ class Training:
         source = getattr(self.rows, "source", None)
         if source is None or is_symbolic(source):
             return
-        large = dominating_columns(some_rows(source))
-        if large:
-            warn_user(
-                f"X: {columns_named(large, self.feature_names)} dominates all distances between "
-                "samples, since its values are much larger than those of the other features. "
-                "Standardise the features with make_pipeline(StandardScaler(), method)."
-            )
+        remedy = "Standardise the features with make_pipeline(StandardScaler(), method)."
+        warn_of_dominating(some_rows(source), self.feature_names, "X", "samples", remedy)
 
     def all_signatures(self) -> Signatures:
         """Normalised signatures of all described classes, in the order of `table.labels`."""

@@ -555,10 +555,7 @@ class ConSE(ZeroShotClassifier):
             "alpha": [10.0 ** (k / 2) for k in range(-12, 3)],
             "n_top": [1, 2, 3, 5, 10, 20, 30, 50, 100, 200],
         },
-        "fast": {
-            "alpha": [10.0**k for k in range(-6, -2)],
-            "n_top": [1, 3, 5, 10, 30],
-        },
+        "fast": {"alpha": [10.0**k for k in range(-6, -2)], "n_top": [1, 3, 5, 10, 30]},
     }
 
     @classmethod

@@ -27,11 +27,11 @@ With :math:`d_c = \|b - b_c\|` and the unit vectors :math:`u_c = (b - b_c) / d_c
 The second term is positive semi-definite: a Newton step with m bounded from below by a positive
 number descends, and is halved until E decreases enough. The majorisation step
 :math:`b - \nabla E / (2 \sum_c 1/\delta_c)` never increases E and is taken if it is better, as it
-is near a landmark. Points stay in the affine span of the landmarks, outside of which E cannot tell
-mirror images apart. The better result from two starts is kept: the weighted mean of the landmarks
-and the least-squares triangulation. Points placed jointly start from where each lies alone; a
-trust-region Newton method optimises :math:`b_i \sqrt{m_i}` for all points, with :math:`m_i` the sum
-of the weights of a point.
+is near a landmark. Points stay in the affine span of the landmarks, since outside of it mirror
+images have the same E. The better result from two starts is kept: the weighted mean of the
+landmarks and the least-squares triangulation. Points placed jointly start from where each lies
+alone; a trust-region Newton method optimises :math:`b_i \sqrt{m_i}` for all points, with
+:math:`m_i` the sum of the weights of a point.
 """
 
 from __future__ import annotations
@@ -133,11 +133,7 @@ def leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats,
     unit = np.trace(local) / size or np.trace(total) / size or 1.0
     penalized = local + alpha * unit * np.eye(size)
     try:
-        values, vectors = scipy.linalg.eigh(
-            total,
-            penalized,
-            subset_by_index=[size - n, size - 1],
-        )
+        values, vectors = scipy.linalg.eigh(total, penalized, subset_by_index=[size - n, size - 1])
     except scipy.linalg.LinAlgError as error:
         raise ValueError(
             f"alpha={alpha} is too small: XᵀLX + αI is singular up to rounding. Use a larger alpha."

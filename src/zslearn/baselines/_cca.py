@@ -52,8 +52,8 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     n_components : int or None, default=None
         Number of canonical directions, at most the rank of the data. None keeps all.
     alpha_features, alpha_signatures : float, default=1.0
-        Shrinkage of either covariance, in units of its mean non-zero eigenvalue. From
-        `alpha_signatures` of about 1000 on, the signatures are not whitened.
+        Shrinkage of each covariance, in units of its mean non-zero eigenvalue. With an
+        `alpha_signatures` of 1000 or more, the signatures are hardly whitened.
     power : float, default=0.5
         Power of the canonical correlations that weights the directions on both sides. 0.5 compares
         a sample with its expectation given the class, E[u | v] = ρv; 0 gives all directions equal
@@ -162,7 +162,7 @@ class _Directions(NamedTuple):
     correlations: Floats
 
     def first(self, n_components: int | None) -> _Directions:
-        """The first directions; None keeps all with a correlation, but at least one."""
+        """The first directions; None keeps those with a non-zero correlation, at least one."""
         n = max(1, int((self.correlations > 1e-12).sum()))
         if n_components is not None:
             n = min(n, n_components)

@@ -300,10 +300,7 @@ class CMT(ZeroShotClassifier):
             "alpha": [10.0**k for k in range(-6, 0)],
             "max_iter": [5, 10, 20, 40, 80, 160],
         },
-        "fast": {
-            "alpha": [10.0**k for k in range(-5, -2)],
-            "max_iter": [3, 6, 12, 24, 48, 96],
-        },
+        "fast": {"alpha": [10.0**k for k in range(-5, -2)], "max_iter": [3, 6, 12, 24, 48, 96]},
     }
 
     @classmethod
@@ -472,7 +469,7 @@ class CMTStar(CMT):
         return xp.log(xp.sum(xp.exp(terms - largest), axis=1)) + largest[:, 0]
 
     def is_novel(self, X: Any) -> NDArray[np.bool_]:
-        """Tell whether each image is novel, i.e. below the threshold of every seen class.
+        """Detect novel images: those below the threshold of every seen class.
 
         Parameters
         ----------

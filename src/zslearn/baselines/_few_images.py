@@ -332,10 +332,7 @@ def _discriminant(sums: ClassStatistics, shrinkage: float) -> tuple[Floats, Floa
 
 
 @inherit_docs
-@saves(
-    cache_=Saved("n_images", "n_features"),
-    shares_=Saved("n_images", "n_columns"),
-)
+@saves(cache_=Saved("n_images", "n_features"), shares_=Saved("n_images", "n_columns"))
 @dataclass(eq=False, repr=False)
 class TipAdapter(FewImages):
     """Similarity to the images of a class, added to a zero-shot score.

@@ -160,9 +160,7 @@ def _solve_node(training: Training, penalties: list[float]) -> Iterator[tuple[Ar
 
 @inherit_docs
 @saves(
-    {
-        "_nodes.of_class": Saved("n_seen", kind="int"),
-    },
+    {"_nodes.of_class": Saved("n_seen", kind="int")},
     coef_=Saved("n_features", "n_outputs"),
     intercept_=Saved("n_outputs"),
     nodes_=Saved(None, kind="label", each=True),

@@ -315,7 +315,7 @@ class RankingClassifier(ZeroShotClassifier):
                 for variant in sorted(group, key=lambda variant: variant.max_iter):
                     while descent.n_epochs < variant.max_iter:
                         descent.epoch()
-                    # Identical arrays tell a search that these variants embed equally.
+                    # A search recognises equal embeddings by identical arrays.
                     variant.mean_, variant.feature_weights_ = scaling
                     variant.coef_ = move_like(descent.coef, training.rows[0:1, :])
                     variant.n_iter_ = variant.max_iter
@@ -365,11 +365,7 @@ def _grids(
             "learning_rate": [lowest_rate * 4.0**k for k in range(8)],
             "max_iter": [1, 2, 4, 8, 16, 32, 64, 128],
         },
-        "fast": {
-            "scaling": ["center"],
-            "learning_rate": fast_rates,
-            "max_iter": fast_epochs,
-        },
+        "fast": {"scaling": ["center"], "learning_rate": fast_rates, "max_iter": fast_epochs},
     }
 
 
@@ -604,9 +600,7 @@ class LatentDescent(Descent):
 
 
 @inherit_docs
-@saves(
-    coef_=Saved("n_maps", "n_features", "n_attributes"),
-)
+@saves(coef_=Saved("n_maps", "n_features", "n_attributes"))
 @dataclass(eq=False, repr=False)
 class LatEm(RankingClassifier):
     """Latent embeddings: the best of several bilinear maps, ranked against random negatives.

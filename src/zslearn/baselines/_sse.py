@@ -282,10 +282,7 @@ class MarginObjective:
 
 
 def alternate(objective: MarginObjective, tol: float) -> Iterator[tuple[Point, int]]:
-    """Descend in w and V in turn without end.
-
-    Yields the point after each descent in w, and the number of steps so far.
-    """
+    """Descend in w and V in turn; yield the point after each descent in w, and the step count."""
     point = objective.at(np.zeros(objective.means.shape[1]), objective.means)
     slope = objective.slope_in_w(point)
     goal = tol * float(np.linalg.norm(slope))
@@ -474,11 +471,7 @@ class SSE(ZeroShotClassifier):
             "alpha": [10.0**k for k in range(-8, 0)],
             "max_iter": [0, 4, 8, 16, 32],
         },
-        "fast": {
-            "gamma": [0.3, 1.0, 3.0, 10.0],
-            "alpha": [1e-5],
-            "max_iter": [4, 8, 12],
-        },
+        "fast": {"gamma": [0.3, 1.0, 3.0, 10.0], "alpha": [1e-5], "max_iter": [4, 8, 12]},
     }
 
     def __sklearn_tags__(self) -> Tags:

@@ -1,18 +1,17 @@
 """Fit an estimator without some of the seen classes, and score images of the held-out classes.
 
-Searches and calibration share this routine. The classes held out of a fold stay candidates and play
-the classes that are only described. In the generalized setting, validation images of the other
-classes play images of seen ones. The scores of a fold give its accuracies, calibration factor,
-temperature, and the scale of the scores, in whose units the last two are averaged over folds.
+Searches and calibration share this routine. The held-out classes of a fold remain candidates and
+stand for unseen classes. In the generalized setting, validation images of the training classes
+stand for images of seen classes. The scores of a fold determine its accuracies, calibration factor,
+temperature and score scale, in units of which factor and temperature are averaged over the folds.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple
 
@@ -51,15 +50,16 @@ FOLD_CONSTRAINTS: dict[str, list[Any]] = {
 }
 #: Weight of unlabelled images if none was chosen.
 DEFAULT_UNLABELLED_WEIGHT = 0.3
-#: Unseen classes that are candidates in a fold, at most: its scores are held in memory.
-MOST_UNSEEN = 1000
-# The scale of the scores is measured on at most so many training images.
-_MOST_SCALE_ROWS = 500
+#: Maximum number of unseen classes that are candidates in a fold, to limit memory.
+MAX_UNSEEN = 1000
+# Maximum number of training images from which the score scale is measured.
+_MAX_SCALE_ROWS = 500
 
 Remainder = Literal["spread", "drop"]
 
 
 @saved_part
+@dataclass(eq=False)
 class ClassKFold:
     """Folds that hold out whole classes.
 
@@ -71,8 +71,8 @@ class ClassKFold:
         Number of folds.
     shots : int, default=0
         Number of samples of each held-out class that remain in the training set, as for a class
-        with a few labelled images; a fold validates on the others. Classes with no more samples
-        than this are in the training set of every fold.
+        with a few labelled images; a fold validates on the others. Classes with at most this number
+        of samples are in the training set of every fold.
     unlabelled : {"zsl", "gzsl"}, optional
         Unlabelled images to which a method adapts before a fold is scored: the validation images of
         held-out classes, with these classes as candidates ("zsl"), or all validation images, with
@@ -96,22 +96,13 @@ class ClassKFold:
     [2 4 5] [0 1 3]
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        shots: int = 0,
-        unlabelled: Literal["zsl", "gzsl"] | None = None,
-        remainder: Remainder = "spread",
-        class_order: ArrayLike | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_splits = n_splits
-        self.shots = shots
-        self.unlabelled = unlabelled
-        self.remainder = remainder
-        self.class_order = class_order
-        self.random_state = random_state
+    n_splits: int = 5
+    _: KW_ONLY
+    shots: int = 0
+    unlabelled: Literal["zsl", "gzsl"] | None = None
+    remainder: Remainder = "spread"
+    class_order: ArrayLike | None = None
+    random_state: Any = 0
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Number of folds; scikit-learn passes the arguments, which are ignored."""
@@ -146,7 +137,7 @@ class ClassKFold:
         # if some of its samples were validation samples.
         held &= np.isin(codes, many)
         folds = self._folds(len(many), rng)
-        # Drawn after the folds, which are therefore the same for any number of shots.
+        # Drawn after the folds, so that these do not depend on the number of shots.
         given = hold_out_per_class(codes, shots, rng) if shots else np.zeros_like(held)
         for fold in folds:
             inside = np.isin(codes, many[fold])
@@ -154,13 +145,8 @@ class ClassKFold:
             yield np.flatnonzero(~inside & ~held | back), np.flatnonzero((inside ^ held) & ~back)
 
     def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
-        """Rows that validate the classes of the training set; other folds do not use them."""
+        """Rows that validate the training classes and are in no training set."""
         return np.zeros(len(codes), dtype=bool)
-
-    def __repr__(self) -> str:
-        names = inspect.signature(type(self)).parameters
-        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{type(self).__name__}({options})"
 
     def _codes(self, y: Any) -> NDArray[np.intp]:
         return np.unique(column_or_1d(to_numpy(y)), return_inverse=True)[1]
@@ -179,8 +165,8 @@ class ClassKFold:
             order = np.asarray(self.class_order)
             if not np.array_equal(np.sort(order), np.arange(n_classes)):
                 raise ValueError(
-                    f"class_order must hold each of 0 … {n_classes - 1} once: positions in the "
-                    f"sorted labels of y; got {order.size} numbers."
+                    f"class_order must be a permutation of 0 … {n_classes - 1}, the positions in "
+                    f"the sorted labels of y; got {order.size} numbers."
                 )
         if self.remainder == "drop":
             order = order[: n_classes - n_classes % self.n_splits]
@@ -189,13 +175,14 @@ class ClassKFold:
 
 @inherit_docs
 @saved_part
+@dataclass(eq=False)
 class GeneralizedClassKFold(ClassKFold):
     """Folds that hold out whole classes, and some images of every other class.
 
     A share of the images of each class is held out of all training sets. A fold holds out whole
     classes and trains on the remaining images of the others. It validates on the remaining images
-    of its held-out classes, which play the unseen ones, and on the held-out images of the others,
-    which play the seen ones.
+    of its held-out classes, which stand for unseen classes, and on the held-out images of the
+    others, which stand for seen classes.
 
     Parameters
     ----------
@@ -216,30 +203,13 @@ class GeneralizedClassKFold(ClassKFold):
     ['bee', 'bee', 'bee', 'bee'] ['ant', 'ant', 'ant', 'ant', 'bee']
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        shots: int = 0,
-        unlabelled: Literal["zsl", "gzsl"] | None = None,
-        held_out: float | int | ArrayLike = 0.2,
-        remainder: Remainder = "spread",
-        class_order: ArrayLike | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(
-            n_splits,
-            shots=shots,
-            unlabelled=unlabelled,
-            remainder=remainder,
-            class_order=class_order,
-            random_state=random_state,
-        )
-        self.held_out = held_out
+    _: KW_ONLY
+    held_out: float | int | ArrayLike = 0.2
 
     def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
-        amount = self.held_out
-        if isinstance(amount, Real) and not isinstance(amount, bool):
+        amount: Any = self.held_out
+        is_number = isinstance(amount, Real) and not isinstance(amount, bool)
+        if is_number:
             if amount <= 0 or (not isinstance(amount, Integral) and amount >= 1):
                 raise ValueError(
                     f"held_out must be a share between 0 and 1, or a positive number of images; "
@@ -253,12 +223,12 @@ class GeneralizedClassKFold(ClassKFold):
             or rows.min() < 0
             or rows.max() >= len(codes)
         ):
-            raise ValueError(f"held_out must hold row numbers from 0 to {len(codes) - 1}.")
+            raise ValueError(f"held_out must contain row numbers from 0 to {len(codes) - 1}.")
         held = np.zeros(len(codes), dtype=bool)
         held[rows] = True
         emptied = np.setdiff1d(codes, codes[~held])
         if emptied.size:
-            raise ValueError(f"held_out leaves no image to train on of {emptied.size} classes.")
+            raise ValueError(f"held_out leaves {emptied.size} classes without training images.")
         return held
 
 
@@ -271,7 +241,7 @@ class Fold(NamedTuple):
     unlabelled: str | None = None  # which test rows are also the unlabelled set, as in ClassKFold
 
     def held_out(self, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-        """Classes without training samples, or with `shots` of them at most and validated."""
+        """Classes without training samples, or validated classes with at most `shots` of them."""
         kept, counts = np.unique(y[self.train], return_counts=True)
         few = np.intersect1d(kept[counts <= self.shots], y[self.test])
         return np.setdiff1d(classes, np.setdiff1d(kept, few))
@@ -280,7 +250,7 @@ class Fold(NamedTuple):
 def checked_folds(
     cv: Any, X: Any, y: NDArray[Any], estimator: Any, *, generalized: bool, **options: Any
 ) -> list[Fold]:
-    """The folds over the seen classes; raise for a fold that cannot serve its purpose."""
+    """The folds over the seen classes; raise an error for an invalid fold."""
     if getattr(cv, "unlabelled", None) is not None and not hasattr(estimator, "adapt"):
         raise TypeError(
             f"{type(estimator).__name__} has no adapt method and cannot use the unlabelled images "
@@ -288,7 +258,7 @@ def checked_folds(
         )
     splitter = GeneralizedClassKFold if generalized else ClassKFold
     if isinstance(cv, Integral):
-        # At least two classes per fold: with a single candidate there is nothing to choose.
+        # With a single candidate, every prediction would be correct.
         cv = splitter(min(int(cv), len(np.unique(y)) // 2), **options)
     folds = cv.split(X, y) if hasattr(cv, "split") else cv
     given = getattr(cv, "shots", 0), getattr(cv, "unlabelled", None)
@@ -299,14 +269,14 @@ def checked_folds(
         kept = np.setdiff1d(y[fold.train], held_out)
         if len(kept) < 2 or len(held_out) == 0:
             raise ValueError(
-                f"Fold {number} of cv trains on {len(kept)} classes and holds out {len(held_out)}; "
-                "it must train on at least two and hold out whole classes. Use "
+                f"Fold {number} of cv trains on {len(kept)} classes and holds out {len(held_out)}: "
+                "a fold must train on at least two classes and hold out at least one. Use "
                 f"{splitter.__name__}."
             )
         if generalized and len(held_out) == len(tested):
             raise ValueError(
-                f"Fold {number} of cv validates no image of a class that it trains on, which "
-                f"the generalized setting needs. Use {splitter.__name__}."
+                f"Fold {number} of cv has no validation images of its training classes, which the "
+                f"generalized setting requires. Use {splitter.__name__}."
             )
         if not generalized and len(held_out) == 1:
             warn_user(
@@ -315,14 +285,14 @@ def checked_folds(
     return checked
 
 
-def seen_table(signatures: Any, seen: NDArray[Any], *, most_unseen: int = 0) -> SignatureTable:
-    """Signatures of the seen classes and of up to `most_unseen` others."""
+def seen_table(signatures: Any, seen: NDArray[Any], *, max_unseen: int = 0) -> SignatureTable:
+    """Signatures of the seen classes and of up to `max_unseen` others."""
     with no_user_warnings():  # the fit on all classes warns
         table = SignatureTable.from_user(signatures, seen)
     rows = table.positions(seen)
     others = np.setdiff1d(np.arange(len(table.labels)), rows)
-    step = -(-len(others) // max(most_unseen, 1))
-    chosen = others[:: max(step, 1)][:most_unseen]
+    step = -(-len(others) // max(max_unseen, 1))
+    chosen = others[:: max(step, 1)][:max_unseen]
     return table.subset(np.sort(np.concatenate([rows, chosen])))
 
 
@@ -409,7 +379,7 @@ class FoldImages:
             if among_all != generalized:
                 images = _Rows(take_rows(X, test) if among_all else self.X_unseen)
             self._unlabelled = images, classes if among_all else self.unseen
-        self._trained = _Rows(take_rows(X, train[evenly_spaced(len(train), _MOST_SCALE_ROWS)]))
+        self._trained = _Rows(take_rows(X, train[evenly_spaced(len(train), _MAX_SCALE_ROWS)]))
 
     def adapted(self, model: Any) -> Any:
         """A fitted estimator after adapting to the unlabelled images of the fold, if any."""
@@ -447,7 +417,7 @@ class _Rows:
         return self._transformed[1], model.steps[-1][1].class_scorer_
 
     def adapt(self, model: Any, candidates: NDArray[Any]) -> Any:
-        """An adapted model; the report of `adapt` is skipped where the model can do without."""
+        """An adapted model, without the report of `adapt` if possible."""
         if hasattr(model, "_adapted_to"):
             return model._adapted_to(self._rows, candidates)
         return model.adapt(self._X, classes=candidates)
@@ -470,15 +440,15 @@ def score_folds(
         return []
     if len(seen) < FEWEST_CLASSES:
         warn_user(
-            f"{len(seen)} seen classes are too few to hold some out: nothing is calibrated. Give "
-            f"at least {FEWEST_CLASSES} classes, or set the values instead of searching for them."
+            f"Calibration on held-out classes requires at least {FEWEST_CLASSES} seen classes; "
+            f"with {len(seen)}, nothing is calibrated. Add classes, or set the values yourself."
         )
         return []
     options = {"held_out": calibration.held_out, "random_state": calibration.random_state}
     folds = checked_folds(
         calibration.cv, X, y, as_zero_shot(calibration.estimator), generalized=True, **options
     )
-    table = seen_table(signatures, seen, most_unseen=MOST_UNSEEN if with_unseen else 0)
+    table = seen_table(signatures, seen, max_unseen=MAX_UNSEEN if with_unseen else 0)
     return list(
         Parallel(n_jobs=calibration.n_jobs)(
             delayed(_score_fold)(
@@ -502,12 +472,12 @@ def _score_fold(
     """`measure` of the scores of one fold."""
     train = fold.train
     with warnings.catch_warnings():
-        # The fit on all of the data has already warned.
+        # The fit on all data has already warned.
         warnings.simplefilter("ignore", InputWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         part = None if weights is None else weights[train]
         if getattr(estimator, "unlabelled_weight", None) == "cv":
-            # Choosing it would take further fits.
+            # Tuning it in each fold would require further fits.
             estimator.set_params(unlabelled_weight=DEFAULT_UNLABELLED_WEIGHT)
         fit_weighted(estimator, take_rows(X, train), y[train], table, part)
         images = FoldImages(X, y, table.labels, fold, generalized=True)
@@ -520,8 +490,8 @@ def score_scale(scores: Any) -> float:
 
 
 def final_score_scale(estimator: Any, X: Any) -> float:
-    """The scale of the scores of an estimator that was fitted on all of the images."""
-    rows = take_rows(X, evenly_spaced(X.shape[0], _MOST_SCALE_ROWS))
+    """The score scale of an estimator that was fitted on all images."""
+    rows = take_rows(X, evenly_spaced(X.shape[0], _MAX_SCALE_ROWS))
     with warnings.catch_warnings():
         # The fit on these images has already warned.
         warnings.simplefilter("ignore", InputWarning)
@@ -533,9 +503,9 @@ def rescaled(
 ) -> Floats:
     r"""Convert factors or temperatures of folds to the units of the final model's scores.
 
-    A fold trains on fewer classes and images, which may change the scale of the scores: one-vs-rest
-    classifiers, for instance, grow stronger with fewer classes. So the value of a fold is kept as a
-    multiple of the scale g of its scores,
+    A fold trains on fewer classes and images, which may change the scale of the scores. The scores
+    of one-versus-rest classifiers, for instance, grow if there are fewer classes. The value of a
+    fold is therefore converted in proportion to the scale g of the scores,
 
     .. math:: b_k \, g / g_k.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -45,20 +46,21 @@ from zslearn.signatures._table import SignatureTable, label_kind, sample_labels
     false_alarm_curve_=Saved("n_points"),
     detection_curve_=Saved("n_points"),
 )
+@dataclass(eq=False, repr=False)
 class NoneOfThese(HeldOutCalibration):
     r"""Predict "none of these" if no described class fits well enough.
 
-    An image is rejected if a statistic of its scores is below a threshold, which is set by the
-    accepted rate of false alarms: the share of images of described classes that are rejected. It is
-    found on the training data. A share of the images of every seen class is held out, and in each
-    fold some classes are held out of training. Each image of a held-out class is scored twice: with
-    its class among the candidates it plays an image of a described class, without it an image of
-    none of the candidates. The unseen classes are candidates in every fold as they are in use, up
-    to 1,000 of them.
+    An image is rejected if a statistic of its scores is below a threshold. The threshold follows
+    from the accepted rate of false alarms, the share of images of described classes that are
+    rejected, and is estimated on the training data. A share of the images of every seen class is
+    held out, and in each fold some classes are held out of training. Each image of a held-out class
+    is scored twice: with its class among the candidates it stands for an image of a described
+    class, without it for an image of none of the candidates. Up to 1,000 unseen classes are
+    candidates in every fold, as in use.
 
     Images predicted as a seen class and as a described one have separate thresholds, since scores
-    of seen classes are higher. All classes weigh the same in a rate, and seen classes together as
-    much as described ones.
+    of seen classes are higher. All classes have the same weight in a rate, and seen classes
+    together have the same weight as described ones.
 
     Parameters
     ----------
@@ -66,8 +68,8 @@ class NoneOfThese(HeldOutCalibration):
         Share of images of described classes that may be rejected.
     statistic : {"margin", "max", "probability"}, default="max"
         Compared with the threshold: the best score minus the second, the best score, or the log
-        odds of the best class against an average rival, log((n − 1) p / (1 − p)), which unlike the
-        probability p do not fall with the number of candidates n.
+        odds of the best class against an average rival, log((n − 1) p / (1 − p)). Unlike the
+        probability p, they do not decrease with the number of candidates n.
     none_label : "auto", str, int or None, default="auto"
         The prediction for a rejected image. "auto" is "none of these" if labels are strings; −1, or
         less than the smallest label, if they are numbers; None if they are booleans.
@@ -121,6 +123,11 @@ class NoneOfThese(HeldOutCalibration):
     True
     """
 
+    _: KW_ONLY
+    false_alarm_rate: float = 0.05
+    statistic: str = "max"
+    none_label: Any = "auto"
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HeldOutCalibration._parameter_constraints,
         "false_alarm_rate": [Interval(Real, 0, 1, closed="neither")],
@@ -128,29 +135,8 @@ class NoneOfThese(HeldOutCalibration):
         "none_label": [str, Real, None],
     }
 
-    # The best of more candidates scores higher: a threshold from fewer would reject too little.
+    # With more candidates the best score is higher, so that too few images would be rejected.
     _with_unseen: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        false_alarm_rate: float = 0.05,
-        statistic: str = "max",
-        none_label: Any = "auto",
-        cv: Any = 5,
-        held_out: float = 0.2,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.false_alarm_rate = false_alarm_rate
-        self.statistic = statistic
-        self.none_label = none_label
-        self.cv = cv
-        self.held_out = held_out
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def is_none(self, X: Any, *, classes: Any = None) -> NDArray[np.bool_]:
         """Detect images that belong to none of the candidates.
@@ -160,7 +146,7 @@ class NoneOfThese(HeldOutCalibration):
         X : array-like of shape (n_samples, n_features)
             Image features.
         classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`, for which thresholds were found.
+            The candidates; by default all of `classes_`, for which the thresholds were estimated.
 
         Returns
         -------
@@ -211,7 +197,7 @@ class NoneOfThese(HeldOutCalibration):
         return np.where(seen, self.threshold_["seen"], self.threshold_["described"])
 
     def add_classes(self, signatures: Any, *, like: Any = None) -> Self:
-        """Describe further classes, none of which may be called `none_label_`."""
+        """Describe further classes; `none_label_` is refused as a name."""
         check_is_fitted(self)
         labels = signatures if isinstance(signatures, Mapping) else getattr(signatures, "index", ())
         if not callable(labels):
@@ -220,7 +206,7 @@ class NoneOfThese(HeldOutCalibration):
 
     @inner_has("add_examples")
     def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
-        """Add labelled samples to the inner estimator, none of them labelled `none_label_`."""
+        """Add labelled samples to the inner estimator; `none_label_` is refused as a label."""
         y = sample_labels(y)
         self._refuse_none_label(y.tolist())
         return super().add_examples(X, y, signatures=signatures)

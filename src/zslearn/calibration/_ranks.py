@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -142,17 +142,19 @@ class RankPrediction(NamedTuple):
     mean_depth_=Saved(finite=False),
     held_out_=Saved(kind=HeldOut),
 )
+@dataclass(eq=False, repr=False)
 class RankPredictor(BaseSetPredictor):
     r"""Predict the deepest node of a class hierarchy that is probable enough.
 
     The probability of a node is the sum over the described classes below it. The path of an image
-    follows the most probable child from the root; the prediction is the last node on it whose
+    follows the most probable child from the root; the prediction is the last node on the path whose
     probability exceeds a threshold. Since probabilities of zero-shot methods are not calibrated for
-    every class, the threshold is not the confidence itself but the lowest one at which the required
-    share of held-out images lies below their predicted node. It is found on the training data, as
-    in :class:`NoneOfThese`: in each fold some classes are held out and known by their signatures
-    only. Images whose path ends at a seen class and at a described one have separate thresholds.
-    All classes weigh the same, and seen classes together as much as described ones.
+    every class, the threshold is not the confidence itself but the lowest value for which the
+    required share of held-out images lie at or below their predicted node. It is estimated on the
+    training data, as in :class:`NoneOfThese`: in each fold some classes are held out and described
+    by their signatures only. Images whose path ends at a seen class and at a described one have
+    separate thresholds. All classes have the same weight, and seen classes together have the same
+    weight as described ones.
 
     Parameters
     ----------
@@ -204,30 +206,15 @@ class RankPredictor(BaseSetPredictor):
     ((150,), 3)
     """
 
+    hierarchy: Any = "cluster"
+    _: KW_ONLY
+    confidence: float = 0.9
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HeldOutCalibration._parameter_constraints,
         "hierarchy": [StrOptions({"cluster"}), Mapping, pd.DataFrame, list],
         "confidence": [Interval(Real, 0, 1, closed="neither")],
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        hierarchy: Any = "cluster",
-        *,
-        confidence: float = 0.9,
-        cv: Any = 5,
-        held_out: float = 0.2,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.hierarchy = hierarchy
-        self.confidence = confidence
-        self.cv = cv
-        self.held_out = held_out
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def predict_rank(
         self, X: Any, *, classes: Any = None, confidence: float | None = None
@@ -239,7 +226,7 @@ class RankPredictor(BaseSetPredictor):
         X : array-like of shape (n_samples, n_features)
             Image features.
         classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`, for which thresholds were found.
+            The candidates; by default all of `classes_`, for which the thresholds were estimated.
         confidence : float, optional
             Replaces the confidence of the estimator, without a refit.
 
@@ -281,7 +268,7 @@ class RankPredictor(BaseSetPredictor):
     def _begin_calibration(self, table: SignatureTable) -> None:
         pairs, classes = self.hierarchy, table.labels
         if isinstance(pairs, str):
-            table.refuse_lacking('hierarchy="cluster"')
+            table.check_complete('hierarchy="cluster"')
             rows = side_by_side(table.normalized(table.scales(slice(None)), keep_views=True))
             pairs = cluster_hierarchy(pd.DataFrame(rows, index=classes))
         tree = ClassTree(pairs)

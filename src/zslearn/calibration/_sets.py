@@ -1,9 +1,9 @@
-"""Prediction sets that hold the true class at a given rate, also for classes never seen."""
+"""Prediction sets that contain the true class at a given rate, also for unseen classes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from math import ceil
 from numbers import Real
 from typing import Any, ClassVar
@@ -51,8 +51,8 @@ class BaseSetPredictor(HeldOutCalibration):
         classes : array-like of labels, optional
             The candidates; by default every class in `classes_`.
         coverage : float, optional
-            Share of sets that hold the true class; by default that of the estimator. Changing it
-            needs no refit.
+            Share of sets that contain the true class; by default that of the estimator. Changing it
+            requires no refit.
 
         Returns
         -------
@@ -70,7 +70,7 @@ class BaseSetPredictor(HeldOutCalibration):
     def coverage_report(
         self, X: Any, y: Any, *, classes: Any = None, coverage: float | None = None
     ) -> pd.DataFrame:
-        """Measure how often sets hold the true class, and their size.
+        """Measure how often sets contain the true class, and their size.
 
         Parameters
         ----------
@@ -80,8 +80,8 @@ class BaseSetPredictor(HeldOutCalibration):
         Returns
         -------
         DataFrame
-            A row per class in `y`: "coverage", the share of its samples whose set holds it, and
-            "size", the mean size of their sets. Coverage is guaranteed for the mean of the rows.
+            A row per class in `y`: "coverage", the share of its samples whose set contains it, and
+            "size", the mean size of their sets. Coverage is guaranteed for the mean over the rows.
         """
         state, true = self._snapshot(), to_numpy(y)
         labels = state._candidates(classes)
@@ -117,21 +117,22 @@ class BaseSetPredictor(HeldOutCalibration):
     class_coverage_=Saved("n_seen", keys=_KINDS, finite=False),
     held_out_=Saved(kind=HeldOut, keys=_KINDS),
 )
+@dataclass(eq=False, repr=False)
 class PredictionSets(BaseSetPredictor):
     r"""Predict sets of classes with guaranteed coverage.
 
-    The guarantee concerns classes that were never seen: on average over newly described classes,
-    the set of an image holds its class with at least the probability `coverage`. The unit of
-    calibration is therefore the class, not the image. In each fold some seen classes are held out
-    of training and known by their signatures only; a new class is assumed to be drawn like these.
-    A set holds the best class, and each class c whose odds against an average rival reach a
+    The guarantee applies to unseen classes: on average over newly described classes, the set of an
+    image contains its class with at least the probability `coverage`. The unit of calibration is
+    therefore the class, not the image. In each fold some seen classes are held out of training and
+    described by their signatures only; a new class is assumed to come from the same distribution.
+    A set contains the best class, and each class c whose odds against an average rival reach a
     threshold,
 
     .. math:: \log \frac{(n - 1) \, p(c \mid x)}{1 - p(c \mid x)} \ge t,
 
-    with n candidates; probabilities would not do, since they fall as n grows. Each of K held-out
-    classes has the weight 1 / (K + 1) in the quantile t, divided among its images, and the new
-    class has the remaining weight, at −∞ (hierarchical conformal prediction).
+    with n candidates. (Probabilities are unsuitable, because they decrease as n grows.) Each of K
+    held-out classes has the weight 1 / (K + 1) in the quantile t, divided among its images, and the
+    new class has the remaining weight, at −∞ (hierarchical conformal prediction).
 
     Seen candidates have a threshold of their own, found on held-out images of seen classes, so that
     images of both kinds are covered. A third threshold applies if all candidates are described
@@ -140,15 +141,15 @@ class PredictionSets(BaseSetPredictor):
     Parameters
     ----------
     coverage : float, default=0.9
-        Share of sets that hold the true class. It takes at least coverage / (1 − coverage) seen
-        classes: 9 for 0.9, 19 for 0.95. With fewer, and without signatures, a set holds every
-        candidate.
+        Share of sets that contain the true class. It requires at least coverage / (1 − coverage)
+        seen classes: 9 for 0.9, 19 for 0.95. With fewer, or without signatures, a set contains
+        every candidate.
 
     Attributes
     ----------
     threshold_ : dict of str to float
         Smallest log odds of a "seen" candidate, of a "described" one, and of a described one if
-        such are "alone". −∞ if the coverage cannot be guaranteed.
+        all candidates are ("alone"). −∞ if the coverage cannot be guaranteed.
     coverage_ : dict of str to float
         Cross-fitted coverage of held-out images, by thresholds found without their class; NaN if
         nothing was held out. Keys as in `threshold_`.
@@ -166,9 +167,9 @@ class PredictionSets(BaseSetPredictor):
 
     Notes
     -----
-    The thresholds belong to models that were trained without some classes. The final model is
-    slightly better, and its sets hold the true class slightly more often. Each image is assumed to
-    show one class.
+    The thresholds come from models that were trained without some classes. The final model is
+    slightly better, so its sets contain the true class slightly more often. Each image is assumed
+    to show one class.
 
     References
     ----------
@@ -190,27 +191,13 @@ class PredictionSets(BaseSetPredictor):
     ['class 07']
     """
 
+    _: KW_ONLY
+    coverage: float = 0.9
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **HeldOutCalibration._parameter_constraints,
         "coverage": [Interval(Real, 0, 1, closed="neither")],
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        coverage: float = 0.9,
-        cv: Any = 5,
-        held_out: float = 0.2,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.coverage = coverage
-        self.cv = cv
-        self.held_out = held_out
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _set_members(
         self, X: Any, labels: NDArray[Any], coverage: float | None
@@ -234,8 +221,8 @@ class PredictionSets(BaseSetPredictor):
         if folds and self.threshold_["described"] == -np.inf:
             warn_user(
                 f"{len(np.unique(self.held_out_['described'].classes))} held-out classes are too "
-                f"few to guarantee a coverage of {self.coverage}: sets hold every candidate. At "
-                f"least {ceil(self.coverage / (1 - self.coverage) - 1e-9)} are needed."
+                f"few to guarantee a coverage of {self.coverage}: sets contain every candidate. At "
+                f"least {ceil(self.coverage / (1 - self.coverage) - 1e-9)} are required."
             )
         self.coverage_, self.coverage_interval_, self.class_coverage_ = {}, {}, {}
         n_seen = len(self.seen_classes_)

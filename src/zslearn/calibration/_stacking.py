@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -16,12 +17,7 @@ from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._meta import ZeroShotMetaClassifier
-from zslearn.calibration._folds import (
-    FOLD_CONSTRAINTS,
-    FoldScores,
-    mean_calibration,
-    score_folds,
-)
+from zslearn.calibration._folds import FOLD_CONSTRAINTS, FoldScores, mean_calibration, score_folds
 
 
 @inherit_docs
@@ -32,14 +28,15 @@ from zslearn.calibration._folds import (
     fold_temperatures_=Saved(None, finite=False),
     refit_time_=Saved(least=0),
 )
+@dataclass(eq=False, repr=False)
 class CalibratedStacking(ZeroShotMetaClassifier):
     r"""Lower the scores of the seen classes by a factor (Eq. 17).
 
     .. math:: \hat y = \arg\max_{c \in \mathcal{T}} f_c(x) - b \, [c \in \mathcal{S}]
 
-    Methods are biased towards the classes they were trained on; the factor b compensates for that.
-    It is estimated on the training data alone: a share of the images of every seen class is held
-    out, and in each fold some seen classes play the unseen ones. The factor of a fold maximises the
+    Methods are biased towards their training classes; the factor b compensates for this bias. It is
+    estimated on the training data alone: a share of the images of every seen class is held out, and
+    in each fold some seen classes stand for unseen ones. The factor of a fold maximises the
     harmonic mean of the accuracies on held-out classes and on held-out images; b is the mean over
     the folds, in units of the scores of the final model.
 
@@ -50,21 +47,21 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     bias : "cv" or float, default="cv"
         The factor b; "cv" estimates it as above.
     temperature : None, "cv" or float, default=None
-        Divisor that turns the lowered scores into logarithms of probabilities. "cv" maximises the
-        likelihood of a fold's validation labels, and takes the geometric mean over the folds in
-        units of the final scores. None: no `predict_proba`.
+        Divisor that converts the lowered scores to log probabilities. "cv" maximises the likelihood
+        of the validation labels of each fold and takes the geometric mean over the folds, in units
+        of the final scores. None: no `predict_proba`.
     cv : int, splitter or list of (train, test), default=5
         Number of folds over the seen classes, reduced so that each has at least two; a splitter
-        such as :class:`~zslearn.model_selection.GeneralizedClassKFold`; or rows to train and to
-        validate on. :class:`~zslearn.model_selection.ZeroShotSearchCV` with the same folds finds
-        the same factor.
+        such as :class:`~zslearn.model_selection.GeneralizedClassKFold`; or the training and
+        validation rows of each fold. :class:`~zslearn.model_selection.ZeroShotSearchCV` with the
+        same folds finds the same factor.
     held_out : float, default=0.2
         Share of the images of each seen class that is held out, if `cv` is a number.
     rescale_bias : bool, default=True
-        Whether to multiply the factor and temperature of a fold by the ratio of the final model's
-        score scale (the standard deviation of an image's scores over the seen classes) to the
-        fold's. The authors' program does not. It matters if scores shrink as classes are added, as
-        those of SynC do; otherwise the harmonic mean is the same on average.
+        Whether to convert the factor and temperature of a fold to the score scale of the final
+        model. The score scale is the standard deviation of an image's scores over the seen classes.
+        The authors' program does not convert them. It matters if scores shrink as classes are
+        added, as in SynC; otherwise the harmonic mean is the same on average.
     n_jobs : int, optional
         Number of folds fitted in parallel, as in scikit-learn.
     random_state : int, RandomState or None, default=0
@@ -112,7 +109,15 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     (150, 5)
     """
 
-    temperature_: Any
+    estimator: Any
+    _: KW_ONLY
+    bias: str | float = "cv"
+    temperature: str | float | None = None
+    cv: Any = 5
+    held_out: float = 0.2
+    rescale_bias: bool = True
+    n_jobs: int | None = None
+    random_state: Any = 0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **FOLD_CONSTRAINTS,
@@ -120,27 +125,6 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
         "rescale_bias": ["boolean"],
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        bias: str | float = "cv",
-        temperature: str | float | None = None,
-        cv: Any = 5,
-        held_out: float = 0.2,
-        rescale_bias: bool = True,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.bias = bias
-        self.temperature = temperature
-        self.cv = cv
-        self.held_out = held_out
-        self.rescale_bias = rescale_bias
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the estimator, then estimate the factor and the temperature."""
@@ -160,7 +144,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
             self.estimator_, X, factors, temperatures, scales, rescale=self.rescale_bias
         )
         self.bias_ = factor if self.bias == "cv" else float(self.bias)
-        self.temperature_ = found if self.temperature == "cv" else self.temperature
+        self.temperature_: Any = found if self.temperature == "cv" else self.temperature
 
     def _is_generalized(self) -> bool:
         return True

@@ -1,15 +1,15 @@
-"""Thresholds on statistics of held-out images, their error rates, and the estimators' base.
+"""Thresholds on statistics of held-out images, their error rates, and the base of the estimators.
 
-Every class has the same weight however many images it has, and seen classes together weigh as much
-as described ones. The two kinds have thresholds of their own, since their scores differ; which one
-applies to an image depends on the class predicted for it. Error rates are cross-fitted: classes are
-divided into groups, and the thresholds applied to a group come from the other groups.
+Every class has the same weight, regardless of its number of images, and seen classes together have
+the same weight as described ones. The two kinds have separate thresholds, since their scores
+differ; the class predicted for an image determines its kind. Error rates are cross-fitted: classes
+are divided into groups, and the thresholds applied to a group come from the other groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -32,8 +32,8 @@ from zslearn.calibration._folds import (
 )
 from zslearn.signatures._table import SignatureTable
 
-# Groups of classes for cross-fitting, at most.
-_MOST_GROUPS = 20
+# Maximum number of groups of classes for cross-fitting.
+_MAX_GROUPS = 20
 # Arrays of the size of a block's scores that are in memory at the same time.
 _TABLES = 6
 
@@ -113,10 +113,10 @@ def cross_fitted_ranks(
 ) -> Floats:
     """The share of known images of the same predicted kind that lie below each image.
 
-    Known images of the image's own group of classes are ignored; with ``side="right"`` those of
-    equal value count as below.
+    Known images from the group of classes of the image are ignored. With ``side="right"``, equal
+    values count as below.
     """
-    n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
+    n_groups = min(len(np.unique(known.classes)), _MAX_GROUPS)
     ranked = np.zeros(len(images.values))
     for group in range(n_groups):
         fitted = known.subset(known.classes % n_groups != group)
@@ -134,9 +134,9 @@ def cross_fitted_ranks(
 
 
 def rate_and_interval(
-    happened: NDArray[np.bool_], held_out: HeldOut, *, level: float = 0.95
+    happened: NDArray[np.bool_], held_out: HeldOut
 ) -> tuple[float, tuple[float, float]]:
-    """The rate of an event, with a confidence interval whose unit is the class.
+    """The rate of an event, with a 95% confidence interval whose unit is the class.
 
     Images of one class are not independent. The variance of the rate over classes is converted to
     an effective number of trials for the exact binomial interval (Korn and Graubard, 1998). The
@@ -153,12 +153,12 @@ def rate_and_interval(
     trials = float(n_classes)
     if n_classes > 1:
         variance = n_classes / (n_classes - 1) * float((deviations**2).sum())
-        tail = (1 + level) / 2
+        tail = 0.975
         if variance > 1e-12 * rate * (1 - rate) > 0:
             trials = rate * (1 - rate) / variance
             trials *= (t.ppf(tail, max(len(happened) - 1, 1)) / t.ppf(tail, n_classes - 1)) ** 2
             trials = min(trials, float(len(happened)))
-    successes, outside = rate * trials, (1 - level) / 2
+    successes, outside = rate * trials, 0.025
     low = 0.0 if rate <= 0 else float(beta.ppf(outside, successes, trials - successes + 1))
     high = 1.0 if rate >= 1 else float(beta.ppf(1 - outside, successes + 1, trials - successes))
     return rate, (low, high)
@@ -212,9 +212,8 @@ def _in_memory(fold: FoldScores) -> FoldScores:
 
 
 @inherit_docs
-@saves(
-    temperature_=Saved(above=0, optional=True),
-)
+@saves(temperature_=Saved(above=0, optional=True))
+@dataclass(eq=False, repr=False)
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Base of estimators that are calibrated on the scores of held-out classes.
 
@@ -238,20 +237,21 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
     estimator_ : zero-shot estimator
         Fitted on all of the training data.
     temperature_ : float
-        Divisor that turns scores into logarithms of probabilities: the estimator's own, or
-        estimated in the folds.
+        Divisor that converts scores to log probabilities: that of the estimator, or estimated in
+        the folds.
     """
+
+    estimator: Any
+    _: KW_ONLY
+    cv: Any = 5
+    held_out: float = 0.2
+    n_jobs: int | None = None
+    random_state: Any = 0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = FOLD_CONSTRAINTS
 
     #: Whether unseen classes are candidates in the folds as well.
     _with_unseen: ClassVar[bool] = False
-
-    cv: Any
-    held_out: float
-    n_jobs: int | None
-    random_state: Any
-    temperature_: Any
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the estimator, then calibrate on held-out classes."""
@@ -261,28 +261,28 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
             self, X, y, signatures, weights, _in_memory, with_unseen=self._with_unseen
         )
         scale = final_score_scale(self.estimator_, X)
-        self.temperature_ = self.estimator_.class_scorer_.temperature
+        self.temperature_: Any = self.estimator_.class_scorer_.temperature
         if self.temperature_ is None:
             best, scales = ([f.temperature() for f in folds], [f.scale for f in folds])
             self.temperature_ = mean_temperature(rescaled(best, scales, scale))
         self._calibrate(folds, positive_or_one(scale))
 
     def adapt(self, X: Any, **options: Any) -> Self:
-        """Not supported: rates measured before do not hold after; adapt `estimator_` instead."""
+        """Unsupported, because the measured rates would be invalid; adapt `estimator_` instead."""
         raise TypeError(
-            f"The rates of {type(self).__name__} were measured on held-out classes and would not "
-            "hold for an adapted model. Adapt the inner estimator, estimator_, instead."
+            f"The rates of {type(self).__name__} were measured on held-out classes and are invalid "
+            "for an adapted model. Adapt the inner estimator, estimator_, instead."
         )
 
     def _begin_calibration(self, table: SignatureTable) -> None:
-        """Check what depends on the described classes, before any fold is fitted."""
+        """Validate hyper-parameters against the described classes before any fold is fitted."""
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
         """Learn from the folds; the list is empty if no class can be held out."""
         raise NotImplementedError
 
     def _checked_blocks(self, X: Any) -> Iterator[Any]:
-        """Checked features in blocks whose tables of scores fit into memory."""
+        """Validated features in blocks whose scores fit into memory."""
         if is_streamed(X):
             yield from read_blocks(self._check_stream(X))
             return

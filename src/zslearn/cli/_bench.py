@@ -21,13 +21,13 @@ from zslearn.cli._data import DATA_OPTIONS, load_named
 from zslearn.cli._output import (
     SEEDS,
     TAXONOMY,
-    aside,
     counted,
     explained,
     import_from_working_folder,
     in_options,
     jobs,
     note,
+    note_on_stderr,
     print_table,
     result,
     say,
@@ -126,7 +126,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     if not records.empty:
         _print_results(records, data)
     note(records=paths, failed=failed.drop(columns="traceback"))
-    aside(
+    note_on_stderr(
         f"{counted(len(paths) - len(failed), 'record')} in {arguments.out}; "
         f"see also: zslearn table {arguments.out}"
     )
@@ -137,7 +137,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
         reason = plain(f"{_name_run(run, failed)}: {run['type']}: {reason}")
         print(f"zslearn: failed: {reason}", file=sys.stderr)
     if len(failed):
-        aside(f"{len(failed)} of {len(paths)} runs failed; run the same command to retry")
+        note_on_stderr(f"{len(failed)} of {len(paths)} runs failed; run the same command to retry")
     return 0 if failed.empty else 1
 
 
@@ -239,13 +239,14 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     where = "" if data is None else f" of {data.name}"
     title = f"{arguments.analysis}{where}: {analysis.title}"
     summary = analyses.summarize_analysis(frame)
-    print_table(summary, title=title, name="results")
+    numbers = analyses.summarize_analysis(frame, as_text=False)
+    print_table(summary, title=title, name="results", values=numbers)
     explained(experiments.explain_measures(map(str, summary)))
     note(files=paths)
     for path in paths:
-        aside(f"wrote {path}")
+        note_on_stderr(f"wrote {path}")
     for table in analysis.tables if arguments.runs is None else ():
-        aside(f"see also: zslearn table {arguments.out} --like {table}")
+        note_on_stderr(f"see also: zslearn table {arguments.out} --like {table}")
     return 0
 
 

@@ -121,6 +121,9 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     note(f"{_summary(samples)}; method: {method}", **_about(samples), method=method)
     if isinstance(model, TableClassifier) and model.columns_ is not None:
         note(f"columns: {plain(model.summary())}", columns=model.summary())
+    if isinstance(model, TableClassifier) and model.attributes_ is not None:
+        described = plain(model.attributes_.summary())
+        note(f"attributes: {described}", attributes=described)
     fitted, _ = images.of_numbers(model, None)
     seen, unseen = model.seen_classes_.tolist(), model.unseen_classes_.tolist()
     note(f"{len(seen)} classes with {noun}s, {len(unseen)} described only")
@@ -460,8 +463,7 @@ def _run_add_examples(arguments: argparse.Namespace) -> int:
     if arguments.signatures is not None:
         table = images.read_class_table(arguments.signatures).signatures
     samples = _samples_for(arguments, file)
-    alone = images.add_examples_to_file(arguments.model, samples, table, arguments.out)
-    classes = list(dict.fromkeys(np.asarray(samples.y).tolist()))
+    classes, alone = images.add_examples_to_file(arguments.model, samples, table, arguments.out)
     number = counted(len(samples), samples.row_noun)
     note(f"added {number} of {plain(name_some(classes, 10))}", n_samples=len(samples))
     note(classes=classes, without_signature=alone)
@@ -511,6 +513,47 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
         note(f"{done.background_share:.3f} of {number} fit no class")
         note(background_share=done.background_share)
     wrote(arguments.out or arguments.model)
+    return 0
+
+
+def _run_suggest(arguments: argparse.Namespace) -> int:
+    """Suggest which unlabelled images or table rows to label next.
+
+    They are ranked by the expected gain of accuracy over the others once they are labelled. A
+    second table says what would help each class most: an image, or a better description.
+    """
+    if arguments.n < 1:
+        raise ValueError(f"--n {arguments.n}: give a positive number.")
+    if arguments.out is not None:
+        refuse_unwritable(arguments.out)
+    file = read_model(arguments.model)
+    images.check_can_learn(file.model, "suggest", plain(arguments.model))
+    classes = _candidates(arguments, file.model)
+    samples = _samples_for(arguments, file)
+    found = file.model.suggest(samples.X, arguments.n, classes=classes)
+    noun, number = samples.row_noun, counted(len(samples), samples.row_noun)
+    column = samples.about.get("id", "row") if "columns" in samples.about else noun
+    names = [samples.names[row] for row in found.rows]
+    columns = {"class": found.labels, "probability": found.probabilities, "gain": found.gains}
+    table = pd.DataFrame({column: names, **columns})
+    shown, title = table.set_index(column), f"Label these next, of {number}"
+    print_table(shown, title=title, name="suggestions", values=table)
+    shown = found.classes.head(_MAX_LISTED)
+    title = f"Classes that gain most, of {len(found.classes)}"
+    print_table(shown, title=title, name="classes", values=found.classes)
+    explained(
+        f"gain: expected gain of accuracy over the other {noun}s by the label of one {noun}. "
+        f"advice: what helps the class most, the label of one {noun} (image), a better "
+        "description, or neither."
+    )
+    if found.indistinct:
+        listed = ", ".join(map(str, found.indistinct[:_MAX_LISTED]))
+        note(f"attributes cannot tell apart: {plain(listed)}")
+    note(n_samples=len(samples), indistinct=found.indistinct)
+    if arguments.out is not None:
+        with atomic_write(arguments.out) as temporary:
+            table.to_csv(temporary, index=False, float_format="%.6g")
+        wrote(arguments.out, counted(len(table), noun))
     return 0
 
 
@@ -693,6 +736,17 @@ OPTIONS = {
         ("--classes", "CLASS…", None, _CLASSES.partition(";")[0]),
         ("--always", bool, False, "adapt even if the score on held-out classes does not improve"),
         _OUT,
+        *_FORMAT,
+        *_READING,
+        _CACHE,
+    ),
+    "suggest": (
+        _run_suggest,
+        *_SAMPLE_ARGUMENTS,
+        ("--n", int, 10, "number of images or rows to suggest"),
+        ("--classes", "CLASS…", None, _CLASSES.partition(";")[0]),
+        ("--out", "FILE", None, "CSV table to write: the suggested images or rows"),
+        ("--id", "COLUMN", None, "column of a table that names its rows (default: as in fit)"),
         *_FORMAT,
         *_READING,
         _CACHE,

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from zslearn import experiments
 from zslearn._utils._files import refuse_unwritable
-from zslearn.cli._output import aside, explained, jobs, note, print_table, result, say, values_of
+from zslearn.cli._output import (
+    explained,
+    jobs,
+    note,
+    note_on_stderr,
+    print_table,
+    result,
+    say,
+    values_of,
+)
 from zslearn.datasets import LAST_LAYERS, ClassShards, read_signature_table
 from zslearn.model_selection import GRIDS
 from zslearn.signatures import WordNet
@@ -50,7 +59,7 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
     )
     sizes = ", ".join(f"{name} {len(classes)}" for name, classes in bench.sets.items())
     say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
-    files = bench.run(arguments.methods)
+    files = bench.run(arguments.methods, ideal=arguments.ideal)
     tables = {}
     for folder, names in experiments.IMAGENET_TABLES.items():
         records = experiments.read_records([path for path in files if path.parent.name == folder])
@@ -66,7 +75,7 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
             result(f"{experiments.render(table, 'terminal')}\n")
             tables[like] = table.cells()
     note(tables=tables, records=files)
-    aside(f"{len(files)} records in {arguments.out}")
+    note_on_stderr(f"{len(files)} records in {arguments.out}")
     return 0
 
 
@@ -130,6 +139,7 @@ OPTIONS = {
         ("--counts", "FILE", None, _COUNTS),
         ("--per-class", int, 100, "maximum number of training rows per seen class; 0 for all"),
         ("--features", "NAME", "own", "name of the features in tables"),
+        ("--ideal", bool, True, "also measure ideal signatures, Table 9 of the paper (default)"),
         ("--grid", GRIDS, "fast", "grid of hyper-parameters"),
         ("--folds", int, 5, "number of folds over the seen classes"),
         ("--epochs", int, None, _EPOCHS),

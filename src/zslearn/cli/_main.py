@@ -30,6 +30,7 @@ _COMMANDS = {
     "remove-class": ("_fit", "remove described classes from a model file"),
     "add-examples": ("_fit", "add labelled examples to a model file"),
     "adapt": ("_fit", "adapt a model file to unlabelled images or table rows"),
+    "suggest": ("_fit", "suggest which unlabelled images or table rows to label next"),
     "bench": ("_bench", "tune and evaluate methods on a data set"),
     "table": ("_bench", "tabulate records next to the published numbers"),
     "signatures": ("_signatures", "make class signatures from text, words, a hierarchy, …"),
@@ -167,7 +168,7 @@ def _log_to_stderr(level: int) -> Iterator[None]:
 def _complete() -> None:
     """Answer a shell that asks for completions, with the optional package argcomplete."""
     if "_ARGCOMPLETE" in os.environ:
-        import argcomplete  # type: ignore[import-not-found]
+        import argcomplete
 
         # Only the arguments of the command that is being typed are added.
         argcomplete.autocomplete(_parser(_joined(os.environ.get("COMP_LINE", "").split()[1:])))

@@ -1,7 +1,7 @@
 """Helpers of the commands: options defined in tables, and everything that a command prints.
 
-Commands call :func:`note`, :func:`result` and :func:`print_table` with text for people and values
-for programs. The active :class:`Report` prints the text, or collects the values for ``--json``.
+Commands call :func:`note`, :func:`result` and :func:`print_table` with text for the terminal, and
+with values. The active :class:`Report` prints the text, or collects the values for ``--json``.
 Output that is not on a terminal is plain text, and control characters are always removed.
 """
 
@@ -35,7 +35,7 @@ from zslearn._utils._progress import quiet as quiet_progress
 PRIOR = "JSON file with the prior odds of classes; other classes have odds 1"
 TAXONOMY = "CSV table of classes and their taxonomic ranks, highest rank first"
 #: Choices of the options for scaling.
-SCALINGS = ("auto", "none", "standard", "range")
+SCALINGS = ("auto", "none", "standard", "robust", "range")
 #: Columns with cells up to this length are never wrapped, since they hold numbers.
 _MAX_NUMBER_WIDTH = 8
 
@@ -82,20 +82,25 @@ def add_options(parser: argparse.ArgumentParser, *rows: Any) -> None:
         target.add_argument(*flags.split(), **settings)
 
 
-#: Parameter of the library → its option, if the names differ.
+#: Parameter of the library → its option, if the names differ by more than a prefix "n_".
 _OPTION_NAMES = {
     "unseen_classes": "unseen",
     "labels": "labels-file",
     "n_splits": "folds",
-    "n_jobs": "jobs",
     "none_rate": "none",
     "random_state": "seed",
+    "feature_norm": "row-norm",
+    "accept": "always",
+    "body_bytes": "max-body",
+    "added_classes": "max-added",
+    "seconds": "timeout",
+    **{name: f"max-{name}" for name in ("pixels", "batch", "examples", "unlabelled", "in_flight")},
 }
 #: Parameters that messages name as options even if the command that failed lacks them.
 _OF_OTHER_COMMANDS = {
     *("drop", "label", "labels", "unseen_classes", "hold_out", "features", "class_splits"),
     *("version", "signature_scaling", "feature_scaling", "backbone", "weights", "boxes"),
-    *("crop", "method"),
+    *("crop", "method", "classes"),
 }
 #: Python code in messages of the library, as a pattern → what to do on the command line.
 _CODE = {
@@ -111,6 +116,9 @@ _CODE = {
     r"\(\w+=, --": "(--",
     r"(\w+)=True \(--\1\)": "--\\1",
     r" \(\w+= in Python\)": "",
+    # Methods that are commands.
+    r"\b(add|remove)_class(?:es)?\b": r"\1-class",
+    r"\badd_examples\b": "add-examples",
 }
 _VALUE = r"\[(?P<list>[^\]]*)\]|(?P<word>True|False|None)\b|(?P<none>…?(?=[,;:).]?(?:\s|$)))"
 _PARAMETER = re.compile(rf"(?<![\w.-])(?P<name>[a-z]\w*)=(?:{_VALUE})?")
@@ -127,8 +135,10 @@ def in_options(message: str) -> str:
 
 def _option(name: str) -> str | None:
     """The option for a parameter, if there is one."""
-    option = "--" + _OPTION_NAMES.get(name, name).replace("_", "-")
-    return option if option in _report.get().flags or name in _OF_OTHER_COMMANDS else None
+    names = (_OPTION_NAMES.get(name, name), name, name.removeprefix("n_"))
+    options = [f"--{option.replace('_', '-')}" for option in names]
+    known = (option for option in options if option in _report.get().flags)
+    return next(known, options[0] if name in _OF_OTHER_COMMANDS else None)
 
 
 def _as_option(match: re.Match[str]) -> str | None:
@@ -170,7 +180,7 @@ SEEDS = "random seeds; with several, tables show mean and standard deviation (de
 
 
 class Report:
-    """What a command says: printed as it comes, or collected for one JSON document.
+    """The output of a command: printed at once, or collected for one JSON document.
 
     With `quiet`, only results are printed: no progress, and no notes on what was done. `flags` are
     the options of the command, which messages name.
@@ -245,7 +255,7 @@ def wrote(path: Path | str, what: str = "") -> None:
     _report.get().add("files", [path])
 
 
-def aside(text: str) -> None:
+def note_on_stderr(text: str) -> None:
     """Say what was done on standard error, so that results can be piped."""
     if not _report.get().quiet:
         print(f"zslearn: {plain(text)}", file=sys.stderr)

@@ -152,7 +152,7 @@ RowsAndLabels = tuple[NDArray[Any], NDArray[Any] | None]
 
 
 class RowFile(ABC):
-    """Rows of one file, read in blocks; `has_labels` tells whether it also stores labels."""
+    """Rows of one file, read in blocks; `has_labels` states whether it also stores labels."""
 
     name: str
     shape: tuple[int, ...]

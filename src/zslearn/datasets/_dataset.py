@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn._utils._validation import as_pandas, numeric_columns, refuse_text
-from zslearn.signatures._table import finite_numbers
+from zslearn.signatures._table import finite_numbers, indexed_by_label
 from zslearn.signatures._views import MultiSignatures, map_views
 
 PARTS = ("train", "test_seen", "test_unseen")
@@ -229,13 +229,14 @@ class ZeroShotDataset:
 
     def __post_init__(self) -> None:
         X, names = self.X, self.feature_names
-        if names is None and isinstance(X, pd.DataFrame):
-            columns = X.columns.tolist()
+        if names is None and hasattr(X, "columns"):
+            columns = list(X.columns)
             names = columns if all(isinstance(column, str) for column in columns) else None
-        if not hasattr(X, "shape") or isinstance(X, pd.DataFrame):
+        if not hasattr(X, "shape") or hasattr(X, "columns"):
             X = np.asarray(X)
         names = None if names is None else np.asarray(names, object)
         converted = {"X": X, "y": np.asarray(self.y), "feature_names": names}
+        converted["signatures"] = indexed_by_label(self.signatures)
         for field, value in {**converted, "splits": dict(self.splits)}.items():
             object.__setattr__(self, field, value)
         self._check_shapes()

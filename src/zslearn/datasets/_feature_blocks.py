@@ -15,14 +15,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Block, RowsInBlocks, block_length, read_ahead
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some
-from zslearn.datasets._array_files import (
-    ArrayRows,
-    NpyRows,
-    RowFile,
-    TableRows,
-    ZarrRows,
-    is_zarr,
-)
+from zslearn.datasets._array_files import ArrayRows, NpyRows, RowFile, TableRows, ZarrRows, is_zarr
 
 _TABLES = (".parquet", ".arrow", ".feather")
 _ENDINGS = (".npy", *_TABLES)

@@ -16,12 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zslearn._utils._files import (
-    DamagedFileError,
-    locked,
-    read_checked_json,
-    write_checked_json,
-)
+from zslearn._utils._files import DamagedFileError, locked, read_checked_json, write_checked_json
 from zslearn._utils._messages import did_you_mean, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say, progress_bar

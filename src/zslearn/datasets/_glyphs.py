@@ -133,10 +133,7 @@ _IMAGE_SEED, _NOISE_SEED, _FACES_SEED = 1, 2, 5
 
 @checks_arguments({"split": [str], "data_home": [str, os.PathLike, None], "progress": ["boolean"]})
 def load_glyphs(
-    split: str = "ns",
-    *,
-    data_home: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    split: str = "ns", *, data_home: str | os.PathLike[str] | None = None, progress: bool = False
 ) -> ZeroShotDataset:
     """Load the glyphs data set: letters with marks, described by letter, mark and case.
 
@@ -206,7 +203,7 @@ def load_glyphs(
         except OSError as unwritable:
             warn_user(
                 f"The rendered glyphs could not be cached in {path.parent} ({unwritable}). Set "
-                "data_home, or the environment variable ZSLEARN_CACHE, to a writable folder."
+                "ZSLEARN_CACHE (data_home= in Python) to a writable folder."
             )
     features = [
         _gradient_histograms(images[rows])

@@ -180,10 +180,7 @@ def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
 
 
 def load_glove(
-    words: Collection[str],
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    fetch: bool = False,
+    words: Collection[str], folder: str | os.PathLike[str] | None = None, *, fetch: bool = False
 ) -> dict[str, NDArray[np.float32]]:
     """Load 100-dimensional GloVe vectors of some words from an npm package.
 

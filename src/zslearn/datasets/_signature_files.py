@@ -23,7 +23,7 @@ from zslearn._utils._validation import (
 )
 from zslearn.datasets._array_files import read_excel, read_parquet
 from zslearn.signatures import filled_ranks
-from zslearn.signatures._table import LABEL_COLUMN
+from zslearn.signatures._table import indexed_by_label
 
 #: An integer as str() writes it, with at most the digits of a 64-bit integer.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -31,7 +31,7 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 #: Endings of tables in files.
 TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
-#: Endings of tables in which numbers and text are not told apart.
+#: Endings of tables that do not distinguish numbers from text.
 TEXT_ENDINGS = (".csv", ".tsv", ".xlsx")
 
 
@@ -101,17 +101,6 @@ def read_signatures(
     return table, is_text
 
 
-def indexed_by_label(table: Any, label: str | None) -> Any:
-    """A class table of pandas or polars with the labels in the index; anything else unchanged."""
-    # polars need not be installed.
-    if type(table).__module__.partition(".")[0] == "polars":
-        name = next((n for n in (label, LABEL_COLUMN) if n in table.columns), table.columns[0])
-        return pd.DataFrame(table.to_dict(as_series=False)).set_index(name)
-    if isinstance(table, pd.DataFrame) and label in table.columns:
-        return table.set_index(label)
-    return table
-
-
 def _refuse_repeated(labels: pd.Index, path: Path) -> None:
     """Refuse a class that is described twice; the error has its lines and a remedy."""
     twice = labels[labels.duplicated()].unique().tolist()
@@ -122,10 +111,12 @@ def _refuse_repeated(labels: pd.Index, path: Path) -> None:
     if path.suffix.lower() in (".csv", ".tsv"):
         lines = line_numbers(path)
         places = [f"line {lines[place + 1]}" for place in where]
+    if len(places) > 3:
+        places = [*places[:2], f"{len(places) - 2} more"]
+    listed = f"{twice[0]!r} in {', '.join(places[:-1])} and {places[-1]}"
     raise ValueError(
         f"{plain(path)}: {name_some(twice)} {'is' if len(twice) == 1 else 'are'} described more "
-        f"than once ({twice[0]!r} in {' and '.join(places)}). Keep one row per class, or give the "
-        "classes different names."
+        f"than once ({listed}). Keep one row per class, or give the classes different names."
     )
 
 
@@ -213,6 +204,7 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"{plain(path)}: the file name must end in .csv or .parquet.")
+    signatures = indexed_by_label(signatures)
     columns = [str(column) for column in signatures.columns]
     name = str(signatures.index.names[0] or "class")
     while name in columns:  # duplicate names could not be read back

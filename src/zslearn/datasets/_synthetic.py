@@ -231,10 +231,7 @@ def _unit_variance(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _class_means(
-    signatures: NDArray[np.float64],
-    n_features: int,
-    nonlinearity: float,
-    rng: np.random.Generator,
+    signatures: NDArray[np.float64], n_features: int, nonlinearity: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Map signatures to class means: (1 − η) A a + η B tanh(C a + c)."""
     n_attributes = signatures.shape[1]

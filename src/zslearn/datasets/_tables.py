@@ -30,12 +30,12 @@ from zslearn._utils._validation import (
     as_pandas,
     check_scaling,
     columns_named,
-    dominating_columns,
     in_units,
     numeric_columns,
     refuse_text,
     some_rows,
     units_of,
+    warn_of_dominating,
 )
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
@@ -224,7 +224,7 @@ def load_table(
         if preparation is None:
             X = in_units(X, units_of(np.asarray(X[train], np.float64), scaling))
         elif preparation.scaling != scaling:
-            preparation = preparation.with_scaling(scaling, known.iloc[train])
+            preparation, _ = preparation._rescaled(scaling, X[train])
             X = preparation.transform(known)
 
     def in_order(labels: set[Any]) -> NDArray[Any]:
@@ -289,7 +289,7 @@ def _without(drop: list[str], X: Any, described: Any, where: str) -> tuple[Any, 
 
 def _warn_of_preparation(preparation: TablePreparation | None, where: str) -> None:
     """Warn of what a user may not expect of the columns of a table."""
-    if preparation is not None and not preparation.is_plain():
+    if preparation is not None and not preparation._is_plain():
         warn_user(f"{where}: {preparation.summary()}.")
 
 
@@ -299,24 +299,17 @@ def _chosen_scaling(
     """Resolve the scaling of features, for "auto" from `rows`; warn if some columns dominate."""
     if scaling not in (None, "auto"):
         return scaling
-    large = dominating_columns(some_rows(X, rows))
-    if not large:
-        return None
-    finding = (
-        f"{where}: {columns_named(large, names)} dominates all distances between samples, since "
-        "its values are much larger than those of the other features."
+    remedy = (
+        "Standardise the features with feature_scaling='standard', or "
+        "make_pipeline(StandardScaler(), method)."
     )
-    if scaling is None:
-        warn_user(
-            f"{finding} Standardise the features with feature_scaling='standard', or "
-            "make_pipeline(StandardScaler(), method)."
+    if scaling == "auto":
+        remedy = (
+            "All features are standardised over the training samples; use feature_scaling=None to "
+            "keep them as they are."
         )
-        return None
-    warn_user(
-        f"{finding} All features are standardised over the training samples; use "
-        "feature_scaling=None to keep them as they are."
-    )
-    return "standard"
+    is_large = warn_of_dominating(some_rows(X, rows), names, where, "samples", remedy)
+    return "standard" if is_large and scaling == "auto" else None
 
 
 def _find_files(folder: Path) -> dict[str, Path]:
@@ -490,7 +483,8 @@ def read_sample_table(
     columns : sequence of str or None, default=None
         The features of a model: only these columns are read, and labels may be missing.
     id_column : str or None, default=None
-        The column that names the rows, which is no feature.
+        The column that names the rows, which is no feature. Without it, rows for a model are
+        numbered.
 
     Returns
     -------
@@ -504,10 +498,12 @@ def read_sample_table(
     if isinstance(table.columns, pd.RangeIndex):
         raise ValueError(f"{where}: the columns need names; put them into the first line.")
     names = None
-    if id_column is not None:
-        if id_column not in table:
-            near = did_you_mean(id_column, map(str, table.columns))
+    if id_column is not None and id_column not in table:
+        near = did_you_mean(id_column, map(str, table.columns))
+        if columns is None:
             raise ValueError(f"{where}: there is no column {id_column!r}.{near}")
+        _logger.info("%s: there is no column %r: rows are numbered.%s", where, id_column, near)
+    elif id_column is not None:
         names = [str(value) for value in table[id_column].tolist()]
     y = None
     if has_labels:
@@ -641,8 +637,7 @@ def _without_samples(index: list[Any], y: NDArray[Any], part: Any, name: str) ->
         raise ValueError(
             f"{name}: no split is given, and every described class has samples. To evaluate a "
             f"method, pass unseen_classes, or add a column {part!r} to the labels (train, "
-            "test_seen, test_unseen). To train on all samples, call fit directly: "
-            "EXEM().fit(X, y, signatures=signatures)."
+            "test_seen, test_unseen). To train on all samples, fit a method to them (zslearn fit)."
         )
     return unseen
 
@@ -712,7 +707,7 @@ def _split_by_classes(
     if hold_out is not None:
         if not 0 < hold_out < 1:
             raise ValueError(
-                f"{where}: hold_out={hold_out}; give a share between 0 and 1, or None."
+                f"{where}: hold_out={hold_out}; give a share between 0 and 1, such as 0.2."
             )
         codes = pd.factorize(y[train])[0]
         held = hold_out_per_class(codes, float(hold_out), check_random_state(random_state))

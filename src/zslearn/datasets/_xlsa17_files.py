@@ -352,7 +352,7 @@ def found_version(path: Path, parts: Parts) -> tuple[str, str]:
     version = _KNOWN_SPLITS.get(parts_checksum(parts))
     if version is not None:
         return version, "its parts are those of a published file of this version"
-    return "unknown", "neither train_loc and val_loc nor its parts tell"
+    return "unknown", "neither train_loc and val_loc nor its parts identify the version"
 
 
 def checked_version(path: Path, parts: Parts, version: str | None) -> str:
@@ -360,8 +360,8 @@ def checked_version(path: Path, parts: Parts, version: str | None) -> str:
     found, reason = found_version(path, parts)
     if version is not None and found not in (version, "unknown"):
         raise ValueError(
-            f"{path}: version={version!r} was given, but this is {found}: {reason}; pass "
-            f"version={found!r} or None."
+            f"{path}: version={version!r} was given, but this is {found}: {reason}. "
+            f"Give {found!r}, or no version."
         )
     return version or found
 

@@ -124,7 +124,7 @@ class Demo:
 
     `table` has one row per method, `leading` first, with its metrics, calibration factor and time
     to fit in seconds. The report is the last of the `files`. `n_seen` letters have training images,
-    `n_unseen` do not; one of the latter was `added` to a model, in words.
+    `n_unseen` do not; `added` says how one of the latter was added to a model.
     """
 
     table: pd.DataFrame
@@ -144,7 +144,7 @@ class Demo:
         )
 
     def summary(self) -> str:
-        """The table and the added letter in words."""
+        """The main numbers of the table, and the added letter."""
         row = self.table.loc[self.leading]
         return (
             f"Among all {self.n_seen + self.n_unseen} letters it recognises {row['seen']:.0%} of "

@@ -250,7 +250,7 @@ def evaluate(
     ----------
     model : zero-shot estimator
         The method. An unfitted one is cloned.
-    data : ZeroShotDataset, FeatureBlocks, dask array, array, or iterable of (X, y)
+    data : ZeroShotDataset, FeatureBlocks, dask array, array, DataFrame, or iterable of (X, y)
         Data set with its active split, or features of shape (n_samples, n_features), which need a
         fitted model.
     y : array-like or dask array of shape (n_samples,), optional
@@ -337,11 +337,12 @@ def _count(
 ) -> HitCounts:
     """Count the hits of streamed images, resuming from a checkpoint."""
     is_pairs = isinstance(X, Iterable) and not hasattr(X, "shape") and y is None
-    is_dask = hasattr(X, "dask")
-    if checkpoint is not None and (is_pairs or is_dask):
+    # A table is turned into numbers as a whole.
+    is_whole = hasattr(X, "dask") or hasattr(X, "columns")
+    if checkpoint is not None and (is_pairs or is_whole):
         raise ValueError("checkpoint= needs features on disk, whose rows have a fixed order.")
     counts: HitCounts | None = None
-    if is_dask:
+    if is_whole:
         counts = model.count_hits(X, y, k=k, classes=classes)
     elif is_pairs:
         for rows, labels in X:

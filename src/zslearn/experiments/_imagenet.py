@@ -186,7 +186,7 @@ def imagenet_test_sets(
 
 @dataclass(frozen=True)
 class _Part:
-    """The training part of a data set, as far as tuning needs it."""
+    """The fields of a data set that tuning reads."""
 
     X_train: NDArray[Any]
     y_train: NDArray[Any]
@@ -416,11 +416,11 @@ class ImageNetBench:
         estimator.set_params(**self.settings.get(method.name, {}))
         folds = ClassKFold(self.n_folds, random_state=self.seed)
         options = TuningOptions(
-            "zsl", self.grid, folds, n_jobs=self.n_jobs, extra_values=self._also()
+            "zsl", self.grid, folds, n_jobs=self.n_jobs, extra_values=self._extra_values()
         )
         return method.search(part, options, estimator, weights=_WEIGHTS)
 
-    def _also(self) -> dict[str, Sequence[float]]:
+    def _extra_values(self) -> dict[str, Sequence[float]]:
         """Hyper-parameters to search in addition to the grid of the method."""
         return {} if self.grid.startswith("paper") else {"ridge": _RIDGES}
 
@@ -445,7 +445,7 @@ class ImageNetBench:
             self._origin(method, kind, subset),
             None if method is None else method.definition(),
             {} if method is None else dict(self.settings.get(method.name, {})),
-            self._also(),
+            self._extra_values(),
             self.per_class,
             self.n_folds,
             [*self.seen, *self.unseen],

@@ -358,8 +358,10 @@ def run_last_layers(
         raise ValueError(
             f"Unknown signatures {unknown[0]!r}; choose from {', '.join(TRACK_SIGNATURES)}."
         )
-    if not 2 <= n_held_out <= 990 or n_splits < 1:
-        raise ValueError("n_held_out must be between 2 and 990, and n_splits at least 1.")
+    if not 2 <= n_held_out <= 990:
+        raise ValueError(f"n_held_out={n_held_out} must be between 2 and 990.")
+    if n_splits < 1:
+        raise ValueError(f"n_splits={n_splits} must be positive.")
     if recipe not in TRACK_RECIPES or graph not in TRACK_GRAPHS:
         raise ValueError(
             f"recipe must be one of {TRACK_RECIPES} and graph one of {TRACK_GRAPHS}; got "

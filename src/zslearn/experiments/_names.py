@@ -114,7 +114,7 @@ _MEANINGS = {
 
 
 def measure_meaning(label: str) -> str:
-    """What a measure with this label means, in one line; empty if unknown."""
+    """The meaning of a measure in one line; empty if unknown."""
     for pattern, meaning in _MEANINGS.items():
         if found := re.fullmatch(pattern, metric_label(label)):
             return meaning.format(*found.groups())

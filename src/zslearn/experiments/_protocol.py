@@ -81,10 +81,10 @@ class Protocol:
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.strip() and self.name.isprintable()):
             raise ValueError(f"A protocol needs a printable name; got {self.name!r}.")
+        if self.n_splits < 2:
+            raise ValueError(f"n_splits={self.n_splits} must be at least 2.")
         if self.unlabelled not in (None, *SETTINGS):
-            raise ValueError(
-                f"unlabelled must be {', '.join(SETTINGS)} or None; got {self.unlabelled!r}."
-            )
+            raise ValueError(f"unlabelled={self.unlabelled!r} is not one of {', '.join(SETTINGS)}.")
         is_number = isinstance(self.shots, Integral) and not isinstance(self.shots, bool)
         if self.shots is not None and not (is_number and self.shots >= 0):
             raise ValueError(f"shots must be a whole number >= 0; got {self.shots!r}.")

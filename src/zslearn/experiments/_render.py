@@ -1,4 +1,4 @@
-"""Write tables as text: for the terminal, Markdown, CSV or reStructuredText."""
+"""Write tables as text: for the terminal, Markdown, CSV, LaTeX or reStructuredText."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from zslearn.experiments._names import explain_measures, metric_label, same_features
@@ -14,9 +15,12 @@ from zslearn.experiments._summary import NOT_DIFFERENT_NOTE, seeds_text
 from zslearn.experiments._tables import ResultTable
 
 #: Formats of a table.
-FORMATS = ("terminal", "markdown", "csv", "rst")
+FORMATS = ("terminal", "markdown", "csv", "latex", "rst")
 _MISSING = "–"
 _STARS = {"best": "**", "second": "*"}
+#: The same in LaTeX, and symbols of its cells.
+_COMMANDS = {"best": r"\textbf{", "second": r"\textit{"}
+_SYMBOLS = {"≈": r"$\approx$", "±": r"$\pm$", "−": "$-$", "Δ": r"$\Delta$", "–": "--"}
 
 #: Column → part of its cells (ours, published, Δ) → a text for each row.
 Parts = dict[str, dict[str, list[str]]]
@@ -24,7 +28,7 @@ Parts = dict[str, dict[str, list[str]]]
 
 def render(
     table: ResultTable,
-    format: Literal["terminal", "markdown", "csv", "rst"] = "terminal",
+    format: Literal["terminal", "markdown", "csv", "latex", "rst"] = "terminal",
     *,
     width: int | None = None,
 ) -> str:
@@ -34,10 +38,11 @@ def render(
     ----------
     table : ResultTable
         Table to write.
-    format : {"terminal", "markdown", "csv", "rst"}
+    format : {"terminal", "markdown", "csv", "latex", "rst"}
         The best and second best are marked ``**`` and ``*`` on a terminal, bold and italic in
-        Markdown and reStructuredText; numbers that do not differ from the best are marked ``≈``.
-        CSV has plain numbers, with standard deviations in columns of their own.
+        Markdown, LaTeX and reStructuredText; numbers that do not differ from the best are marked
+        ``≈``. CSV has plain numbers, with standard deviations in columns of their own. LaTeX needs
+        the package booktabs.
     width : int, optional
         Longest line on a terminal; further columns follow below.
 
@@ -55,7 +60,9 @@ def render(
     notes = [*table.notes, *filter(None, [explain_measures(measures)])]
     if table.not_different.any(axis=None):
         notes.append(NOT_DIFFERENT_NOTE)
-    if format == "terminal":
+    if format == "latex":
+        lines = _latex(table, parts, notes)
+    elif format == "terminal":
         lines = [table.title, *notes, f"** best, * second best of its {table.best_of}.", ""]
         lines += [_terminal(table, parts, width)]
     else:
@@ -111,16 +118,19 @@ def _marked(texts: Sequence[str], marks: Iterable[str], format: str) -> list[str
     """Mark the best and second best in a column."""
     if format == "csv":
         return list(texts)
-    if format == "rst":
+    if format in ("rst", "latex"):
         # A true minus sign, unlike the dash of a missing number.
         texts = [text.replace("-", "−") for text in texts]
+    if format == "latex":
+        pairs = zip(texts, marks, strict=True)
+        return [f"{_COMMANDS[m]}{text}}}" if m in _COMMANDS else text for text, m in pairs]
     stars = [_STARS.get(mark, "") for mark in marks]
     before = [""] * len(texts) if format == "terminal" else stars
     return [a + text + b for a, text, b in zip(before, texts, stars, strict=True)]
 
 
 def _joined(table: ResultTable, parts: Parts) -> pd.DataFrame:
-    """One cell per row and column; the second level of the columns names its parts, if needed."""
+    """Join the parts of each cell; a second level of the columns names parts that are not ours."""
     cells = {
         (name, " / ".join(sides)): [
             _MISSING if set(row) == {_MISSING} else " / ".join(row)
@@ -150,6 +160,25 @@ def _markdown(table: ResultTable, parts: Parts) -> list[str]:
     rows = [[_escaped(table.corner), *heads], [":--", *["--:"] * len(heads)]]
     rows += [[_escaped(str(label)), *row] for label, *row in frame.itertuples(name=None)]
     return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _latex(table: ResultTable, parts: Parts, notes: Sequence[str]) -> list[str]:
+    """A tabular environment, with the title and the notes as comments."""
+
+    def symbols(text: str) -> str:
+        return re.sub("[≈±−Δ–]", lambda found: _SYMBOLS[found[0]], text)
+
+    def name(text: str) -> str:
+        return symbols(re.sub(r"([&%$#_{}])", r"\\\1", text))
+
+    frame = _joined(table, parts)
+    heads = [name(" ".join(np.atleast_1d(head))) for head in frame.columns]
+    rows = [[name(str(label)), *map(symbols, row)] for label, *row in frame.itertuples(name=None)]
+    head, *body = [rf"{' & '.join(row)} \\" for row in [[name(table.corner), *heads], *rows]]
+    comments = [f"% {line}" for line in (table.title, *notes, "Needs the package booktabs.")]
+    begin = rf"\begin{{tabular}}{{l{'r' * len(heads)}}}"
+    body = [r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+    return [*comments, begin, *body, r"\end{tabular}"]
 
 
 def _rst(table: ResultTable, parts: Parts) -> list[str]:

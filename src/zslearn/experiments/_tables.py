@@ -37,6 +37,7 @@ from zslearn.experiments._records import DEFAULT_PROTOCOL, REQUIRED
 from zslearn.experiments._summary import (
     NOT_DIFFERENT,
     UNCALIBRATED,
+    WITH_IMAGES,
     Measured,
     SeedAndSplit,
     Verdict,
@@ -52,9 +53,6 @@ from zslearn.experiments._summary import (
 Key = tuple[str, ...]
 #: A row and a column.
 Place = tuple[Key, Key]
-
-#: Prefixes of the variants of records whose methods used images of unseen classes.
-WITH_IMAGES = ("shots=", "unlabelled=")
 
 
 @dataclass(frozen=True)
@@ -549,7 +547,7 @@ def _of_one_grid(numbers: Sequence[Placed]) -> tuple[list[Placed], list[str]]:
         if len(own) > 1:
             alike.setdefault((chosen[name], *sorted(own)), []).append(name)
     notes = [
-        f"Several grids – {', '.join(names)}: shown is {shown}, of {', '.join(own)}."
+        f"Several grids ({', '.join(own)}) – {', '.join(names)}: the table shows {shown}."
         for (shown, *own), names in alike.items()
     ]
     return [n for n in numbers if n["grid"] == chosen[str(n["method"])]], notes

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
 from numpy.typing import NDArray
 
 from zslearn._utils._array import row_blocks
@@ -96,7 +97,7 @@ def extract_features(
     batch_size : int, optional
         Images per batch, by default 8 on a CPU, whose caches hold no more, and 64 elsewhere.
     workers : int, optional
-        Threads that read images, by default one per core but at most eight.
+        Threads that read images, by default one per available core but at most eight.
     max_pixels : int, default=100000000
         Larger images are skipped.
     out : path, optional
@@ -159,7 +160,7 @@ def extract_features(
         listed,
         backbone,
         batch_size=batch_size,
-        workers=workers or min(8, os.cpu_count() or 1),
+        workers=workers or min(8, cpu_count()),
         max_pixels=max_pixels,
     )
     folder = None if file is None else file.with_name(f"{file.name}.parts")

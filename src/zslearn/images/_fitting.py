@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from zslearn._utils._messages import name_some, warn_user
-from zslearn._utils._validation import check_scaling
+from zslearn._utils._processes import one_blas_thread
+from zslearn._utils._validation import check_scaling, chosen_scaling
 from zslearn.base import ZeroShotMetaClassifier
 from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
 from zslearn.images._samples import Samples, check_labels
@@ -39,6 +40,8 @@ AUTO = "auto"
 _FAR_BEHIND = 0.05
 #: With fewer seen classes, none can be held out.
 _FEWEST_CLASSES = 4
+#: A table with fewer cells is fitted by one thread: starting others takes longer than they save.
+_SMALL_TABLE = 200_000
 
 
 def fit_samples(
@@ -95,7 +98,7 @@ def fit_samples(
     random_state : int, default=0
         Seed of the folds and of the method.
     n_jobs : int, optional
-        Number of folds fitted in parallel.
+        Number of folds fitted in parallel; always one for small tables.
     progress : bool, default=False
         Whether to show a progress bar.
 
@@ -131,10 +134,64 @@ def fit_samples(
             raise ValueError(f"The taxonomy has no row for {name_some(missing)}.")
         hierarchy = taxonomy_hierarchy(taxonomy.loc[signatures.index])
     X, y = _training(samples, signatures, list(leave_out))
-    seen = np.unique(y)
     if feature_scaling not in ("auto", None) and not hasattr(X, "columns"):
         X = pd.DataFrame(X).add_prefix("column ")
     choices = TableChoices(X, y, signatures)
+    is_small = choices.columns is not None and X.size < _SMALL_TABLE
+    n_jobs = 1 if is_small else n_jobs
+    is_chosen = choices.columns is not None and feature_scaling == AUTO
+    with one_blas_thread(is_small), chosen_scaling(is_chosen):
+        model, choice = _tune(
+            choices,
+            method,
+            tune,
+            {
+                "scaling": feature_scaling,
+                "row_norm": row_norm,
+                "signature_scaling": signature_scaling,
+                "random_state": random_state,
+            },
+            n_jobs=n_jobs,
+            progress=progress,
+        )
+        _drop_harmful_factor(model, choice.rows, y, samples.row_noun)
+        if none_rate is not None or hierarchy is not None:
+            stacked = CalibratedStacking(
+                clone(model.estimator_), bias=float(model.bias_), temperature=model.temperature_
+            )
+            outer: Any = RankPredictor(stacked, hierarchy)
+            if none_rate is not None:
+                outer = NoneOfThese(stacked, false_alarm_rate=none_rate)
+            outer.set_params(n_jobs=n_jobs, random_state=random_state)
+            model = outer.fit(choice.rows, y, signatures=choice.signatures)
+    if choice.attributes is not None:
+        described = signatures.loc[choice.signatures.index]
+        indistinct = indistinct_pairs(described, choice.signatures, seen_classes=np.unique(y))
+        if indistinct:
+            listed = ", ".join(map(str, indistinct[:5]))
+            more = f" and {len(indistinct) - 5} more pairs" if len(indistinct) > 5 else ""
+            warn_user(
+                f"The description cannot tell these classes apart: {listed}{more}. No classes with "
+                "samples differ in these attributes: add other attributes, or a few samples of "
+                "these classes."
+            )
+    if choice.columns is None and choice.attributes is None:
+        return model
+    return TableClassifier.from_fitted(choice, model)
+
+
+def _tune(
+    choices: TableChoices,
+    method: str,
+    tune: str | None,
+    options: dict[str, Any],
+    *,
+    n_jobs: int | None,
+    progress: bool,
+) -> tuple[Any, TableChoice]:
+    """Choose scaling, norm and hyper-parameters of each method, and keep the best method."""
+    y, random_state = choices.y, options["random_state"]
+    seen = np.unique(y)
     if tune == AUTO:
         tune = "fast" if choices.columns is None else "quick"
     # The unlabelled weight is tuned because the model may be adapted later.
@@ -145,15 +202,8 @@ def fit_samples(
     chosen: list[TableChoice] = []
     for one in known:
         scores = [choice.score for choice in chosen if choice.score is not None]
-        choice = choices.choose(
-            one.make_with(**settings),
-            scaling=feature_scaling,
-            row_norm=row_norm,
-            signature_scaling=signature_scaling,
-            random_state=random_state,
-            least=max(scores, default=0.0) - 2 * _FAR_BEHIND,
-        )
-        chosen.append(choice)
+        least = max(scores, default=0.0) - 2 * _FAR_BEHIND
+        chosen.append(choices.choose(one.make_with(**settings), **options, least=least))
     # A method that is far behind at its defaults is not tuned.
     best = max((c.score for c in chosen if c.score is not None), default=0.0)
     kept = [i for i, c in enumerate(chosen) if c.score is None or c.score >= best - _FAR_BEHIND]
@@ -178,7 +228,7 @@ def fit_samples(
         choice = chosen[0]
         model = calibrated.fit(choice.rows, y, signatures=choice.signatures)
     else:
-        options = TuningOptions(
+        search_options = TuningOptions(
             "gzsl",
             tune,
             GeneralizedClassKFold(min(5, len(seen) // 2), random_state=random_state),
@@ -187,7 +237,7 @@ def fit_samples(
             temperature="cv",
         )
         searches = [
-            one.tune(estimator, of_method, options)
+            one.tune(estimator, of_method, search_options)
             for one, estimator, of_method in zip(known, methods, data, strict=True)
         ]
         model = best_search(searches)
@@ -198,30 +248,7 @@ def fit_samples(
             name = fitted_method(model)
             measure = "AUSUC (area under the seen–unseen curve) on held-out classes"
             _logger.info("chose %s; %s: %s", name, measure, listed)
-    if choice.attributes is not None:
-        described = signatures.loc[choice.signatures.index]
-        indistinct = indistinct_pairs(described, choice.signatures, seen_classes=seen)
-        if indistinct:
-            listed = ", ".join(map(str, indistinct[:5]))
-            more = f" and {len(indistinct) - 5} more pairs" if len(indistinct) > 5 else ""
-            warn_user(
-                f"The description cannot tell these classes apart: {listed}{more}. No classes with "
-                "samples differ in these attributes: add other attributes, or a few samples of "
-                "these classes."
-            )
-    _drop_harmful_factor(model, choice.rows, y, samples.row_noun)
-    if none_rate is not None or hierarchy is not None:
-        stacked = CalibratedStacking(
-            clone(model.estimator_), bias=float(model.bias_), temperature=model.temperature_
-        )
-        outer: Any = RankPredictor(stacked, hierarchy)
-        if none_rate is not None:
-            outer = NoneOfThese(stacked, false_alarm_rate=none_rate)
-        outer.set_params(n_jobs=n_jobs, random_state=random_state)
-        model = outer.fit(choice.rows, y, signatures=choice.signatures)
-    if choice.columns is None and choice.attributes is None:
-        return model
-    return TableClassifier.from_fitted(choice, model)
+    return model, choice
 
 
 def _training(

@@ -236,7 +236,7 @@ def features_for_model(
 
 
 def _cached_file(source: Path, network: Backbone) -> Path | None:
-    """Where the features of images are cached; None if that cannot be written."""
+    """Path of the cached features of images; None if it cannot be written."""
     key = fingerprint(str(source.resolve()), network.about)
     file = cache_folder() / "features" / f"{key[:32]}.npz"
     try:
@@ -269,7 +269,7 @@ def encoder_for_model(
     about, model_name
         See :func:`backbone_for_model`.
     encoder : str, optional
-        An encoder in a folder (``st:FOLDER``), which is never read on the word of a model file.
+        An encoder in a folder (``st:FOLDER``), which a model file alone never makes zslearn read.
 
     Returns
     -------
@@ -438,7 +438,7 @@ def add_examples_to_file(
     samples: Samples,
     signatures: pd.DataFrame | None = None,
     out: str | os.PathLike[str] | None = None,
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     """Add labelled samples to a saved model with its `add_examples`.
 
     Parameters
@@ -452,11 +452,12 @@ def add_examples_to_file(
 
     Returns
     -------
-    list of str
-        Classes known only from these samples, without a signature.
+    labels, undescribed : list of str
+        The classes of the samples, and those known only from them, without a signature.
     """
     noun = samples.row_noun
     y = np.asarray(check_labels(samples.y, None, row_noun=noun))
+    classes: list[str] = []
     undescribed: list[str] = []
 
     def add(file: ModelFile) -> ModelFile:
@@ -464,7 +465,8 @@ def add_examples_to_file(
         known = [*file.model.classes_.tolist(), *([] if signatures is None else signatures.index)]
         labels = join_spellings(y, known, f"labels of the {noun}s")
         _warn_of_unlike(file.model, samples, labels)
-        undescribed.extend(n for n in dict.fromkeys(labels.tolist()) if n not in set(known))
+        classes.extend(dict.fromkeys(labels.tolist()))
+        undescribed.extend(name for name in classes if name not in set(known))
         model = file.model.add_examples(samples.X, labels, signatures=signatures)
         extras = dict(file.extras)
         if samples.digests:
@@ -473,7 +475,7 @@ def add_examples_to_file(
         return replace(file, model=model, extras=extras)
 
     _change_file(path, out, add)
-    return undescribed
+    return classes, undescribed
 
 
 def _warn_of_unlike(model: Any, samples: Samples, labels: NDArray[Any]) -> None:
@@ -535,7 +537,7 @@ def adapt_file(
 
 
 def check_can_learn(model: Any, verb: str, model_name: str = "the model") -> None:
-    """Raise a ValueError unless a model supports `verb`, "add_examples" or "adapt"."""
+    """Raise a ValueError unless a model has `verb`: "add_examples", "adapt" or "suggest"."""
     *_, method = parts = estimators_of(model)
     name, advice = type(method).__name__, "fit the model with method='Gaussian EXEM'"
     if not hasattr(model, verb):

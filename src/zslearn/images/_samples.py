@@ -123,7 +123,7 @@ def load_features(
     columns : sequence of str, optional
         The feature columns, by default all others; labels may then be missing.
     id_column : str, optional
-        The column of the table that names its rows, which is no feature.
+        The column of the table that names its rows; it is not a feature.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def load_features(
         own = [str(name) for name in table.X.columns]
         about = {"columns": own, "label": label or "label", "n_features": len(own)}
         about |= {"dropped": table.dropped} if drop else {}
-        about |= {} if id_column is None else {"id": id_column}
+        about |= {} if table.names is None else {"id": id_column}
         return Samples(table.X, table.y, names, row_digests(table.X), about, "sample")
     arrays = _read_arrays(npz_path(path))
     X = arrays.get("X", arrays.get("features"))

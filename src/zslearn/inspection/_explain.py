@@ -83,7 +83,7 @@ class Explanation:
     built_from : tuple of SeenShare
         For a class that is only described: the seen classes with the largest shares in it.
     share_kind : str
-        What the shares measure.
+        The quantity that the shares measure.
     attributes : tuple of AttributeEffect
         For such a class: attributes that distinguish it from the runner-up, largest effect first.
     pictures : tuple of NearPicture
@@ -131,7 +131,7 @@ class Explanation:
                 f"{plain(str(picture.name))} ({plain(str(picture.label))}, {picture.distance:.2f})"
                 for picture in self.pictures
             ]
-            lines.append(f"  nearest training pictures: {', '.join(parts)}")
+            lines.append(f"  nearest training samples: {', '.join(parts)}")
         return "\n".join(lines)
 
 
@@ -260,7 +260,7 @@ def _innermost(model: Any, X: Array) -> tuple[ZeroShotClassifier, Array]:
 
 
 def _seen_shares(method: Any, k: int) -> tuple[dict[Any, tuple[SeenShare, ...]], str]:
-    """The largest shares of seen classes in each described class, and what they measure."""
+    """The largest shares of seen classes in each described class, and the quantity they measure."""
     table, seen = method.signature_table_, method.seen_classes_
     is_seen = np.isin(table.labels, seen)
     if is_seen.all():

@@ -22,11 +22,7 @@ from zslearn.metrics._curve import (
 )
 from zslearn.metrics._hierarchical import hierarchical_correct_set, hierarchical_precision_at_k
 from zslearn.metrics._plot_confusion import ConfusedPair, UnseenConfusionDisplay
-from zslearn.metrics._plot_curves import (
-    ReliabilityDisplay,
-    SeenUnseenCurveDisplay,
-    VarianceDisplay,
-)
+from zslearn.metrics._plot_curves import ReliabilityDisplay, SeenUnseenCurveDisplay, VarianceDisplay
 from zslearn.metrics._plot_distance import ClassDistanceDisplay
 from zslearn.metrics._reliability import expected_calibration_error, reliability_curve
 

@@ -19,30 +19,16 @@ from zslearn.metrics._validation import (
     positions,
     unique,
 )
+from zslearn.signatures._class_graph import ClassGraph
 
 
-class _Graph:
-    """A class hierarchy as an undirected graph."""
+class _Neighbourhoods:
+    """Distances in a class hierarchy, whose links are followed in both directions."""
 
     def __init__(self, hierarchy: Any) -> None:
-        pairs = _check_pairs(hierarchy)
-        self.node_of: dict[Hashable, int] = {}
-        flat = (label for pair in pairs for label in pair)
-        nodes = [self.node_of.setdefault(label, len(self.node_of)) for label in flat]
-        child, parent = np.array(nodes, dtype=np.intp).reshape(-1, 2).T
-        shape = (len(self.node_of), len(self.node_of))
-        links = sparse.csr_array((np.ones(len(child)), (child, parent)), shape=shape)
+        self.graph = ClassGraph.from_tree(hierarchy)
+        links = self.graph.adjacency()
         self.links = links + links.T
-
-    def nodes(self, labels: Any, name: str) -> NDArray[np.intp]:
-        """Nodes of labels; raises an error for labels that are not in the hierarchy."""
-        labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
-        unknown = [label for label in labels if label not in self.node_of]
-        if unknown:
-            raise ValueError(
-                f"{name} contains labels that are not in the hierarchy: {name_some(unknown)}."
-            )
-        return np.array([self.node_of[label] for label in labels], dtype=np.intp)
 
     def hops(
         self, names: Sequence[Hashable], label_nodes: NDArray[np.intp], ks: NDArray[np.intp]
@@ -51,18 +37,18 @@ class _Graph:
 
         The search stops at the largest radius; the distance of nodes beyond it is `_FAR`.
         """
-        nodes = np.array([self.node_of[name] for name in names], dtype=np.intp)
-        hops = np.full((len(nodes), len(self.node_of)), _FAR, dtype=np.int32)
+        nodes, n_nodes = self.graph.find(names), len(self.graph)
+        hops = np.full((len(nodes), n_nodes), _FAR, dtype=np.int32)
         radius = np.full((len(nodes), len(ks)), _FAR, dtype=np.int32)
         n_inside = np.zeros(len(nodes), dtype=np.intp)
-        is_label = np.bincount(label_nodes, minlength=len(self.node_of))
+        is_label = np.bincount(label_nodes, minlength=n_nodes)
         rows, hop = np.arange(len(nodes)), 0
         while rows.size:
             hops[rows, nodes] = hop
             n_inside += np.bincount(rows, is_label[nodes], len(n_inside)).astype(np.intp)
             radius[(n_inside[:, None] >= ks) & (radius == _FAR)] = hop
             frontier = sparse.csr_array(
-                (np.ones(len(rows)), (rows, nodes)), shape=(len(n_inside), len(self.node_of))
+                (np.ones(len(rows)), (rows, nodes)), shape=(len(n_inside), n_nodes)
             )
             rows, nodes = (x.astype(np.intp) for x in (frontier @ self.links).nonzero())
             # Classes that already have K labels are searched no further.
@@ -77,29 +63,8 @@ class _Graph:
         return hops, radius
 
 
-def _check_pairs(hierarchy: Any) -> list[Sequence[Hashable]]:
-    if isinstance(hierarchy, Mapping):
-        raise ValueError(
-            "hierarchy must consist of (child, parent) pairs: pass the items() of a mapping."
-        )
-    if isinstance(hierarchy, pd.DataFrame):
-        hierarchy = hierarchy.to_numpy(dtype=object)
-    pairs = hierarchy.tolist() if isinstance(hierarchy, np.ndarray) else list(hierarchy)
-    if not pairs:
-        raise ValueError("hierarchy is empty: at least one (child, parent) pair is needed.")
-    for pair in pairs:
-        if not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
-            raise ValueError(f"hierarchy must consist of (child, parent) pairs, got {pair!r}.")
-        # Labels may be tuples, which pd.isna would treat as arrays.
-        if any(pd.api.types.is_scalar(label) and pd.isna(label) for label in pair):
-            raise ValueError(
-                f"hierarchy has a missing label in the pair {pair!r}: remove the pair."
-            )
-    return pairs
-
-
 #: (child, parent) pairs.
-Pairs = Iterable[tuple[Hashable, Hashable]] | pd.DataFrame | NDArray[Any]
+Pairs = Mapping[Any, Any] | Iterable[tuple[Hashable, Hashable]] | pd.DataFrame | NDArray[Any]
 # Number of distances, from some classes to all nodes, in memory at a time.
 _BLOCK_CELLS = 1 << 23
 # Distance of nodes that were not reached.
@@ -133,9 +98,9 @@ def hierarchical_precision_at_k(
         the largest K.
     k : int or sequence of int
         Number of predictions to consider.
-    hierarchy : iterable of (child, parent) pairs, DataFrame or array with two columns
-        Links between classes and inner nodes, which are followed in both directions. Several
-        parents and cycles are allowed.
+    hierarchy : mapping, DataFrame, array or list of pairs
+        Child–parent pairs of classes and inner nodes, whose links are followed in both directions.
+        Several parents and cycles are allowed; see :meth:`zslearn.signatures.ClassGraph.from_tree`.
     classes : array-like of shape (n_classes,)
         The label space. Each label must be in the hierarchy.
 
@@ -163,23 +128,23 @@ def hierarchical_precision_at_k(
     """
     true, ks, distinct, codes = check_top(y_true, y_top, k)
     labels = check_classes(classes)
-    graph = _Graph(hierarchy)
-    label_nodes = graph.nodes(labels, "classes")
+    near = _Neighbourhoods(hierarchy)
+    label_nodes = near.graph.find(labels.tolist(), "classes")
 
     predicted = distinct.to_numpy()
     top_nodes = label_nodes[check_known(predicted, labels, "y_top")][codes]
 
     true_classes = unique(true)
-    graph.nodes(true_classes, "y_true")
+    near.graph.find(true_classes.tolist(), "y_true")
     true_code = positions(true, true_classes)
     by_class = np.argsort(true_code, kind="stable")
     start = np.append(0, np.cumsum(np.bincount(true_code)))
 
     n_hits = np.zeros(len(ks))
-    n_rows = max(1, _BLOCK_CELLS // len(graph.node_of))
+    n_rows = max(1, _BLOCK_CELLS // len(near.graph))
     for first in range(0, len(true_classes), n_rows):
         block = true_classes[first : first + n_rows].tolist()
-        hops, radius = graph.hops(block, label_nodes, ks)
+        hops, radius = near.hops(block, label_nodes, ks)
         samples = by_class[start[first] : start[first + len(block)]]
         row = true_code[samples] - first
         distance = hops[row[:, None], top_nodes[samples]]
@@ -226,10 +191,10 @@ def hierarchical_correct_set(
         raise ValueError(f"k must be an integer, got {k!r}.")
     ks = check_k(k)
     labels = check_classes(classes)
-    graph = _Graph(hierarchy)
-    label_nodes = graph.nodes(labels, "classes")
-    graph.nodes([label], "label")
-    hops, radius = graph.hops([label], label_nodes, ks)
+    near = _Neighbourhoods(hierarchy)
+    label_nodes = near.graph.find(labels.tolist(), "classes")
+    near.graph.find([label], "label")
+    hops, radius = near.hops([label], label_nodes, ks)
     distance = hops[0, label_nodes]
     inside = np.flatnonzero(distance <= radius[0, 0])
     return labels[inside[np.argsort(distance[inside], kind="stable")]]

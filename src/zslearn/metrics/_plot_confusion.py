@@ -310,11 +310,7 @@ class UnseenConfusionDisplay(Display):
         return self
 
     def _new_axes(
-        self,
-        height: float,
-        width: float,
-        pairs: list[ConfusedPair],
-        examples: list[Sequence[Any]],
+        self, height: float, width: float, pairs: list[ConfusedPair], examples: list[Sequence[Any]]
     ) -> Any:
         """Axes for the matrix in a new figure, with space for pairs and examples to the right."""
         pyplot = import_optional("matplotlib.pyplot", type(self).__name__)

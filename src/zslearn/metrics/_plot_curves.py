@@ -167,8 +167,7 @@ class SeenUnseenCurveDisplay(Display):
         factor = self.calibration_factor
         self.calibrated_point_ = None if factor is None else self._mark(factor, "D")
         ax.set(
-            xlabel="Accuracy on unseen classes (A_U→T)",
-            ylabel="Accuracy on seen classes (A_S→T)",
+            xlabel="Accuracy on unseen classes (A_U→T)", ylabel="Accuracy on seen classes (A_S→T)"
         )
         # auto=None lets further curves on the same axes extend the upper limits.
         ax.set_xlim(left=0, auto=None)

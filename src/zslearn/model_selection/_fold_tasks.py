@@ -38,10 +38,10 @@ Advance = Callable[[int], None]
 TIMES = ("fit_time", "score_time")
 #: 1 if all classes score the same on every image.
 TIED = "tied"
-# After so many equal failures without a success, a fold gives up.
-_MOST_EQUAL_FAILURES = 3
-# Attempts to send the data to a cluster whose workers have all lost it.
-_ATTEMPTS = 3
+# Number of equal failures without a success after which a fold stops.
+_MAX_EQUAL_FAILURES = 3
+# Number of attempts to send the data to a cluster on which all workers lost it.
+_MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class FoldTask:
                         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
                         rest = [i for i in wanted if i not in done]
                         n_equal = sum(other == reason for other in failures.values())
-                        if len(wanted) == 1 or (not done and n_equal >= _MOST_EQUAL_FAILURES):
+                        if len(wanted) == 1 or (not done and n_equal >= _MAX_EQUAL_FAILURES):
                             failures.update(dict.fromkeys(rest, reason))
                             advance(len(rest))
                         else:
@@ -140,7 +140,7 @@ class FoldTask:
         return FoldResult(scores, failures, cache.n_read, cache.seconds)
 
     def _checked_scores(self, done: Any) -> dict[int, dict[str, float]]:
-        """Scores in a checkpoint by setting; raise if no search could have written them."""
+        """Validated scores of a checkpoint by setting."""
         known = {str(index) for index in range(len(self.settings))}
         if not isinstance(done, dict) or not done.keys() <= known:
             raise DamagedFileError("it belongs to other settings")
@@ -162,8 +162,8 @@ class FoldTask:
     def _missing_settings(self, done: Mapping[int, Any]) -> list[int]:
         """Unfinished settings, and finished ones on the same warm-start path.
 
-        A path that starts elsewhere would give solutions that differ in their last digits from
-        those of an uninterrupted search.
+        Resuming within a path would give solutions that differ from those of an uninterrupted
+        search in their last digits.
         """
         missing = [i for i in range(len(self.settings)) if i not in done]
         along = _path_parameters(self.estimator)
@@ -193,7 +193,7 @@ class FoldTask:
         options: dict[str, Any] = {}
         if self.weights is not None:
             options["sample_weight"] = self.weights[train]
-        # Accuracy among the held-out classes needs no others; a user's scorer might.
+        # Accuracy among the held-out classes requires no other classes; a custom scorer might.
         only_accuracy = dict(self.scorers) == {"accuracy": None} and len(self.names) == 1
         only_unseen = only_accuracy and self.fold.unlabelled != "gzsl"
         if only_unseen and getattr(self.estimator, "synthesizes_independently", False):
@@ -272,7 +272,7 @@ def run_folds(
         each = advance if in_process else None
         running = parallel(joblib.delayed(task.run)(each) for task in tasks)
     for result in running:
-        # Other processes cannot advance the bar: it moves once per fold.
+        # Other processes cannot advance the bar, so it advances once per fold.
         if not in_process:
             advance(len(tasks[0].settings))
         yield result
@@ -339,13 +339,13 @@ def _run_on_cluster(client: Any, tasks: Sequence[FoldTask]) -> Iterator[FoldResu
     futures = submit(0)
     try:
         for number in range(len(tasks)):
-            for attempt in range(_ATTEMPTS):
+            for attempt in range(_MAX_ATTEMPTS):
                 try:
                     result = futures[number].result()
                     break
-                # Every worker that had the rows is gone.
+                # All workers that had the rows have ended.
                 except lost:
-                    if attempt + 1 == _ATTEMPTS:
+                    if attempt + 1 == _MAX_ATTEMPTS:
                         raise
                     _sent.pop(client, None)
                     futures[number:] = submit(number)

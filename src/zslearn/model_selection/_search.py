@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
@@ -35,12 +35,7 @@ from zslearn._utils._saved import Saved, saves
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotMetaClassifier, ZeroShotPipeline, as_zero_shot
 from zslearn.base._predictor import clone_with
-from zslearn.calibration._folds import (
-    FEWEST_CLASSES,
-    checked_folds,
-    mean_calibration,
-    seen_table,
-)
+from zslearn.calibration._folds import FEWEST_CLASSES, checked_folds, mean_calibration, seen_table
 from zslearn.model_selection._fold_tasks import (
     TIED,
     TIMES,
@@ -64,7 +59,7 @@ Setting = Literal["zsl", "gzsl"]
 
 # Results of a setting that are not scores: they have no "test" in their name and no rank.
 _NO_SCORES = ("bias", "score_scale", "temperature")
-#: How often a method's own grid is extended beyond its edges, at most.
+#: Maximum number of extensions of a method's own grid.
 EXTENSIONS = 4
 
 
@@ -83,6 +78,7 @@ EXTENSIONS = 4
     refit_time_=Saved(least=0),
     reused_time_=Saved(least=0),
 )
+@dataclass(eq=False, repr=False)
 class ZeroShotSearchCV(ZeroShotMetaClassifier):
     """Choose hyper-parameters on held-out classes, then refit on all of the training data.
 
@@ -109,7 +105,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         factor), or callables `(estimator, X, y, classes) → float` for images of held-out classes.
     cv : int, splitter or list of (train, test), default=5
         Number of folds over the seen classes, reduced so that each has at least two; a splitter
-        such as :class:`ClassKFold`; or rows to train and to validate on.
+        such as :class:`ClassKFold`; or the training and validation rows of each fold.
     n_jobs : int, optional
         Number of folds computed in parallel. Inside :func:`on_cluster`, or joblib's
         ``parallel_config("dask")``, the workers of the cluster compute them.
@@ -130,16 +126,17 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         Score of a setting in a fold where it fails to fit or score. A warning gives the setting,
         the fold and the reason; NaN means that the setting is not chosen. "raise" ends the search.
     temperature : None, "cv" or float, default=None
-        Divisor that turns scores into logarithms of probabilities. "cv" maximises the likelihood of
-        a fold's validation labels (at the fold's factor, in the generalized setting), for every
-        setting, and takes the geometric mean over the folds. None: no `predict_proba`.
+        Divisor that converts scores to log probabilities. "cv" maximises the likelihood of the
+        validation labels of each fold (at the factor of the fold, in the generalized setting), for
+        every setting, and takes the geometric mean over the folds. None: no `predict_proba`.
     rescale_bias : bool, default=True
         Whether to convert factor and temperature of the folds to the scale of the final scores; see
         :class:`~zslearn.calibration.CalibratedStacking`.
     extensions : int, optional
-        How often the grid may grow while the best setting is on its edge: that setting is tried one
-        step beyond each edge, and beyond all of them. By default 4 for a named grid of the method,
-        and 0 for a grid given as values and for the paper's grids, which belong to its protocol.
+        Maximum number of times that the grid is extended while the best setting is on its edge:
+        that setting is tried one step beyond each edge, and beyond all of them. By default 4 for a
+        named grid of the method, and 0 for a grid given as values and for the paper's grids, which
+        belong to its protocol.
 
     Attributes
     ----------
@@ -200,6 +197,22 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     True
     """
 
+    estimator: Any
+    grid: Grid
+    _: KW_ONLY
+    setting: Setting = "zsl"
+    scoring: Any = None
+    cv: Any = 5
+    n_jobs: int | None = None
+    checkpoint: str | PathLike[str] | None = None
+    memory: str | PathLike[str] | None = None
+    progress: bool = False
+    verbose: int = 0
+    error_score: str | float = np.nan
+    temperature: str | float | None = None
+    rescale_bias: bool = True
+    extensions: int | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "fit_grid", "decision_function"]), Pipeline],
         "grid": [str, Mapping, list, tuple],
@@ -217,44 +230,6 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "extensions": [Interval(Integral, 0, None, closed="left"), None],
     }
 
-    cv_results_: dict[str, Any]
-    temperature_: Any
-    best_index_: int
-    n_splits_: int
-
-    def __init__(
-        self,
-        estimator: Any,
-        grid: Grid,
-        *,
-        setting: Setting = "zsl",
-        scoring: Any = None,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-        memory: str | PathLike[str] | None = None,
-        progress: bool = False,
-        verbose: int = 0,
-        error_score: str | float = np.nan,
-        temperature: str | float | None = None,
-        rescale_bias: bool = True,
-        extensions: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.grid = grid
-        self.setting = setting
-        self.scoring = scoring
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.checkpoint = checkpoint
-        self.memory = memory
-        self.progress = progress
-        self.verbose = verbose
-        self.error_score = error_score
-        self.temperature = temperature
-        self.rescale_bias = rescale_bias
-        self.extensions = extensions
-
     @property
     def best_estimator_(self) -> Any:
         """The fitted method, under scikit-learn's name."""
@@ -268,7 +243,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         start = time.perf_counter()
         settings = expand(as_zero_shot(self.estimator), self.grid)
         scorers = _checked_scorers(self.scoring, self.setting)
-        self.bias_, self.temperature_ = 0.0, self.temperature
+        self.bias_ = 0.0
+        self.temperature_: Any = self.temperature
         self.best_index_ = self.n_read_fits_ = self.n_splits_ = self.n_extensions_ = 0
         self.reused_time_, self.best_score_ = 0.0, math.nan
         self.edges_: dict[str, Edge] = {}
@@ -363,7 +339,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         run = partial(self._run_folds, tasks)
         results = run(settings)
         self._read_results(results, settings, scorers)
-        for _ in range(self._most_extensions()):
+        for _ in range(self._max_extensions()):
             further = self._settings_beyond(settings, scorers)
             if not further:
                 break
@@ -376,7 +352,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         return settings
 
     def _run_folds(self, tasks: list[FoldTask], settings: list[dict[str, Any]]) -> list[FoldResult]:
-        """Compute every fold, or read what its checkpoint holds."""
+        """Compute every fold, or read its results from the checkpoint."""
         tasks = [replace(task, settings=settings) for task in tasks]
         if self.checkpoint is not None:
             task, table, folds = tasks[0], tasks[0].table, [task.fold for task in tasks]
@@ -410,8 +386,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         names += ["temperature"] if self.temperature == "cv" else []
         return names + (["score_scale"] if len(names) > len(scorers) else [])
 
-    def _most_extensions(self) -> int:
-        """How often the grid may grow."""
+    def _max_extensions(self) -> int:
+        """Maximum number of extensions of the grid."""
         if self.extensions is not None:
             return self.extensions
         is_protocol = isinstance(self.grid, str) and self.grid.startswith("paper")
@@ -434,10 +410,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         return [s for s in further if fingerprint(sorted(s.items())) not in known]
 
     def _read_results(
-        self,
-        results: list[FoldResult],
-        settings: list[dict[str, Any]],
-        scorers: Mapping[str, Any],
+        self, results: list[FoldResult], settings: list[dict[str, Any]], scorers: Mapping[str, Any]
     ) -> None:
         """Tabulate the results and find the best setting."""
         self.n_splits_ = len(results)
@@ -572,14 +545,14 @@ def _warn_of_ties(
             f"{name_some(which)}: {name} is at chance level there."
         )
     values = np.stack([result.scores[name] for result in results])
-    # Two settings may well be equally good, and any number of them perfect.
+    # Two settings are often equally good, and several may be perfect.
     if len(settings) > 2:
         equal = np.flatnonzero(((values == values[:, :1]) & (values != 1.0)).all(axis=1))
         if equal.size:
             warn_user(
                 f"In fold {name_some(equal.tolist())} all {len(settings)} settings have the same "
-                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}, which cannot "
-                "tell them apart."
+                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}, which does "
+                "not distinguish them."
             )
 
 
@@ -670,7 +643,7 @@ def unseen_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
     unseen = np.setdiff1d(labels, estimator.seen_classes_)
     if len(unseen) == 0:
         raise ValueError(
-            "y holds only classes that the estimator was trained on. Hold out whole classes: "
+            "y contains only classes that the estimator was trained on. Hold out whole classes: "
             "cv=ClassKFold(5)."
         )
     if len(unseen) < len(np.unique(labels)):

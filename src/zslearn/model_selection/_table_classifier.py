@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -24,26 +25,35 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import (
     Floats,
     is_empty,
-    is_foreign,
     is_streamed,
-    is_symbolic,
-    move_like,
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._messages import name_some, no_user_warnings
+from zslearn._utils._messages import name_some, no_user_warnings, warn_user
 from zslearn._utils._saved import Saved, saves
-from zslearn._utils._validation import SCALING, SCALINGS, as_pandas, checks_parameters
+from zslearn._utils._validation import (
+    SCALING,
+    SCALINGS,
+    as_pandas,
+    checks_parameters,
+    chosen_scaling,
+)
 from zslearn.base._classifier import fit_weighted
-from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot, inner_has
+from zslearn.base._meta import (
+    TransformedEmbedding,
+    TransformedRows,
+    ZeroShotMetaClassifier,
+    as_zero_shot,
+    inner_has,
+    transformed,
+)
 from zslearn.calibration import CalibratedStacking
 from zslearn.calibration._folds import GeneralizedClassKFold
 from zslearn.datasets import TablePreparation
 from zslearn.datasets._preparation import prepare_classes
-from zslearn.datasets._signature_files import indexed_by_label
 from zslearn.metrics import ausuc
 from zslearn.signatures._attributes import scale_signatures
-from zslearn.signatures._table import sample_labels, with_scaling
+from zslearn.signatures._table import indexed_by_label, sample_labels, with_scaling
 from zslearn.synthesis import GaussianEXEM
 
 #: Scalings of numbers and norms of rows; the first of each is kept unless another is better.
@@ -52,12 +62,13 @@ _SCALINGS, _NORMS = ("standard", "robust", None), (None, "l2")
 _UNPREPARED = (None, "l2")
 #: How much more of the AUSUC a later choice must have.
 _LEAST_GAIN = 0.005
-#: The same for a class table without one of its columns.
-_LEAST_GAIN_OF_DROPPING = 0.02
-#: Categories and dates in a class table without which the method is tried.
-_MOST_TRIED = 8
+#: With fewer seen classes, all categories and dates of a class table are kept.
+_FEWEST_COMPARED = 8
+#: Penalties of the linear regression that compares them.
+_PENALTIES = np.logspace(-2, 3, 11)
 #: With fewer seen classes, none can be held out.
 _FEWEST_CLASSES = 4
+_UNRELATED = "unrelated to the samples"
 _SCALING_WORDS = {
     "standard": "standardised",
     "robust": "scaled by median and quartiles",
@@ -95,17 +106,6 @@ class TableChoice:
     score: float | None = None
     score_before: float | None = None
 
-    def without_attribute(self, name: str) -> TableChoice | None:
-        """The same without a column of the class table; None if no other is left."""
-        assert self.attributes is not None
-        attributes = self.attributes.without(
-            name, "held-out classes are recognised better without it"
-        )
-        kept = attributes.get_feature_names_out().tolist()
-        table = self.signatures[kept]
-        table.attrs = dict(self.signatures.attrs)
-        return replace(self, attributes=attributes, signatures=table) if kept else None
-
     @property
     def method_settings(self) -> dict[str, Any]:
         """Hyper-parameters of a method that follow from the choice."""
@@ -131,25 +131,32 @@ class TableChoices:
     signatures: Any
     columns: TablePreparation | None = None
     attributes: TablePreparation | None = None
+    _unscaled: Any = None
     _by_scaling: dict[str | None, tuple[TablePreparation, Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if hasattr(self.X, "columns"):
             self.columns = TablePreparation(scaling=None).fit(self.X, self.y)
-        self.signatures = indexed_by_label(self.signatures, None)
+            self._unscaled = self.columns.transform(self.X)
+        self.signatures = indexed_by_label(self.signatures)
         if isinstance(self.signatures, pd.DataFrame):
             always = self.columns is not None
             self.attributes, self.signatures = prepare_classes(
                 self.signatures, self.y, always=always
             )
+            if self.columns is not None and self.attributes is not None:
+                rows = self.without_choice("standard", None).rows
+                self.attributes = related_words(self.attributes, self.signatures, rows, self.y)
+                names = self.attributes.get_feature_names_out().tolist()
+                attrs, self.signatures = self.signatures.attrs, self.signatures[names]
+                self.signatures.attrs = dict(attrs)
 
     def without_choice(self, scaling: str | None, row_norm: str | None) -> TableChoice:
         """The numbers with a given scaling and norm."""
         if self.columns is None:
             return TableChoice(None, self.attributes, self.X, self.signatures)
         if scaling not in self._by_scaling:
-            columns = self.columns.with_scaling(scaling, self.X)
-            self._by_scaling[scaling] = columns, columns.transform(self.X)
+            self._by_scaling[scaling] = self.columns._rescaled(scaling, self._unscaled)
         columns, rows = self._by_scaling[scaling]
         return TableChoice(columns, self.attributes, rows, self.signatures, row_norm)
 
@@ -199,12 +206,12 @@ class TableChoices:
 
         found = score(chosen)
 
-        def consider(other: TableChoice, least_gain: float = _LEAST_GAIN) -> None:
+        def consider(other: TableChoice) -> None:
             nonlocal chosen, found
-            if (value := score(other)) > found + least_gain:
+            if (value := score(other)) > found + _LEAST_GAIN:
                 chosen, found = other, value
 
-        # One at a time: the norm, the scaling, that of the class table, and its words.
+        # One at a time: the norm, the scaling, and that of the class table.
         for norm in norms[1:]:
             consider(self.without_choice(scalings[0], norm))
         if found < least:
@@ -219,49 +226,64 @@ class TableChoices:
             elif given != self.signatures.attrs.get(SCALING):
                 chosen = replace(chosen, signatures=with_scaling(self.signatures, given))
                 found = score(chosen)
-        if self.attributes is not None:
-            words = [c.name for c in self.attributes.columns_ if c.kind in ("category", "date")]
-            for name in words[:_MOST_TRIED]:
-                other = chosen.without_attribute(name)
-                if other is not None:
-                    consider(other, _LEAST_GAIN_OF_DROPPING)
         return replace(chosen, score=found, score_before=before)
+
+
+def related_words(
+    attributes: TablePreparation, signatures: pd.DataFrame, rows: Floats, y: NDArray[Any]
+) -> TablePreparation:
+    """Drop categories and dates without which the means of held-out classes are predicted better.
+
+    The worst one is dropped first, until every other one helps.
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < _FEWEST_COMPARED or not np.isin(classes, signatures.index).all():
+        return attributes
+    means = np.stack([rows[codes == code].mean(axis=0) for code in range(len(classes))])
+
+    def error(preparation: TablePreparation) -> float:
+        names = preparation.get_feature_names_out().tolist()
+        if not names:
+            return np.inf
+        return prediction_error(signatures.loc[classes, names].to_numpy(), means)
+
+    least = error(attributes)
+    while words := [c.name for c in attributes.columns_ if c.kind in ("category", "date")]:
+        others = [attributes._without(name, _UNRELATED) for name in words]
+        errors = [error(other) for other in others]
+        if min(errors) > least:
+            break
+        least, attributes = min(errors), others[int(np.argmin(errors))]
+    return attributes
+
+
+def prediction_error(attributes: Floats, means: Floats) -> float:
+    """Error of predicting the mean of each class from its attributes and the other classes.
+
+    Ridge regression on standardised attributes, with the best of a few penalties. Its residual for
+    a class that is left out is that of all classes, divided by 1 − h with the leverage h.
+    """
+    spread = attributes.std(axis=0)
+    centred = (attributes - attributes.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    targets = means - means.mean(axis=0)
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    errors = []
+    for penalty in _PENALTIES:
+        kept = left * np.sqrt(values**2 / (values**2 + penalty))
+        leverage = (kept**2).sum(axis=1) + 1 / len(means)
+        residual = (targets - kept @ (kept.T @ targets)) / (1 - leverage)[:, None]
+        errors.append(float((residual**2).sum()))
+    return min(errors)
 
 
 def innermost(estimator: Any) -> Any:
     """The method inside wrappers that calibrate or search."""
-    while isinstance(estimator, ZeroShotMetaClassifier) and hasattr(estimator, "estimator"):
+    while isinstance(estimator, ZeroShotMetaClassifier):
+        # None stands for the default of a method that extends another, such as GDA.
+        if getattr(estimator, "estimator", None) is None:
+            break
         estimator = estimator.estimator
     return estimator
-
-
-def _numbers_like(columns: Any, X: Any) -> Any:
-    """The numbers of a table, in the library and precision of an array."""
-    if hasattr(X, "columns"):
-        return columns.transform(X)
-    rows = columns.transform(to_numpy(X))
-    if is_foreign(X):
-        return move_like(rows, X)
-    return rows.astype(np.float32) if X.dtype == np.float32 else rows
-
-
-class _Numbers(np.ndarray):
-    """Rows of a table that have been turned into numbers."""
-
-
-@dataclass(frozen=True)
-class _PreparedEmbedding:
-    """The preparation of a table followed by the embedding of a method."""
-
-    columns: TablePreparation
-    embedding: Embedding
-
-    def __call__(self, rows: Any) -> Any:
-        if is_symbolic(rows):
-            raise TypeError("the preparation of a table is not supported for symbolic arrays")
-        if isinstance(rows, _Numbers):
-            return self.embedding(rows.view(np.ndarray))
-        return self.embedding(_numbers_like(self.columns, rows))
 
 
 def _norm_names(estimator: Any) -> list[str]:
@@ -373,13 +395,15 @@ class TableClassifier(ZeroShotMetaClassifier):
             One row per class, with the labels in the index (polars: in a column "class"), and
             numbers, categories and missing values.
         """
-        fresh = self._fresh_copy()
-        y = sample_labels(y)
-        check_consistent_length(X, y)
-        of_array = None
-        if not hasattr(X, "columns"):
+        fresh, of_array = self._fresh_copy(), None
+        if hasattr(X, "columns"):
+            y = sample_labels(y)
+            check_consistent_length(X, y)
+        else:
             of_array, y = fresh._check_training(X, y)
             X = as_pandas(to_numpy(of_array))
+        if len(y) < 2:
+            raise ValueError("Found 1 sample; columns are compared over several.")
         estimator = self.estimator
         if estimator is None:
             estimator = CalibratedStacking(
@@ -392,15 +416,18 @@ class TableClassifier(ZeroShotMetaClassifier):
         names = ("scaling", "row_norm", "signature_scaling", "random_state")
         options = {name: getattr(self, name) for name in names}
         choice = TableChoices(X, y, signatures).choose(estimator, **options)
-        fresh._set_choice(choice)
-        rows = choice.rows if of_array is None else _numbers_like(choice.columns, of_array)
-        fresh.estimator_ = fit_weighted(
-            with_row_norm(estimator, choice.row_norm),
-            rows,
-            y,
-            choice.signatures,
-            sample_weight,
-        )
+        fresh._set_choice(choice, has_names=of_array is None)
+        rows = choice.rows
+        if of_array is not None:
+            rows = transformed(choice.columns, of_array)
+            if n_missing := int(np.isnan(X.to_numpy(dtype=np.float64)).sum()):
+                warn_user(
+                    f"X has {n_missing} missing values, which the median of their column replaces, "
+                    "here and in further samples."
+                )
+        method = with_row_norm(estimator, choice.row_norm)
+        with chosen_scaling(self.scaling == "auto"):
+            fresh.estimator_ = fit_weighted(method, rows, y, choice.signatures, sample_weight)
         return self._set_fitted(fresh)
 
     @classmethod
@@ -424,14 +451,15 @@ class TableClassifier(ZeroShotMetaClassifier):
         fresh.estimator_ = model
         return fresh._as_fitted()
 
-    def _set_choice(self, choice: TableChoice) -> None:
+    def _set_choice(self, choice: TableChoice, *, has_names: bool = True) -> None:
         self.columns_, self.attributes_ = choice.columns, choice.attributes
         scores = (choice.score, choice.score_before)
         self.held_out_scores_ = np.asarray([np.nan if s is None else s for s in scores])
         self.n_features_in_ = int(choice.rows.shape[1])
         if self.columns_ is not None:
             self.n_features_in_ = self.columns_.n_features_in_
-            self.feature_names_in_ = self.columns_.feature_names_in_
+            if has_names:
+                self.feature_names_in_ = self.columns_.feature_names_in_
 
     def summary(self) -> str:
         """Return what was done to which columns, and what it gained.
@@ -465,6 +493,7 @@ class TableClassifier(ZeroShotMetaClassifier):
         ndarray of shape (n_samples,)
             Class labels; a model that rejects rows has its own label for them.
         """
+        check_is_fitted(self)
         if is_streamed(X):
             return super().predict(X, classes=classes, prior=prior)
         state = self._snapshot()
@@ -528,7 +557,7 @@ class TableClassifier(ZeroShotMetaClassifier):
     def _class_numbers(self, signatures: Any, like: Any = None) -> Any:
         """Rows of a class table as numbers; rows that are numbers already are kept."""
         check_is_fitted(self)
-        table = indexed_by_label(signatures, None)
+        table = indexed_by_label(signatures)
         if isinstance(table, Mapping) and all(isinstance(v, Mapping) for v in table.values()):
             table = pd.DataFrame.from_dict(dict(table), orient="index")
         if self.attributes_ is None or like is not None or not isinstance(table, pd.DataFrame):
@@ -544,7 +573,7 @@ class TableClassifier(ZeroShotMetaClassifier):
                 f"The class table has no columns {name_some(missing)}, by which the model was "
                 f"fitted; it has {name_some(table.columns)}."
             )
-        return self.attributes_.transform_classes(table)
+        return self.attributes_._class_numbers(table)
 
     def _inner_features(self, X: Any) -> Any:
         """The numbers of a table, for the inner estimator."""
@@ -554,13 +583,13 @@ class TableClassifier(ZeroShotMetaClassifier):
             X = super()._check_features(X)
         if is_empty(X):
             return np.empty((0, len(self.columns_.get_feature_names_out())))
-        return _numbers_like(self.columns_, X)
+        return transformed(self.columns_, X)
 
     def _check_features(self, X: Any, *, reset: bool = False) -> Any:
         """Features for the scorer: numbers of a table, or a validated array."""
         if reset or self.columns_ is None or not hasattr(X, "columns"):
             return super()._check_features(X, reset=reset)
-        return self.columns_.transform(X).view(_Numbers)
+        return self.columns_.transform(X).view(TransformedRows)
 
     @property
     def class_scorer_(self) -> ClassScorer:
@@ -569,9 +598,9 @@ class TableClassifier(ZeroShotMetaClassifier):
         scorer = state._inner.class_scorer_
         if state.columns_ is None:
             return scorer
-        return replace(
-            scorer, embedding=Embedding(_PreparedEmbedding(state.columns_, scorer.embedding))
-        )
+        columns = Pipeline([("columns", state.columns_)])
+        embedding = Embedding(TransformedEmbedding(columns, scorer.embedding))
+        return replace(scorer, embedding=embedding)
 
     def _has_temperature(self) -> bool:
         return hasattr(self._inner, "predict_proba")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ _INNER = "estimator__"
 
 
 @inherit_docs
+@dataclass(eq=False, repr=False)
 class WeightedViews(ZeroShotMetaClassifier):
     r"""Several views of each class under weights that a search can choose.
 
@@ -42,11 +44,10 @@ class WeightedViews(ZeroShotMetaClassifier):
     estimator : zero-shot estimator or Pipeline
         The method.
     weights : sequence of float, mapping of str to float or None, default=None
-        Non-negative weights of the views, divided by their sum; None leaves those of the
-        signatures.
+        Non-negative weights of the views, divided by their sum; None keeps those of the signatures.
     gamma_factors : sequence of float, mapping of str to float or None, default=None
-        What the method's `gamma` is multiplied by in each view, for methods that keep views apart:
-        one γ per view. None leaves those of the signatures, usually one γ for all.
+        Factors of the method's `gamma` in each view, for methods that treat views separately. None
+        keeps those of the signatures, which are 1 by default.
 
     Attributes
     ----------
@@ -73,22 +74,16 @@ class WeightedViews(ZeroShotMetaClassifier):
     (1, 1)
     """
 
+    estimator: Any
+    _: KW_ONLY
+    weights: Sequence[float] | Mapping[str, float] | None = None
+    gamma_factors: Sequence[float] | Mapping[str, float] | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
         "weights": ["array-like", dict, None],
         "gamma_factors": ["array-like", dict, None],
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        weights: Sequence[float] | Mapping[str, float] | None = None,
-        gamma_factors: Sequence[float] | Mapping[str, float] | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.weights = weights
-        self.gamma_factors = gamma_factors
 
     def _learn(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Fit the method on the views under these weights."""
@@ -146,6 +141,6 @@ class WeightedViews(ZeroShotMetaClassifier):
             factors = signatures.gamma_factors if self.gamma_factors is None else self.gamma_factors
             return MultiSignatures(signatures.views, weights, factors)
         raise ValueError(
-            "weights and gamma_factors are for MultiSignatures; these signatures have one view "
-            "only. Leave them None, or give several views."
+            "weights and gamma_factors require MultiSignatures, but these signatures have a single "
+            "view. Set both to None, or pass several views."
         )

@@ -1,6 +1,7 @@
 r"""Feature generators trained against a critic: f-CLSWGAN and f-VAEGAN-D2.
 
-A generator G maps noise z and a signature a to features; a critic D tells generated from real ones.
+A generator G maps noise z and a signature a to features; a critic D distinguishes generated from
+real features.
 With features scaled to [0, 1] and :math:`\hat x` on the line between a real and a generated sample,
 the critic maximises
 

@@ -87,12 +87,7 @@ def prototypes(
 
 
 def loss(
-    weights: Sequence[Tensor],
-    signatures: Tensor,
-    X: Tensor,
-    y: Tensor,
-    scale: float,
-    rectify: bool,
+    weights: Sequence[Tensor], signatures: Tensor, X: Tensor, y: Tensor, scale: float, rectify: bool
 ) -> tuple[Tensor, list[Moments]]:
     """Mean cross-entropy of a batch over the seen classes, and the moments of the units."""
     from torch.nn.functional import cross_entropy, normalize

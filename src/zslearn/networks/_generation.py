@@ -107,10 +107,7 @@ class GaussianGenerator(BaseEstimator):
             "gamma": [2.0**k for k in range(-5, 3)],
             "alpha": [10.0 ** (k / 2) for k in range(-6, 1)],
         },
-        "fast": {
-            "gamma": [2.0**k for k in range(-4, 1)],
-            "alpha": [0.01, 0.03, 0.1, 0.3],
-        },
+        "fast": {"gamma": [2.0**k for k in range(-4, 1)], "alpha": [0.01, 0.03, 0.1, 0.3]},
     }
 
     @checks_parameters()

@@ -124,8 +124,7 @@ def node_inputs(graph: ClassGraph, signatures: Floats) -> Floats:
     node, ancestor, _ = ancestor_pairs(graph).T
     below = (node < n_described) & ((ancestor >= n_described) | (node == ancestor))
     members = sp.csr_array(
-        (np.ones(int(below.sum())), (ancestor[below], node[below])),
-        shape=(len(graph), n_described),
+        (np.ones(int(below.sum())), (ancestor[below], node[below])), shape=(len(graph), n_described)
     )
     return np.asarray(row_normalized(members) @ signatures)
 

@@ -142,10 +142,7 @@ def with_intercept(X: Array) -> Array:
 
 
 @inherit_docs
-@saves(
-    loss_curve_=Saved(None, finite=False),
-    n_iter_=Saved(kind="int", least=0),
-)
+@saves(loss_curve_=Saved(None, finite=False), n_iter_=Saved(kind="int", least=0))
 @dataclass(eq=False, repr=False)
 class NetworkMethod(ZeroShotClassifier):
     """Base of zero-shot methods that train a network.

@@ -1,7 +1,7 @@
 """Model files: arrays in the format of safetensors, all else in JSON, and no code.
 
-:func:`zslearn.save` and :func:`zslearn.load` are these, too. The user guide says what a file holds
-and what loading one checks.
+:func:`zslearn.save` and :func:`zslearn.load` are the same functions. The user guide describes what
+a file contains and how it is checked.
 """
 
 from zslearn.persistence._classes import register

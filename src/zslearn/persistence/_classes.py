@@ -1,8 +1,8 @@
-"""Which classes and functions a model file may contain, and the state of their instances.
+"""The classes and functions that a model file may contain, and the state of their instances.
 
-A name in a file is looked up in a closed list that users can extend and files cannot: the public
-classes of the library, the parts marked with `saved_part`, some classes of scikit-learn, and what
-:func:`register` was given. Nothing is imported because a file names it.
+Names in files are looked up in a closed list, which users can extend but files cannot: the public
+classes of the library, the parts marked with `saved_part`, some classes of scikit-learn, and
+everything passed to :func:`register`. A name in a file never causes an import.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def state_of(value: Any) -> dict[str, Any]:
         return {name: getattr(value, name) for name in fields}
     state = value.__getstate__() or {}
     if not isinstance(state, dict):
-        raise TypeError(f"{type(value).__name__}.__getstate__ returns no dict of its attributes.")
+        raise TypeError(f"{type(value).__name__}.__getstate__ must return a dict of attributes.")
     # scikit-learn adds its version, which the header contains.
     return {name: item for name, item in state.items() if name != "_sklearn_version"}
 
@@ -58,13 +58,13 @@ def make(cls: type, state: dict[str, Any]) -> Any:
         return cls(**state)
     signature = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
     for name in parameter_names(cls) - set(state):
-        # A hyper-parameter that the writer's version did not have takes its default.
+        # A hyper-parameter that the version of the writer lacked gets its default.
         if signature[name].default is inspect.Parameter.empty:
-            raise BadContentError(f"its {cls.__name__} lacks {name}")
+            raise BadContentError(f"its {cls.__name__} lacks the hyper-parameter {name}")
         state = {**state, name: signature[name].default}
     _refuse_names(cls, state)
     value: Any = object.__new__(cls)
-    # That of scikit-learn only compares versions.
+    # The method of scikit-learn only compares versions.
     if getattr(cls, "__setstate__", BaseEstimator.__setstate__) is not BaseEstimator.__setstate__:
         value.__setstate__(state)
     else:
@@ -86,9 +86,9 @@ def _refuse_names(cls: type, state: dict[str, Any]) -> None:
         in_class = inspect.getattr_static(cls, name, None)
         hides = in_class is not None and (own or callable(in_class) or hasattr(in_class, "__get__"))
         if hides or not name.isidentifier() or name.startswith("__"):
-            reason = ", which its class defines" if hides else ""
+            reason = "hides one of its class" if hides else "has an invalid name"
             raise BadContentError(
-                f"its {cls.__name__} has the attribute {plain(name, 60)!r}{reason}"
+                f"the attribute {plain(name, 60)!r} of its {cls.__name__} {reason}"
             )
 
 
@@ -101,10 +101,7 @@ _OF_ESTIMATORS = (
 _OF_PARTS = (*_OF_ESTIMATORS, "base", "datasets", "_solvers")
 #: Functions that files may contain: the scoring functions of searches.
 _SCORERS = frozenset(
-    {
-        "zslearn.model_selection.unseen_accuracy_scorer",
-        "zslearn.synthesis.exemplar_distance_score",
-    }
+    {"zslearn.model_selection.unseen_accuracy_scorer", "zslearn.synthesis.exemplar_distance_score"}
 )
 
 #: Classes of scikit-learn by module, which EXEM, generated features and pipelines need. Each uses
@@ -123,9 +120,9 @@ _SKLEARN = {
     "RobustScaler StandardScaler",
 }
 
-#: Hyper-parameters that name paths of the writer's machine, stored as None. A cache that a file
-#: points to would be unpickled when the model is fitted again.
-LEFT_OUT = {
+#: Hyper-parameters that are paths on the writer's machine, stored as None. If a file could set a
+#: cache folder, its content would be unpickled when the model is fitted again.
+OMITTED_PATHS = {
     "sklearn.pipeline.Pipeline": ("memory",),
     "zslearn.base.ZeroShotPipeline": ("memory",),
     "zslearn.model_selection.ZeroShotSearchCV": ("checkpoint", "memory"),
@@ -137,9 +134,9 @@ _registered: dict[str, Any] = {}
 def register(item: Any, *, name: str | None = None) -> Any:
     """Allow model files to contain a class or function that is not part of the library.
 
-    Call it before :func:`save` and before :func:`load`; a file itself can never do so. Instances
-    are saved as their `__dict__`, or as the fields of a dataclass or named tuple, and restored
-    without `__init__`, by `__setstate__` if the class defines it. :ref:`saving` has an example.
+    Call it before :func:`save` and before :func:`load`. Instances are saved as their `__dict__`, or
+    as the fields of a dataclass or named tuple. They are restored without `__init__`, by
+    `__setstate__` if the class defines it. :ref:`saving` has an example.
 
     Parameters
     ----------
@@ -147,8 +144,8 @@ def register(item: Any, *, name: str | None = None) -> Any:
         For example your own :class:`~zslearn.base.ZeroShotClassifier`, a transformer of a
         pipeline, or a scoring function of a search.
     name : str, optional
-        Its name in files, by default its module and name. A class that moves to another module
-        needs its old name here.
+        Its name in files, by default its module and name. If a class moves to another module, pass
+        its old name.
 
     Returns
     -------
@@ -160,13 +157,13 @@ def register(item: Any, *, name: str | None = None) -> Any:
     if name is None:
         name = f"{item.__module__}.{item.__qualname__}"
     if not isinstance(name, str) or name.startswith(("zslearn.", "sklearn.")):
-        raise ValueError(f"{name!r}: names of zslearn and scikit-learn are taken.")
+        raise ValueError(f"name={name!r} is reserved: it begins with zslearn. or sklearn.")
     _registered[name] = item
     return item
 
 
 def name_of(item: Any, where: str) -> str:
-    """The name of a class or function in files; `where` is named if there is none."""
+    """The name of a class or function in files; errors name `where` it occurs in the model."""
     for name, registered in _registered.items():
         if registered is item:
             return name
@@ -180,16 +177,16 @@ def name_of(item: Any, where: str) -> str:
     if _lookup(name) is item:
         return name
     kind = "the function" if isinstance(item, types.FunctionType) else "an instance of"
-    problem = f"{where} is {kind} {module}.{item.__qualname__}, which model files do not hold"
+    problem = f"{where} is {kind} {module}.{item.__qualname__}, which model files cannot contain"
     if module.startswith("sklearn."):
         known = " ".join(_SKLEARN.values()).replace(" ", ", ")
         raise CannotSaveError(
-            f"{problem}: of scikit-learn they hold {known}. Take one of these, or keep the model "
-            "as a pickle that you alone load."
+            f"{problem}. Of scikit-learn they support {known}. Use one of these, or pickle the "
+            "model if you are the only one who loads it."
         )
     raise CannotSaveError(
-        f"{problem}, since loading one runs no code of its own. If it is yours, call "
-        "zslearn.persistence.register(…) with it, before saving and before loading."
+        f"{problem}, because loading a file must not run unknown code. Register your own classes "
+        "with zslearn.persistence.register(…) before saving and before loading."
     )
 
 
@@ -198,8 +195,8 @@ def find(name: Any) -> Any:
     found = _registered.get(name, _lookup(name)) if isinstance(name, str) else None
     if found is None:
         raise BadContentError(
-            f"it holds a {plain(name, 100)!r}, which model files of this version do not hold. If "
-            "it is your own class, call zslearn.persistence.register(…) with it before loading"
+            f"it contains a {plain(name, 100)!r}, which this version does not support. Register "
+            "your own classes with zslearn.persistence.register(…) before loading"
         )
     return found
 

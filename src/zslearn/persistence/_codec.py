@@ -1,4 +1,4 @@
-"""Objects as JSON and arrays, and back; nothing in a file is trusted.
+"""Conversion of objects to JSON and arrays, and back, without trust in the file.
 
 Numbers, strings, None and lists represent themselves. Everything else is a JSON object with one key
 that states its kind: ``{"array": name}``, ``{"object": class, "parameters": …, "state": …}``,
@@ -23,7 +23,14 @@ from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, FileLimitError
 from zslearn._utils._saved import declared, state_problem
-from zslearn.persistence._classes import LEFT_OUT, find, make, name_of, parameter_names, state_of
+from zslearn.persistence._classes import (
+    OMITTED_PATHS,
+    find,
+    make,
+    name_of,
+    parameter_names,
+    state_of,
+)
 from zslearn.persistence._container import DTYPES, BadContentError, CannotSaveError
 
 #: Maximum nesting of objects.
@@ -41,27 +48,27 @@ class _Kind(NamedTuple):
 
 def _list(items: Any) -> list[Any]:
     if not isinstance(items, list):
-        raise BadContentError("it has something else where a list should be")
+        raise BadContentError("it contains another value instead of a list")
     return items
 
 
 def _distinct(items: Any) -> set[Any]:
     if len(set(_list(items))) < len(items):
-        raise BadContentError("it has the same thing twice in a set")
+        raise BadContentError("it contains a set with a duplicate")
     return set(items)
 
 
 def _dict(pairs: Any) -> dict[Any, Any]:
     values = dict(_list(pairs))
     if len(values) < len(pairs):
-        raise BadContentError("it has a key twice in a dict")
+        raise BadContentError("it contains a dict with a duplicate key")
     return values
 
 
 def _dtype(name: Any) -> np.dtype[Any]:
     dtype = np.dtype(name) if isinstance(name, str) and len(name) < 12 else None
     if dtype is None or dtype.kind not in "biufUO":
-        raise BadContentError("it names an unknown dtype")
+        raise BadContentError("it contains an unknown dtype")
     return dtype
 
 
@@ -71,24 +78,24 @@ _SCALARS = frozenset(dtype.name for dtype in DTYPES.values()) | {"str"}
 def _scalar_parts(value: np.generic) -> list[Any]:
     kind = "str" if value.dtype.kind == "U" else value.dtype.name
     if kind not in _SCALARS:
-        raise CannotSaveError(f"is a number of {value.dtype}, which no file can hold")
+        raise CannotSaveError(f"is a number of type {value.dtype}, which files cannot contain")
     return [kind, value.item()]
 
 
 def _scalar(parts: Any) -> np.generic:
     kind, value = parts
     if kind not in _SCALARS:
-        raise BadContentError("it has a number of an unknown type")
+        raise BadContentError("it contains a number of an unknown type")
     scalar: np.generic = np.dtype(kind).type(value)
     if scalar != value and scalar == scalar:
-        raise BadContentError(f"it has a number that is none of {kind}")
+        raise BadContentError(f"it contains a number that is not a valid {kind}")
     return scalar
 
 
 def _object_array(parts: Any) -> NDArray[Any]:
     shape, items = map(_list, parts)
     if math.prod(shape) != len(items) or not all(type(n) is int and n >= 0 for n in shape):
-        raise BadContentError("it has an array of objects whose shape does not fit them")
+        raise BadContentError("it contains an array of objects with a wrong shape")
     array = np.empty(len(items), dtype=object)
     for position, item in enumerate(items):
         array[position] = item
@@ -98,13 +105,13 @@ def _object_array(parts: Any) -> NDArray[Any]:
 def _masked(parts: Any) -> Any:
     data, mask = parts
     if mask.dtype.kind != "b" or mask.shape != data.shape:
-        raise BadContentError("it has a mask that does not fit its array")
+        raise BadContentError("it contains a mask that does not fit its array")
     return np.ma.MaskedArray(data, mask)
 
 
 def _index_parts(index: pd.Index) -> list[Any]:
     if isinstance(index, pd.MultiIndex):
-        raise CannotSaveError("has an index of several levels; give it one")
+        raise CannotSaveError("has an index of several levels: use a single level")
     return [index.to_numpy(), index.name]
 
 
@@ -118,9 +125,9 @@ def _index(parts: Any) -> pd.Index:
 def _frame(parts: Any) -> pd.DataFrame:
     columns, index, names = parts
     if not isinstance(index, pd.Index) or not isinstance(names, pd.Index):
-        raise BadContentError("it has a table without an index")
+        raise BadContentError("it contains a table without an index")
     if len(names) != len(_list(columns)) or any(c.shape != (len(index),) for c in columns):
-        raise BadContentError("it has a table whose columns do not fit its index")
+        raise BadContentError("it contains a table whose columns do not fit its index")
     frame = pd.DataFrame(dict(enumerate(columns)), index=index)
     frame.columns = names
     return frame
@@ -131,9 +138,9 @@ _MT19937_WORDS = 624
 
 
 def _random_state(state: Any) -> np.random.RandomState:
-    # NumPy does not check the position, with which it reads memory.
+    # NumPy reads memory at this position without checking it.
     if type(state["state"]["pos"]) is not int or not 0 <= state["state"]["pos"] <= _MT19937_WORDS:
-        raise BadContentError("it has a random state whose position is none")
+        raise BadContentError("it contains a random state with an invalid position")
     random_state = np.random.RandomState(0)
     random_state.set_state(state)
     return random_state
@@ -189,20 +196,20 @@ class Encoder:
     def __init__(self) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
         self.uses_sklearn = False
-        # By identity, with a reference to the object, so that its address is not reused.
+        # By identity; the reference to the object ensures that its address is not reused.
         self._known_arrays: dict[int, tuple[Any, dict[str, Any]]] = {}
         self._known_objects: dict[int, tuple[Any, int]] = {}
         self._open: set[int] = set()
 
     def encode(self, value: Any, where: str) -> Any:
-        """Write a value, which errors call `where`."""
+        """Write a value; errors name it by `where`."""
         kind = type(value)
         if value is None or kind in (bool, str, int) or (kind is float and math.isfinite(value)):
             return value
         if id(value) in self._open:
-            raise CannotSaveError(f"{where} leads back to itself, which a model file cannot hold.")
+            raise CannotSaveError(f"{where} contains itself, which a model file cannot represent.")
         if len(self._open) > _MAX_LEVELS:
-            raise CannotSaveError(f"{where} is nested too deep for a model file.")
+            raise CannotSaveError(f"{where} is nested too deeply for a model file.")
         self._open.add(id(value))
         try:
             return self._encode(value, where)
@@ -244,7 +251,9 @@ class Encoder:
             parts = flat.reshape(-1).view("<u4") if width else np.empty(0, "<u4")
             array = parts.reshape(*array.shape, width)
         if array.dtype.newbyteorder("<") not in _PLAIN_DTYPES:
-            raise CannotSaveError(f"{where} is an array of {array.dtype}, which no file can hold.")
+            raise CannotSaveError(
+                f"{where} is an array of type {array.dtype}, which files cannot contain."
+            )
         if array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous:
             # The order in memory may change the last digit of products.
             node["order"], array = "F", array.T
@@ -263,7 +272,7 @@ class Encoder:
             return {"same": self._known_objects[id(value)][1]}
         name = name_of(type(value), where)
         self.uses_sklearn = self.uses_sklearn or name.startswith("sklearn.")
-        state = state_of(value) | dict.fromkeys(LEFT_OUT.get(name, ()))
+        state = state_of(value) | dict.fromkeys(OMITTED_PATHS.get(name, ()))
         known = parameter_names(type(value))
         node: dict[str, Any] = {"object": name, "parameters": {}, "state": {}}
         for attribute, item in state.items():
@@ -274,7 +283,7 @@ class Encoder:
         return {key: part for key, part in node.items() if part}
 
 
-#: Bytes of a cell in pandas, and of a feature in a trial, at least.
+#: Minimum memory of a cell in pandas, and of a feature in a trial, in bytes.
 _CELL_BYTES = FEATURE_BYTES = 64
 #: Further keys that nodes may have.
 _FURTHER_KEYS = {"array": {"as", "order", "library"}, "object": {"parameters", "state"}}
@@ -312,18 +321,18 @@ class Decoder:
 
     @property
     def unused(self) -> set[str]:
-        """Arrays that nothing has named."""
+        """Names of arrays that no value refers to."""
         return set(self._arrays) - set(self._read)
 
     def decode(self, node: Any, *, finite: bool = False) -> Any:
         """Restore a value; `finite` refuses NaN and infinity in it."""
         if isinstance(node, float) and not math.isfinite(node):
-            raise BadContentError("it has a number that is too large")
+            raise BadContentError("it contains a number that is too large")
         if node is None or isinstance(node, (bool, int, float, str)):
             return node
         self._depth += 1
         if self._depth > _MAX_LEVELS + 10:
-            raise BadContentError("it is nested too deep")
+            raise BadContentError("it is nested too deeply")
         try:
             if isinstance(node, list):
                 return [self.decode(item, finite=finite) for item in node]
@@ -331,21 +340,21 @@ class Decoder:
         except (BadContentError, FileLimitError):
             raise
         except _ERRORS as error:
-            raise BadContentError(f"it says something that cannot be: {_reason(error)}") from error
+            raise BadContentError(f"it contains an invalid value: {_reason(error)}") from error
         finally:
             self._depth -= 1
 
     def _decode(self, name: Any, node: dict[str, Any], finite: bool) -> Any:
         kind = _KINDS.get(name)
         if kind is None and name not in self._special:
-            raise BadContentError(f"it has something of the unknown kind {plain(name, 60)!r}")
+            raise BadContentError(f"it contains a value of the unknown kind {plain(name, 60)!r}")
         if not node.keys() - {name} <= _FURTHER_KEYS.get(name, set()):
-            raise BadContentError(f"it says of a {name!r} what no version has said")
+            raise BadContentError(f"it contains a value of kind {name!r} with unknown keys")
         if kind is None:
             return self._special[name](node[name], node, finite)
         simpler = self.decode(node[name], finite=finite)
         if kind.cls is float and finite:
-            raise BadContentError(f"it has {plain(simpler, 20)} where a number must be finite")
+            raise BadContentError(f"it contains {plain(simpler, 20)} instead of a finite number")
         if kind.copies:
             # A file may name the same array many times.
             self._budget.take(_CELL_BYTES * _n_cells(simpler))
@@ -353,13 +362,13 @@ class Decoder:
 
     def _array(self, name: Any, node: dict[str, Any], finite: bool) -> Any:
         if not isinstance(name, str) or name not in self._arrays:
-            raise BadContentError(f"it names the array {plain(name, 60)!r}, which it does not have")
+            raise BadContentError(f"it lacks the array {plain(name, 60)!r}")
         array = self._arrays[name]
         if finite and name not in self._is_finite:
             self._is_finite[name] = array.dtype.kind != "f" or bool(np.isfinite(array).all())
         if finite and not self._is_finite[name]:
             raise BadContentError(
-                f"its array {plain(name, 60)!r} has NaN or infinity, where numbers must be finite"
+                f"its array {plain(name, 60)!r} must be finite but contains NaN or infinity"
             )
         if name not in self._read:
             self._read[name] = self._converted(array, node)
@@ -368,7 +377,7 @@ class Decoder:
     def _converted(self, array: NDArray[Any], node: dict[str, Any]) -> Any:
         """An array as it was before it was stored."""
         if node.get("order", "C") not in ("C", "F") or node.get("as", "U") != "U":
-            raise BadContentError("it has an array of an unknown order or kind")
+            raise BadContentError("it contains an array of an unknown order or kind")
         if node.get("order") == "F":
             array = array.T
         if "as" in node:
@@ -382,13 +391,13 @@ class Decoder:
     def _function(self, name: Any, node: dict[str, Any], finite: bool) -> Any:
         function = find(name)
         if isinstance(function, type):
-            raise BadContentError("it names a class where a function should be")
+            raise BadContentError("it contains a class instead of a function")
         return function
 
     def _same(self, number: Any, node: dict[str, Any], finite: bool) -> Any:
         # Only complete objects have a number, so that no object can contain itself.
         if type(number) is not int or not 0 <= number < len(self._objects):
-            raise BadContentError("it refers to an object that it does not have")
+            raise BadContentError("it refers to an object that it does not contain")
         value, n_held = self._objects[number]
         self._hold(n_held)
         return value
@@ -397,18 +406,18 @@ class Decoder:
         self._n_named += 1
         self._n_held += n_objects
         if self._n_held > _MAX_SHARED + _SHARED_EACH * self._n_named:
-            raise BadContentError("its objects share others too often")
+            raise BadContentError("its objects are shared too often")
 
     def _object(self, name: Any, node: dict[str, Any], finite: bool) -> Any:
         cls = find(name)
         before = self._n_held
         self._hold(1)
         if not isinstance(cls, type):
-            raise BadContentError(f"{plain(name, 60)!r} is no class")
+            raise BadContentError(f"{plain(name, 60)!r} is not a class")
         parameters, learned = node.get("parameters", {}), node.get("state", {})
         known, own, saved = parameter_names(cls), name.startswith("zslearn."), declared(cls)
         if not parameters.keys() <= known or learned.keys() & known:
-            raise BadContentError(f"its {cls.__name__} has no proper attributes")
+            raise BadContentError(f"its {cls.__name__} has invalid attributes")
         parameters = {key: self.decode(item) for key, item in parameters.items()}
         learned = {
             key: self.decode(item, finite=saved[key].finite if key in saved else own)
@@ -421,7 +430,7 @@ class Decoder:
         except BadContentError:
             raise
         except Exception as error:
-            raise BadContentError(f"its {cls.__name__} cannot be: {_reason(error)}") from error
+            raise BadContentError(f"its {cls.__name__} is invalid: {_reason(error)}") from error
         if learned:
             self._check(value, learned)
         self._objects.append((value, self._n_held - before))
@@ -432,9 +441,9 @@ class Decoder:
         cls = type(value)
         problem = state_problem(value, learned) if declared(cls) else None
         if problem is not None:
-            raise BadContentError(f"its {cls.__name__} does not hold together: {problem}")
+            raise BadContentError(f"its {cls.__name__} is inconsistent: {problem}")
         if getattr(cls, "_synthesis_trains", False):
-            # A hyper-parameter decides the number of generated rows.
+            # The number of generated rows is a hyper-parameter.
             self._budget.check(FEATURE_BYTES * value._rows_per_class * value.n_features_in_)
         if hasattr(cls, "_check_loaded"):
             value._check_loaded()
@@ -452,21 +461,21 @@ def _n_cells(value: Any) -> int:
 
 
 def _refuse_attributes(name: str, state: dict[str, Any]) -> None:
-    """Refuse values that attributes of known classes never have."""
+    """Refuse values that attributes of supported classes never have."""
     cls = name.rpartition(".")[2]
     if name.startswith("sklearn."):
         if any(isinstance(value, types.FunctionType) for value in state.values()):
             raise BadContentError(f"its {cls} has a function as an attribute")
         for attribute in _SKLEARN_VECTORS:
             if not _are_vectors(state.get(attribute)):
-                raise BadContentError(f"its {cls} has no vector as {attribute}")
-    for path in LEFT_OUT.get(name, ()):
+                raise BadContentError(f"its {cls} has {attribute}, which is not a vector")
+    for path in OMITTED_PATHS.get(name, ()):
         if state.get(path) is not None:
-            raise BadContentError(f"its {cls} names a place on a disk as {path}")
+            raise BadContentError(f"its {cls} has a path as {path}")
 
 
 def _are_vectors(value: Any) -> bool:
-    """Whether a value is None, a number or an array of one axis, or several of these."""
+    """Whether a value is None, a number or a one-dimensional array, or a list of these."""
     return all(
         item is None or isinstance(item, (int, float)) or getattr(item, "ndim", 2) < 2
         for item in (value if isinstance(value, (list, tuple)) else [value])
@@ -476,9 +485,9 @@ def _are_vectors(value: Any) -> bool:
 def _strings(array: NDArray[Any]) -> NDArray[Any]:
     """An array of strings from their characters, along the last axis."""
     if array.ndim == 0 or array.dtype.str != "<u4":
-        raise BadContentError("it has texts that are none")
+        raise BadContentError("it contains invalid strings")
     if (array > 0x10FFFF).any():
-        raise BadContentError("it has texts with characters that there are not")
+        raise BadContentError("it contains strings with invalid characters")
     width = array.shape[-1]
     if not array.size:
         return np.zeros(array.shape[:-1], dtype=f"<U{max(width, 1)}")

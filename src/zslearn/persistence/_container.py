@@ -1,9 +1,9 @@
 """The file format: arrays as in safetensors, and a JSON text as the metadata entry "zslearn".
 
 Before memory is allocated, safetensors checks the types and sizes of arrays, and that they fill the
-file without gaps or overlaps. zslearn limits the memory before anything is read. The text contains
-a digest of its other entries and of the name, type, shape and bytes of every array. There is only
-one metadata entry, since safetensors writes several in any order.
+file without gaps or overlaps; zslearn also checks the memory limit. The text contains a digest of
+its other entries and of the name, type, shape and bytes of every array. It is the only metadata
+entry, because safetensors does not preserve the order of several.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DTYPES = {
 _MAX_HEADER = 64 * 2**20
 # Memory of the Python objects of a JSON text, per byte of text.
 _MEMORY_PER_BYTE = 24
-# Maximum number of values in a JSON text, each of which may take some 100 bytes of memory.
+# Maximum number of values in a JSON text, each of which may take about 100 bytes of memory.
 _MOST_VALUES = 4_000_000
 
 
@@ -66,17 +66,17 @@ class OpenFile(NamedTuple):
         for name in self.tensors.keys():  # noqa: SIM118
             array = self.tensors.get_slice(name)
             if array.get_dtype() not in DTYPES:
-                raise BadContentError(f"array {plain(name, 60)!r} is of an unknown type")
+                raise BadContentError(f"its array {plain(name, 60)!r} has an unknown type")
             kind = DTYPES[array.get_dtype()].name
             found[name] = {"dtype": kind, "shape": array.get_shape()}
         return found
 
     def read_arrays(self) -> dict[str, NDArray[Any]]:
         """Read all arrays and compare the digest."""
-        for said in self.arrays().values():
-            # An empty array may have long axes, which results computed from it inherit.
-            n_numbers = math.prod(max(n, 1) for n in said["shape"])
-            self.budget.check(n_numbers * np.dtype(said["dtype"]).itemsize)
+        for declared in self.arrays().values():
+            # An empty array may have a long axis, which results computed from it inherit.
+            n_numbers = math.prod(max(n, 1) for n in declared["shape"])
+            self.budget.check(n_numbers * np.dtype(declared["dtype"]).itemsize)
         arrays = {name: self.tensors.get_tensor(name) for name in self.arrays()}
         if _digest(self.content, arrays) != self.sha256:
             raise BadContentError(
@@ -85,7 +85,7 @@ class OpenFile(NamedTuple):
         for name, array in arrays.items():
             # Booleans are bytes of 0 or 1; NumPy treats others inconsistently.
             if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
-                raise BadContentError(f"array {plain(name, 60)!r} has booleans that are none")
+                raise BadContentError(f"its array {plain(name, 60)!r} contains invalid booleans")
         return arrays
 
 
@@ -94,14 +94,14 @@ def write_file(path: Path, content: Mapping[str, Any], arrays: Mapping[str, NDAr
     text = _text({"sha256": _digest(content, arrays), **content})
     if len(text) > _MAX_HEADER // 2:
         raise ValueError(
-            f"The header of the model file would take more than {_MAX_HEADER >> 21} MiB: give "
-            "large lists as arrays in extras=, not in about=."
+            f"The header of the model file would exceed {_MAX_HEADER >> 21} MiB: pass large lists "
+            "as arrays in extras=, not in about=."
         )
     with atomic_write(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode
         save_file(dict(arrays), temporary, metadata={"zslearn": text})
-        # safetensors makes files that only their owner can read; the umask decides about ours.
+        # Restore the permissions of the umask; safetensors grants them to the owner only.
         temporary.chmod(mode)
 
 
@@ -129,18 +129,18 @@ def open_file(path: Path) -> Iterator[OpenFile]:
         length = int.from_bytes(start, "little")
         if len(start) < 8 or length > size - 8:
             raise BadContentError(
-                "it is no model file, or not all of one: its header is longer than the file"
+                "it is not a model file or is incomplete: its header is longer than the file"
             )
         if length > _MAX_HEADER:
-            raise BadContentError(f"its header takes more than {_MAX_HEADER >> 20} MiB")
+            raise BadContentError(f"its header exceeds {_MAX_HEADER >> 20} MiB")
         budget.check(size + _MEMORY_PER_BYTE * length)
     with _opened(path) as tensors:
         metadata = tensors.metadata() or {}
         if metadata.keys() != {"zslearn"}:
-            raise BadContentError("it is no model file: its metadata are not those of zslearn")
+            raise BadContentError("it is not a model file: it lacks the metadata of zslearn")
         content = read_json(metadata["zslearn"], "its description")
         if not isinstance(content, dict):
-            raise BadContentError("its description is no object in JSON")
+            raise BadContentError("its description is not a JSON object")
         yield OpenFile(content, str(content.pop("sha256", "")), tensors, budget)
 
 
@@ -148,7 +148,7 @@ def _opened(path: Path) -> Any:
     try:
         return safe_open(path, framework="np")
     except Exception as error:
-        raise BadContentError(f"it is damaged or not all of a file: {plain(error, 200)}") from error
+        raise BadContentError(f"it is damaged or incomplete: {plain(error, 200)}") from error
 
 
 def read_json(text: str, what: str) -> Any:
@@ -158,10 +158,10 @@ def read_json(text: str, what: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
     except RecursionError:
-        raise BadContentError(f"{what} is nested too deep") from None
+        raise BadContentError(f"{what} is nested too deeply") from None
     except ValueError as error:
-        raise BadContentError(f"{what} is no JSON ({plain(error, 200)})") from None
+        raise BadContentError(f"{what} is not JSON ({plain(error, 200)})") from None
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it has {name}, which is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")

@@ -58,7 +58,7 @@ def summary(model: Any) -> dict[str, Any]:
 
 def _table(model: Any) -> SignatureTable | None:
     """The signatures of the innermost estimator, as the user gave them."""
-    # A file cannot make wrappers contain each other without end.
+    # The limit protects against files in which wrappers contain each other.
     for _ in range(100):
         if hasattr(model, "_described"):
             return model._described.table
@@ -76,13 +76,13 @@ def _check_format(content: dict[str, Any]) -> None:
     """Refuse a file of another format."""
     number, library = content.get("format_version"), content.get("library_version")
     if type(number) is not int or number < 1 or not isinstance(library, str):
-        raise BadContentError("its description names no version")
+        raise BadContentError("its description lacks a valid version")
     if number != FORMAT_VERSION:
         advice = "Update zslearn, or fit" if number > FORMAT_VERSION else "Fit"
         raise BadContentError(
-            f"it was saved by zslearn {plain(library, 40)} in version {number} of the format, and "
-            f"this is zslearn {__version__}, which reads version {FORMAT_VERSION}. {advice} and "
-            "save the model again with this version"
+            f"it was saved by zslearn {plain(library, 40)} in version {number} of the format, but "
+            f"zslearn {__version__} reads version {FORMAT_VERSION}. {advice} and save the model "
+            "again with this version"
         )
 
 
@@ -91,20 +91,20 @@ def _warn_of_versions(content: dict[str, Any], path: str | os.PathLike[str]) -> 
     library, learn = content["library_version"], content.get("scikit_learn_version")
     if _numbers(library) > _numbers(__version__):
         warn_user(
-            f"{plain(path)}: It was saved by zslearn {plain(library, 40)}, which is newer than "
-            f"this zslearn {__version__}; update zslearn if its predictions matter.",
+            f"{plain(path)} was saved by zslearn {plain(library, 40)}, which is newer than the "
+            f"installed {__version__}. Update zslearn to get the same predictions.",
             InputWarning,
         )
     if isinstance(learn, str) and _numbers(learn)[:2] != _numbers(sklearn.__version__)[:2]:
         warn_user(
-            f"{plain(path)}: Parts of it were fitted by scikit-learn {plain(learn, 40)}, and this "
-            f"is {sklearn.__version__}; scikit-learn does not say that they predict the same.",
+            f"{plain(path)} contains estimators fitted by scikit-learn {plain(learn, 40)}; with "
+            f"the installed {sklearn.__version__} their predictions may differ.",
             InputWarning,
         )
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a release: 1.2.0.dev3 is 1, 2, 0."""
+    """The numbers of a release: (1, 2, 0) for "1.2.0.dev3"."""
     found = re.match(r"\d{1,9}(\.\d{1,9}){0,3}", version)
     return tuple(int(part) for part in found[0].split(".")) if found else (0,)
 
@@ -173,8 +173,8 @@ def save(
     """
     if not isinstance(model, ZeroShotPredictor):
         raise TypeError(
-            f"save takes a fitted zero-shot estimator; got {type(model).__name__}. A pipeline of "
-            "scikit-learn is one as zslearn.model_selection.ZeroShotPipeline(steps)."
+            f"save takes a fitted zero-shot estimator; got {type(model).__name__}. Build pipelines "
+            "with zslearn.model_selection.ZeroShotPipeline(steps)."
         )
     check_is_fitted(model, "class_scorer_")
     encoder = Encoder()
@@ -198,7 +198,7 @@ def save(
 def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
     """Read a model that :func:`save` wrote.
 
-    Files contain no code, only numbers, strings and names of classes, which are looked up in a list
+    Files contain numbers, strings and names of classes, but no code. Names are looked up in a list
     that files cannot extend.
 
     Parameters
@@ -206,8 +206,8 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
     path : path
         The file.
     device : device of torch, optional
-        Device of attributes that were tensors of torch, such as "cpu" or "cuda"; by default they
-        are loaded as arrays of NumPy, which score features of any library.
+        Device of attributes that were torch tensors, such as "cpu" or "cuda". By default they are
+        loaded as NumPy arrays, which score features of any library.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is no model file, is damaged, or needs another version; a ValueError.
+        If the file is not a model file, is damaged, or needs another version; a ValueError.
 
     See Also
     --------
@@ -244,10 +244,10 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
     Raises
     ------
     ModelFileError
-        If the file is no model file, is damaged, or needs another version.
+        If the file is not a model file, is damaged, or needs another version.
     """
     if device is not None:
-        # Errors of torch about the device are not about the file.
+        # Raise torch's own error about an invalid device.
         import_optional("torch", f"load with device={device!r}").empty(0, device=device)
     with _errors_named(path), open_file(Path(path)) as container:
         content = _content(container)
@@ -258,10 +258,10 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
         extras = _read_extras(decoder, content["extras"])
         if decoder.unused:
             name = plain(sorted(decoder.unused)[0], 60)
-            raise BadContentError(f"nothing says what its array {name!r} is")
+            raise BadContentError(f"its array {name!r} is not used")
         _check_model(model, container.budget)
         if summary(model) != content["summary"]:
-            raise BadContentError("its summary is of another model")
+            raise BadContentError("its summary describes another model")
         return ModelFile(model, content["about"], extras, _described(container, content))
 
 
@@ -285,38 +285,40 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     ModelFileError
-        If the file is no model file, its header is damaged, or it needs a newer version.
+        If the file is not a model file, its header is damaged, or it needs a newer version.
     """
     with _errors_named(path), open_file(Path(path)) as container:
         return _described(container, _content(container))
 
 
 def _as_read(node: Any, encoder: Encoder) -> Any:
-    """The model that a reader will get, without copies of arrays; an error if it gets none."""
+    """The model that a reader will get, sharing arrays; raise an error if it cannot be read."""
     no_limit = Budget(Path(), sys.maxsize, file_size=0)
     try:
         model = Decoder(encoder.arrays, no_limit).decode(node)
         _check_model(model, no_limit)
     except BadContentError as error:
-        raise CannotSaveError(f"The model cannot be saved; of a file of it: {error}.") from error
+        raise CannotSaveError(
+            f"The model cannot be saved, because its file could not be loaded: {error}."
+        ) from error
     return model
 
 
 def _plain_about(about: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The caller's description of a model as it will be read: lists instead of tuples."""
+    """The user's description of a model in the form in which it will be read."""
     if about is not None and not isinstance(about, Mapping):
         raise TypeError(f"about must be a mapping; got {type(about).__name__}.")
 
     def from_numpy(value: Any) -> Any:
         if isinstance(value, (np.generic, np.ndarray)):
             return value.tolist()
-        raise TypeError(f"it has a value of type {type(value).__name__}")
+        raise TypeError(f"it contains a value of type {type(value).__name__}")
 
     try:
         text = json.dumps(dict(about or {}), allow_nan=False, default=from_numpy)
     except (TypeError, ValueError, RecursionError) as error:
         raise type(error)(
-            f"about cannot be written as JSON: {error}. Give strings, numbers, lists and mappings, "
+            f"about cannot be written as JSON: {error}. Pass strings, numbers, lists and mappings, "
             "and arrays in extras=."
         ) from None
     content: dict[str, Any] = json.loads(text)
@@ -328,44 +330,46 @@ def _arrays(extras: Mapping[str, Any] | None) -> dict[str, NDArray[Any]]:
     if extras is None:
         return {}
     if not isinstance(extras, Mapping) or not all(isinstance(name, str) for name in extras):
-        raise TypeError("extras must map names, which are texts, to arrays.")
+        raise TypeError("extras must map strings to arrays.")
     return {name: np.asarray(array) for name, array in extras.items()}
 
 
-def _read_extras(decoder: Decoder, said: Any) -> dict[str, NDArray[Any]]:
-    if not isinstance(said, list) or not all(isinstance(p, list) and len(p) == 2 for p in said):
-        raise BadContentError("its extras are no list of pairs")
+def _read_extras(decoder: Decoder, pairs: Any) -> dict[str, NDArray[Any]]:
+    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
+        raise BadContentError("its extras are not a list of pairs")
     extras = {}
-    for name, node in said:
+    for name, node in pairs:
         array = decoder.decode(node)
         if not isinstance(name, str) or name in extras or not isinstance(array, np.ndarray):
-            raise BadContentError("its extras are no arrays with names")
+            raise BadContentError("its extras are not named arrays")
         extras[name] = array
     return extras
 
 
-#: Number of rows of a trial. With a single row, an array of any length could be added to it.
+#: Number of rows of a trial; a single row would broadcast to arrays of any length.
 _TRIAL_ROWS = 3
 
 
 def _check_model(model: Any, budget: Budget) -> None:
     """Refuse a model whose parts do not fit each other, or that cannot score samples."""
     if not isinstance(model, ZeroShotPredictor):
-        raise BadContentError(f"it holds a {type(model).__name__}, which is no zero-shot estimator")
+        raise BadContentError(
+            f"it contains a {type(model).__name__}, which is not a zero-shot estimator"
+        )
     try:
         check_is_fitted(model, "class_scorer_")
     except NotFittedError:
-        raise BadContentError(f"its {type(model).__name__} has learned nothing") from None
+        raise BadContentError(f"its {type(model).__name__} is not fitted") from None
     scorer = model.class_scorer_
     if not set(model.seen_classes_.tolist()) <= set(scorer.labels.tolist()):
-        raise BadContentError("it does not describe every class that it has seen")
+        raise BadContentError("it does not describe all of its seen classes")
     n_classes = len(scorer.labels)
     if n_classes < 2 or scorer.parameters.shape[0] != n_classes:
         n_classifiers = scorer.parameters.shape[0]
         raise BadContentError(f"it has {n_classifiers} classifiers for {n_classes} classes")
     for extra in (scorer.bias, scorer.precedence):
         if extra is not None and extra.shape != (n_classes,):
-            raise BadContentError(f"it has {len(extra)} factors for {n_classes} classes")
+            raise BadContentError(f"it has {len(extra)} score offsets for {n_classes} classes")
     _probe(model, n_classes, budget)
 
 
@@ -373,13 +377,13 @@ def _probe(model: Any, n_classes: int, budget: Budget) -> None:
     """Score a few samples, which reveals wrong shapes and types before the model is used."""
     n_features = model.n_features_in_
     if type(n_features) is not int or n_features < 1:
-        raise BadContentError(f"it has no proper number of features: {n_features!r:.40}")
+        raise BadContentError(f"it has an invalid number of features: {n_features!r:.40}")
     budget.check(FEATURE_BYTES * _TRIAL_ROWS * n_features)
     rows: NDArray[np.float64] = np.linspace(0.5, 1.0, _TRIAL_ROWS * n_features)
     rows = rows.reshape(_TRIAL_ROWS, n_features)
     names = getattr(model, "feature_names_in_", None)
     if names is not None and (not isinstance(names, np.ndarray) or names.shape != (n_features,)):
-        raise BadContentError("it has another number of features than of their names")
+        raise BadContentError("its numbers of features and of feature names differ")
     scorer = model.class_scorer_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -387,9 +391,9 @@ def _probe(model: Any, n_classes: int, budget: Budget) -> None:
         if scorer.temperature is not None:
             shares = to_numpy(scorer.probabilities(rows))
             if not np.allclose(shares.sum(axis=1), 1.0):
-                raise BadContentError("it gives no proper probabilities")
+                raise BadContentError("it gives invalid probabilities")
     if scores.shape != (_TRIAL_ROWS, n_classes) or not np.isfinite(scores).all():
-        raise BadContentError("it gives no proper scores")
+        raise BadContentError("it gives invalid scores")
 
 
 def _content(container: OpenFile) -> dict[str, Any]:
@@ -397,10 +401,10 @@ def _content(container: OpenFile) -> dict[str, Any]:
     content = container.content
     _check_format(content)
     if set(content) != _KEYS or not isinstance(content["about"], dict):
-        raise BadContentError("its description lacks parts, or has unknown ones")
+        raise BadContentError("its description has missing or unknown entries")
     node = content["model"]
     if not isinstance(node, dict) or not isinstance(node.get("object"), str):
-        raise BadContentError("its description names no method")
+        raise BadContentError("its description lacks the method")
     return content
 
 
@@ -408,7 +412,7 @@ def _described(container: OpenFile, content: dict[str, Any]) -> dict[str, Any]:
     """The result of :func:`describe`."""
     node = content["model"]
     if not isinstance(content["summary"], dict) or not isinstance(content["extras"], list):
-        raise BadContentError("its description has no proper summary")
+        raise BadContentError("its description has an invalid summary")
     versions = ("format_version", "library_version", "scikit_learn_version")
     return {
         **{key: content[key] for key in versions},
@@ -424,7 +428,7 @@ def _described(container: OpenFile, content: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise one kind of error, which names the file, for anything wrong with it."""
+    """Turn all errors about the content of a file into a ModelFileError that names the file."""
     try:
         yield
     except (OSError, ImportError, ModelFileError, FileLimitError):
@@ -434,6 +438,6 @@ def _errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
     except Exception as error:
         reason = plain(str(error).partition("\n")[0], 300).rstrip(".")
         raise ModelFileError(
-            f"{plain(path)} cannot be loaded: its parts do not fit each other "
+            f"{plain(path)} cannot be loaded: its parts are inconsistent "
             f"({type(error).__name__}: {reason})."
         ) from error

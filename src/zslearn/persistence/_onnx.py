@@ -1,7 +1,7 @@
 """Export of a fitted model to ONNX, from features to scores and labels.
 
 Scores, and `embed` of every method, use the array API standard. They therefore also accept arrays
-of ndonnx, which hold no values: each operation adds a node to a graph.
+of ndonnx, which have no values: each operation adds a node to a graph.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._files import atomic_write
+from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn._version import __version__
 from zslearn.base._meta import TransformedEmbedding, fitted_as_zero_shot
@@ -40,8 +41,8 @@ class ExportError(ValueError):
 def export_onnx(model: Any, path: str | PathLike[str], *, check: bool = True) -> Path:
     """Write a fitted model to an ONNX file, from the preparation of features to labels.
 
-    The file contains the classes that are described now; classes added later need a new file.
-    :ref:`onnx` has an example, and explains how a method becomes a graph.
+    The file contains the classes that are described at this moment; export again after adding
+    classes. :ref:`onnx` has an example, and explains how a method becomes a graph.
 
     Parameters
     ----------
@@ -50,8 +51,8 @@ def export_onnx(model: Any, path: str | PathLike[str], *, check: bool = True) ->
     path : str or path-like
         The file, which is written atomically.
     check : bool, default=True
-        Whether to compare the file with the model on a few random rows, by onnxruntime, before it
-        is written.
+        Whether to compare the scores of file and model on a few random rows, with onnxruntime,
+        before the file is written.
 
     Returns
     -------
@@ -83,23 +84,23 @@ def _graph(model: Any) -> Any:
     size = scorer.parameters.nbytes
     if size > _LARGEST_FILE:
         raise ExportError(
-            f"The classes' parameters take {size / 2**30:.1f} GiB, and an ONNX file holds 2: "
-            "describe fewer classes, or serve the model itself."
+            f"The parameters of the classes take {size / 2**30:.1f} GiB, but an ONNX file is "
+            "limited to 2 GiB: describe fewer classes, or serve the model itself."
         )
     X = ndx.argument(shape=("rows", int(model.n_features_in_)), dtype=ndx.float32)
     try:
         scores = _scores(scorer, X)
         outputs = {"scores": ndx.astype(scores, ndx.float32)}
         if scorer.temperature is not None:
-            chances = softmax(scores, scorer.temperature)
-            outputs["probabilities"] = ndx.astype(chances, ndx.float32)
+            probabilities = softmax(scores, scorer.temperature)
+            outputs["probabilities"] = ndx.astype(probabilities, ndx.float32)
         outputs["label"] = _label(ndx, scores, scorer, model)
-    # ndonnx raises various errors for values that are read, and for arrays of NumPy.
+    # ndonnx raises various errors if values are read, and for NumPy arrays.
     except Exception as error:
         raise ExportError(
-            f"{_name_of(model)} cannot be written as ONNX: {error}. Save the model itself, or "
-            "export a method whose embedding keeps to functions of the array API standard, brings "
-            "arrays to the features by move_like, and asks for no number."
+            f"{_name_of(model)} cannot be exported to ONNX: {error}. Save the model "
+            "itself; to export a method of your own, use only functions of the array API standard "
+            "in embed, move fitted arrays with move_like, and never convert an array to a number."
         ) from error
     graph = ndx.build({"X": X}, outputs)
     for name, value in _metadata(model, scorer).items():
@@ -126,7 +127,7 @@ def _label(ndx: Any, scores: Array, scorer: ClassScorer, model: Any) -> Array:
     if not isinstance(model, NoneOfThese):
         return label
     if model.none_label_ is None:
-        raise TypeError("its none_label is None, which is no label of a graph: give another one")
+        raise TypeError("its none_label is None, which ONNX cannot represent: choose another one")
     thresholds = ndx.asarray(model.threshold_of(scorer.labels[order]).astype(np.float32))
     rejected = _statistic(ndx, scores, scorer, model) < ndx.take(thresholds, best, axis=0)
     return ndx.where(rejected, ndx.asarray(np.asarray(model.none_label_, labels.dtype)), label)
@@ -179,12 +180,12 @@ def _check(model: Any, content: bytes) -> None:
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     (found,) = session.run(["scores"], {"X": X})
     expected: Floats = to_numpy(model.decision_function(X, classes=model.classes_))
-    apart = float(np.abs(found - expected).max())
+    difference = float(np.abs(found - expected).max())
     scale = float(np.abs(expected).max())
-    if not apart <= _TOLERANCE * max(scale, float(np.finfo(np.float32).tiny)):
+    if not difference <= _TOLERANCE * max(scale, float(np.finfo(np.float32).tiny)):
         raise ExportError(
-            f"{_name_of(model)} cannot be written as ONNX: the file's scores differ from the "
-            f"model's by {apart:.1e}, where the largest score is {scale:.1e}."
+            f"{_name_of(model)} cannot be exported to ONNX: the file's scores differ from those "
+            f"of the model by {difference:.1e}, where the largest score is {scale:.1e}."
         )
 
 
@@ -237,6 +238,17 @@ def _pca(step: Any, rows: Array) -> Array:
     return _affine(projected, None, np.maximum(deviations, np.finfo(deviations.dtype).eps))
 
 
+def _table_of_numbers(step: Any, rows: Array) -> Array:
+    used = [(place, column) for place, column in enumerate(step.columns_) if column.outputs]
+    if others := [c.name for _, c in used if c.kind != "number" or c.indicates_missing]:
+        raise TypeError(f"the columns {name_some(others)} are not plain numbers")
+    xp = compat.array_namespace(rows)
+    rows = xp.stack([rows[:, place] for place, _ in used], axis=1)
+    fill = move_like(np.array([column.fill for _, column in used]), rows)
+    rows = xp.where(xp.isfinite(rows), rows, fill[None, :])
+    return _affine(rows, step.shift_, step.scale_)
+
+
 _ARRAY_TRANSFORMS: dict[str, Callable[[Any, Array], Array]] = {
     "sklearn.StandardScaler": lambda step, rows: _affine(
         rows, step.mean_ if step.with_mean else None, step.scale_
@@ -251,4 +263,5 @@ _ARRAY_TRANSFORMS: dict[str, Callable[[Any, Array], Array]] = {
     "sklearn.Normalizer": _normalizer,
     "sklearn.PCA": _pca,
     "sklearn.TruncatedSVD": lambda step, rows: rows @ move_like(step.components_.T, rows),
+    "zslearn.TablePreparation": _table_of_numbers,
 }

@@ -245,6 +245,33 @@ class Adapted(BaseModel):
     n_images: int
 
 
+class Suggestion(BaseModel):
+    """A sample to label next."""
+
+    sample: int = Field(description="Its place in the request.")
+    class_: str = Field(alias="class", description="The predicted class.")
+    probability: float
+    gain: float = Field(description="Expected gain of accuracy over the other samples.")
+
+
+class ClassAdvice(BaseModel):
+    """What would help a class."""
+
+    class_: str = Field(alias="class")
+    gain: float = Field(description="Expected gain of accuracy by the label of one image.")
+    advice: Literal["image", "description", "none"]
+    same_attributes: str | None = Field(
+        description="A class that its attributes cannot tell it from."
+    )
+
+
+class Suggestions(BaseModel):
+    """Samples to label next, and the classes; the most valuable ones first."""
+
+    suggestions: list[Suggestion]
+    classes: list[ClassAdvice]
+
+
 class Reason(BaseModel):
     """Why a request was refused."""
 
@@ -273,6 +300,7 @@ Options = Annotated[Ranking, Query()]
 ClassName = Annotated[str, Path(description="The name of a class.")]
 OfClass = Annotated[str, Query(alias="class", description="The class of the images.")]
 Preview = Annotated[bool, Query(description="Whether to report the changes without keeping them.")]
+Suggested = Annotated[int, Query(ge=1, le=1000, description="Number of samples to suggest.")]
 ExampleId = Annotated[str, Path(description="The id of a correction.")]
 TableFile = Annotated[UploadFile, File(description="A CSV, TSV, Excel or Parquet file.")]
 PictureName = Annotated[str, Path(description="The name of a training image.")]
@@ -590,6 +618,12 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
         """Undo the adaptation to unlabelled images."""
         await writer.make(key, _digest(request), recognizer.undo_adaptation)
         return {"n_images": 0}
+
+    @router.post("/suggest", response_model=Suggestions)
+    async def suggest(body: Unlabelled, n: Suggested = 10) -> Any:
+        """Suggest which feature vectors, or rows of a table, to label next."""
+        work = partial(_outcome, partial(recognizer.suggest, body.samples, n))
+        return await writer.outcome(previews.submit(work))
 
     # Classes.
 

@@ -670,6 +670,27 @@ class Recognizer:
             ],
         }
 
+    def suggest(self, X: Any, n: int) -> dict[str, Any]:
+        """Suggest which samples to label next, and what would help each class."""
+        self._refuse_without("suggest")
+        with no_user_warnings(), refused_as_422():
+            found = self.state.model.suggest(X, n)
+        suggestions = pd.DataFrame(
+            {
+                "sample": found.rows,
+                "class": [str(label) for label in found.labels.tolist()],
+                "probability": found.probabilities,
+                "gain": found.gains,
+            }
+        )
+        classes = found.classes[["gain", "advice"]].rename(index=str)
+        same = [None if label is None else str(label) for label in found.classes["same_attributes"]]
+        classes["same_attributes"] = pd.Series(same, classes.index, dtype=object)
+        return {
+            "suggestions": suggestions.to_dict("records"),
+            "classes": classes.reset_index().to_dict("records"),
+        }
+
     def undo_adaptation(self) -> None:
         """Restore the class means without unlabelled images."""
         state = self.state
@@ -686,7 +707,7 @@ class Recognizer:
             check_can_learn(self.state.model, verb, plain(self.path.name))
 
     def can(self, verb: str) -> bool:
-        """Whether the model supports `verb`, "add_examples" or "adapt"."""
+        """Whether the model has `verb`: "add_examples", "adapt" or "suggest"."""
         with suppress(Refusal):
             self._refuse_without(verb)
             return verb != "adapt" or not isinstance(self.state.model, _WITH_GUARANTEES)

@@ -67,8 +67,8 @@ def create_app(
     weights, device : optional
         See :func:`~zslearn.images.load_backbone`.
     encoder : str, optional
-        The text encoder, if the model file names one in a folder: such folders are never read on
-        the word of a file.
+        The text encoder, required if the model file names one in a folder: such folders are only
+        read if the caller names them.
     prior : mapping of str to float, optional
         Prior odds of classes for requests without any, 1 for classes not named.
     taxonomy : DataFrame, optional

@@ -37,12 +37,7 @@ from zslearn.signatures._kernels import (
     rbf_similarity,
 )
 from zslearn.signatures._table import SignatureTable
-from zslearn.signatures._text import (
-    SentenceKinds,
-    description_report,
-    encode_text,
-    text_signatures,
-)
+from zslearn.signatures._text import SentenceKinds, description_report, encode_text, text_signatures
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 from zslearn.signatures._wordnet import WordNet
 from zslearn.signatures._words import train_word_vectors, word_signatures

@@ -14,21 +14,26 @@ from numpy.typing import NDArray
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._validation import (
     SCALING,
-    columns_named,
-    dominating_columns,
     is_missing,
     not_numbers,
     numeric_columns,
     refuse_text,
+    warn_of_dominating,
 )
-from zslearn.signatures._table import as_frame, equal_rows, finite_numbers, with_scaling
+from zslearn.signatures._table import (
+    as_frame,
+    equal_rows,
+    finite_numbers,
+    indexed_by_label,
+    with_scaling,
+)
 from zslearn.signatures._views import MultiSignatures, map_views
 
 Missing = Literal["error", "mean", "drop"]
 
 
 class IndistinctPair(NamedTuple):
-    """Two classes that cannot be told apart, and the attributes in which they differ."""
+    """Two indistinguishable classes, and the attributes in which they differ."""
 
     first: Any
     second: Any
@@ -51,7 +56,7 @@ class _AttributeReport:
     constant: list[str]  # columns with a single value
     empty: list[str]  # columns without values
     missing: dict[str, int]  # column → number of missing values
-    #: Pairs of classes that cannot be told apart, and the attributes in which they differ.
+    #: Pairs of indistinguishable classes, and the attributes in which they differ.
     indistinct: list[IndistinctPair]
 
     def __str__(self) -> str:
@@ -67,7 +72,7 @@ class _AttributeReport:
             lines.append(f"with missing values: {len(self.missing)}, {listed}{more}")
         if self.indistinct:
             pairs, n_more = ", ".join(map(str, self.indistinct[:5])), len(self.indistinct) - 5
-            lines.append(f"cannot be told apart: {pairs}" + f" and {n_more} more" * (n_more > 0))
+            lines.append(f"indistinguishable: {pairs}" + f" and {n_more} more" * (n_more > 0))
         return "\n".join(lines)
 
 
@@ -115,13 +120,13 @@ def attribute_report(
     missing = {str(name): int(count) for name, count in n_missing.items() if count}
     filled = numbers.fillna(numbers.mean()).fillna(0.0)
     indistinct = indistinct_pairs(numbers, filled, seen_classes=seen_classes)
-    return _AttributeReport(*table.shape, kind, constant, empty, missing, indistinct)
+    return _AttributeReport(*numbers.shape, kind, constant, empty, missing, indistinct)
 
 
 def indistinct_pairs(
     table: pd.DataFrame, numbers: pd.DataFrame, *, seen_classes: Iterable[Any] | None = None
 ) -> list[IndistinctPair]:
-    """Find pairs of classes that no method can tell apart by their attributes.
+    """Find pairs of classes that no method can distinguish by their attributes.
 
     A method learns the meaning of an attribute from classes with samples: a difference of two
     classes outside the span of the differences between seen classes has no known effect.
@@ -227,7 +232,7 @@ def attribute_signatures(
         raise ValueError("All attributes were dropped.")
     numbers = numbers.fillna(numbers.mean())
     return with_scaling(
-        numbers.rename_axis(index=str(table.index.names[0] or "class")), signature_scaling
+        numbers.rename_axis(index=str(numbers.index.names[0] or "class")), signature_scaling
     )
 
 
@@ -258,6 +263,7 @@ def scale_signatures(
     DataFrame
         The same numbers; ``attrs["signature_scaling"]`` holds the scaling.
     """
+    signatures = indexed_by_label(signatures)
     if scaling == "auto":
         if SCALING in signatures.attrs:
             return signatures
@@ -265,20 +271,20 @@ def scale_signatures(
             list(signatures.index if seen_classes is None else seen_classes)
         )
         rows = numeric_columns(signatures[is_seen], where)
-        large = [] if not_numbers(rows) else dominating_columns(rows.to_numpy(dtype=np.float64))
-        scaling = "standard" if large else None
-        if large:
-            warn_user(
-                f"{where}: {columns_named(large, rows.columns)} of the signatures is so much "
-                "larger than the other columns that it would dominate all distances between "
-                "classes. All columns are standardised over the seen classes; pass "
-                "signature_scaling=None to leave them unchanged."
-            )
+        remedy = (
+            "All columns of the signatures are standardised over the seen classes; pass "
+            "signature_scaling=None to leave them unchanged."
+        )
+        is_large = not not_numbers(rows) and warn_of_dominating(
+            rows.to_numpy(dtype=np.float64), rows.columns, where, "classes", remedy
+        )
+        scaling = "standard" if is_large else None
     return with_scaling(signatures, scaling)
 
 
 def _numbers(table: Any) -> pd.DataFrame:
     """Validate an attribute table and convert it to float64, with strings as column names."""
+    table = indexed_by_label(table)
     if not isinstance(table, pd.DataFrame) or not table.size:
         raise ValueError("Attributes must be a DataFrame with one row per class; it is empty.")
     if not table.index.is_unique:
@@ -372,7 +378,7 @@ def binarize_signatures(
 
 
 def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_]:
-    """Tell which rows are positive multiples of a binary vector."""
+    """Whether each row is a positive multiple of a binary vector."""
     size = np.abs(rows)
     top = size.max(axis=1, keepdims=True)
     is_full = np.abs(size - top) <= _TOLERANCE * top

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array
 from zslearn._utils._array import unit_rows
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._saved import saved_part
-from zslearn._utils._validation import is_missing
+from zslearn._utils._validation import as_pandas, is_missing
 from zslearn.signatures._wordnet import WordNet
 
 _ACCEPTED = (
@@ -180,7 +180,8 @@ def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.
 
 def read_pairs(pairs: Any) -> list[tuple[Hashable, Hashable]]:
     """Convert a hierarchy in any accepted form to child–parent pairs."""
-    if isinstance(pairs, pd.DataFrame):
+    if hasattr(pairs, "columns"):
+        pairs = as_pandas(pairs)
         if {"child", "parent"} <= set(pairs.columns):
             pairs = pairs[["child", "parent"]]
         if pairs.shape[1] != 2:

@@ -29,6 +29,7 @@ from sklearn.utils import check_random_state
 from zslearn._utils._messages import did_you_mean, name_some
 from zslearn._utils._progress import progress_bar
 from zslearn.signatures._class_graph import ClassGraph, ClassTree, class_graph, read_pairs
+from zslearn.signatures._table import indexed_by_label
 from zslearn.signatures._views import MultiSignatures, class_frame
 from zslearn.signatures._wordnet import WordNet
 
@@ -153,7 +154,7 @@ def hierarchy_signatures(
     listed = list(labels)
     n_classes = len(listed)
     if n_classes < 2:
-        raise ValueError(f"labels has {n_classes} classes; distances require at least two.")
+        raise ValueError(f"There are {n_classes} classes; distances require at least two.")
     if repeated := [label for label, count in Counter(listed).items() if count > 1]:
         raise ValueError(f"labels names {name_some(repeated)} more than once.")
     for name, value, least in (("n_components", n_components, 1), ("n_landmarks", n_landmarks, 2)):
@@ -226,6 +227,7 @@ def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         The same table; ranks that cannot be inferred are None.
     """
+    table = indexed_by_label(table)
     if not isinstance(table, pd.DataFrame) or not table.shape[1] or not len(table):
         raise ValueError(
             "A taxonomy is a DataFrame with one row per class and one column per rank, from the "

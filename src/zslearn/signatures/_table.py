@@ -32,8 +32,6 @@ from zslearn._utils._validation import (
     SCALING,
     as_numbers,
     check_scaling,
-    columns_named,
-    dominating_columns,
     in_units,
     is_missing,
     not_numbers,
@@ -42,6 +40,7 @@ from zslearn._utils._validation import (
     refuse_missing,
     refuse_text,
     units_of,
+    warn_of_dominating,
 )
 from zslearn.signatures._kernels import median_distance
 from zslearn.signatures._views import MultiSignatures, SignatureViews, refuse_partial_views
@@ -149,6 +148,17 @@ def labels_like(labels: NDArray[Any], others: NDArray[Any], whose: str, where: s
             f"{name_some(changed)}."
         )
     return cast
+
+
+def indexed_by_label(table: Any, label: str | None = None) -> Any:
+    """A class table of pandas or polars with the labels in the index; anything else unchanged."""
+    # polars need not be installed.
+    if type(table).__module__.partition(".")[0] == "polars":
+        name = next((n for n in (label, LABEL_COLUMN) if n in table.columns), table.columns[0])
+        return pd.DataFrame(table.to_dict(as_series=False)).set_index(name)
+    if isinstance(table, pd.DataFrame) and label in table.columns:
+        return table.set_index(label)
+    return table
 
 
 def labels_in_order(signatures: Any) -> NDArray[Any]:
@@ -334,12 +344,12 @@ class SignatureTable:
         refuse_partial_views(self.arrays)
         for array, columns, scaling, unit in zip(self.arrays, *parts, strict=True):
             if columns is not None and len(columns) != array.shape[1]:
-                raise ValueError("its signatures have another number of attributes than of names")
+                raise ValueError("its signatures have different numbers of attributes and of names")
             check_scaling(scaling, "scalings")
             if unit is not None and (
                 Saved(2, array.shape[1]).problem(unit, {}) or not (unit[1] > 0).all()
             ):
-                raise ValueError("the columns of its signatures have no proper units")
+                raise ValueError("the columns of its signatures have invalid units")
 
     @classmethod
     def from_user(cls, signatures: Any, seen: NDArray[Any]) -> SignatureTable:
@@ -476,12 +486,12 @@ class SignatureTable:
         """Convert the labels to the dtype of others; raise if they can never be equal."""
         return replace(self, labels=labels_like(self.labels, labels, "signatures", where))
 
-    def refuse_lacking(self, who: str) -> None:
+    def check_complete(self, user: str) -> None:
         """Raise if a class lacks a view, on behalf of methods that need every view."""
         lacking = np.any([np.isnan(array).all(axis=1) for array in self.arrays], axis=0)
         if lacking.any():
             raise ValueError(
-                f"{who} needs every view of each class, but a view is missing for "
+                f"{user} needs every view of each class, but a view is missing for "
                 f"{name_some(self.labels[lacking].tolist())}. Describe these classes in all views, "
                 "remove them, or use GaussianEXEM, which compares classes by their common views."
             )
@@ -531,6 +541,7 @@ class SignatureTable:
 
     def rows_by_name(self, signatures: Any, like: Any = None) -> Any:
         """Convert values given by attribute name to signatures; see :meth:`from_new`."""
+        signatures = indexed_by_label(signatures)
         if isinstance(signatures, pd.DataFrame):
             _unique_columns(signatures.columns, "signatures")
             given = [(label, dict(row)) for label, row in signatures.iterrows()]
@@ -668,14 +679,12 @@ class SignatureTable:
         for array, scaling, columns, name in zip(
             self.arrays, scalings, self.columns, self.names, strict=True
         ):
-            large = [] if scaling or self.indicators else dominating_columns(array[seen])
-            if large:
-                warn_user(
-                    f"{_view_named(name)}: {columns_named(large, columns)} is so much larger than "
-                    "the other columns that it dominates all distances between classes. Scale the "
-                    "columns: signatures = zslearn.signatures.attribute_signatures(signatures, "
-                    "signature_scaling='standard')."
+            if not (scaling or self.indicators):
+                remedy = (
+                    "Scale the columns: signatures = zslearn.signatures.attribute_signatures("
+                    "signatures, signature_scaling='standard')."
                 )
+                warn_of_dominating(array[seen], columns, _view_named(name), "classes", remedy)
 
     def in_units(self) -> tuple[Floats, ...]:
         """Return the rows of each view, scaled by the units of the seen classes, if any."""
@@ -699,7 +708,7 @@ class SignatureTable:
         if len(arrays) == 1:
             return arrays[0]
         if not keep_views:
-            self.refuse_lacking("A method that needs signatures as vectors")
+            self.check_complete("A method that needs signatures as vectors")
             return SignatureViews(arrays, self.weights).concatenate()
         # γ g ‖a − a′‖² is γ times the squared distance of rows multiplied by √g.
         roots = np.sqrt(self.gamma_factors).tolist()

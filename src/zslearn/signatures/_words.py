@@ -63,8 +63,8 @@ def _format(path: Path, gensim: Any) -> tuple[bool, bool]:
     if first[:1] == b"\x80":
         raise ValueError(
             f"{plain(path)} is a pickle, as gensim's KeyedVectors are saved; reading it can run "
-            "arbitrary code. If you trust it, pass KeyedVectors.load(path), or write word2vec's "
-            "format with its method save_word2vec_format."
+            "arbitrary code. If you trust it, load it with gensim's KeyedVectors.load, and "
+            "pass the vectors or save them with save_word2vec_format."
         )
     if re.fullmatch(rb"\s*\d{1,18}\s+\d{1,18}\s*", first):
         n_words, width = map(int, fields)

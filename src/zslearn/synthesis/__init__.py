@@ -8,13 +8,10 @@ the results with golden files of the authors' program.
 
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.synthesis._adaptation_trial import Adaptation
-from zslearn.synthesis._exem import (
-    EXEM,
-    exemplar_distance_score,
-    ideal_signatures,
-)
+from zslearn.synthesis._exem import EXEM, exemplar_distance_score, ideal_signatures
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP
 from zslearn.synthesis._gaussian import GaussianEXEM
+from zslearn.synthesis._suggestions import Suggestions
 from zslearn.synthesis._sync import SynC
 
 __all__ = [
@@ -23,6 +20,7 @@ __all__ = [
     "ClassStatistics",
     "ExemplarMLP",
     "GaussianEXEM",
+    "Suggestions",
     "SynC",
     "exemplar_distance_score",
     "ideal_signatures",

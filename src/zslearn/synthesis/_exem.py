@@ -51,10 +51,7 @@ _ROUNDING = 1e-12
 
 @saved_part
 @dataclass(frozen=True, eq=False)
-@saves(
-    matrix=Saved("n_features", "n_dims"),
-    offset=Saved("n_dims"),
-)
+@saves(matrix=Saved("n_features", "n_dims"), offset=Saved("n_dims"))
 class Whitening:
     r"""A map from features to whitened features of unit length.
 
@@ -103,7 +100,7 @@ class Whitening:
 )
 @dataclass(eq=False, repr=False)
 class EXEM(LearnsFromStatistics):
-    """Predict the exemplar of each class from its signature, and compare samples with it.
+    """Predict the exemplar of each class from its signature, and classify by the nearest one.
 
     `EXEM()` is EXEM (1NN) of the paper, `EXEM(distance="standardized")` EXEM (1NNs), and
     `EXEM(estimator=M)` EXEM (M), where M is fitted on the original features with predicted
@@ -461,8 +458,8 @@ def exemplar_distance_score(
     classes : array-like of labels, optional
         Ignored; present because scorers of a search are called with it.
     distance : {"euclidean", "standardized"}, optional
-        By default that of the estimator. "standardized" divides by the deviations within each held
-        out class, as the authors' program does.
+        By default that of the estimator. "standardized" divides by the deviations within each
+        held-out class, as the authors' program does.
 
     Returns
     -------

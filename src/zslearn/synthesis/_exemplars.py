@@ -2,7 +2,7 @@ r"""Exemplars of the seen classes, and regressors that predict those of any clas
 
 The exemplar of a class is the mean of its projected samples; one regressor per dimension learns
 :math:`\psi(a_c) \approx z_c`. Kernel regressors combine the kernels of several signature views;
-others get the views side by side. Settings of a grid share class statistics, the widest projection,
+others get the concatenated views. Settings of a grid share class statistics, the widest projection,
 of which narrower ones are the first dimensions, and one path of ν-SVRs per kernel.
 """
 
@@ -179,9 +179,7 @@ class SharedKernel:
 
 @saved_part
 @saves(
-    {
-        "kernel.seen": Saved("n_seen", kind="signatures"),
-    },
+    {"kernel.seen": Saved("n_seen", kind="signatures")},
     kernel=Saved(kind=SharedKernel),
     coef=Saved("n_seen", "n_dims"),
     intercept=Saved("n_dims"),

@@ -27,9 +27,7 @@ def _statistics_are_enough(model: LearnsFromStatistics) -> bool:
 
 
 @saves(
-    {
-        "statistics_.means": Saved("n_seen", "n_features", optional=True),
-    },
+    {"statistics_.means": Saved("n_seen", "n_features", optional=True)},
     statistics_=Saved(kind=ClassStatistics, optional=True),
     _table_so_far=Saved(kind=SignatureTable, optional=True),
 )
@@ -135,7 +133,7 @@ class LearnsFromStatistics(AcceptsSampleWeight, ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        # Pass the sums unnamed, so that `_learn` can free them.
+        # Without a name for the sums, `_learn` can free them.
         return cls._learn(training, training.sums, variants)
 
     def _statistics_of(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:

@@ -49,6 +49,7 @@ from zslearn.synthesis._class_posterior import ClassPosterior, ClassSamples
 from zslearn.synthesis._from_statistics import LearnsFromStatistics
 from zslearn.synthesis._gaussian_process import ClassPrior, SignatureKernel, basis
 from zslearn.synthesis._relevance import RelevantKernel, relevant_kernel
+from zslearn.synthesis._suggestions import Suggestions, suggest
 from zslearn.synthesis._temperature import (
     DEFAULT_ODDS,
     TrainingSamples,
@@ -511,6 +512,53 @@ class GaussianEXEM(LearnsFromStatistics):
         check_consistent_length(X, labels)
         labels = labels_like(labels, self.classes_, "y", "the fitted classes")
         return labels, np.asarray(to_numpy(self._prepare(X).whole()), dtype=np.float64)
+
+    def suggest(self, X_pool: Any, n: int = 10, *, classes: Any = None) -> Suggestions:
+        """Suggest which unlabelled images to label next, and what would help each class.
+
+        Images are ranked by the expected gain of accuracy over the other images of the pool. Later
+        suggestions take the earlier ones into account, so that they show different classes.
+
+        Parameters
+        ----------
+        X_pool : array-like of shape (n_samples, n_features)
+            Features of unlabelled images: an array of any library, a
+            :class:`~zslearn.datasets.FeatureBlocks` or a dask array. Of more than 5,000 images,
+            5,000 are considered, evenly spaced by predicted class and probability.
+        n : int, default=10
+            Number of images to suggest; all images if there are fewer.
+        classes : array-like of labels, optional
+            Classes that the images may show; by default every class in `classes_`.
+
+        Returns
+        -------
+        Suggestions
+            Rows of `X_pool` in order of their value, and a table of the classes.
+
+        Examples
+        --------
+        >>> from zslearn.datasets import make_zero_shot
+        >>> from zslearn.synthesis import GaussianEXEM
+        >>> data = make_zero_shot(random_state=0)
+        >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+        >>> found = model.suggest(data.X_test_unseen, n=3, classes=data.unseen_classes)
+        >>> model = model.add_examples(
+        ...     data.X_test_unseen[found.rows], data.y_test_unseen[found.rows]
+        ... )
+        """
+        check_is_fitted(self)
+        state = self._snapshot()
+        return state._suggest(X_pool, n, classes, state.class_scorer_)
+
+    def _suggest(self, X: Any, n: int, classes: Any, scorer: ClassScorer) -> Suggestions:
+        """Suggest images, with the calibration of a wrapper."""
+        if is_streamed(X):
+            X = self._check_stream(X)
+        elif is_empty(X):
+            X = np.empty((0, self.n_features_in_))
+        else:
+            X = self._check_features(X)
+        return suggest(self, X, n, classes, scorer)
 
     # Unlabelled samples
 

@@ -87,10 +87,7 @@ def _numbered(rows: Any) -> pd.DataFrame:
 
 
 def initial_combinations(
-    signatures: Signatures,
-    n_phantoms: int,
-    init: str,
-    rng: np.random.RandomState,
+    signatures: Signatures, n_phantoms: int, init: str, rng: np.random.RandomState
 ) -> Views:
     """Coefficients β of the initial phantoms, scaled to the norm of the signatures."""
     n_seen = len(signatures)

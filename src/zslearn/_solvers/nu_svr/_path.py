@@ -7,7 +7,7 @@ For a target y over n points with the kernel K (with LIBSVM's C = λ/n),
           |q^\top \theta(a_i) + b - y_i| \le \epsilon + \xi_i,
 
 (Eq. 12) is solved through its dual: by interpolation if no step is needed (here), by pairs of
-coefficients on the processor (`_smo`), or, for arrays of torch, CuPy and other libraries, for all
+coefficients on the CPU (`_smo`), or, for arrays of torch, CuPy and other libraries, for all
 targets and settings at once on their device (`_batched`). Every solution comes with its largest
 violation of the optimality conditions, in units of the target.
 
@@ -124,12 +124,12 @@ def nu_svr(
         In (0, 1]: bounds the share of points outside the tube from above and that of support
         vectors from below.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions, in units of the target. Down to 1e-10 is
-        reached on the processor.
+        Largest violation of the optimality conditions, in units of the target. Values down to 1e-10
+        can be reached on the CPU.
     max_iter : int, default=1_000_000
         Largest number of steps per target.
     n_jobs : int, optional
-        Threads. By default as many as there are cores.
+        Number of threads; by default the number of cores.
 
     Returns
     -------
@@ -214,8 +214,8 @@ def nu_svr_paths(
 ) -> Iterator[tuple[int, NuSVRResult]]:
     """The path of :func:`nu_svr_path` over each of several kernels, with the kernel's number.
 
-    On the processor one kernel is solved after another, when it is requested; on a device all are
-    solved together, to keep it busy.
+    On the CPU the kernels are solved one after another, on request; on a device all are solved
+    together, to keep it busy.
     """
     for value in C:
         if not (np.isfinite(value) and value > 0):
@@ -253,7 +253,7 @@ def _results(
             warn_user(
                 f"ν-SVR with C={result.C:g}, nu={result.nu:g}: {missed} of {len(violation)} "
                 f"targets miss tol={tol:g} after {max_iter} steps; the largest violation is "
-                f"{violation.max():.2g}. Raise max_iter or tol, or lower C.",
+                f"{violation.max():.2g}. Increase max_iter or tol, or lower C.",
                 ConvergenceWarning,
             )
         yield number, result
@@ -321,7 +321,7 @@ def _check_kernel(K: ArrayLike, n_points: int) -> Floats:
             "one row per point is needed."
         )
     if float(np.abs(kernel - kernel.T).max()) > 1e-8 * float(np.abs(kernel).max()):
-        raise ValueError("K is not symmetric: a kernel of the training points is.")
+        raise ValueError("K must be symmetric, as a kernel of the training points is.")
     return kernel
 
 
@@ -332,13 +332,13 @@ class _BoxedInterpolant:
     C: float
     coef: Floats
     residual: Floats
-    trusted: bool  # False if the kernel is too ill-conditioned to trust the coefficients
+    is_exact: bool  # False if the kernel is too ill-conditioned for exact coefficients
 
     def result(self, nu: float, tol: float) -> tuple[Any, ...] | None:
         """The solution with a tube of no width; None if it does not solve every target."""
         size, budget = np.abs(self.coef), self.C * nu * len(self.coef)
         left = 0.5 * (budget - float(size.sum(axis=0).max()))
-        if not self.trusted or float(size.max()) > self.C or left <= RESOLUTION * budget:
+        if not self.is_exact or float(size.max()) > self.C or left <= RESOLUTION * budget:
             return None
         # The largest residual that may rise less the smallest that may fall.
         up = np.where(self.coef < self.C, self.residual, -np.inf).max(axis=0)
@@ -356,9 +356,8 @@ class _BoxedInterpolant:
 class _Interpolation:
     """Coefficients that reproduce all targets up to a constant, with sum zero.
 
-    Where they meet the constraints of a setting they are its solution, as for the usual settings of
-    well-separated points, which takes no step and no compiled code. A singular kernel raises
-    LinAlgError.
+    If they meet the constraints of a setting, as usual for well-separated points, they are its
+    solution without any step of a solver. A singular kernel raises LinAlgError.
     """
 
     def __init__(self, K: Floats, Y: Floats) -> None:
@@ -377,7 +376,7 @@ class _Interpolation:
         linear = np.einsum("nt,nt->t", Y, self.coef)
         quadratic = np.einsum("nt,nt->t", Y - self.residual, self.coef)
         self.is_exact = bool(np.all(np.abs(linear - quadratic) <= _ROUNDING * quadratic))
-        # Rows of G, computed as needed, and where the row of each point is; −1: nowhere.
+        # Rows of G, computed on demand, and the position of the row of each point, or −1.
         self.rows = np.empty((0, len(K)))
         self.row_of = np.full(len(K), -1, dtype=np.intp)
 

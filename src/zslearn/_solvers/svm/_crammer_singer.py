@@ -25,9 +25,9 @@ between two evaluations are therefore restricted to candidates: the classes with
 with the next highest scores.
 
 If classes overlap, an ascent from U = 0 can take very many passes for a small :math:`\alpha`. Such
-an ascent is given up, and the remaining passes approach :math:`\alpha` from larger values, each
-solution starting from the one before. `_stopping` defines the tolerance. With sample weights, N is
-their sum and each term has the weight of its row.
+an ascent is abandoned, and the remaining passes approach :math:`\alpha` from larger values, each
+solution starting from the previous one. `_stopping` defines the tolerance. With sample weights, N
+is their sum and each term has the weight of its row.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Ascent:
         self.candidates: tuple[NDArray[np.int32], NDArray[np.intp]] | None = None
         # From U = 0, margins alone do not determine candidates.
         self.is_fresh = start is None
-        #: Whether there are so many classes that some may be skipped.
+        #: Whether the number of classes is large enough for candidates.
         self.has_many = mixing is None and rows.n_classes > _SINGLE_PRODUCTS * _SPARE
         self.scale = 1.0 / (alpha * len(self.y))
         if start is None:
@@ -162,7 +162,7 @@ class Ascent:
         return self.base if self.mixing is None else self.mixing @ self.base
 
     def _is_few(self, count: int, size: int) -> bool:
-        """Whether so few entries of a table of rows by classes are treated one by one."""
+        """Whether `count` of `size` entries are few enough to be treated one by one."""
         return self.has_many and _SINGLE_PRODUCTS * count <= size
 
     def evaluate(self) -> _Evaluation:
@@ -291,9 +291,9 @@ def improve_dual(
 ) -> None:
     """Improve the dual points of a block in place, row after row.
 
-    `scores` are kept up to date; `gram` holds inner products of the rows over αN, each row of it
-    times how much that row counts. Without `kernel` (of no size) the best point of a row is a
-    projection onto the simplex; with it, pairs of classes exchange weight.
+    `scores` are kept up to date. `gram` contains inner products of the rows over αN, multiplied by
+    the weight of the row. If `kernel` is empty, the best point of a row is a projection onto the
+    simplex; otherwise pairs of classes exchange weight.
     """
     n_rows, n_classes = scores.shape
     mixed = kernel.shape[0] > 0
@@ -338,7 +338,7 @@ def project_dual(value: Floats, dual: Floats, curvature: float, change: Floats) 
     for c in range(n_classes):
         if value[c] > value[best]:
             best = c
-    # At a vertex of the largest value there is nothing to gain.
+    # The vertex of the largest value is optimal.
     if dual[best] == 1.0:
         return 0.0
     if curvature <= 0.0:
@@ -348,7 +348,7 @@ def project_dual(value: Floats, dual: Floats, curvature: float, change: Floats) 
         change[best] += 1.0
         dual[best] = 1.0
         return 1.0
-    # Michelot: subtract the mean excess over 1, drop what falls below zero, repeat.
+    # Michelot: subtract the mean excess over 1, drop negative entries, and repeat.
     top = value[best]
     total, count = 0.0, n_classes
     for c in range(n_classes):
@@ -361,7 +361,7 @@ def project_dual(value: Floats, dual: Floats, curvature: float, change: Floats) 
             if change[c] > threshold:
                 total += change[c]
                 kept += 1
-        # Rounding may bring back a class at the threshold: the count must fall, or all is done.
+        # Because of rounding a class at the threshold may return; stop unless the count decreases.
         if kept >= count:
             break
         threshold = (total - 1.0) / kept
@@ -412,7 +412,7 @@ def _exchange(value: Floats, dual: Floats, norm: float, kernel: Floats, pull: Fl
 def candidate_classes(
     values: Floats, dual: Floats, spare: int
 ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-    """Classes of each row with weight, and some that score highest; and how many each row has."""
+    """Classes of each row with weight or with the highest scores, and their number per row."""
     n_rows, n_classes = values.shape
     counts = np.empty(n_rows, np.intp)
     total = 0
@@ -463,13 +463,13 @@ def improve_candidates(
 ) -> None:
     """Improve the dual points of some rows within their candidates, and U with them.
 
-    `places` says where the rows lie in `X`; `rows`, where they lie in `labels`, `dual` and
-    `starts`, which leads to their `classes`. `gram` holds inner products of the rows, `steps` how
-    much each counts over αN.
+    `places` are the positions of the rows in `X`, and `rows` those in `labels`, `dual` and
+    `starts`, the starts of their `classes`. `gram` contains inner products of the rows, `steps`
+    their weights over αN.
     """
     n_rows, n_classes = len(rows), len(margins)
     value, point, change = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    # By class, so that a change of one row reaches the others in the order of memory.
+    # By class, so that updates of all rows are contiguous in memory.
     scores = np.empty((n_classes, n_rows))
     n_candidates = 0
     for i in range(n_rows):
@@ -516,7 +516,7 @@ def improve_candidates(
 def add_pulls(
     X: Any, labels: NDArray[np.intp], dual: Floats, weights: Floats, total: Floats
 ) -> None:
-    """Add Σ_n (e_{y_n} − p_n) x_nᵀ of some rows, each as often as it counts."""
+    """Add Σ_n (e_{y_n} − p_n) x_nᵀ of some rows, multiplied by their weights."""
     n_rows, n_classes = dual.shape
     for first in range(0, X.shape[1], _COLUMNS):
         columns = slice(first, min(first + _COLUMNS, X.shape[1]))
@@ -539,7 +539,7 @@ def _inner_product(x: Any, w: Any) -> float:
 
 @jit_inner(fast=True)
 def _add(factor: float, x: Any, total: Any) -> None:
-    # In the precision of the sum, so that a loop over single precision stays one.
+    # In the precision of the sum, so that a loop in single precision is not promoted.
     share = total.dtype.type(factor)
     for d in range(x.shape[0]):
         total[d] += share * x[d]
@@ -591,13 +591,13 @@ def _stopping_rule(rows: TrainingRows, margins: Floats, tol: float) -> StoppingR
 def _come_down(
     ascend: Callable[..., Solution], *, alpha: float, easy: float, tol: float, max_iter: int
 ) -> Solution:
-    """Solve larger alphas first, each from the solution before, with equal shares of the passes."""
+    """Solve larger alphas first, each from the previous solution, sharing the passes equally."""
     alphas = [alpha]
     while alphas[0] < easy:
         alphas.insert(0, alphas[0] * _STRIDE)
     n_iter, dual = 0, None
     for position, value in enumerate(alphas):
-        # What an easy alpha does not use is left to those that follow.
+        # Passes that an easy alpha does not use remain for the next ones.
         passes = (max_iter - n_iter) // (len(alphas) - position)
         wanted = tol if value == alpha else max(tol, _LOOSE)
         found = ascend(alpha=value, tol=wanted, max_iter=passes, start=dual)
@@ -617,11 +617,11 @@ def _ascend(
     rng: np.random.RandomState,
     may_give_up: bool = False,
 ) -> Solution:
-    """Ascend from one start until the gap is reached, the passes are used up, or it is given up."""
+    """Ascend from one start until the gap is reached or the passes end, or abandon the ascent."""
     single = tol >= _SINGLE and _IN_RANGE[0] < rows.mean_square < _IN_RANGE[1]
     ascent = Ascent(rows, margins, alpha, mixing, start, single=single)
     rule = _stopping_rule(rows, margins, tol)
-    # Two evaluations after the first are the fewest that show a rate.
+    # The rate can be estimated from the second evaluation after the first.
     judged_at = PASSES * max(2, round(_TRIAL * max_iter / PASSES))
     n_iter, given_up, before = 0, False, np.inf
     best: _Evaluation | None = None
@@ -629,7 +629,7 @@ def _ascend(
     while True:
         found = ascent.evaluate()
         if found.gap > 0.5 * before and found.gap < _ROUNDINGS * ascent.rounding():
-            # Where the objective is small so is the gap asked for.
+            # The required gap is small if the objective is small.
             ascent.use_double_precision()
         before = found.gap
         if best is None or found.objective < best.objective:
@@ -647,10 +647,10 @@ def _ascend(
         if gap <= wanted or n_iter >= max_iter or given_up:
             gain = float(rule.gain(*state))
             return Solution(base, *state[:2], gain, gap <= wanted, n_iter, ascent.dual)
-        # More than can be gained, as the bound says so far, need not be known exactly.
+        # Rows are selected by an upper bound of the gain, which is sufficient.
         least = min(found.objective, float(rule.at_zero) - found.dual_value)
         open_rows = ascent.open_rows(found, max(tol * least, wanted))
-        # Where visits are cheaper than evaluations, twice as many while the goal is far.
+        # If visits are cheaper than evaluations, visit twice as often while the goal is far.
         is_far = len(gaps) > 1 and _predicted(gaps, n_iter + 2 * PASSES) > wanted
         with one_blas_thread():
             for _ in range(2 if is_far and ascent.candidates is not None else 1):
@@ -658,7 +658,7 @@ def _ascend(
 
 
 def _predicted(gaps: list[tuple[int, float]], n_iter: int) -> float:
-    """The gap after so many passes, were it to fall as it did in the second half so far."""
+    """The gap after `n_iter` passes, extrapolated from the second half of the passes so far."""
     (first, before), (last, gap) = gaps[(len(gaps) - 1) // 2], gaps[-1]
     rate = (gap / before) ** (1 / (last - first))
     return gap * float(min(rate, 1.0)) ** (n_iter - last)

@@ -46,9 +46,9 @@ class SVMResult:
     Attributes
     ----------
     coef : array of shape (n_classes, n_features)
-        The classifiers W, in float64, beside the training rows.
+        The classifiers W, in float64, on the device of the training rows.
     base : array of shape (n_base, n_features)
-        The penalised coefficients U; W itself where no mixing was given.
+        The penalised coefficients U; W itself without mixing.
     alpha : float
         Weight of the penalty.
     objective : float
@@ -85,9 +85,9 @@ class SVMResult:
         """Warn if the required gap is not reached."""
         if not self.converged:
             warn_user(
-                f"The duality gap is {self.relative_gap:.1e} of the objective, or of what training "
-                f"gains, after {self.n_iter} iterations at alpha={self.alpha:.3g}, above "
-                f"tol={tol:.1e}. Raise max_iter={max_iter} or alpha, or accept a larger tol.",
+                f"The duality gap is {self.relative_gap:.1e} of the objective, or of the gain of "
+                f"training, after {self.n_iter} iterations at alpha={self.alpha:.3g}, above "
+                f"tol={tol:.1e}. Increase max_iter={max_iter}, alpha or tol.",
                 ConvergenceWarning,
             )
 

@@ -102,7 +102,7 @@ class TrainingRows:
             raise ValueError(f"X must be a table of rows and columns; got shape {tuple(X.shape)}.")
         if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu":
             raise ValueError(
-                f"y must hold one integer per row, {X.shape[0]} in all; "
+                f"y must have one integer per row, {X.shape[0]} in all; "
                 f"got shape {labels.shape} of type {labels.dtype}."
             )
         n_classes = int(labels.max()) + 1 if n_classes is None else n_classes

@@ -37,8 +37,8 @@ _MAX_CG = 250
 _FORCING = 0.1
 # Curvature of the loss that is zero in single precision, relative to the largest.
 _SINGLE_NOISE = 1e-7
-# Number of tables of all rows by the classes that are solved together, and their size on the host,
-# which may be larger if the rows take more than four times as much.
+# Number of tables of all rows by the classes that are solved together, and the minimum of their
+# size limit on the host, which is a quarter of the size of the rows.
 _TABLES = 16
 _TABLE_BYTES = 1 << 27
 

@@ -206,6 +206,5 @@ class Expect:
 
     def _same_shape(self, actual: Any, expected: Any, what: str) -> None:
         self.that(
-            actual.shape == expected.shape,
-            f"{what} has shape {actual.shape}, not {expected.shape}",
+            actual.shape == expected.shape, f"{what} has shape {actual.shape}, not {expected.shape}"
         )

@@ -107,7 +107,7 @@ def read_groups(runner: JobRunner) -> pd.DataFrame:
             measured = _measure_group(record["per_class"], groups, group)
             parts.append({**record, **measured, "variant": write_variant({"group": group})})
     if not parts:
-        raise ValueError(f"No record in {runner.runs} has accuracies of classes (per_class).")
+        raise ValueError(f"The records in {runner.runs} have no accuracies of single classes.")
     return numbers_frame(parts)
 
 

@@ -35,13 +35,14 @@ from zslearn.experiments.analyses._drawing import (
 from zslearn.experiments.analyses._jobs import (
     Job,
     JobRunner,
+    chosen_methods,
     numbers_frame,
     read_variant,
     record_origin,
 )
 from zslearn.experiments.analyses._records import kind_order
 from zslearn.model_selection import TuningOptions, ZeroShotSearchCV, find_method
-from zslearn.synthesis import ExemplarMLP, ideal_signatures
+from zslearn.synthesis import EXEM, ExemplarMLP, ideal_signatures
 
 EXEM_1NN = "EXEM (1NN)"
 
@@ -187,6 +188,18 @@ def n_neighbours(n_classes: int) -> int:
     return max(1, round(0.4 * n_classes))
 
 
+def choose_exem(methods: str | Sequence[str]) -> list[str]:
+    """Validate names of methods, all of which must predict exemplars and compare images to them."""
+    names = chosen_methods(methods)
+    made = {name: find_method(name).make() for name in names}
+    if others := [n for n, m in made.items() if not (isinstance(m, EXEM) and m.estimator is None)]:
+        raise ValueError(
+            "This analysis needs EXEM (1NN), EXEM (1NNs) or your own subclass of EXEM; got "
+            f"{', '.join(others)}."
+        )
+    return names
+
+
 def compare_exemplars(runner: JobRunner) -> pd.DataFrame:
     """Compare signatures and predicted exemplars with real exemplars of the unseen classes.
 
@@ -204,8 +217,8 @@ def compare_exemplars(runner: JobRunner) -> pd.DataFrame:
         real = ideal_signatures(data.X_test_unseen, data.y_test_unseen).loc[classes]
         return compare_distances(signature_rows(kinds[kind], classes), real.to_numpy())
 
-    def of_exemplars(seed: int) -> dict[str, Any]:
-        model = runner.tune(EXEM_1NN, seed).estimator_
+    def of_exemplars(method: str, seed: int) -> dict[str, Any]:
+        model = runner.tune(method, seed).estimator_
         predicted, real = unseen_exemplars(model, data)
         found = compare_distances(predicted, real)
         nearest = cdist(predicted, real).argmin(axis=1) == np.arange(len(real))
@@ -216,7 +229,11 @@ def compare_exemplars(runner: JobRunner) -> pd.DataFrame:
     jobs = []
     for seed in runner.seeds:
         jobs += [Job(kind, seed, partial(of_signatures, kind), setting) for kind in kinds]
-        jobs.append(Job(PREDICTED, seed, partial(of_exemplars, seed), setting))
+        for method in runner.methods:
+            name = PREDICTED
+            if method != EXEM_1NN:
+                name += f", {find_method(method).name}"
+            jobs.append(Job(name, seed, partial(of_exemplars, method, seed), setting, (method,)))
     return _exemplar_table(runner.records(jobs))
 
 
@@ -267,7 +284,7 @@ def draw_overlaps(ax: Any, frame: pd.DataFrame) -> None:
     for name, color in colors.items():
         part = sets[largest].xs(name)
         mean, deviation = 100 * part["mean"], 100 * part["deviation"].fillna(0)
-        ax.plot(mean, "--" if name == PREDICTED else "-", color=color, label=name)
+        ax.plot(mean, "--" if name.startswith(PREDICTED) else "-", color=color, label=name)
         ax.fill_between(mean.index, mean - deviation, mean + deviation, color=color, alpha=0.2)
     if not largest:
         ax.axvline(round(0.4 * (len(mean) + 1)), color="0.6", linestyle=":", linewidth=1)

@@ -139,7 +139,7 @@ class JobRunner:
     def __post_init__(self) -> None:
         if self.grid not in GRIDS:
             raise ValueError(f"Unknown grid {self.grid!r}; choose from {', '.join(GRIDS)}.")
-        self.protocol = Protocol("default", self.n_splits or 3)
+        self.protocol = Protocol("default", 3 if self.n_splits is None else self.n_splits)
         self._parts = self.out / f".parts-{self.analysis}"
         self.shared = self._parts / "shared"
         self._searches: dict[str, ZeroShotSearchCV] = {}
@@ -359,14 +359,20 @@ def chosen_rows(names: str | Sequence[str]) -> list[str]:
     return [known.get(name.casefold(), name) for name in given]
 
 
-def choose_among(rows: Mapping[str, str], names: str | Sequence[str]) -> list[str]:
-    """Rows of an analysis by their names, ignoring case."""
+def choose_among(
+    rows: Mapping[str, str], names: str | Sequence[str], *, own: bool = False
+) -> list[str]:
+    """Rows of an analysis by their names, ignoring case; with `own`, also own classes."""
     given = [names] if isinstance(names, str) else list(names)
     known = {name.casefold(): row for name, row in rows.items()}
+    if own:
+        for name in (name for name in given if ":" in name):
+            find_method(name)  # raises an error unless the class exists
+            known[name.casefold()] = name
     unknown = [name for name in given if name.casefold() not in known]
     if unknown or not given:
         raise ValueError(
-            f"This analysis compares {', '.join(rows)}, so that methods cannot be "
-            f"{', '.join(unknown) or 'empty'}."
+            f"Unknown methods: {', '.join(unknown) or 'none given'}. This analysis compares "
+            f"{', '.join(rows)}."
         )
     return list(dict.fromkeys(known[name.casefold()] for name in given))

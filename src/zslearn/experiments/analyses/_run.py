@@ -18,7 +18,7 @@ from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._runs import chosen_numbers
 from zslearn.experiments.analyses import _classes, _exemplars, _records, _shots, _sync
-from zslearn.experiments.analyses._drawing import draw_bars, draw_lines
+from zslearn.experiments.analyses._drawing import draw_bars, draw_lines, mean_and_deviation
 from zslearn.experiments.analyses._jobs import JobRunner, choose_among, chosen_methods, chosen_rows
 
 Draw = Callable[[Any, pd.DataFrame], None]
@@ -28,7 +28,7 @@ RUN_OPTIONS = ("grid", "n_splits", "resume", "progress", "n_jobs", "say", "comma
 
 @dataclass(frozen=True)
 class Analysis:
-    """What an analysis computes and how it is plotted.
+    """An analysis and its plots.
 
     `compute` runs jobs, and `read` reads records of runs, which are made first if there is no
     `compute`; both take a :class:`JobRunner` and options and return the table. `panels` maps names
@@ -86,7 +86,7 @@ ANALYSES: dict[str, Analysis] = {
         },
         methods=_shots.ROWS,
         seeds=(0, 1, 2, 3, 4),
-        choose=partial(choose_among, {row: row for row in _shots.ROWS}),
+        choose=partial(choose_among, {row: row for row in _shots.ROWS}, own=True),
     ),
     "phantoms": Analysis(
         "accuracy against the number of SynC's phantom classes",
@@ -122,7 +122,7 @@ ANALYSES: dict[str, Analysis] = {
             "difference": _exemplars.draw_overlap_differences,
         },
         methods=_EXEM,
-        choose=partial(choose_among, {_EXEM[0]: _EXEM[0]}),
+        choose=_exemplars.choose_exem,
         read=_exemplars.read_exemplars,
         tables=("correlation", "knn_overlap"),
     ),
@@ -132,7 +132,7 @@ ANALYSES: dict[str, Analysis] = {
         ("seed", "class", "kind", "x", "y"),
         {"": _exemplars.draw_map},
         methods=_EXEM,
-        choose=partial(choose_among, {_EXEM[0]: _EXEM[0]}),
+        choose=_exemplars.choose_exem,
         size=(7.4, 5.4),
     ),
     "regressors": Analysis(
@@ -374,31 +374,34 @@ class AnalysisDisplay:
 _ORIGIN = ("dataset", "split", "subset", "features", "semantic")
 _MAIN = (
     "per_class_accuracy", "components_share", "distance_correlation", "knn_overlap", "harmonic",
-    "calibrated_harmonic", _shots.WORTH,
+    "calibrated_harmonic", _shots.WORTH, "AUSUC", "H without a factor", "H calibrated",
 )  # fmt: skip
 
 
-def summarize_analysis(frame: pd.DataFrame) -> pd.DataFrame:
-    """Summarise the table of an analysis as text, with means over seeds.
+def summarize_analysis(frame: pd.DataFrame, *, as_text: bool = True) -> pd.DataFrame:
+    """Summarise the table of an analysis by means over seeds.
 
     Parameters
     ----------
     frame : DataFrame
         Table from :func:`run_analysis`.
+    as_text : bool, default=True
+        Whether to return text with one column per metric, or numbers with one row per metric.
 
     Returns
     -------
-    DataFrame of str
-        One row per method and setting, one column per metric; or, if there are no metrics, the
-        table itself with rounded numbers.
+    DataFrame
+        One row per method and setting. Numbers have the columns "mean", "deviation" and "n_runs".
+        Without metrics, the rows of the table.
     """
-    if "bias" in frame.columns:
-        return _curve_summary(frame)
     if "kind" in frame.columns:
-        return frame.groupby(["class", "kind"]).size().unstack().astype(str)
+        counts = frame.groupby(["class", "kind"]).size().unstack()
+        return counts.astype(str) if as_text else counts
+    if "bias" in frame.columns:
+        frame = _curve_numbers(frame)
     if not {"metric", "value"} <= set(frame.columns):
         shown = frame.drop(columns=["features", "semantic"], errors="ignore")
-        return shown.set_index(shown.columns[0]).map(_cell)
+        return shown.set_index(shown.columns[0]).map(_cell) if as_text else shown
     main = frame[frame["metric"].isin(_MAIN)]
     kept = main.drop(columns=["seed", "value", "relative", "regressor"], errors="ignore")
     names = [n for n in kept.columns if n not in _ORIGIN or kept[n].nunique() > 1]
@@ -406,21 +409,26 @@ def summarize_analysis(frame: pd.DataFrame) -> pd.DataFrame:
         "method",
         *(n for n in names if n not in ("method", "metric") and kept[n].notna().any()),
     ]
+    if not as_text:
+        numbers = mean_and_deviation(main, [*names, "metric"])
+        return numbers.rename(columns={"n": "n_runs"})
     main = main.assign(**{n: main[n].map(_cell) for n in names})
     groups = main.groupby([*names, "metric"], sort=False)["value"]
-    cells = groups.agg(_mean_cell).unstack("metric")
+    cells = groups.agg(_mean_cell).unstack("metric", sort=False)
     return cells.reset_index().set_index("method").fillna("–")
 
 
-def _curve_summary(frame: pd.DataFrame) -> pd.DataFrame:
-    """AUSUC and harmonic means of curves, a row per method."""
-    runs = frame.drop_duplicates("run").groupby("method")["ausuc"]
-    table = pd.DataFrame({"AUSUC": runs.agg(_mean_cell)})
+def _curve_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    """The areas and harmonic means of curves as numbers, the best method first."""
+    areas = frame.drop_duplicates("run").assign(metric="AUSUC", value=lambda runs: runs["ausuc"])
+    parts = [areas]
     for mark, title in (("without", "H without a factor"), ("calibrated", "H calibrated")):
-        at = frame[frame["mark"].str.contains(mark)].groupby("method")["harmonic"]
-        table[title] = at.agg(_mean_cell)
-    order = runs.mean().sort_values(ascending=False, kind="stable").index
-    return table.loc[order].fillna("–")
+        at = frame[frame["mark"].str.contains(mark)]
+        parts.append(at.assign(metric=title, value=at["harmonic"]))
+    numbers = pd.concat(parts, ignore_index=True)
+    best = areas.groupby("method")["ausuc"].mean()
+    order = numbers["method"].map(best).sort_values(ascending=False, kind="stable").index
+    return numbers.loc[order, ["dataset", "split", "method", "seed", "metric", "value"]]
 
 
 def _mean_cell(values: pd.Series) -> str:

@@ -4,11 +4,12 @@
 Gaussian EXEM is fitted with them, or updated with `add_examples`; GDA and Tip-Adapter add a score
 from images to that of Gaussian EXEM, so that all start from the same accuracy; images alone are
 represented by the nearest mean in a whitened space of Gaussian EXEM, and by logistic regression on
-features of unit length. Hyper-parameters of the description are chosen once without images, those
-of images for each k, on held-out seen classes with k labelled images. Both are chosen for accuracy
-in the conventional setting, and for the harmonic mean in the generalized setting. The harmonic mean
-is that of the predictions, and for GDA and Tip-Adapter, which do not estimate odds of unseen
-classes, also that at the calibration factor of their search.
+features of unit length. Your own methods are tuned and fitted with the images. Hyper-parameters of
+the description are chosen once without images, those of images for each k, on held-out seen classes
+with k labelled images. Both are chosen for accuracy in the conventional setting, and for the
+harmonic mean in the generalized setting. The harmonic mean is that of the predictions, and for
+methods that do not estimate odds of unseen classes, such as GDA and Tip-Adapter, also that at the
+calibration factor of their search.
 
 A description is worth as many labelled images as images alone need for the same accuracy: k where
 the better of the two reaches it, interpolated over log k.
@@ -86,7 +87,7 @@ def vary_shots(runner: JobRunner, *, shots: int | Sequence[int] | None = None) -
         for method in runner.methods
         # Without images, the other methods equal the description or are undefined.
         for k in numbers
-        if k or method == DESCRIBED
+        if k or method not in ROWS[1:]
     )
     return pd.concat([frame, worth_rows(frame)], ignore_index=True)
 
@@ -124,10 +125,11 @@ class FewShots:
         self, method: str, k: int, drawn: Any, setting: str
     ) -> tuple[Any, dict[str, Any], float | None]:
         """A tuned method fitted with images, its hyper-parameters, and the factor of a peer."""
-        described = self._runner.tune(DESCRIBED, _FOLD_SEED, setting=setting)
+        name = DESCRIBED if method in ROWS else method
+        described = self._runner.tune(name, _FOLD_SEED, setting=setting)
         if not k:
             return described.estimator_, dict(described.best_params_), None
-        if method in PEERS:
+        if method in PEERS or method not in ROWS:
             search = self._peer(method, k, setting)
             fitted = self._fit(search.refit, drawn)
             return fitted.estimator_, dict(search.best_params_), fitted.bias_
@@ -154,8 +156,10 @@ class FewShots:
         )
 
     def _find_peer(self, name: str, k: int, setting: str) -> ZeroShotSearchCV:
-        """Search of a method that adds a score from images to that of descriptions."""
+        """Search of GDA or Tip-Adapter on top of the description, or of your own method."""
         tune = partial(self._runner.tune, seed=_FOLD_SEED, setting=setting)
+        if name not in PEERS:
+            return tune(name, shots=k)
         # Descriptions are learned from the classes with more than k images.
         peer = partial(PEERS[name], clone(tune(DESCRIBED).estimator_), min_images=k + 1)
         return tune(Method(name, peer), fixed={"min_images": k + 1}, grid="fast", shots=k)

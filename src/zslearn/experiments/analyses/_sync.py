@@ -54,7 +54,7 @@ def compare_forms(
     unknown = [form for form in forms if form not in SYNC_FORMS]
     if unknown or not forms:
         raise ValueError(f"Unknown forms {unknown}; choose from {', '.join(SYNC_FORMS)}.")
-    learned = [name for name in runner.methods if "learned" in name]
+    learned = [name for name in runner.methods if name.endswith(LEARNED)]
     if learned:
         raise ValueError(
             f"Forms need SynC o-vs-o, SynC cs or SynC struct, which cover {learned[0]}."

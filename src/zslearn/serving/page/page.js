@@ -3,6 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const state = {
   about: null, classes: [], pictures: [], examples: [], token: "", values: [], trial: null, timer: 0,
+  round: 0, // of suggestions, of which only the latest is shown
   pending: null, // the picture that is the first example of a new class
   noun: "picture", // what the samples are called; rows of a table are handled like pictures
   answers: [], // predictions of all rows, also of those that are not shown
@@ -12,6 +13,7 @@ const SHOWN_CLASSES = 300;
 const SHOWN_ROWS = 200;
 const SHOWN_CELLS = 4;
 const SHOWN_THUMBS = 12;
+const SUGGESTED = 6;
 const THUMBNAIL_PIXELS = 96;
 /* Some images of described classes are always assigned to the background, so a smaller share says nothing. */
 const SHOWN_BACKGROUND = 0.1;
@@ -634,6 +636,37 @@ async function undoAdaptation() {
   }
 }
 
+/* What to label next */
+
+function lookAt(picture) {
+  picture.card.scrollIntoView({ block: "center" });
+  picture.ranked.querySelector("button").focus({ preventScroll: true });
+}
+
+async function suggestNext() {
+  if (!state.about.learns) return;
+  const pictures = state.pictures.filter((picture) => picture.features && !picture.example).slice(0, state.about.max_unlabelled);
+  const round = state.round += 1;
+  let found = { suggestions: [], classes: [] };
+  try {
+    if (pictures.length > 1) found = await ask("suggest?n=" + SUGGESTED, { method: "POST", json: samples(pictures) });
+  } catch { /* Suggestions are an offer: without them, all else still works. */ }
+  if (round !== state.round) return;
+  $("next-part").hidden = !found.suggestions.length;
+  $("next").replaceChildren(...found.suggestions.map((one) => {
+    const picture = pictures[one.sample];
+    const item = make("li");
+    const choice = button("", "", () => lookAt(picture));
+    choice.setAttribute("aria-label", "Label " + picture.file.name + ", predicted " + one.class);
+    choice.append(thumb(picture), make("span", "", one.class + " " + percent(one.probability)));
+    item.append(choice);
+    return item;
+  }));
+  const vague = found.classes.filter((entry) => entry.same_attributes !== null);
+  $("next-words").textContent = vague.length ? "A better description would help " + vague.slice(0, SUGGESTED).map((entry) =>
+    "“" + entry.class + "” (same as “" + entry.same_attributes + "”)").join(", ") + "." : "";
+}
+
 /* Pictures */
 
 async function predictFeatures(pictures, top, trial, signal) {
@@ -659,6 +692,7 @@ async function predictAgain() {
   pictures.forEach((picture, place) => {
     picture.was.textContent = picture.best === before[place] ? "" : "was: " + before[place];
   });
+  suggestNext();
   return pictures.filter((picture, place) => picture.best !== before[place]);
 }
 
@@ -683,6 +717,7 @@ async function sendPictures(pictures) {
     }
   };
   await Promise.all([work(), work(), work(), work()]);
+  suggestNext();
   if (description()) tryLater();
 }
 
@@ -763,6 +798,7 @@ async function addRows(request, nameOf) {
   $("results-more").hidden = state.answers.length <= state.pictures.length;
   $("results-more").textContent = (state.answers.length - state.pictures.length) + " more rows are not shown here; download the predictions to see all.";
   showEmpty();
+  suggestNext();
   if (description()) tryLater();
 }
 
@@ -798,7 +834,7 @@ const UNREADABLE = [
   ["not an image", "Not a picture", "Supported formats are JPEG, PNG, GIF, WebP, TIFF and BMP."],
   ["the file is empty", "Empty file", "This file is empty."],
   ["truncated", "Damaged file", "Part of this picture is missing."],
-  ["max_pixels", "Too large", "This picture has more pixels than the service accepts."],
+  ["pixels are more than", "Too large", "This picture has more pixels than the service accepts."],
   ["longer than", "Too large", "This file is larger than the service accepts."],
 ];
 
@@ -953,6 +989,7 @@ function clearPictures() {
   showEmpty();
   showCorrections();
   showAdapted();
+  suggestNext();
   $(state.about.columns ? "table-file" : "files").focus();
 }
 

@@ -1,4 +1,4 @@
-// Classes: tiles on the overview, and a page for each.
+// Classes: tiles on the overview, and one page per class.
 const MILLION = 1e6;
 const ORDERS = ["hardest first", "easiest first", "by name"];
 const AT_ONCE = NARROW ? 24 : 54;
@@ -7,7 +7,7 @@ function byClass(group, setting) {
   return DATA.by_class.filter((part) => part.group === group && part.setting === setting);
 }
 
-// Mean accuracy over methods, in millionths; null where no method has one.
+// Mean accuracy over methods, in millionths; null if no method has one.
 function meanAccuracy(parts, position) {
   const found = parts.map((part) => part.accuracy[position]).filter((value) => value !== null);
   return found.length ? found.reduce((a, b) => a + b, 0) / found.length : null;
@@ -86,7 +86,7 @@ function classSection() {
   methods();
   draw();
   return section("classes", "Classes",
-    note("The bar is the accuracy: conventional is among unseen classes, generalized among all, calibrated. A class leads to its page."),
+    note("Bars show accuracies: among the unseen classes (conventional), or among all classes after calibration (generalized). Select a class to open its page."),
     controls, grid, el("div", { class: "more" }, count, more));
 }
 
@@ -116,12 +116,12 @@ function classPage(group, position) {
           cell: (row) => barred(row.accuracy[position] / MILLION, number(row.accuracy[position] / MILLION)),
         },
         {
-          label: "Most often taken for", key: (row) => (row.taken_for[position] === null ? null : of.classes[row.taken_for[position]]),
+          label: "Most frequent confusion", key: (row) => (row.taken_for[position] === null ? null : of.classes[row.taken_for[position]]),
           cell: (row) => confusion(row, group, position),
         },
       ], rows, 1).element];
   });
-  // Who is taken for this class, by any method.
+  // Classes that a method mistakes for this one.
   const takers = new Map();
   for (const part of DATA.by_class.filter((p) => p.group === group)) {
     part.taken_for.forEach((other, i) => {
@@ -132,11 +132,11 @@ function classPage(group, position) {
   return [
     el("p", { class: "crumb" }, el("a", { href: "#classes" }, "Classes"), ` / ${of.label}`),
     el("h1", { tabindex: -1 }, name),
-    note(position < of.n_unseen ? "An unseen class: no image of it was used for training." : "A seen class: it has training images."),
+    note(position < of.n_unseen ? "An unseen class, without training images." : "A seen class, with training images."),
     images.length ? el("div", { class: "examples" }, images.map((source, i) => picture(source, `Example ${i + 1} of ${name}`, 96))) : null,
     ...tables.flat(),
-    near.length ? [el("h2", {}, "Classes that are taken for it"),
-      note("With the largest share of their images, of any method and setting."),
+    near.length ? [el("h2", {}, "Classes mistaken for it"),
+      note("The number is the largest share of the images of a class, over methods and settings."),
       el("div", { class: "tiles" }, near.map(([i, share]) => tile(group, i, share)))] : null,
   ].flat();
 }

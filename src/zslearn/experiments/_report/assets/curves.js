@@ -1,5 +1,5 @@
-// Seen–unseen curves: a point of each can be read by hovering, touching, or with the arrow keys.
-// On a telephone a drawing has fewer units, so that its letters stay as large.
+// Seen–unseen curves, whose points are read by hovering, touching, or with the arrow keys.
+// On a phone, a drawing has fewer units, so that its text remains legible.
 const PLOT = NARROW
   ? { width: 360, height: 320, left: 62, right: 10, top: 10, bottom: 48 }
   : { width: 640, height: 440, left: 56, right: 16, top: 14, bottom: 50 };
@@ -41,7 +41,7 @@ function axes(x, y, right, top, label) {
   ];
 }
 
-// Where the harmonic mean is highest: the point to begin with where no factor is recorded.
+// The point with the highest harmonic mean, selected first if no factor is recorded.
 function highest(curve) {
   const means = curve.unseen.map((u, i) => harmonic(curve.seen[i], u));
   return means.indexOf(Math.max(...means));
@@ -134,7 +134,7 @@ function curveChart(name, runs, shown) {
     for (const i of state.visible) {
       runs[i].curve.unseen.forEach((_, k) => {
         const [cx, cy] = point(runs[i].curve, k);
-        // The curve that is being read is left only for one that is clearly nearer.
+        // Switch to another curve only if it is clearly nearer.
         const distance = Math.hypot(cx - px, cy - py) + (i === state.active ? 0 : 6);
         if (distance < best) {
           best = distance;
@@ -186,12 +186,12 @@ function curveChart(name, runs, shown) {
   return el("div", { class: "chart" },
     el("div", { class: "figure" }, drawing, slider, readout),
     el("div", { class: "beside" },
-      choice("Upwards", VIEWS, (i) => {
+      choice("Vertical axis", VIEWS, (i) => {
         state.view = i;
         draw();
       }),
       runs.some((run) => run.curve.plain !== null)
-        ? el("p", { class: "small" }, "Circle: factor 0. Diamond: the factor found on training data.")
+        ? el("p", { class: "small" }, "Circle: factor 0. Diamond: the factor chosen on training data.")
         : null,
       legend, saveButtons("seen-unseen-curves", drawing)));
 }
@@ -211,7 +211,7 @@ function curveSection() {
   const place = el("div");
   function draw(i) {
     const runs = curveRuns(groups[i]);
-    // The best of each method at first, and no more than can be told apart.
+    // At first, the best run of each method, and no more curves than can be distinguished.
     const methods = new Set();
     const shown = runs.map((_, k) => k).filter((k) => {
       const fresh = !methods.has(runs[k].method);
@@ -222,7 +222,7 @@ function curveSection() {
   }
   draw(0);
   return section("curves", "Seen–unseen curves",
-    note("Move over a curve, touch it, or use the slider with the arrow keys: the calibration factor at each point is shown below it. Dashed lines are methods that involve EXEM."),
+    note("Hover over a curve, touch it, or move the slider to read the calibration factor at each point. Dashed lines are methods based on EXEM."),
     groups.length > 1 ? el("div", { class: "controls" }, choice("Data", groups.map((i) => DATA.groups[i].label), draw)) : null,
     place);
 }

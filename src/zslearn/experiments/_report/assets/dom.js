@@ -1,4 +1,4 @@
-// What all parts share: the data, elements made of text and never of markup, numbers in words.
+// Shared by all parts: the data, elements with text instead of markup, and formatted numbers.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const NARROW = window.innerWidth < 760;
 const SVG = "http://www.w3.org/2000/svg";
@@ -11,7 +11,7 @@ function fill(node, attributes, children) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : String(value));
   }
-  // A string becomes a text node: nothing in it can be markup.
+  // Strings become text nodes, so that they cannot contain markup.
   node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return node;
 }
@@ -93,7 +93,7 @@ function section(id, title, ...children) {
     el("h2", { id: `${id}-title`, tabindex: -1 }, title), ...children);
 }
 
-// Names and values side by side.
+// A list of names with their values.
 const facts = (pairs) =>
   el("dl", { class: "facts" }, pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 const note = (...children) => el("p", { class: "note" }, ...children);
@@ -104,7 +104,7 @@ function download(name, address) {
   el("a", { href: address, download: name }).click();
 }
 
-// The picture as a file: colours and fonts are written into a copy, which no style reaches.
+// Save a drawing as a file: a copy with its colours and fonts, since styles do not apply to files.
 const STYLED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity",
   "font-size", "font-weight", "text-anchor", "dominant-baseline"];
 

@@ -1,4 +1,4 @@
-// The overview, the page of a method, addresses and the switch of light and dark.
+// The overview, the page of a method, addresses and the light or dark theme.
 function hero() {
   return el("section", { class: "hero", "aria-label": "In short" },
     el("h1", { tabindex: -1 }, DATA.title),
@@ -6,7 +6,7 @@ function hero() {
     DATA.answers ? answers(DATA.answers) : null);
 }
 
-// Images with what a method said of them.
+// Images with the answers of a method.
 function answers({ caption, images }) {
   const shown = images.map(({ source, answer, truth }) => {
     const right = answer === truth;
@@ -62,11 +62,11 @@ function reproduceSection() {
     return el("div", { class: "command" }, el("pre", { tabindex: 0, "aria-label": "Command" }, el("code", {}, command)), copy);
   });
   return section("reproduce", "Reproduce",
-    note("The command that makes these records; what is finished is not computed again."), commands,
+    note("This command reproduces the records. Finished runs are not repeated."), commands,
     el("h3", {}, "Versions"),
     el("dl", { class: "versions" }, DATA.versions.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
     el("h3", {}, "Splits"),
-    el("dl", { class: "versions" }, DATA.groups.map((group) => el("div", {}, el("dt", {}, group.label), el("dd", {}, group.version || "not named")))));
+    el("dl", { class: "versions" }, DATA.groups.map((group) => el("div", {}, el("dt", {}, group.label), el("dd", {}, group.version || "unknown")))));
 }
 
 function worst(method) {
@@ -101,7 +101,7 @@ function methodPage(position) {
     el("dl", { class: "facts" }, numbers),
     curves.length ? [el("h2", {}, "Seen–unseen curve"),
       curveChart(`Seen–unseen curve of ${method.name}`, curves, curves.map((_, i) => i).slice(0, 8))] : null,
-    searched.length ? [el("h2", {}, "What its searches found"), landscapes(searched)] : null,
+    searched.length ? [el("h2", {}, "Its hyper-parameter searches"), landscapes(searched)] : null,
     el("h2", {}, "Its runs"), runTable(runs).element,
     worst(position).length ? [el("h2", {}, "Its hardest classes"), worst(position)] : null,
   ].flat(3);
@@ -123,7 +123,7 @@ function decoded(text) {
   }
 }
 
-// The parts of a page below the overview; null for an address of the overview, or of nothing.
+// The parts of the page of a method or class; null for other addresses.
 function pageOf(address) {
   const [kind, ...rest] = address.split("/");
   if (kind === "method") {
@@ -167,7 +167,7 @@ const THEMES = ["auto", "light", "dark"];
 const THEME_KEY = "zslearn-report-theme";
 
 function stored(value) {
-  // A browser may keep nothing for files.
+  // Browsers may refuse to store anything for files.
   try {
     if (value !== undefined) localStorage.setItem(THEME_KEY, value);
     return localStorage.getItem(THEME_KEY);

@@ -1,4 +1,4 @@
-// Mean ranks: a row per method, bars at the right join methods that do not differ.
+// Mean ranks: a row per method, with bars at the right that join methods that do not differ.
 function rankChart(ranks) {
   const [width, left, letters] = NARROW ? [340, 132, 15] : [580, 206, 25];
   const [right, top, step] = [26 + 14 * ranks.not_different.length, 34, 28];
@@ -45,10 +45,10 @@ function rankSection() {
   const cards = DATA.ranks.map((ranks) => {
     const drawing = rankChart(ranks);
     const tested = ranks.pvalue === null ? null
-      : note(`Friedman test that no methods differ: χ² = ${number(ranks.statistic, 2)}, p ${ranks.pvalue < 0.001 ? "< 0.001" : `= ${number(ranks.pvalue)}`}. ` +
+      : note(`Friedman test of equal ranks: χ² = ${number(ranks.statistic, 2)}, p ${ranks.pvalue < 0.001 ? "< 0.001" : `= ${number(ranks.pvalue)}`}. ` +
           "Bars at the right join methods whose mean ranks differ by less than the critical difference (Nemenyi, 5 %).");
     return el("div", { class: "card" }, el("h3", {}, ranks.title), drawing, tested,
       ranks.note ? note(ranks.note) : null, saveButtons("ranks", drawing));
   });
-  return section("ranks", "Ranks", note("Rank 1 is the best; a rank is a mean over the columns named."), el("div", { class: "cards" }, cards));
+  return section("ranks", "Ranks", note("Mean ranks of the methods; rank 1 is the best."), el("div", { class: "cards" }, cards));
 }

@@ -1,4 +1,4 @@
-// What searches found: a heat map, with a mark where the choice sits on an edge of its grid.
+// Searches as heat maps; a mark shows whether the chosen setting lies on an edge of its grid.
 const CIVIDIS = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
 
 function shade(share) {
@@ -43,12 +43,12 @@ function heatMap(run) {
       paint(cell, high > low ? (value - low) / (high - low) : 1);
       return cell;
     })));
-  // Larger values stand higher, as in a chart.
+  // Larger values are at the top, as in a chart.
   rows.reverse();
   const foot = el("tr", {}, map.y ? el("td", {}) : null,
     map.x_values.map((value) => el("th", { scope: "col" }, value)));
-  const words = `Mean ${map.score} over the folds: ${map.x} to the right${map.y ? `, ${map.y} upwards` : ""}` +
-    (map.others.length ? `; ${map.others.join(", ")} at their best` : "");
+  const words = `Mean ${map.score} over the folds: ${map.x} increases to the right${map.y ? `, ${map.y} upwards` : ""}` +
+    (map.others.length ? `; the best over ${map.others.join(", ")}` : "");
   const table = el("table", { class: "heat" },
     el("caption", { class: "unseen" }, words), el("tbody", {}, rows), el("tfoot", {}, foot));
   return el("div", {}, note(`${words}.`), scrolling("Search landscape", table), edgeNotes(run));
@@ -72,8 +72,8 @@ function searchSection() {
   const runs = DATA.runs.filter((run) => run.landscape !== null);
   if (!runs.length) return null;
   const edges = DATA.runs.filter((run) => Object.keys(run.edges).length).length;
-  return section("search", "What the searches found",
-    note("Scores of classes that were left out of training; ◆ is the choice, ⚠ a choice on the edge of its grid. " +
-      (edges ? `${edges} of ${DATA.runs.length} runs ended on an edge: a longer list of values may hold a better one.` : "No run ended on an edge of its grid.")),
+  return section("search", "Hyper-parameter searches",
+    note("Scores on held-out classes. ◆ marks the chosen setting, ⚠ one on the edge of its grid. " +
+      (edges ? `${edges} of ${DATA.runs.length} runs chose a setting on an edge: values beyond the grid may be better.` : "No run chose a setting on an edge of its grid.")),
     landscapes(runs));
 }

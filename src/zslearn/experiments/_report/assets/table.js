@@ -1,4 +1,4 @@
-// Tables whose head sorts them, by pointer or keyboard.
+// Tables that are sorted by their column heads, with pointer or keyboard.
 
 // columns: { label, title, key: row → number or text or null, cell: row → node, numeric }
 function sortable(caption, all, rows, sorted = null) {
@@ -23,7 +23,7 @@ function sortable(caption, all, rows, sorted = null) {
   function compare(a, b) {
     const x = columns[state.column].key(a);
     const y = columns[state.column].key(b);
-    // What is missing comes last either way.
+    // Missing values come last in both orders.
     if (x === null || y === null) return (x === null) - (y === null);
     const order = typeof x === "string" ? x.localeCompare(y, undefined, { numeric: true }) : x - y;
     return state.down ? -order : order;
@@ -58,7 +58,7 @@ function sortable(caption, all, rows, sorted = null) {
   };
 }
 
-// The published number, and how far ours is from it where both are of the same features and split.
+// The published number, with the difference if features and split are the same.
 function paperText(cell) {
   const beside = [cell.features, cell.difference === null ? "" : signed(cell.difference)].filter(Boolean).join(", ");
   return `paper ${number(cell.published)}${beside ? ` (${beside})` : ""}`;
@@ -67,7 +67,7 @@ function paperText(cell) {
 function numberCell(cell, top, published) {
   if (cell.mean === null) return "–";
   const deviation = cell.deviation === null ? null : el("small", {}, ` ± ${number(cell.deviation)}`);
-  // The place of the mark is kept where there is none, so that numbers stand below each other.
+  // An empty mark keeps its place, so that numbers are aligned.
   const mark = el("span", { class: "sign" }, cell.not_different ? el("abbr", { title: "does not differ from the best" }, "≈") : null);
   const value = el(cell.best ? "strong" : "span", {}, number(cell.mean));
   const bar = barred(top > 0 ? cell.mean / top : null, value, deviation, mark);
@@ -120,8 +120,8 @@ function mainTable() {
   draw(anyPublished);
   const meanings = table.metrics.map((m) => [el("dt", {}, m.label), el("dd", {}, m.meaning)]);
   return section("results", "Results", controls, place,
-    el("details", {}, el("summary", {}, "What the columns are"), el("dl", { class: "meanings" }, meanings)),
+    el("details", {}, el("summary", {}, "Columns"), el("dl", { class: "meanings" }, meanings)),
     ...table.notes.map((text) => (text.length < 300 ? note(text)
       : el("details", {}, el("summary", {}, `${text.slice(0, 60)}…`), note(text)))),
-    el("details", {}, el("summary", {}, "What was run"), facts(DATA.facts.map(([name, value]) => [name, breakable(value)]))));
+    el("details", {}, el("summary", {}, "Settings of the runs"), facts(DATA.facts.map(([name, value]) => [name, breakable(value)]))));
 }
