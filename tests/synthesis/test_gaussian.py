@@ -322,46 +322,39 @@ def test_temperature_is_that_of_samples_outside_the_training_data(shrinkage):
     assert model.temperature_ == pytest.approx(best, rel=0.25)
 
 
-def test_temperature_is_the_likeliest_of_samples_scored_without_themselves():
-    """Every sample taken out of its class mean and covariance, in a dense search."""
-    data = make_zero_shot(12, 3, n_features=6, samples_per_class=15, random_state=0)
-    rho = 0.3
-    model = _fit(data, seen_weight=1.0, shrinkage=rho)
-    left_out, z = model.posterior_.leave_one_out, model.whiten(data.X_train)
-    codes = np.searchsorted(model.seen_classes_, data.y_train)
-    sizes = np.bincount(codes).astype(float)
-    deviations = z - model.exemplars_[codes]
-    # All whitened directions are in the space.
-    squares = (deviations**2).sum() / (len(z) - 12)
-    z = model.exemplars_[codes] + deviations / (1 - (1 - rho) * squares / len(z))
-    outside = np.maximum(squares - (deviations**2).sum(axis=1), 0)
-    outside /= 1 - (1 - rho) * squares / len(z)
-
-    def posterior_means(counts, observed):
-        precision = 1 / left_out.variances + counts[:, None]
-        return (left_out.means / left_out.variances + counts[:, None] * observed) / precision
-
-    scores = []
-    for row, c, rest in zip(z, codes, outside, strict=True):
-        observed, counts = model.exemplars_.copy(), sizes.copy()
-        observed[c] = (counts[c] * observed[c] - row) / (counts[c] - 1)
-        counts[c] -= 1
-        means = posterior_means(sizes, model.exemplars_)
-        means[c] = posterior_means(counts, observed)[c]
-        products = means @ row - 0.5 * (means**2).sum(axis=1)
-        products[c] -= rest * (1 / (1 / left_out.variances[c] + counts[c])).mean()
-        scores.append(products)
-    described = left_out.means
-    scores.extend(z @ described.T - 0.5 * (described**2).sum(axis=1))
-    scores, n, codes = np.array(scores), 2 * len(z), np.tile(codes, 2)
-    target = np.full((n, 12), 1 / (n + 2) / 12)
-    target[np.arange(n), codes] += 1 - 1 / (n + 2)
-
-    def cost(log_t):
-        return -(target * np.log(softmax(scores / np.exp(log_t), axis=1))).sum()
-
-    best = minimize_scalar(cost, bounds=(-3, 4), method="bounded", options={"xatol": 1e-9}).x
-    assert model.temperature_ == pytest.approx(np.exp(best), rel=1e-3)
+def test_samples_are_scored_as_if_they_were_not_in_the_training_data():
+    """Every sample taken out of its class mean and covariance, by hand."""
+    data = make_zero_shot(12, 3, n_features=20, samples_per_class=15, random_state=0)
+    rho, weight, expected = 0.3, 0.7, []
+    model = _fit(data, seen_weight=weight, shrinkage=rho, feature_norm=None)
+    X, codes = np.asarray(data.X_train, float), np.searchsorted(data.seen_classes, data.y_train)
+    n, sizes = len(X), np.bincount(codes).astype(float)
+    means = np.stack([X[codes == c].mean(axis=0) for c in range(12)])
+    scatter = np.cov((X - means[codes]).T, bias=True) * n / (n - 12)
+    shrunk = (1 - rho) * scatter + rho * np.trace(scatter) / 20 * np.eye(20)
+    mean_q = np.trace(np.linalg.solve(shrunk, scatter))
+    images = model._trial_images
+    posterior = model.posterior_
+    prior, exemplars = posterior.leave_one_out, posterior.exemplars
+    own = prior.given(weight * sizes, exemplars)
+    z = model.whiten(X)
+    leverage = (1 - rho) * mean_q / n
+    for row, c in zip(z, codes, strict=True):
+        moved = exemplars[c] + (row - exemplars[c]) / (1 - leverage)
+        outside = max(mean_q - ((row - exemplars[c]) ** 2).sum(), 0) / (1 - leverage)
+        count, removed = weight * sizes[c], weight
+        precision = 1 / prior.variances[c] + count - removed
+        without = prior.means[c] / prior.variances[c] + count * exemplars[c] - removed * moved
+        without = without / precision
+        score = without @ moved - 0.5 * without @ without
+        expected.append(score - (removed / precision).mean() * outside)
+    kept, own_means = images.z.astype(float), own.means[images.y]
+    found = (kept * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(axis=1)
+    expected = np.array(expected)
+    for c in range(12):
+        # They are kept in half precision, in another order.
+        pairs = np.sort(found[images.y == c]), np.sort(expected[codes == c])
+        np.testing.assert_allclose(*pairs, atol=0.05)
 
 
 def test_probabilities_are_honest_about_fresh_seen_images(problem):
@@ -544,11 +537,12 @@ def test_examples_move_a_class_as_bayes_rule_asks(many_classes):
     np.testing.assert_allclose(after[label][1], 1 / (precision + n))
     for other in set(before) - {label}:
         np.testing.assert_allclose(before[other][0], after[other][0], atol=1e-12)
-    # Its log odds fall with the variance that is left of its mean, over all dimensions.
+    # Its log odds fall, halfway, with the variance that remains of its mean.
     table = model.signature_table_
     described = table.normalized(model.signature_scale_, keep_views=True)
     left = model.posterior_.gaussians(described, table.labels)[1][table.labels == label]
-    assert left == pytest.approx(after[label][1].sum() / (1 / precision).sum())
+    remaining = after[label][1].sum() / (1 / precision).sum()
+    assert left == pytest.approx((1 + remaining) / 2)
 
 
 def test_a_removed_class_leaves_none_of_its_examples(many_classes):

@@ -9,8 +9,8 @@ that are no candidates, and ten times as many images of some candidates as of ot
 
 The same images determine how likely a candidate explains an image (`_unlabelled`). A given set is
 compared with the kinds by what can be seen of it: the number of images per candidate, the share
-that no candidate explains, and how evenly the others are distributed. Kinds that look like it
-predict what adaptation gains.
+that no candidate explains, and how evenly the others are distributed. It is used with a weight that
+gains, by more than its standard error, in every kind that looks like it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import Floats, unit_rows
 from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saved_part, saves
@@ -41,12 +40,17 @@ UNLABELLED_WEIGHTS = (0.03, 0.1, 0.3, 1.0)
 #: Kinds of unlabelled sets.
 KINDS = ("all", "few", "half absent", "half foreign", "foreign only", "10 to 1")
 _FEW = 3  # images per class
+# Parts of the held-out classes, one of which is no candidate when the background is learned.
+_FOREIGN_PARTS = (2, 4, 10)
 _DRAWS = 2
 # Images of classes that are not hidden, in a set and outside it.
 _MOST_OTHERS = 1000
 # Differences between sets that look alike: of the decimal logarithm of the images per candidate, of
-# the share that no candidate explains, and of the evenness of the proportions.
-_ALIKE = np.array([0.5, 0.15, 0.15])
+# the share that no candidate explains, and of the evenness of the proportions. The share is
+# underestimated if classes are more alike than those of the trial: larger ones count half.
+_ALIKE, _UNDERESTIMATED = np.array([0.5, 0.15, 0.15]), 2.0
+# A set may be of a kind whose squared distance is less than this above the smallest.
+_PLAUSIBLE = 4.6
 
 
 @saved_part
@@ -71,9 +75,9 @@ class Adaptation:
     weight : float
         Largest weight of an image; that of a labelled image is 1.
     score_before, score_after : float or None
-        Scores of held-out seen classes without and with unlabelled sets that look like this one:
-        the accuracy among them, or the harmonic mean if seen classes were candidates. None if none
-        were held out.
+        Scores of held-out seen classes without and with unlabelled images, for the kind of set that
+        gains least among those that this set may be: the accuracy among them, or the harmonic mean
+        if seen classes were candidates. None if none were held out.
     n_samples : int
         Number of images.
     background_share : float
@@ -96,13 +100,13 @@ class Adaptation:
 
 
 class Expectation(NamedTuple):
-    """What held-out classes predict for an unlabelled set."""
+    """What held-out classes gained in the worst case that an unlabelled set may be."""
 
-    weight: float  # the best one, or 0 if none gains more than its standard error
+    weight: float  # the best one, or 0 if it may not gain more than its standard error
     before: float
     after: float
     error: float  # standard error of the gain
-    kind: str  # that looks most like the set
+    kind: str
 
 
 @saved_part
@@ -123,17 +127,19 @@ class Trial(NamedTuple):
     looks: Floats  # see `look`
 
     def expectation(self, assignment: Assignment | None) -> Expectation:
-        """What adaptation to a set is expected to gain."""
+        """The weight that gains most in the worst of the kinds that look like a set."""
         own = self.looks[0] if assignment is None else look(assignment)
-        distances = (((own - self.looks) / _ALIKE) ** 2).sum(axis=1)
-        alike = softmax(-distances[None, :] / 2, 1.0)[0]
-        gains, errors, before = (alike @ part for part in (self.gains, self.errors, self.before))
-        best = int((gains - errors).argmax())
-        weight = UNLABELLED_WEIGHTS[best] if gains[best] > errors[best] else 0.0
-        kind = KINDS[int(distances.argmin())]
-        return Expectation(
-            weight, float(before), float(before + gains[best]), float(errors[best]), kind
-        )
+        differences = (own - self.looks) / _ALIKE
+        differences[:, 1] /= np.where(differences[:, 1] < 0, _UNDERESTIMATED, 1.0)
+        distances = (differences**2).sum(axis=1)
+        plausible = np.flatnonzero(distances - distances.min() < _PLAUSIBLE)
+        surely = (self.gains - self.errors)[plausible]
+        best = int(surely.min(axis=0).argmax())
+        worst = int(plausible[surely[:, best].argmin()])
+        before, gain = float(self.before[worst]), float(self.gains[worst, best])
+        error = float(self.errors[worst, best])
+        weight = UNLABELLED_WEIGHTS[best] if gain > error else 0.0
+        return Expectation(weight, before, before + gain, error, KINDS[worst])
 
     def table(self) -> pd.DataFrame:
         """Score without unlabelled images and gain with each weight, by kind of set."""
@@ -170,9 +176,9 @@ def accepted_weight(
         return DEFAULT_UNLABELLED_WEIGHT
     else:
         reason = (
-            f"Held-out seen classes score {expectation.before:.3f} without and "
-            f"{expectation.after:.3f} ± {expectation.error:.3f} with unlabelled sets like this "
-            f'one, which looks most like "{expectation.kind}"'
+            f'The set may be of the kind "{expectation.kind}". With such sets, held-out seen '
+            f"classes score {expectation.before:.3f} without and {expectation.after:.3f} ± "
+            f"{expectation.error:.3f} with adaptation"
         )
     warn_user(f"The model was not adapted. {reason}. Pass accept=True to adapt it anyway.")
     return 0.0
@@ -381,18 +387,31 @@ def _trial(folds: list[Fold], setting: str) -> Trial | None:
 
 def _background(folds: list[Fold], setting: str) -> Background:
     """Learn how likely a candidate explains an image, from images of other held-out classes."""
-    differences, own = [], []
+    features, own_image, groups = [], [], []
     for fold in folds:
-        for half in (fold.held_out[::2], fold.held_out[1::2]):
-            candidates = np.sort(np.concatenate([half, fold.trained])) if setting == "all" else half
-            shown = np.isin(fold.y, np.concatenate([candidates, fold.held_out]))
-            z, y = fold.z[shown], fold.y[shown]
-            differences.append(
-                fold.posterior.explained_by(z, fold.signatures[candidates], candidates)
-            )
-            own.append(np.isin(y, candidates))
-    values, labels = np.concatenate(differences), np.concatenate(own)
-    scale = float(values.std()) or 1.0
-    model = LogisticRegression(class_weight="balanced").fit(values[:, None] / scale, labels)
-    slope = float(model.coef_[0, 0]) / scale
-    return Background(float(model.intercept_[0]), slope) if slope > 0 else Background(0.0, 0.0)
+        others = fold.trained if setting == "all" else fold.trained[:0]
+        # With more candidates, some candidate looks like any image.
+        for n_parts in _FOREIGN_PARTS:
+            for k in range(n_parts):
+                foreign = fold.held_out[k::n_parts]
+                own = np.sort(np.concatenate([np.setdiff1d(fold.held_out, foreign), others]))
+                rows = np.flatnonzero(np.isin(fold.y, np.concatenate([own, foreign])))[::2]
+                found = fold.posterior.explained_by(fold.z[rows], fold.signatures[own], own)
+                is_own = np.isin(fold.y[rows], own)
+                features.append(np.column_stack([found, np.full(len(rows), np.log(len(own)))]))
+                own_image.append(is_own)
+                groups.append(2 * n_parts + is_own)
+    table, labels = np.concatenate(features), np.concatenate(own_image)
+    table[:, 0] /= (scale := float(table[:, 0].std()) or 1.0)
+    # Among all classes, their number hardly varies.
+    table[:, 1] -= (usual := float(table[:, 1].mean()))
+    table[:, 1] *= setting == "alone"
+    # Every number of parts counts the same, and so do own and foreign images.
+    codes = np.unique(np.concatenate(groups), return_inverse=True)[1]
+    weights = len(codes) / np.bincount(codes)[codes]
+    model = LogisticRegression().fit(table, labels, sample_weight=weights)
+    level, (slope, growth) = float(model.intercept_[0]), model.coef_[0]
+    if slope <= 0:
+        return Background(0.0, 0.0, 0.0)
+    growth = min(float(growth), 0.0)
+    return Background(level - growth * usual, float(slope) / scale, growth)

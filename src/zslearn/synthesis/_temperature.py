@@ -122,7 +122,7 @@ def held_out_samples(
     .. math:: m' = \frac{m / v + n y - w z}{1 / v + n - w}.
 
     The sample moves along the direction that only its class has, until its score for the mean with
-    it is the score that it had for the mean without it; other scores stay the same.
+    it is the score that it had for the mean without it; other scores hardly change.
     """
     z, y = samples.whitened(seen.space), samples.y
     deviations = z - means[y]

@@ -15,10 +15,10 @@ and :math:`\pi_c` the proportion of the class, with a Dirichlet prior worth ten 
 
   .. math:: d(z) = \log \frac{\sum_c \pi_{0c} \mathcal N(z; m_{0c}, 1 + v_{0c})}
             {\mathcal N(z; 0, 1 + w)}, \qquad
-            e(z) = \sigma\bigl(a + b \, d(z) - \log \tfrac{f}{1 - f}\bigr).
+            e(z) = \sigma\bigl(a + b \, d(z) + c \log C - \log \tfrac{f}{1 - f}\bigr).
 
-  Held-out classes determine a and b (`_adaptation_trial`), and the images the share f that no
-  candidate explains.
+  Held-out classes determine a, b and c (`_adaptation_trial`), and the images the share f that none
+  of the C candidates explains.
 - :math:`\rho_c` is the probability that images of class c are present at all, integrated over. It
   follows from the evidence of the images for a mixture with the class against one without it,
   :math:`\rho_c = \sigma\bigl(n \log(1 - n_c / n) - \sum_i \log(1 - r_c(z_i))\bigr)` with
@@ -60,21 +60,23 @@ _ROUNDING = 1e-6
 
 
 @saved_part
-@saves(level=Saved(), slope=Saved())
+@saves(level=Saved(), slope=Saved(least=0), growth=Saved())
 class Background(NamedTuple):
-    """The log odds that a candidate explains an image, a + b d(z), before the share f."""
+    """The log odds that one of C candidates explains an image, before the share f."""
 
-    level: float
-    slope: float
+    level: float  # a
+    slope: float  # b
+    growth: float  # c
 
     @classmethod
     def default(cls, temperature: float) -> Background:
         """The background if no classes can be held out."""
-        return cls(0.0, 0.5 / temperature)
+        return cls(0.0, 0.5 / temperature, 0.0)
 
-    def explained(self, differences: Floats) -> tuple[Floats, float]:
+    def explained(self, differences: Floats, n_classes: int) -> tuple[Floats, float]:
         """The probability that some candidate explains each image, and the share that none does."""
-        odds, share = self.level + self.slope * differences, _UNEXPLAINED
+        odds = self.level + self.slope * differences + self.growth * np.log(n_classes)
+        share = _UNEXPLAINED
         for _ in range(_SHARE_STEPS):
             explained = expit(odds + np.log((1 - share) / share))
             share = ((1 - explained).sum() + _UNEXPLAINED) / (len(odds) + 1)
@@ -153,7 +155,7 @@ def assigned(
     differences = [mixture.differences(z) for z in blocks()]
     if not differences:
         return None
-    explained, unexplained = background.explained(np.concatenate(differences))
+    explained, unexplained = background.explained(np.concatenate(differences), len(log_shares))
     for _ in range(_ROUNDS):
         coefficients = tuple(part / _SHARPNESS for part in scores(classes))
         total, start = UnlabelledSums.empty(*classes.means.shape), 0
