@@ -39,8 +39,7 @@ def estimators():
         given = {}
         required = [p for p in parameters.values() if p.default is inspect.Parameter.empty]
         if "estimator" in {p.name for p in required}:
-            # Adapted moves exemplars, which ESZSL has none of.
-            given["estimator"] = synthesis.EXEM() if name == "Adapted" else baselines.ESZSL()
+            given["estimator"] = baselines.ESZSL()
         if "grid" in parameters:
             given["grid"] = GRID
         if {p.name for p in required} - given.keys():

@@ -18,7 +18,6 @@ from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import ExemplarMLP
 
 WRAPPERS = (
-    "Adapted",
     "CalibratedStacking",
     "NoneOfThese",
     "PredictionSets",
@@ -71,8 +70,6 @@ def _random_wrapper(rng: np.random.Generator, name: str, cls: type[Any]) -> Any:
         return cls(inner, bias=bias, temperature=temperature, cv=cv)
     if name in ("NoneOfThese", "PredictionSets", "RankPredictor"):
         return cls(inner, cv=cv)
-    if name == "Adapted":
-        return cls(all_estimators()[str(rng.choice(["CCA", "SAE"]))](), cv=cv)
     if name == "WeightedViews":
         return cls(inner)
     if type(inner).__name__ in networks.__all__:

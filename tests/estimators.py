@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from zslearn import baselines, calibration, model_selection, networks, synthesis
-from zslearn.baselines import ESZSL, SAE
+from zslearn.baselines import ESZSL
 from zslearn.networks import VAEGANGenerator, WGANGenerator
 from zslearn.synthesis import ExemplarMLP, SynC
 
@@ -141,7 +141,6 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         _TWO_LAYERS,
         {**_TWO_LAYERS, "dropout": 0.0, "hierarchy": "cluster", "targets": "cs"},
     ],
-    "Adapted": [{"estimator": SAE(), "cv": 3}],
     "CalibratedStacking": [
         {"estimator": ESZSL()},
         {"estimator": ESZSL(), "bias": 0.1},

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-import zslearn
 from zslearn._scoring._probabilities import best_temperature, softmax
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, ConSE
-from zslearn.calibration import Adapted, CalibratedStacking
-from zslearn.calibration._unlabelled import _move
-from zslearn.datasets import make_zero_shot
+from zslearn.calibration import CalibratedStacking
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
 from zslearn.model_selection import (
     ClassKFold,
@@ -382,87 +379,3 @@ def test_without_a_temperature_there_are_no_probabilities(problem):
     outer = CalibratedStacking(CalibratedStacking(ESZSL(), temperature=0.5), bias=0.0)
     _fit(outer, problem)
     assert outer.predict_proba(problem.X_test_seen).shape[1] == len(outer.classes_)
-
-
-@pytest.fixture(scope="module")
-def many_classes():
-    return make_zero_shot(n_seen=40, n_unseen=12, nonlinearity=1.0, random_state=0)
-
-
-class TestAdapted:
-    """Exemplars that move to images without labels."""
-
-    def _fitted(self, data, **settings):
-        model = Adapted(EXEM(**settings), cv=3)
-        return model.fit(data.X_train, data.y_train, signatures=data.signatures)
-
-    def test_accepted_where_left_out_classes_gain(self, many_classes):
-        data = many_classes
-        model = self._fitted(data)
-        choice = model.unlabelled_choices_["alone"]
-        assert choice.weight > 0
-        assert choice.after > choice.before
-        X, y, among = data.X_test_unseen, data.y_test_unseen, data.unseen_classes
-        before = model.decision_function(X)
-        adapted = model.adapt(X, classes=among)
-        assert adapted.score(X, y, classes=among) > model.score(X, y, classes=among)
-        assert adapted.adaptation_.proportions.sum() == pytest.approx(1)
-        np.testing.assert_array_equal(model.decision_function(X), before)
-        # Seen classes are no candidates, and stay where they are.
-        seen = data.seen_classes
-        np.testing.assert_allclose(
-            adapted.decision_function(X, classes=seen), model.decision_function(X, classes=seen)
-        )
-
-    def test_one_round_by_hand(self):
-        images, start = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [2.0, 0.0]])
-        points = start
-        scale = np.median([np.std([1.0, 4.0]), np.std([2.0, 1.0])])
-        for _ in range(3):
-            distances = ((images[:, None] - points) ** 2).sum(axis=2)
-            shares = np.exp(-distances / (0.2 * scale))
-            shares /= shares.sum(axis=1, keepdims=True)
-            counts = shares.sum(axis=0)
-            points = (start + 0.5 * shares.T @ images) / (1 + 0.5 * counts)[:, None]
-        found = _move(images, start, 0.5)
-        np.testing.assert_allclose(found[0], counts)
-        np.testing.assert_allclose(found[1], points)
-
-    def test_refused_and_saved(self, many_classes, tmp_path):
-        data = many_classes
-        model = self._fitted(data)
-        adapted = model.adapt(data.X_test_unseen, accept=True)
-        adapted.add_classes({"new": data.signatures.iloc[:2].mean()})
-        zslearn.save(adapted, tmp_path / "adapted.zsl")
-        loaded = zslearn.load(tmp_path / "adapted.zsl")
-        np.testing.assert_array_equal(
-            loaded.predict(data.X_test_seen), adapted.predict(data.X_test_seen)
-        )
-        model.unlabelled_choices_ = {}
-        with pytest.warns(UserWarning, match="not adapted"):
-            assert not model.adapt(data.X_test_unseen).adaptation_.accepted
-
-    def test_what_is_described_to_the_adapted_model_is_its_own(self, many_classes):
-        data = many_classes
-        model = self._fitted(data)
-        classes = model.classes_.tolist()
-        adapted = model.adapt(data.X_test_unseen, accept=True)
-        adapted.remove_classes([data.unseen_classes[0]])
-        assert model.classes_.tolist() == classes
-        model.add_classes({"new": data.signatures.iloc[:2].mean()})
-        assert "new" not in adapted.classes_.tolist()
-
-    def test_no_images_change_nothing(self, many_classes):
-        data = many_classes
-        model = self._fitted(data)
-        adapted = model.adapt(data.X_test_unseen[:0], accept=True)
-        assert adapted.adaptation_.n_samples == 0
-        assert (adapted.adaptation_.moved == 0).all()
-        np.testing.assert_allclose(
-            adapted.decision_function(data.X_test_seen), model.decision_function(data.X_test_seen)
-        )
-
-    def test_products_have_no_exemplars(self, many_classes):
-        data = many_classes
-        with pytest.raises(TypeError, match="no exemplar to move"):
-            Adapted(ESZSL()).fit(data.X_train, data.y_train, signatures=data.signatures)

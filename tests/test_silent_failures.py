@@ -20,7 +20,6 @@ from zslearn._utils._messages import (
 )
 from zslearn.baselines import ESZSL, GDA
 from zslearn.calibration import (
-    Adapted,
     CalibratedStacking,
     NoneOfThese,
     PredictionSets,
@@ -80,7 +79,6 @@ GAUSSIAN = GaussianEXEM()
         RankPredictor(GAUSSIAN, cv=2),
         ZeroShotSearchCV(GAUSSIAN, {"alpha": [0.1]}),
         GDA(GAUSSIAN),
-        Adapted(EXEM(), cv=2),
         ZeroShotPipeline([("scale", StandardScaler()), ("method", GAUSSIAN)]),
         ZeroShotPipeline([("method", GAUSSIAN)]),
     ],

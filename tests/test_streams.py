@@ -49,17 +49,19 @@ def _fit(model, X, y, **options):
     return model.fit(X, y, signatures=DATA.signatures, **options)
 
 
-def _close(found, expected):
-    assert np.abs(found - expected).max() <= 1e-10 * np.abs(expected).max()
+def _close(found, expected, tolerance=1e-10):
+    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("model", METHODS, ids=str)
 def test_fitted_from_blocks_as_in_memory(model):
+    # The temperature is estimated in single precision.
+    tolerance = 1e-6 if isinstance(model, GaussianEXEM) else 1e-10
     expected = _fit(model, DATA.X_train, DATA.y_train).decision_function(TEST)
-    _close(_fit(model, _blocks(), None).decision_function(TEST), expected)
+    _close(_fit(model, _blocks(), None).decision_function(TEST), expected, tolerance)
     # Labels given apart are taken in the place of those of the files.
     upside_down = _blocks(y=DATA.y_train[::-1])
-    _close(_fit(model, upside_down, DATA.y_train).decision_function(TEST), expected)
+    _close(_fit(model, upside_down, DATA.y_train).decision_function(TEST), expected, tolerance)
 
 
 @pytest.mark.parametrize("model", METHODS, ids=str)
@@ -71,13 +73,13 @@ def test_weights(model):
 
 
 def test_more_samples_than_a_temperature_is_found_from():
-    data = make_zero_shot(n_seen=12, samples_per_class=120, random_state=0)
-    assert len(data.X_train) > 1000
+    data = make_zero_shot(n_seen=12, samples_per_class=1100, random_state=0)
+    assert len(data.X_train) > 10_000
     model = GaussianEXEM()
     expected = model.fit(data.X_train, data.y_train, signatures=data.signatures).temperature_
     blocks = _blocks(data.X_train, data.y_train, rows=101)
     found = model.fit(blocks, None, signatures=data.signatures).temperature_
-    assert found == pytest.approx(expected, rel=1e-9)
+    assert found == pytest.approx(expected, rel=1e-5)
 
 
 def test_everything_is_predicted_from_blocks():

@@ -89,6 +89,22 @@ def test_errors_give_one_line_and_exit_status_1(capsys, monkeypatch):
         assert "\x1b" not in err  # control characters are escaped
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["demo", "imagenet", "--splits", "0"], "--splits 0 must be positive."),
+        (["signatures", "hierarchy", "pairs.csv", "--components", "0"], "--components 0 must be "),
+        (["analyze", "regressors", "glyphs", "--folds", "1"], "--folds 1 must be at least 2."),
+    ],
+)
+def test_errors_name_options_instead_of_parameters(words, line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: make_zero_shot())
+    Path("pairs.csv").write_text("child,parent\na,r\nb,r\n")
+    assert main([*words, "--out", "table.csv"]) == 1
+    assert line in capsys.readouterr().err
+
+
 def test_a_missing_extra_is_named(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["demo"]) == 1

@@ -10,10 +10,8 @@ import pandas as pd
 import pytest
 
 import zslearn
-from zslearn.calibration import Adapted
 from zslearn.cli import main
 from zslearn.persistence import read_model
-from zslearn.synthesis import EXEM
 
 FIT = ["--method", "eszsl", "--tune", "none", "--jobs", "1"]
 WORDS = ["--label", "animal", "--signatures", "classes.csv"]
@@ -360,15 +358,6 @@ def test_other_methods_that_adapt(files, capsys):
     capsys.readouterr()
     assert main(["adapt", "m.zsl", "new.csv", "--always"]) == 1
     assert "GFZSL cannot check an adaptation on held-out classes" in capsys.readouterr().err
-    samples, classes = make_tables()
-    X, classes = samples.drop(columns="animal"), classes.drop(columns="weight_kg")
-    X.to_csv("unlabelled.csv", index=False)
-    X = X.to_numpy()
-    adapts = Adapted(EXEM(), cv=2).fit(X, samples["animal"], signatures=classes)
-    zslearn.save(adapts, "m.zsl", about=dict(read_model("m.zsl").about))
-    assert main(["adapt", "m.zsl", "unlabelled.csv", "--always"]) == 0
-    expected = adapts.adapt(X, accept=True).decision_function(X)
-    np.testing.assert_allclose(read_model("m.zsl").model.decision_function(X), expected)
 
 
 def test_adapt(files, capsys):

@@ -179,6 +179,9 @@ def test_generated_store_end_to_end(tmp_path, wordnet, capsys):
     assert "unknown to the hierarchy" in capsys.readouterr().err
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
     assert before == after
+    command[command.index("--out") + 1] = str(tmp_path / "other")
+    assert main([*command, "--no-ideal"]) == 0
+    assert not (tmp_path / "other" / "half").exists()
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from zslearn.experiments._examples import data_uri, read_examples, save_examples
 from zslearn.experiments._names import _COLORS, method_style
 from zslearn.experiments._records import read_failures, whole_records
 from zslearn.experiments._report._build import build_report, curve_of, landscape_of, shown_names
+from zslearn.experiments.analyses import run_analysis
 
 NOTHING = "no numbers for a report"
 
@@ -52,6 +54,15 @@ def runs(small, tmp_path_factory):
 @pytest.fixture(scope="module")
 def report(runs, tmp_path_factory):
     return data_of(write_report(runs, tmp_path_factory.mktemp("page") / "report.html"))
+
+
+def test_records_of_analyses_are_skipped(small, runs, report, tmp_path):
+    shutil.copytree(runs, tmp_path / "runs")
+    options = {"methods": "ESZSL", "shares": [0.5, 1.0], "n_splits": 2}
+    run_analysis("seen-classes", small, tmp_path / "runs", **options)
+    both = data_of(write_report(tmp_path / "runs", tmp_path / "report.html"))
+    assert both["table"] == report["table"]
+    assert len(both["runs"]) == len(report["runs"])
 
 
 def test_ranks_of_a_taxonomy_beside_the_accuracy(small, tmp_path):

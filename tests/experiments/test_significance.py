@@ -35,6 +35,13 @@ def _record(method, value, **changes):
     }
 
 
+def test_subsets_have_rows_and_analyses_are_skipped():
+    parts = [_record("ESZSL", 0.4, subset="2-hop"), _record("ESZSL", 0.2, subset="all")]
+    varied = _record("ESZSL", 0.9, subset="all", variant="n_seen=3")
+    found = summarize_runs(pd.DataFrame([varied, *parts])).mean["accuracy"]
+    assert found.to_dict() == {("2-hop", "ESZSL"): 0.4, ("all", "ESZSL"): 0.2}
+
+
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.02, 0.05, -0.02])
 @pytest.mark.parametrize("n", [2, 5, 12])
 def test_the_rule_is_the_paired_t_test(shift, n):

@@ -27,7 +27,6 @@ from fuzz.model_file_corpus import Parts, places, put_together, take_apart
 from zslearn._utils._reading import FileLimitError
 from zslearn.baselines import ESZSL, GFZSL, HAT, CMTStar
 from zslearn.calibration import (
-    Adapted,
     CalibratedStacking,
     NoneOfThese,
     PredictionSets,
@@ -86,7 +85,6 @@ SPECIAL: dict[str, Callable[[], Any]] = {
         DATA.X_train, DATA.y_train, signatures=DATA.signatures
     ),
     "EXEM of views": lambda: _fitted(EXEM(n_components=4), _views()),
-    "Adapted": lambda: _fitted(Adapted(EXEM(n_components=4), cv=2)).adapt(ROWS, accept=True),
     "CalibratedStacking of GaussianEXEM": lambda: _fitted(CalibratedStacking(GaussianEXEM(), cv=2)),
     "PredictionSets of GaussianEXEM": lambda: _fitted(
         PredictionSets(GaussianEXEM(), cv=3, coverage=0.7)

@@ -345,7 +345,7 @@ def test_folds_leave_at_least_two_classes_out(problem):
 def test_folds_that_leave_out_no_class_are_refused(problem):
     from sklearn.model_selection import StratifiedKFold
 
-    with pytest.raises(ValueError, match="hold out whole classes. Use ClassKFold"):
+    with pytest.raises(ValueError, match="hold out at least one. Use ClassKFold"):
         _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=StratifiedKFold(3)), problem)
     with pytest.raises(ValueError, match="Use GeneralizedClassKFold"):
         _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(3), setting="gzsl"), problem)

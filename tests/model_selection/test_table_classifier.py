@@ -7,16 +7,18 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import Pipeline
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import (
+    TablePreparation,
     ZeroShotDataset,
     make_zero_shot,
     read_signature_table,
     save_signature_table,
 )
-from zslearn.model_selection import TableChoices, TableClassifier
+from zslearn.model_selection import TableChoices, TableClassifier, ZeroShotPipeline
 from zslearn.signatures import (
     ClassGraph,
     attribute_report,
@@ -202,3 +204,17 @@ def test_classes_that_are_described_in_words_alone_or_lack_numbers(data, tables)
         UserWarning, match=f"lacks numbers of '{data.unseen_classes[1]}': the median"
     ):
         TableClassifier(ESZSL()).fit(tables[0], data.y_train, signatures=gaps)
+
+
+def test_the_preparation_in_pipelines(data, tables):
+    steps = [("columns", TablePreparation()), ("method", ESZSL())]
+    other = Pipeline(steps).fit(tables[0], data.y_train, method__signatures=data.signatures)
+    model = ZeroShotPipeline(steps)
+    options = {"classes": data.unseen_classes}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(tables[0], data.y_train, signatures=data.signatures)
+        predicted = model.predict(tables[1], **options)
+        assert (predicted == model.predict_top_k(tables[1], 1, **options)[0][:, 0]).all()
+    assert (predicted == other.predict(tables[1], **options)).all()
+    assert (predicted == data.y_test_unseen).mean() > 0.5

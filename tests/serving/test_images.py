@@ -65,7 +65,7 @@ def test_images_are_recognised(colors, tmp_path):
         (lambda: b"", "empty"),
         (lambda: b"GIF89a", "images[0] (x.png) cannot be read"),
         (lambda: png()[:-30], "cannot be read"),
-        (lambda: png(size=(200, 51)), "more than 10000"),
+        (lambda: png(size=(200, 51)), "more than the limit of 10000"),
     ],
 )
 def test_invalid_images(colors, data, why):

@@ -28,7 +28,7 @@ from service_tools import (
 )
 from zslearn import EXEM
 from zslearn.base import InputWarning
-from zslearn.calibration import Adapted, CalibratedStacking, NoneOfThese
+from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.persistence import load, save
@@ -310,7 +310,6 @@ def piped():
         (stacked, True),
         (lambda: CalibratedStacking(piped(), bias=0.1), True),
         (lambda: NoneOfThese(stacked()), False),
-        (lambda: Adapted(EXEM()), True),
     ],
 )
 def test_wrapped_models_learn(data, tmp_path, make, adapts):

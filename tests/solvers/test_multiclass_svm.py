@@ -329,7 +329,7 @@ def test_zero_row(loss):
 @every_loss
 def test_warns_with_what_to_change(loss):
     X, y = make_rows(100, 30)
-    with pytest.warns(ConvergenceWarning, match=r"Raise max_iter=1 or alpha"):
+    with pytest.warns(ConvergenceWarning, match=r"Increase max_iter=1, alph"):
         result = multiclass_svm(X, y, loss=loss, alpha=1e-6, tol=1e-9, max_iter=1, random_state=0)
     assert not result.converged
     assert result.relative_gap > 1e-9

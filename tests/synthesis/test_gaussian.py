@@ -21,6 +21,7 @@ from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import load, save
 from zslearn.signatures import MultiSignatures, SignatureViews, rbf_similarity
 from zslearn.synthesis import EXEM, ClassStatistics, GaussianEXEM, SynC
+from zslearn.synthesis._gaussian_process import signal_variances
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +157,25 @@ def test_class_means_follow_their_definition():
         expected.append((mean, 1 / precision))
     known = _known_means(model)
     for label, (mean, variance) in zip(order, expected, strict=True):
-        np.testing.assert_allclose(known[label][0], mean, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(known[label][1], variance, rtol=1e-4, atol=1e-5)
+        # Signal variances are refined by a parabola on a grid.
+        np.testing.assert_allclose(known[label][0], mean, rtol=2e-3, atol=2e-4)
+        np.testing.assert_allclose(known[label][1], variance, rtol=2e-3, atol=2e-4)
+
+
+def test_signal_variances_are_the_highest_of_several_maxima():
+    rng = np.random.default_rng(0)
+    values = np.geomspace(0.01, 1e3, 30)
+    squares = rng.exponential(size=(30, 200)) * np.geomspace(1e-2, 1e4, 200)
+    squares[rng.random(squares.shape) < 0.8] = 0.0
+    found = signal_variances(squares, values)
+    grid = np.exp(np.linspace(np.log(1e-6 / values.mean()), 25, 4000))
+
+    def densities(signals):
+        totals = 1 + signals[..., None] * values[:, None, None].T
+        return -(np.log(totals) + squares.T / totals).sum(axis=-1)
+
+    best = np.stack([densities(np.full(200, signal)) for signal in grid]).max(axis=0)
+    np.testing.assert_allclose(densities(found), best, atol=2e-3)
 
 
 def test_no_signal_where_class_means_scatter_less_than_samples():
@@ -262,45 +280,80 @@ def test_statistics_tell_neither_temperature_nor_odds(problem, monkeypatch):
 
 def test_temperature_of_samples_that_are_gaussian_is_one():
     found = []
-    for seed in range(5):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
-        signatures = rng.normal(size=(20, 3))
-        means = 1.5 * np.tanh(signatures @ rng.normal(size=(3, 6)))
-        y = np.repeat(np.arange(20), 60)
+        # Signatures that determine the means, which are then predicted well.
+        signatures = rng.normal(size=(100, 6))
+        means = 1.5 * signatures @ np.linalg.qr(rng.normal(size=(6, 6)))[0]
+        y = np.repeat(np.arange(100), 60)
         z = means[y] + rng.normal(size=(len(y), 6))
         lower = np.linalg.cholesky(np.cov(rng.normal(size=(6, 30))))
         # With next to no shrinkage, whitening takes out the covariance that samples have.
-        model = GaussianEXEM(shrinkage=1e-6, feature_norm=None)
+        model = GaussianEXEM(shrinkage=1e-6, alpha=1e-3, gamma=0.1, feature_norm=None)
         found.append(model.fit(z @ lower.T, y, signatures=pd.DataFrame(signatures)).temperature_)
-    np.testing.assert_allclose(np.mean(found), 1.0, atol=0.1)
+    # The errors of predicted means add a little.
+    assert 1.0 < np.mean(found) < 1.2
+
+
+@pytest.mark.parametrize("shrinkage", [0.05, 0.5])
+def test_temperature_is_that_of_samples_outside_the_training_data(shrinkage):
+    """Also where the samples of a class are fewer than the features that their whitening needs."""
+    data = make_zero_shot(
+        60, 5, n_features=300, samples_per_class=40, nonlinearity=1.0, noise=0.5, random_state=0
+    )
+    classes, S = data.seen_classes, data.signatures.loc[data.seen_classes]
+    X, y = data.X_train, data.y_train
+    codes = np.searchsorted(classes, y)
+    held_out, fresh = codes % 5 == 0, np.arange(len(y)) % 3 == 0
+    train = ~held_out & ~fresh
+    model = GaussianEXEM(shrinkage=shrinkage).fit(X[train], y[train], signatures=S)
+    scores, right = [], []
+    for own in (fresh & ~held_out, held_out):
+        among = np.unique(y[own])
+        scores.append(model.temperature_ * model.decision_function(X[own], classes=among))
+        right.append(np.searchsorted(among, y[own]))
+
+    def cost(log_t):
+        rows = [softmax(part / np.exp(log_t), axis=1) for part in scores]
+        chosen = [row[np.arange(len(own)), own] for row, own in zip(rows, right, strict=True)]
+        return -sum(np.log(part).mean() for part in chosen)
+
+    best = np.exp(minimize_scalar(cost, bounds=(-3, 4), method="bounded").x)
+    assert model.temperature_ == pytest.approx(best, rel=0.25)
 
 
 def test_temperature_is_the_likeliest_of_samples_scored_without_themselves():
-    """Every sample taken out of the mean of its class, at the temperature of a dense search."""
+    """Every sample taken out of its class mean and covariance, in a dense search."""
     data = make_zero_shot(12, 3, n_features=6, samples_per_class=15, random_state=0)
-    model = _fit(data, seen_weight=1.0)
-    left_out, z, sizes = (
-        model.posterior_.leave_one_out,
-        model.whiten(data.X_train),
-        np.full(12, 15.0),
-    )
+    rho = 0.3
+    model = _fit(data, seen_weight=1.0, shrinkage=rho)
+    left_out, z = model.posterior_.leave_one_out, model.whiten(data.X_train)
     codes = np.searchsorted(model.seen_classes_, data.y_train)
     sizes = np.bincount(codes).astype(float)
+    deviations = z - model.exemplars_[codes]
+    # All whitened directions are in the space.
+    squares = (deviations**2).sum() / (len(z) - 12)
+    z = model.exemplars_[codes] + deviations / (1 - (1 - rho) * squares / len(z))
+    outside = np.maximum(squares - (deviations**2).sum(axis=1), 0)
+    outside /= 1 - (1 - rho) * squares / len(z)
 
     def posterior_means(counts, observed):
         precision = 1 / left_out.variances + counts[:, None]
         return (left_out.means / left_out.variances + counts[:, None] * observed) / precision
 
     scores = []
-    for row, c in zip(z, codes, strict=True):
+    for row, c, rest in zip(z, codes, outside, strict=True):
         observed, counts = model.exemplars_.copy(), sizes.copy()
         observed[c] = (counts[c] * observed[c] - row) / (counts[c] - 1)
         counts[c] -= 1
-        means = posterior_means(counts, observed)
-        others = posterior_means(sizes, model.exemplars_)
-        means = np.where((np.arange(12) == c)[:, None], means, others)
-        scores.append(means @ row - 0.5 * (means**2).sum(axis=1))
-    scores, n = np.array(scores), len(z)
+        means = posterior_means(sizes, model.exemplars_)
+        means[c] = posterior_means(counts, observed)[c]
+        products = means @ row - 0.5 * (means**2).sum(axis=1)
+        products[c] -= rest * (1 / (1 / left_out.variances[c] + counts[c])).mean()
+        scores.append(products)
+    described = left_out.means
+    scores.extend(z @ described.T - 0.5 * (described**2).sum(axis=1))
+    scores, n, codes = np.array(scores), 2 * len(z), np.tile(codes, 2)
     target = np.full((n, 12), 1 / (n + 2) / 12)
     target[np.arange(n), codes] += 1 - 1 / (n + 2)
 
@@ -308,7 +361,7 @@ def test_temperature_is_the_likeliest_of_samples_scored_without_themselves():
         return -(target * np.log(softmax(scores / np.exp(log_t), axis=1))).sum()
 
     best = minimize_scalar(cost, bounds=(-3, 4), method="bounded", options={"xatol": 1e-9}).x
-    assert model.temperature_ == pytest.approx(np.exp(best), rel=1e-4)
+    assert model.temperature_ == pytest.approx(np.exp(best), rel=1e-3)
 
 
 def test_probabilities_are_honest_about_fresh_seen_images(problem):
@@ -350,7 +403,7 @@ def test_the_order_of_many_samples_changes_nothing():
     assert len(order) > 1000
     for name in ("temperature_", "unseen_odds_"):
         first, second = (getattr(model, name) for model in models)
-        assert second == pytest.approx(first, rel=1e-9)
+        assert second == pytest.approx(first, rel=1e-6)
 
 
 def test_search_and_wrappers_keep_probabilities(problem):

@@ -567,7 +567,7 @@ def test_matrix_metric_needs_one_view(problem):
 
 
 def test_warns_when_not_converged(problem):
-    with pytest.warns(ConvergenceWarning, match="Raise max_iter=1 or alpha"):
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter=1, alph"):
         model = fit(problem, "cs", alpha=1e-6, max_iter=1, tol=1e-9)
     assert model.dual_gap_ > 0
 
@@ -576,7 +576,7 @@ def test_warns_of_a_cached_solution_that_had_not_converged(problem, tmp_path):
     method = SynC(loss="cs", max_iter=1, tol=1e-9)
     search = ZeroShotSearchCV(method, {"alpha": [1e-5]}, cv=2, memory=tmp_path)
     for _ in range(2):
-        with pytest.warns(ConvergenceWarning, match="Raise max_iter=1"):
+        with pytest.warns(ConvergenceWarning, match="Increase max_iter=1"):
             search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     assert search.n_read_fits_ > 0
 

@@ -15,13 +15,18 @@ from sklearn.pipeline import make_pipeline
 import zslearn
 from zslearn.base._meta import as_zero_shot
 from zslearn.baselines import GFZSL
-from zslearn.calibration import Adapted
-from zslearn.calibration._unlabelled import UNLABELLED_WEIGHTS, WeightChoice, best_choice
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.metrics import ausuc
-from zslearn.synthesis import EXEM, GaussianEXEM
+from zslearn.synthesis import GaussianEXEM, _adaptation_trial
+from zslearn.synthesis._adaptation_trial import UNLABELLED_WEIGHTS, Trial, accepted_weight
 from zslearn.synthesis._gaussian_process import ClassGaussians
-from zslearn.synthesis._unlabelled import unlabelled_sums
+from zslearn.synthesis._unlabelled import (
+    Assignment,
+    Background,
+    Mixture,
+    UnlabelledSums,
+    assigned,
+)
 
 PIPELINE = make_pipeline(PCA(40, random_state=0), GaussianEXEM())
 
@@ -69,41 +74,48 @@ def test_expectation_and_maximisation_by_hand():
     """Two classes and three images, against loops over the formulas of the module."""
     prior = ClassGaussians(np.array([[0.0, 1.0], [2.0, -1.0]]), np.array([[0.5, 2.0], [1.0, 0.3]]))
     z = np.array([[0.1, 0.9], [1.5, -1.0], [6.0, 7.0]])
-    first, weight, temperature = np.array([0.75, 0.25]), 0.4, 2.0
-    width = np.array([1.5, 2.5])
+    first, weight, tau = np.array([0.75, 0.25]), 0.4, 2.0
+    width, level, slope = np.array([1.5, 2.5]), 0.3, 0.6
 
     def normal(x, mean, variance):
         return np.exp(-0.5 * ((x - mean) ** 2 / variance + np.log(2 * np.pi * variance)).sum())
 
-    means, variances, shares, background = prior.means, prior.variances, first, 0.1
+    odds = []
+    for x in z:
+        inside = sum(first[c] * normal(x, prior.means[c], 1 + prior.variances[c]) for c in range(2))
+        odds.append(np.exp(level) * (inside / normal(x, 0.0, 1 + width)) ** slope)
+    odds, share = np.array(odds), 0.1
+    for _ in range(50):
+        explained = odds * (1 - share) / (share + odds * (1 - share))
+        share = min(((1 - explained).sum() + 0.1) / 4, 0.95)
+    means, shares = prior.means, first
     for _ in range(3):
-        r, explained = np.zeros((3, 2)), np.zeros(3)
+        r = np.zeros((3, 2))
         for i in range(3):
-            within = sum(shares[c] * normal(z[i], means[c], 1 + variances[c]) for c in range(2))
-            outside = normal(z[i], 0.0, 1 + width)
-            explained[i] = (1 - background) * within
-            explained[i] /= explained[i] + background * outside
             weights = [
-                shares[c] * normal(z[i], means[c], np.ones(2)) ** (1 / temperature)
+                shares[c] * normal(z[i], means[c], np.ones(2)) ** (1 / (0.7 * tau))
                 for c in range(2)
             ]
             r[i] = explained[i] * np.array(weights) / sum(weights)
-        counts = r.sum(axis=0)
+        counts, n = r.sum(axis=0), r.sum()
         precision = 1 / prior.variances + weight * counts[:, None]
         means = (prior.means / prior.variances + weight * (r.T @ z)) / precision
-        variances = 1 / precision
-        shares = (counts + 3 * first) / (counts.sum() + 3)
-        background = (3 - explained.sum() + 0.3 * 0.1) / 3.3
+        evidence = np.prod(1 - r, axis=0) / (1 - counts / n) ** n
+        shares = (counts + 20 * first) / (1 + evidence)
+        shares = shares / shares.sum()
+    proportions = (counts + first) / (1 + evidence)
 
     def scores(classes):
         mean = classes.means
-        return mean / temperature, -0.5 * (mean**2).sum(axis=1, keepdims=True) / temperature
+        return mean / tau, -0.5 * (mean**2).sum(axis=1, keepdims=True) / tau
 
     blocks = [z[:2], z[2:]]
-    found = unlabelled_sums(lambda: blocks, prior, np.log(first), width, weight, scores)
-    np.testing.assert_allclose(found.counts, counts, rtol=1e-10)
-    np.testing.assert_allclose(found.sums, r.T @ z, rtol=1e-10)
-    assert found.explained == pytest.approx(explained.sum())
+    mixture = Mixture(prior, np.log(first), width)
+    found = assigned(lambda: blocks, mixture, weight, scores, Background(level, slope))
+    np.testing.assert_allclose(found.sums.counts, counts, rtol=1e-6)
+    np.testing.assert_allclose(found.sums.sums, r.T @ z, rtol=1e-6)
+    np.testing.assert_allclose(found.proportions, proportions / proportions.sum(), rtol=1e-6)
+    assert found.unexplained == pytest.approx(share)
     assert found.n == 3
 
 
@@ -180,11 +192,12 @@ def test_an_adapted_model_goes_on_learning(model, data):
     assert again.adaptation_.n_samples == len(X)
 
 
-def test_refusal_is_said_with_both_numbers(model, data):
+def test_a_refusal_reports_both_scores(model, data):
     sure = copy.deepcopy(model)
-    sure._trial_images.choices = {
-        name: WeightChoice(0.0, 0.512, 0.498) for name in ("alone", "all")
-    }
+    sure.adapt(data.X_test_unseen)
+    trial = sure._trial_images.trials["all"]
+    worse = trial._replace(gains=np.full_like(trial.gains, -0.014), before=0 * trial.before + 0.512)
+    sure._trial_images.trials["all"] = worse
     with pytest.warns(UserWarning, match=r"not adapted.*0\.512 without and 0\.498"):
         refused = sure.adapt(data.X_test_unseen)
     assert not refused.adaptation_.accepted
@@ -196,11 +209,82 @@ def test_refusal_is_said_with_both_numbers(model, data):
         assert sure.adapt(data.X_test_unseen, accept=True).adaptation_.accepted
 
 
+def test_sets_are_recognised_by_what_can_be_seen_of_them():
+    looks = np.array(
+        [[1.3, 0.0, 1.0], [0.5, 0.0, 1], [1, 0, 0.8], [1.6, 0.5, 1], [1.3, 0.95, 1], [1, 0, 0.9]]
+    )
+    gains = np.repeat([[0.05], [0.02], [0.03], [0.04], [-0.05], [0.03]], 4, axis=1)
+    gains = gains * [0.2, 0.5, 1.0, 0.9]
+    trial = Trial(Background(0, 1), np.full(6, 0.7), gains, np.zeros((6, 4)), looks)
+    proportions = np.full(10, 0.1)
+    sums = UnlabelledSums(10 * proportions, np.zeros((10, 2)), np.zeros(10))
+    usual = trial.expectation(Assignment(sums, proportions, 0.02, 200))
+    assert usual.weight == 0.3
+    assert usual.kind == "all"
+    assert usual.after > usual.before + 0.02
+    foreign = trial.expectation(Assignment(sums, proportions, 0.93, 200))
+    assert foreign.kind == "foreign only"
+    assert foreign.after < foreign.before
+    assert accepted_weight(usual, "cv") == 0.3
+    with pytest.warns(UserWarning, match='most like "foreign only"'):
+        assert accepted_weight(foreign, "cv") == 0
+
+
+def test_foreign_images_are_refused_or_harmless(model, data):
+    """Images of classes that are no candidates."""
+    half = np.sort(data.unseen_classes)[::2]
+    own = np.isin(data.y_test_unseen, half)
+    X, y = data.X_test_unseen, data.y_test_unseen
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adapted = model.adapt(X[~own], classes=half)
+    assert adapted.adaptation_.background_share > 0.6
+    before = model.score(X[own], y[own], classes=half)
+    assert adapted.score(X[own], y[own], classes=half) >= before - 0.01
+
+
+def test_scale_rotation_and_order_change_nothing(data):
+    rng = np.random.default_rng(0)
+    n = data.X_train.shape[1]
+    turn = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    order = rng.permutation(len(data.y_train))
+    results = []
+    for X, rows in (
+        (lambda X: X, slice(None)),
+        (lambda X: 3 * X, slice(None)),
+        (lambda X: X @ turn, slice(None)),
+        (lambda X: X, order),
+    ):
+        model = GaussianEXEM()
+        model.fit(X(data.X_train[rows]), data.y_train[rows], signatures=data.signatures)
+        adapted = model.adapt(X(data.X_test_unseen), classes=data.unseen_classes)
+        scores = adapted.decision_function(X(data.X_test_unseen))
+        results.append((adapted.adaptation_, model.unlabelled_gains_["alone"], scores))
+    (first, gains, scores), *others = results
+    for adaptation, other_gains, other_scores in others:
+        assert adaptation.weight == first.weight
+        assert adaptation.background_share == pytest.approx(first.background_share, abs=1e-3)
+        # Rounding may decide about single images that two classes fit equally well.
+        np.testing.assert_allclose(other_gains, gains, atol=0.01)
+        np.testing.assert_allclose(other_scores, scores, atol=1e-2)
+
+
+def test_proportions_are_a_prior_for_the_set_itself(model, data):
+    present = np.sort(data.unseen_classes)[::3]
+    own = np.isin(data.y_test_unseen, present)
+    X, y = data.X_test_unseen[own], data.y_test_unseen[own]
+    adapted = model.adapt(X, classes=data.unseen_classes, accept=True)
+    shares = adapted.adaptation_.proportions
+    assert shares[present].sum() > 0.8
+    found = adapted.predict(X, classes=data.unseen_classes, prior=shares)
+    assert (found == y).mean() >= adapted.score(X, y, classes=data.unseen_classes)
+
+
 def test_nothing_left_out(data):
     few = np.isin(data.y_train, data.seen_classes[:6])
     model = GaussianEXEM().fit(data.X_train[few], data.y_train[few], signatures=data.signatures)
     with pytest.warns(UserWarning, match="No classes were held out to test"):
-        assert model.adapt(data.X_test_unseen[:3]).unlabelled_choices_ == {}
+        assert model.adapt(data.X_test_unseen[:3]).unlabelled_gains_ == {}
     with pytest.warns(UserWarning, match="ten seen classes"):
         assert not model.adapt(data.X_test_unseen).adaptation_.accepted
     with pytest.raises(ValueError, match="accept must be"):
@@ -209,79 +293,37 @@ def test_nothing_left_out(data):
         model.adapt(data.X_test_unseen, classes=["nobody"])
 
 
-def test_choice_needs_a_gain_and_no_loss_elsewhere():
-    # Three folds; all in the pile, half absent, half not described; without and with each trust.
-    scores = np.full((3, 3, 1 + len(UNLABELLED_WEIGHTS)), 0.5)
-    scores[:, 0, 1:] = [0.6, 0.7, 0.8, 0.9]
-    assert best_choice(scores) == WeightChoice(UNLABELLED_WEIGHTS[3], 0.5, pytest.approx(0.9))
-    scores[:, 1, 4] = 0.4
-    assert best_choice(scores).weight == UNLABELLED_WEIGHTS[2]
-    scores[:, 2, 1:] = 0.4
-    refused = best_choice(scores)
-    assert refused.weight == 0
-    assert refused.after == pytest.approx(0.9)
-
-
-def test_nothing_is_chosen_for_all_classes_without_images_of_seen_ones(data):
-    few = np.concatenate([np.flatnonzero(data.y_train == c)[:3] for c in data.seen_classes])
-    model = GaussianEXEM()
-    model.fit(data.X_train[few], data.y_train[few], signatures=data.signatures)
-    assert list(model.adapt(data.X_test_unseen[:0]).unlabelled_choices_) == ["alone"]
-    with pytest.warns(UserWarning, match="No classes were held out"):
-        assert not model.adapt(data.X_test_unseen).adaptation_.accepted
-
-
-def test_left_out_classes_do_not_depend_on_order(data):
-    order = np.random.default_rng(0).permutation(len(data.y_train))
-    shuffled = GaussianEXEM().fit(
-        data.X_train[order], data.y_train[order], signatures=data.signatures
-    )
-    choices, others = (
-        model.adapt(data.X_test_unseen[:5]).unlabelled_choices_
-        for model in (fitted(data), shuffled)
-    )
-    assert set(choices) == {"alone", "all"}
-    for name, choice in choices.items():
-        other = others[name]
-        # Rounding may decide about single images that two classes fit equally well.
-        assert choice[1:] == pytest.approx(other[1:], abs=0.01)
-        assert bool(choice.weight) == bool(other.weight)
-
-
-def test_the_trial_is_made_once_by_the_first_adapt(data, monkeypatch):
-    """`fit` is one fit; copies share the result, whichever of them is adapted first."""
-    learned = []
-    learn = GaussianEXEM._learn.__func__
+def test_the_trial_runs_once_at_the_first_adapt(data, monkeypatch):
+    """Copies share the result, whichever of them is adapted first."""
+    tried = []
+    trial = _adaptation_trial._trial
     monkeypatch.setattr(
-        GaussianEXEM,
-        "_learn",
-        classmethod(lambda *args: learned.append(1) or learn(*args)),
+        _adaptation_trial, "_trial", lambda *args: tried.append(args[1]) or trial(*args)
     )
     model = fitted(data)
-    assert len(learned) == 1
+    assert tried == []
     copy.copy(model).adapt(data.X_test_unseen)
-    assert len(learned) == 4
+    assert tried == ["all"]
     model.adapt(data.X_test_unseen[:20])
-    assert len(learned) == 4
+    assert tried == ["all"]
+    model.adapt(data.X_test_unseen, classes=data.unseen_classes)
+    assert tried == ["all", "alone"]
 
 
 def test_the_trial_is_of_the_fit_and_is_saved(data, tmp_path):
-    """Examples that were added since play no part, and a loaded model chooses as the first did."""
+    """Examples that were added since play no part, and a loaded model tries as the first did."""
     model, other = fitted(data), fitted(data)
     other.add_examples(data.X_test_unseen[:30], data.y_test_unseen[:30])
     zslearn.save(other, tmp_path / "before.zsl")
     X, loaded = data.X_test_unseen[:5], zslearn.load(tmp_path / "before.zsl")
-    choices = model.adapt(X).unlabelled_choices_
-    assert other.adapt(X).unlabelled_choices_ == choices
-    assert loaded.adapt(X).unlabelled_choices_ == choices
+    gains = model.adapt(X, accept=True).unlabelled_gains_["all"]
+    for copied in (other, loaded):
+        found = copied.adapt(X, accept=True).unlabelled_gains_["all"]
+        np.testing.assert_allclose(found, gains, atol=1e-12)
     zslearn.save(loaded, tmp_path / "after.zsl")
-    assert zslearn.load(tmp_path / "after.zsl").unlabelled_choices_ == choices
-
-
-def test_showing_a_model_tries_nothing(data):
-    model = fitted(data)
-    assert "GaussianEXEM" in model._repr_html_()
-    assert not hasattr(model, "unlabelled_choices_")
+    again = zslearn.load(tmp_path / "after.zsl").unlabelled_gains_["all"]
+    np.testing.assert_array_equal(again, found)
+    assert list(again.index) == list(_adaptation_trial.KINDS)
 
 
 def test_adapting_again_and_again_keeps_no_chain(data, tmp_path):
@@ -296,8 +338,8 @@ def test_adapting_again_and_again_keeps_no_chain(data, tmp_path):
 
 def test_given_weight_leaves_nothing_out(data):
     model = fitted(data, unlabelled_weight=0.2)
-    assert model.unlabelled_choices_ == {}
     assert model.adapt(data.X_test_unseen).adaptation_.weight == 0.2
+    assert model.unlabelled_gains_ == {}
 
 
 def test_streams_and_dask(model, data, tmp_path):
@@ -403,7 +445,7 @@ def test_a_search_adapts_in_its_folds_by_hand(data, method, pile, setting):
                 assert found["ausuc"] == pytest.approx(area)
 
 
-@pytest.mark.parametrize("method", [GaussianEXEM(), Adapted(EXEM()), GFZSL()])
+@pytest.mark.parametrize("method", [GaussianEXEM(), GFZSL()])
 def test_a_removed_class_forgets_the_images_taken_for_its(data, method):
     fitted = clone(method).fit(data.X_train, data.y_train, signatures=data.signatures)
     X, label = data.X_test_unseen, data.unseen_classes[0]

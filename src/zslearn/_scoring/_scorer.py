@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._scoring._blocks import ScoreFunction, check_k, class_scores, top_k
@@ -192,7 +193,7 @@ class ClassScorer:
 
         Parameters
         ----------
-        prior : mapping of label to float, or None, default=None
+        prior : mapping of label to float, Series or None, default=None
             Positive odds of classes, up to a common factor; 1 for all other classes.
 
         Returns
@@ -203,6 +204,8 @@ class ClassScorer:
         """
         if prior is None:
             return self
+        if isinstance(prior, pd.Series):
+            prior = prior.to_dict()
         if not isinstance(prior, Mapping) or not prior:
             raise ValueError(f"prior must map classes to their odds; got {prior!r}.")
         if self.temperature is None:

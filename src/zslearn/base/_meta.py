@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
+import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import MetaEstimatorMixin, clone
@@ -413,6 +414,12 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
         # The steps were fitted with the column names and check them themselves.
         return X if is_empty(X) else self.transform_rows(X)
 
+    def _check_features(self, X: Any, *, reset: bool = False) -> Any:
+        """Validated features for the scorer; those of a table are transformed, text included."""
+        if reset or self.transformers_ is None or not hasattr(X, "columns"):
+            return super()._check_features(X, reset=reset)
+        return np.asarray(self.transform_rows(X)).view(TransformedRows)
+
     def transform_rows(self, X: Any) -> Array:
         """Apply the transformers.
 
@@ -426,7 +433,7 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
         array of shape (n_samples, n_transformed)
             The input of the last step.
         """
-        return X if self.transformers_ is None else _transformed(self.transformers_, X)
+        return X if self.transformers_ is None else transformed(self.transformers_, X)
 
     @property
     def class_scorer_(self) -> ClassScorer:
@@ -538,6 +545,10 @@ def fitted_as_zero_shot(model: Any) -> Any:
     return model
 
 
+class TransformedRows(np.ndarray):
+    """Rows that the transformers of a pipeline have been applied to."""
+
+
 @dataclass(frozen=True)
 class TransformedEmbedding:
     """Transformers followed by the embedding of the last step."""
@@ -546,10 +557,12 @@ class TransformedEmbedding:
     embedding: Embedding
 
     def __call__(self, rows: Array) -> Array:
-        return self.embedding(_transformed(self.transformers, rows))
+        if isinstance(rows, TransformedRows):
+            return self.embedding(rows.view(np.ndarray))
+        return self.embedding(transformed(self.transformers, rows))
 
 
-def _transformed(transformers: Pipeline, rows: Array) -> Array:
+def transformed(transformers: Any, rows: Array) -> Array:
     """Apply transformers; the result is of the library and on the device of the rows."""
     if not is_foreign(rows) or get_config()["array_api_dispatch"]:
         return _as_array(transformers.transform(rows))

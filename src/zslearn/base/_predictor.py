@@ -210,7 +210,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         classes : array-like of labels, optional
             The candidate classes, for instance `unseen_classes_` for the conventional setting; by
             default all of `classes_`, which is the generalized setting.
-        prior : mapping of label to float, optional
+        prior : mapping of label to float or Series, optional
             Prior odds of classes, such as how common each one is at a location: positive, up to a
             common factor, and 1 for classes that are not listed. Requires :meth:`predict_proba`.
 

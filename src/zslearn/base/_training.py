@@ -62,7 +62,7 @@ class RowSpectrum(NamedTuple):
 
 
 #: Approximate size of a subsample.
-SUBSAMPLE_SIZE = 1000
+SUBSAMPLE_SIZE = 10_000
 # Number of features that are hashed.
 _HASHED_FEATURES = 64
 
@@ -257,16 +257,16 @@ class Training:
         """Normalised signatures of all described classes, in the order of `table.labels`."""
         return self.table.normalized(self.signature_scale, keep_views=self.keep_views)
 
-    def subsample(self) -> tuple[Array, NDArray[np.intp], Floats]:
-        """Features, classes and weights of at most about a thousand samples of all classes.
+    def subsample(self) -> tuple[PreparedRows, NDArray[np.intp], Floats]:
+        """Features, classes and weights of at most about 10,000 samples of all classes.
 
         The choice depends on the content of the samples, not on their order.
         """
-        rows = np.arange(len(self.y))
-        if len(rows) > SUBSAMPLE_SIZE:
-            rows = chosen_samples(self.keys(), self.y)
-        weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
-        return self.take(rows), self.y[rows], weights
+        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        if len(self.y) <= SUBSAMPLE_SIZE:
+            return self.rows, self.y, weights
+        rows = chosen_samples(self.keys(), self.y)
+        return self.rows.chosen(rows), self.y[rows], weights[rows]
 
     def keys(self) -> NDArray[np.uint64]:
         """A hash of each sample, by which subsamples are chosen regardless of the order."""
@@ -326,7 +326,7 @@ class KeptSamples(NamedTuple):
     """A subsample of streamed samples."""
 
     keys: NDArray[np.uint64]
-    rows: Floats
+    rows: NDArray[np.float32]
     labels: NDArray[Any]
     weights: Floats
 
@@ -411,11 +411,11 @@ class SummedTraining(Training):
         """Unavailable, since the samples are not in memory."""
         raise TypeError("Streamed samples are not in memory, so classes cannot be selected.")
 
-    def subsample(self) -> tuple[Array, NDArray[np.intp], Floats]:
+    def subsample(self) -> tuple[PreparedRows, NDArray[np.intp], Floats]:
         """Features, classes and weights of the samples that were kept during the first pass."""
         assert self.kept is not None
-        kept = self.kept
-        return kept.rows, np.searchsorted(self.classes, kept.labels), kept.weights
+        kept, rows = self.kept, PreparedRows.of_prepared(self.kept.rows)
+        return rows, np.searchsorted(self.classes, kept.labels), kept.weights
 
 
 def summarize(samples: StreamedSamples, feature_norm: str | None) -> Summary:
@@ -442,7 +442,7 @@ def _summarize(start: int, rows: Any, labels: Any, weights: Any, shared: Any) ->
     prepared = prepare(rows)
     sums = ClassStatistics.of_block(prepared, labels, weights)
     largest = 1.0 if feature_norm else float(np.abs(prepared).max())
-    host = np.asarray(to_numpy(prepared), dtype=np.float64)
+    host = np.asarray(to_numpy(prepared), dtype=np.float32)
     each = np.ones(len(rows)) if weights is None else weights
     kept = KeptSamples(content_keys(rows), host, labels, each).chosen(keep_all)
     return Summary(sums, prepare.replaced, largest, kept, keep_all)

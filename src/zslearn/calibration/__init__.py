@@ -3,18 +3,14 @@
 Calibrated stacking lowers the scores of seen classes in the generalized setting, and estimates the
 temperature of probabilities. Other wrappers reject images that no class fits, predict the deepest
 node of a hierarchy that is probable enough, or predict sets of classes with guaranteed coverage.
-:class:`Adapted` moves exemplars to unlabelled images if that helps held-out classes.
 """
 
 from zslearn.calibration._none_of_these import NoneOfThese
 from zslearn.calibration._ranks import RankPrediction, RankPredictor
 from zslearn.calibration._sets import PredictionSets
 from zslearn.calibration._stacking import CalibratedStacking
-from zslearn.calibration._unlabelled import Adaptation, Adapted
 
 __all__ = [
-    "Adaptation",
-    "Adapted",
     "CalibratedStacking",
     "NoneOfThese",
     "PredictionSets",

@@ -48,8 +48,8 @@ FOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
 }
-#: Default weight of unlabelled images.
-DEFAULT_UNLABELLED_WEIGHT = 0.1
+#: Weight of unlabelled images if none was chosen.
+DEFAULT_UNLABELLED_WEIGHT = 0.3
 #: Maximum number of unseen classes that are candidates in a fold, to limit memory.
 MAX_UNSEEN = 1000
 # Maximum number of training images from which the score scale is measured.

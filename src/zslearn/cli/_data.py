@@ -81,8 +81,8 @@ _HELD_OUT = (
 )
 _SCALING = "scaling of the signatures (default: none; for your own data auto)"
 _SIGNATURES = (
-    "table of signatures (.csv, .parquet), one row per class; of data sets known by name also "
-    "variables, or FILE:VARIABLE, several of which are combined"
+    "table of signatures (.csv, .parquet), one row per class; for data sets known by name also "
+    "variables of their files, as NAME or FILE:VARIABLE; several are combined"
 )
 DATA_OPTIONS = (
     ("name", ("DATA", _data_set), None, _DATA),

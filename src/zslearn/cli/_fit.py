@@ -123,8 +123,7 @@ def _run_fit(arguments: argparse.Namespace) -> int:
         note(f"columns: {plain(model.summary())}", columns=model.summary())
     if isinstance(model, TableClassifier) and model.attributes_ is not None:
         described = plain(model.attributes_.summary())
-        note("" if model.attributes_.is_plain() else f"attributes: {described}")
-        note(attributes=described)
+        note(f"attributes: {described}", attributes=described)
     fitted, _ = images.of_numbers(model, None)
     seen, unseen = model.seen_classes_.tolist(), model.unseen_classes_.tolist()
     note(f"{len(seen)} classes with {noun}s, {len(unseen)} described only")

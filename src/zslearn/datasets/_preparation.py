@@ -246,57 +246,32 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             raise ValueError(f"No column can be used: {dropped or 'there is no other column'}.")
         self.feature_names_in_ = np.asarray([column.name for column in self.columns_], dtype=object)
         self.n_features_in_ = len(self.columns_)
-        n_missing = [
-            int(np.isnan(_as_numbers(table[name])).sum()) if column.kind == "number" else 0
+        self._n_missing = sum(
+            int(np.isnan(_as_numbers(table[name])).sum())
             for name, column in zip(table.columns, self.columns_, strict=True)
-        ]
-        self._n_missing = sum(n_missing)
+            if column.kind == "number"
+        )
         return self._set_units(self._unscaled(table))
 
-    def with_scaling(self, scaling: str | None, X: Any) -> TablePreparation:
-        """Return the same preparation with another scaling.
-
-        Parameters
-        ----------
-        scaling : str or None
-            See the parameter of the class.
-        X : DataFrame
-            The rows to take the statistics from.
-
-        Returns
-        -------
-        TablePreparation
-            A fitted copy.
-        """
+    def _changed(self, **attributes: Any) -> TablePreparation:
+        """A fitted copy with other attributes."""
         other = clone(self)
-        vars(other).update(vars(self))
-        other.scaling = scaling
-        return other._set_units(self._unscaled(self._aligned(X)))
+        vars(other).update(vars(self) | attributes)
+        return other
 
-    def without(self, name: str, reason: str) -> TablePreparation:
-        """Return the same preparation with one more column dropped.
+    def _rescaled(self, scaling: str | None, rows: Floats) -> tuple[TablePreparation, Floats]:
+        """The same preparation with another scaling, and numbers without scaling in its units."""
+        other = self._changed(scaling=scaling)._set_units(rows)
+        return other, in_units(rows, np.stack([other.shift_, other.scale_]))
 
-        Parameters
-        ----------
-        name : str
-            The column.
-        reason : str
-            Why it is dropped.
-
-        Returns
-        -------
-        TablePreparation
-            A fitted copy.
-        """
-        other = clone(self)
-        vars(other).update(vars(self))
+    def _without(self, name: str, reason: str) -> TablePreparation:
+        """The same preparation with one more column dropped."""
         kept = [column.name != name for column in self.columns_ for _ in column.outputs]
-        other.shift_, other.scale_ = self.shift_[kept], self.scale_[kept]
-        other.columns_ = [
+        columns = [
             PreparedColumn(name, "dropped", reason=reason) if column.name == name else column
             for column in self.columns_
         ]
-        return other
+        return self._changed(columns_=columns, shift_=self.shift_[kept], scale_=self.scale_[kept])
 
     def transform(self, X: Any) -> Floats:
         """Convert a table to numbers.
@@ -313,24 +288,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             Numbers without missing values.
         """
         check_is_fitted(self)
-        scaled: Floats = in_units(
-            self._unscaled(self._aligned(X)), np.stack([self.shift_, self.scale_])
-        )
-        return scaled
+        units = np.stack([self.shift_, self.scale_])
+        scaled: Floats = in_units(self._unscaled(self._aligned(X)), units)
+        is_single = getattr(X, "dtype", None) == np.float32
+        return scaled.astype(np.float32) if is_single else scaled
 
-    def transform_classes(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Convert a class table to numbers, with the labels in the index.
-
-        Parameters
-        ----------
-        table : DataFrame
-            One row per class.
-
-        Returns
-        -------
-        DataFrame
-            The numbers.
-        """
+    def _class_numbers(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The numbers of a class table, with the labels in the index."""
         names = self.get_feature_names_out().tolist()
         numbers = pd.DataFrame(self.transform(table), index=table.index, columns=names)
         numbers.attrs = dict(table.attrs)
@@ -384,14 +348,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             text += f", {n} of the columns with an indicator"
         return text
 
-    def is_plain(self) -> bool:
-        """Return whether every column is a number without missing values.
-
-        Returns
-        -------
-        bool
-            True if there is nothing to say about the columns.
-        """
+    def _is_plain(self) -> bool:
+        """Whether every column is a number without missing values."""
         kinds = {column.kind for column in self.columns_}
         return kinds <= {"number", "yes/no"} and not getattr(self, "_n_missing", 0)
 
@@ -563,7 +521,7 @@ def prepare_classes(
             f"The class table lacks numbers of {lacking}: the median of "
             "the classes with samples replaces them. Add these numbers, or expect more errors."
         )
-    return preparation, preparation.transform_classes(table)
+    return preparation, preparation._class_numbers(table)
 
 
 def tells_apart(outputs: NDArray[Any], codes: NDArray[Any], *, undecided: bool = False) -> bool:

@@ -224,7 +224,7 @@ def load_table(
         if preparation is None:
             X = in_units(X, units_of(np.asarray(X[train], np.float64), scaling))
         elif preparation.scaling != scaling:
-            preparation = preparation.with_scaling(scaling, known.iloc[train])
+            preparation, _ = preparation._rescaled(scaling, X[train])
             X = preparation.transform(known)
 
     def in_order(labels: set[Any]) -> NDArray[Any]:
@@ -289,7 +289,7 @@ def _without(drop: list[str], X: Any, described: Any, where: str) -> tuple[Any, 
 
 def _warn_of_preparation(preparation: TablePreparation | None, where: str) -> None:
     """Warn of what a user may not expect of the columns of a table."""
-    if preparation is not None and not preparation.is_plain():
+    if preparation is not None and not preparation._is_plain():
         warn_user(f"{where}: {preparation.summary()}.")
 
 

@@ -130,7 +130,7 @@ def _marked(texts: Sequence[str], marks: Iterable[str], format: str) -> list[str
 
 
 def _joined(table: ResultTable, parts: Parts) -> pd.DataFrame:
-    """One cell per row and column; the second level of the columns names its parts, if needed."""
+    """Join the parts of each cell; a second level of the columns names parts that are not ours."""
     cells = {
         (name, " / ".join(sides)): [
             _MISSING if set(row) == {_MISSING} else " / ".join(row)

@@ -62,10 +62,12 @@ def summary_metrics(metrics: Iterable[str]) -> list[str]:
     return [name for name in (SUMMARY[0], *ranks, *SUMMARY[1:]) if name in found]
 
 
+#: Prefixes of the variants of records whose methods used images of unseen classes.
+WITH_IMAGES = ("shots=", "unlabelled=")
 #: Metrics without calibration.
 UNCALIBRATED = ("unseen", "seen", "harmonic")
 #: Columns that distinguish rows besides the method.
-ORIGIN = ("dataset", "split", "features", "semantic", "protocol", "grid")
+ORIGIN = ("dataset", "split", "subset", "features", "semantic", "protocol", "grid")
 
 
 @dataclass(frozen=True)
@@ -260,8 +262,9 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     Parameters
     ----------
     records : DataFrame
-        From :func:`read_records`. Data sets, splits, features, kinds of signatures, protocols and
-        grids get rows of their own; seeds and the class splits "ss-1", "ss-2", … are averaged.
+        From :func:`read_records`. Data sets, splits, subsets of the unseen classes, features, kinds
+        of signatures, protocols and grids get separate rows; seeds and the class splits "ss-1",
+        "ss-2", … are averaged. Records of analyses, which vary a setting, are skipped.
 
     Returns
     -------
@@ -276,6 +279,8 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     build_table : Arrange records in the layout of the paper's tables.
     """
     records, class_splits = prepared(records)
+    variants = records["variant"]
+    records = records[(variants == "") | variants.str.startswith(WITH_IMAGES)]
     several = [name for name in ORIGIN if records[name].nunique() > 1]
     names = [*several, "method"]
     cells: dict[Any, dict[str, Measured]] = {

@@ -37,6 +37,7 @@ from zslearn.experiments._records import DEFAULT_PROTOCOL, REQUIRED
 from zslearn.experiments._summary import (
     NOT_DIFFERENT,
     UNCALIBRATED,
+    WITH_IMAGES,
     Measured,
     SeedAndSplit,
     Verdict,
@@ -52,9 +53,6 @@ from zslearn.experiments._summary import (
 Key = tuple[str, ...]
 #: A row and a column.
 Place = tuple[Key, Key]
-
-#: Prefixes of the variants of records whose methods used images of unseen classes.
-WITH_IMAGES = ("shots=", "unlabelled=")
 
 
 @dataclass(frozen=True)

@@ -296,11 +296,11 @@ def _open(source: str | os.PathLike[str] | bytes, max_pixels: int) -> Image:
     try:
         image = Image.open(_LimitedReads(data), formats=_FORMATS)
     except Image.DecompressionBombError:
-        raise UnreadableImageError(f"more than {max_pixels} pixels (max_pixels)") from None
+        raise UnreadableImageError(f"its pixels are more than the limit of {max_pixels}") from None
     width, height = image.size
     if width * height > max_pixels:
         raise UnreadableImageError(
-            f"{width} × {height} pixels are more than {max_pixels} (max_pixels)"
+            f"its {width} × {height} pixels are more than the limit of {max_pixels}"
         )
     return image
 

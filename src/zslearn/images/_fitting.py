@@ -16,7 +16,7 @@ from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import one_blas_thread
 from zslearn._utils._validation import check_scaling, chosen_scaling
 from zslearn.base import ZeroShotMetaClassifier
-from zslearn.calibration import Adaptation, CalibratedStacking, NoneOfThese, RankPredictor
+from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
 from zslearn.images._samples import Samples, check_labels
 from zslearn.model_selection import (
     LEADING_METHODS,
@@ -30,6 +30,7 @@ from zslearn.model_selection import (
     find_method,
 )
 from zslearn.signatures import indistinct_pairs, taxonomy_hierarchy
+from zslearn.synthesis import Adaptation
 
 _logger = logging.getLogger("zslearn")
 

@@ -27,7 +27,6 @@ from zslearn._utils._messages import (
     plain,
     warn_user,
 )
-from zslearn.calibration import Adaptation, Adapted
 from zslearn.datasets import TablePreparation
 from zslearn.images._backbones import Backbone, load_backbone, refuse_foreign_backbone
 from zslearn.images._describing import Description, describe_in_text
@@ -37,7 +36,7 @@ from zslearn.images._samples import Samples, check_labels, is_feature_table, row
 from zslearn.model_selection import TableClassifier, ZeroShotPipeline
 from zslearn.persistence import ModelFile, read_model, save
 from zslearn.signatures import ENCODER_NAMES
-from zslearn.synthesis import GaussianEXEM
+from zslearn.synthesis import Adaptation, GaussianEXEM
 
 #: Size of the cached features of images, in bytes at most.
 MAX_CACHED_BYTES = 2 * 2**30
@@ -543,7 +542,7 @@ def check_can_learn(model: Any, verb: str, model_name: str = "the model") -> Non
     name, advice = type(method).__name__, "fit the model with method='Gaussian EXEM'"
     if not hasattr(model, verb):
         raise ValueError(f"{model_name}: {name} has no {verb}; {advice} instead.")
-    if verb == "adapt" and not any(isinstance(part, (Adapted, GaussianEXEM)) for part in parts):
+    if verb == "adapt" and not any(isinstance(part, GaussianEXEM) for part in parts):
         raise ValueError(
             f"{model_name}: {name} cannot check an adaptation on held-out classes; {advice}, or "
             "call its adapt in Python."

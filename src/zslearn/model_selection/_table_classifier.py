@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -24,10 +25,7 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import (
     Floats,
     is_empty,
-    is_foreign,
     is_streamed,
-    is_symbolic,
-    move_like,
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
@@ -41,7 +39,14 @@ from zslearn._utils._validation import (
     chosen_scaling,
 )
 from zslearn.base._classifier import fit_weighted
-from zslearn.base._meta import ZeroShotMetaClassifier, as_zero_shot, inner_has
+from zslearn.base._meta import (
+    TransformedEmbedding,
+    TransformedRows,
+    ZeroShotMetaClassifier,
+    as_zero_shot,
+    inner_has,
+    transformed,
+)
 from zslearn.calibration import CalibratedStacking
 from zslearn.calibration._folds import GeneralizedClassKFold
 from zslearn.datasets import TablePreparation
@@ -126,11 +131,13 @@ class TableChoices:
     signatures: Any
     columns: TablePreparation | None = None
     attributes: TablePreparation | None = None
+    _unscaled: Any = None
     _by_scaling: dict[str | None, tuple[TablePreparation, Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if hasattr(self.X, "columns"):
             self.columns = TablePreparation(scaling=None).fit(self.X, self.y)
+            self._unscaled = self.columns.transform(self.X)
         self.signatures = indexed_by_label(self.signatures)
         if isinstance(self.signatures, pd.DataFrame):
             always = self.columns is not None
@@ -138,7 +145,7 @@ class TableChoices:
                 self.signatures, self.y, always=always
             )
             if self.columns is not None and self.attributes is not None:
-                rows = self.columns.with_scaling("standard", self.X).transform(self.X)
+                rows = self.without_choice("standard", None).rows
                 self.attributes = related_words(self.attributes, self.signatures, rows, self.y)
                 names = self.attributes.get_feature_names_out().tolist()
                 attrs, self.signatures = self.signatures.attrs, self.signatures[names]
@@ -149,8 +156,7 @@ class TableChoices:
         if self.columns is None:
             return TableChoice(None, self.attributes, self.X, self.signatures)
         if scaling not in self._by_scaling:
-            columns = self.columns.with_scaling(scaling, self.X)
-            self._by_scaling[scaling] = columns, columns.transform(self.X)
+            self._by_scaling[scaling] = self.columns._rescaled(scaling, self._unscaled)
         columns, rows = self._by_scaling[scaling]
         return TableChoice(columns, self.attributes, rows, self.signatures, row_norm)
 
@@ -243,7 +249,7 @@ def related_words(
 
     least = error(attributes)
     while words := [c.name for c in attributes.columns_ if c.kind in ("category", "date")]:
-        others = [attributes.without(name, _UNRELATED) for name in words]
+        others = [attributes._without(name, _UNRELATED) for name in words]
         errors = [error(other) for other in others]
         if min(errors) > least:
             break
@@ -278,35 +284,6 @@ def innermost(estimator: Any) -> Any:
             break
         estimator = estimator.estimator
     return estimator
-
-
-def _numbers_like(columns: Any, X: Any) -> Any:
-    """The numbers of a table, in the library and precision of an array."""
-    if hasattr(X, "columns"):
-        return columns.transform(X)
-    rows = columns.transform(to_numpy(X))
-    if is_foreign(X):
-        return move_like(rows, X)
-    return rows.astype(np.float32) if X.dtype == np.float32 else rows
-
-
-class _Numbers(np.ndarray):
-    """Rows of a table that have been turned into numbers."""
-
-
-@dataclass(frozen=True)
-class _PreparedEmbedding:
-    """The preparation of a table followed by the embedding of a method."""
-
-    columns: TablePreparation
-    embedding: Embedding
-
-    def __call__(self, rows: Any) -> Any:
-        if is_symbolic(rows):
-            raise TypeError("the preparation of a table is not supported for symbolic arrays")
-        if isinstance(rows, _Numbers):
-            return self.embedding(rows.view(np.ndarray))
-        return self.embedding(_numbers_like(self.columns, rows))
 
 
 def _norm_names(estimator: Any) -> list[str]:
@@ -438,7 +415,7 @@ class TableClassifier(ZeroShotMetaClassifier):
         options = {name: getattr(self, name) for name in names}
         choice = TableChoices(X, y, signatures).choose(estimator, **options)
         fresh._set_choice(choice, has_names=of_array is None)
-        rows = choice.rows if of_array is None else _numbers_like(choice.columns, of_array)
+        rows = choice.rows if of_array is None else transformed(choice.columns, of_array)
         method = with_row_norm(estimator, choice.row_norm)
         with chosen_scaling(self.scaling == "auto"):
             fresh.estimator_ = fit_weighted(method, rows, y, choice.signatures, sample_weight)
@@ -586,7 +563,7 @@ class TableClassifier(ZeroShotMetaClassifier):
                 f"The class table has no columns {name_some(missing)}, by which the model was "
                 f"fitted; it has {name_some(table.columns)}."
             )
-        return self.attributes_.transform_classes(table)
+        return self.attributes_._class_numbers(table)
 
     def _inner_features(self, X: Any) -> Any:
         """The numbers of a table, for the inner estimator."""
@@ -596,13 +573,13 @@ class TableClassifier(ZeroShotMetaClassifier):
             X = super()._check_features(X)
         if is_empty(X):
             return np.empty((0, len(self.columns_.get_feature_names_out())))
-        return _numbers_like(self.columns_, X)
+        return transformed(self.columns_, X)
 
     def _check_features(self, X: Any, *, reset: bool = False) -> Any:
         """Features for the scorer: numbers of a table, or a validated array."""
         if reset or self.columns_ is None or not hasattr(X, "columns"):
             return super()._check_features(X, reset=reset)
-        return self.columns_.transform(X).view(_Numbers)
+        return self.columns_.transform(X).view(TransformedRows)
 
     @property
     def class_scorer_(self) -> ClassScorer:
@@ -611,9 +588,9 @@ class TableClassifier(ZeroShotMetaClassifier):
         scorer = state._inner.class_scorer_
         if state.columns_ is None:
             return scorer
-        return replace(
-            scorer, embedding=Embedding(_PreparedEmbedding(state.columns_, scorer.embedding))
-        )
+        columns = Pipeline([("columns", state.columns_)])
+        embedding = Embedding(TransformedEmbedding(columns, scorer.embedding))
+        return replace(scorer, embedding=embedding)
 
     def _has_temperature(self) -> bool:
         return hasattr(self._inner, "predict_proba")

@@ -12,11 +12,11 @@ from typing import Any
 
 from sklearn.base import clone
 
-from zslearn.calibration._unlabelled import UNLABELLED_WEIGHTS
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.model_selection._grids import GridEdgeWarning, named_grid
 from zslearn.model_selection._search import EXTENSIONS, ZeroShotSearchCV
 from zslearn.signatures._views import MultiSignatures
+from zslearn.synthesis._adaptation_trial import UNLABELLED_WEIGHTS
 from zslearn.synthesis._exem import exemplar_distance_score
 
 #: Shrinkages that whitening is tried with: shares of the mean variance.

@@ -21,6 +21,7 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._files import atomic_write
+from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn._version import __version__
 from zslearn.base._meta import TransformedEmbedding, fitted_as_zero_shot
@@ -237,6 +238,17 @@ def _pca(step: Any, rows: Array) -> Array:
     return _affine(projected, None, np.maximum(deviations, np.finfo(deviations.dtype).eps))
 
 
+def _table_of_numbers(step: Any, rows: Array) -> Array:
+    used = [(place, column) for place, column in enumerate(step.columns_) if column.outputs]
+    if others := [c.name for _, c in used if c.kind != "number" or c.indicates_missing]:
+        raise TypeError(f"the columns {name_some(others)} are not plain numbers")
+    xp = compat.array_namespace(rows)
+    rows = xp.stack([rows[:, place] for place, _ in used], axis=1)
+    fill = move_like(np.array([column.fill for _, column in used]), rows)
+    rows = xp.where(xp.isfinite(rows), rows, fill[None, :])
+    return _affine(rows, step.shift_, step.scale_)
+
+
 _ARRAY_TRANSFORMS: dict[str, Callable[[Any, Array], Array]] = {
     "sklearn.StandardScaler": lambda step, rows: _affine(
         rows, step.mean_ if step.with_mean else None, step.scale_
@@ -251,4 +263,5 @@ _ARRAY_TRANSFORMS: dict[str, Callable[[Any, Array], Array]] = {
     "sklearn.Normalizer": _normalizer,
     "sklearn.PCA": _pca,
     "sklearn.TruncatedSVD": lambda step, rows: rows @ move_like(step.components_.T, rows),
+    "zslearn.TablePreparation": _table_of_numbers,
 }

@@ -364,7 +364,7 @@ def _not_accepted(before: float | None, after: float | None) -> str:
         )
     return (
         f"This would not help: the score on held-out classes is {100 * before:.1f} % before and "
-        f"{100 * after:.1f} % after, or it falls when half of the classes are absent."
+        f"{100 * after:.1f} % after, with images like these."
     )
 
 

@@ -7,6 +7,7 @@ the results with golden files of the authors' program.
 """
 
 from zslearn.base._class_statistics import ClassStatistics
+from zslearn.synthesis._adaptation_trial import Adaptation
 from zslearn.synthesis._exem import EXEM, exemplar_distance_score, ideal_signatures
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP
 from zslearn.synthesis._gaussian import GaussianEXEM
@@ -15,6 +16,7 @@ from zslearn.synthesis._sync import SynC
 
 __all__ = [
     "EXEM",
+    "Adaptation",
     "ClassStatistics",
     "ExemplarMLP",
     "GaussianEXEM",

@@ -1,136 +1,398 @@
-"""Choose the weight of unlabelled images for Gaussian EXEM on held-out seen classes.
+r"""Try adaptation to unlabelled images on held-out seen classes.
 
-The first :meth:`GaussianEXEM.adapt` does so, with features of training images that `fit` keeps.
+The first :meth:`GaussianEXEM.adapt` does so, with whitened training images that `fit` keeps. In
+turn, a fifth of the seen classes is hidden: the space loses the directions that only they span, the
+Gaussian process is conditioned on the others, and some of their images become an unlabelled set.
+The adapted model is scored on images outside the set. Six kinds of sets are tried: all candidates,
+few images of each, half of the candidates absent, half of the images or all of them from classes
+that are no candidates, and ten times as many images of some candidates as of others.
+
+The same images determine how likely a candidate explains an image (`_unlabelled`). A given set is
+compared with the kinds by what can be seen of it: the number of images per candidate, the share
+that no candidate explains, and how evenly the others are distributed. Kinds that look like it
+predict what adaptation gains.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
-from zslearn._utils._array import Floats, row_blocks, to_numpy
+from zslearn._scoring._probabilities import softmax
+from zslearn._utils._array import Floats, unit_rows
+from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saved_part, saves
-from zslearn.base._training import Training, chosen_samples
-from zslearn.calibration._unlabelled import AdaptedScores, HeldOutFold, WeightChoice, choose_weight
-from zslearn.signatures._table import SignatureTable
+from zslearn.calibration._folds import DEFAULT_UNLABELLED_WEIGHT
 from zslearn.signatures._views import Signatures
-from zslearn.synthesis._class_posterior import ClassPosterior
+from zslearn.synthesis._class_posterior import ClassPosterior, ClassSamples
+from zslearn.synthesis._gaussian_process import ClassPrior, SignatureKernel, basis
 from zslearn.synthesis._temperature import FEWEST_CLASSES, N_GROUPS
+from zslearn.synthesis._unlabelled import Assignment, Background
+from zslearn.synthesis._whitened_space import OWN_ROUNDING, WhitenedSpace, own_directions
 
-if TYPE_CHECKING:
-    from zslearn.synthesis._gaussian import GaussianEXEM
+#: Weights of unlabelled images to choose from.
+UNLABELLED_WEIGHTS = (0.03, 0.1, 0.3, 1.0)
+#: Kinds of unlabelled sets.
+KINDS = ("all", "few", "half absent", "half foreign", "foreign only", "10 to 1")
+_FEW = 3  # images per class
+_DRAWS = 2
+# Images of classes that are not hidden, in a set and outside it.
+_MOST_OTHERS = 1000
+# Differences between sets that look alike: of the decimal logarithm of the images per candidate, of
+# the share that no candidate explains, and of the evenness of the proportions.
+_ALIKE = np.array([0.5, 0.15, 0.15])
 
-# About this many training images are kept, and one in so many of them is a test image.
-_MOST_IMAGES = 10_000
-_TEST_EVERY = 5
-# Groups of seen classes, of `N_GROUPS`, that are held out in turn.
-_N_FOLDS = 3
+
+@saved_part
+@dataclass(frozen=True, eq=False)
+@saves(
+    accepted=Saved(kind=bool),
+    weight=Saved(least=0),
+    score_before=Saved(optional=True),
+    score_after=Saved(optional=True),
+    n_samples=Saved(kind="int", least=0),
+    background_share=Saved(),
+    moved=Saved(kind=pd.Series),
+    proportions=Saved(kind=pd.Series),
+)
+class Adaptation:
+    """How unlabelled images changed a model.
+
+    Attributes
+    ----------
+    accepted : bool
+        Whether they were used. If not, the model is unchanged.
+    weight : float
+        Largest weight of an image; that of a labelled image is 1.
+    score_before, score_after : float or None
+        Scores of held-out seen classes without and with unlabelled sets that look like this one:
+        the accuracy among them, or the harmonic mean if seen classes were candidates. None if none
+        were held out.
+    n_samples : int
+        Number of images.
+    background_share : float
+        Estimated share of the images that no candidate explains.
+    moved : Series
+        Distance by which the mean of each candidate moved, in standard deviations of its images.
+    proportions : Series
+        Estimated share of each candidate among the images that some candidate explains. They can be
+        the `prior` of predictions for the images themselves.
+    """
+
+    accepted: bool
+    weight: float
+    score_before: float | None
+    score_after: float | None
+    n_samples: int
+    background_share: float
+    moved: pd.Series
+    proportions: pd.Series
+
+
+class Expectation(NamedTuple):
+    """What held-out classes predict for an unlabelled set."""
+
+    weight: float  # the best one, or 0 if none gains more than its standard error
+    before: float
+    after: float
+    error: float  # standard error of the gain
+    kind: str  # that looks most like the set
 
 
 @saved_part
 @saves(
-    scaled=Saved("n_images", "n_features"),
-    units=Saved("n_images", 1, above=0),
+    background=Saved(kind=Background),
+    before=Saved("n_kinds"),
+    gains=Saved("n_kinds", "n_weights"),
+    errors=Saved("n_kinds", "n_weights", least=0),
+    looks=Saved("n_kinds", None),
+)
+class Trial(NamedTuple):
+    """Scores of held-out classes, by kind of unlabelled set and weight."""
+
+    background: Background
+    before: Floats
+    gains: Floats
+    errors: Floats  # standard errors
+    looks: Floats  # see `look`
+
+    def expectation(self, assignment: Assignment | None) -> Expectation:
+        """What adaptation to a set is expected to gain."""
+        own = self.looks[0] if assignment is None else look(assignment)
+        distances = (((own - self.looks) / _ALIKE) ** 2).sum(axis=1)
+        alike = softmax(-distances[None, :] / 2, 1.0)[0]
+        gains, errors, before = (alike @ part for part in (self.gains, self.errors, self.before))
+        best = int((gains - errors).argmax())
+        weight = UNLABELLED_WEIGHTS[best] if gains[best] > errors[best] else 0.0
+        kind = KINDS[int(distances.argmin())]
+        return Expectation(
+            weight, float(before), float(before + gains[best]), float(errors[best]), kind
+        )
+
+    def table(self) -> pd.DataFrame:
+        """Score without unlabelled images and gain with each weight, by kind of set."""
+        gains = pd.DataFrame(self.gains, KINDS, UNLABELLED_WEIGHTS)
+        gains.insert(0, "score", self.before)
+        return gains
+
+
+def look(assignment: Assignment) -> Floats:
+    """What can be seen of an unlabelled set, from its assignment with the default weight."""
+    shares = np.maximum(assignment.proportions, 1e-300)
+    evenness = np.exp(-(shares * np.log(shares)).sum()) / len(shares)
+    return np.array([np.log10(assignment.n / len(shares)), assignment.unexplained, float(evenness)])
+
+
+def accepted_weight(
+    expectation: Expectation | None, accept: str | bool, given: float | None = None
+) -> float:
+    """The weight of unlabelled images; 0, with a warning, if they are not accepted."""
+    if accept is not True and accept != "cv":
+        raise ValueError(f'accept must be "cv" or True; got {accept!r}.')
+    if given is not None:
+        return given
+    if expectation is None:
+        if accept is True:
+            return DEFAULT_UNLABELLED_WEIGHT
+        reason = (
+            "No classes were held out to test whether it helps: that takes ten seen classes with "
+            "about five images each, in memory, and a model that was not fitted as part of a grid"
+        )
+    elif expectation.weight:
+        return expectation.weight
+    elif accept is True:
+        return DEFAULT_UNLABELLED_WEIGHT
+    else:
+        reason = (
+            f"Held-out seen classes score {expectation.before:.3f} without and "
+            f"{expectation.after:.3f} ± {expectation.error:.3f} with unlabelled sets like this "
+            f'one, which looks most like "{expectation.kind}"'
+        )
+    warn_user(f"The model was not adapted. {reason}. Pass accept=True to adapt it anyway.")
+    return 0.0
+
+
+@saved_part
+@saves(
+    z=Saved("n_images", "n_dims"),
     y=Saved("n_images", kind="int", least=0),
-    weights=Saved("n_images", above=0, optional=True),
-    choices=Saved(kind=WeightChoice, some_keys=("alone", "all"), optional=True),
+    sizes=Saved("n_seen", above=0),
+    trials=Saved(kind=Trial, some_keys=("alone", "all")),
 )
 @dataclass(eq=False)
 class TrialImages:
-    """Prepared features of training images, ordered by class and content.
+    """Whitened training images of the classes with many samples, as if they were new.
 
-    They are not whitened: the covariance and class means must be learned without an image, or it
-    would appear closer to its class than a new image. Copies of a model share this object and thus
-    the result of the trial.
+    Copies of a model share this object and thus the results of the trial.
     """
 
-    scaled: NDArray[np.float16]  # each row divided by its largest absolute value
-    units: Floats
+    z: NDArray[np.float16]
     y: NDArray[np.intp]
-    weights: Floats | None
-    choices: dict[str, WeightChoice] | None = None  # None before the trial
+    sizes: Floats  # training samples of each seen class
+    trials: dict[str, Trial] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, training: Training) -> TrialImages:
-        """Select about 10,000 images, evenly from all classes."""
-        most = max(_MOST_IMAGES, 2 * training.n_seen)
-        rows = chosen_samples(training.keys(), training.y, most)
-        scaled = np.empty((len(rows), training.rows.shape[1]), dtype=np.float16)
-        units = np.empty((len(rows), 1))
-        for part in row_blocks(len(rows), 16 * scaled.shape[1]):
-            X = to_numpy(training.take(rows[part]))
-            largest = np.abs(X).max(axis=1, keepdims=True)
-            units[part] = np.where(largest > 0, largest, 1.0)
-            scaled[part] = X / units[part]
-        weights = None if training.weights is None else training.weights[rows]
-        return cls(scaled, units, training.y[rows], weights)
+    def of(cls, z: Floats, y: NDArray[np.intp], sizes: Floats) -> Self:
+        """Keep images in an order that does not depend on that of the training data."""
+        order = np.lexsort((z[:, 0], y))
+        largest = np.finfo(np.float16).max
+        return cls(np.clip(z[order], -largest, largest).astype(np.float16), y[order], sizes)
 
-    def choose(self, model: GaussianEXEM, table: SignatureTable) -> dict[str, WeightChoice]:
-        """Weights chosen on held-out classes; empty if there are too few classes."""
-        if self.choices is None:
-            self.choices = choose_weight(self._folds(model, table))
-        return self.choices
+    def trial(
+        self, posterior: ClassPosterior, setting: str, mean_error_weight: float
+    ) -> Trial | None:
+        """The trial with held-out candidates "alone" or "all" classes; None with too few."""
+        if (~posterior.few_shot).sum() < FEWEST_CLASSES:
+            return None
+        if setting not in self.trials:
+            folds = list(self._folds(posterior, mean_error_weight))
+            result = _trial(folds, setting)
+            if result is None:
+                return None
+            self.trials[setting] = result
+        return self.trials[setting]
 
-    def _folds(
-        self, model: GaussianEXEM, table: SignatureTable
-    ) -> Iterator[tuple[HeldOutFold, AdaptedScores]]:
-        """Fit models without some seen classes, and embed images of all classes."""
-        posterior = model.posterior_
+    def _folds(self, posterior: ClassPosterior, mean_error_weight: float) -> Iterator[Fold]:
+        """Hide each fifth of the classes with many samples in turn."""
         many = np.flatnonzero(~posterior.few_shot)
-        if len(many) < FEWEST_CLASSES:
-            return
-        training = self._training(table, model.seen_classes_, model.signature_scale_)
-        y = training.y
-        rank = np.arange(len(y)) - np.searchsorted(y, y)  # images are ordered by class
-        is_test = rank % _TEST_EVERY == _TEST_EVERY - 1
         order = many[np.argsort(posterior.exemplars[many, 0], kind="stable")]
-        for k in range(_N_FOLDS):
+        for k in range(N_GROUPS):
             held_out = np.sort(order[k::N_GROUPS])
-            trained = np.setdiff1d(np.arange(len(posterior.classes)), held_out)
-            is_held_out = np.isin(y, held_out)
-            part = training.subset(trained, np.flatnonzero(~is_held_out & ~is_test))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                (fitted,) = type(model)._learn(part, part.sums, [clone(model)])
-            rows = [np.flatnonzero(own) for own in (is_held_out, ~is_held_out & is_test)]
-            images, others = (fitted.posterior_.embed(training.take(own)) for own in rows)
-            fold = HeldOutFold(held_out, trained, images, y[rows[0]], others, y[rows[1]])
-            scores = partial(
-                _adapted_scores, fitted.posterior_, training.signatures, training.classes
-            )
-            yield fold, scores
+            trained = np.setdiff1d(many, held_out)
+            yield self._fold(posterior, held_out, trained, mean_error_weight)
 
-    def _training(
-        self, table: SignatureTable, classes: NDArray[Any], scale: tuple[float, ...]
-    ) -> Training:
-        """The images with the signatures of their classes, as in `fit`."""
-        table = table.subset(table.positions(classes))
-        signatures = table.normalized(scale, keep_views=True)
-        rows = self.scaled.astype(np.float64) * self.units
-        return Training(
-            rows, self.y, signatures, classes, table, scale, keep_views=True, weights=self.weights
+    def _fold(
+        self,
+        posterior: ClassPosterior,
+        held_out: NDArray[np.intp],
+        trained: NDArray[np.intp],
+        mean_error_weight: float,
+    ) -> Fold:
+        """The model as it would be without some classes, and all images in its space."""
+        kernel, alpha = posterior.prior.kernel, posterior.prior.process.alpha
+        means, signatures = posterior.exemplars, kernel.seen
+        origin = means[trained].mean(axis=0)
+        _, lengths, axes = np.linalg.svd(means[trained] - origin, full_matrices=False)
+        axes = axes[lengths > OWN_ROUNDING * lengths[0]].T
+        z, points = (self.z.astype(np.float64) - origin) @ axes, (means[trained] - origin) @ axes
+        sizes, norm, center = self.sizes[trained], posterior.space.norm, np.zeros(axes.shape[1])
+        if norm is not None:
+            squares = (points**2).sum(axis=1)
+            within = max(norm**2 - float(sizes @ squares / sizes.sum()), 0.0)
+            points = points * (norm / np.sqrt(squares + within))[:, None]
+            center = points.mean(axis=0)
+            z, points = unit_rows(z) * norm - center, points - center
+        inner = SignatureKernel(signatures[trained], kernel.gamma)
+        similarity = inner.among_seen()
+        prior, leave_one_out = ClassPrior.learn(
+            inner, similarity, basis(similarity, sizes, alpha), points, sizes, alpha
         )
+        nothing = np.zeros((0, axes.shape[1]))
+        fold = replace(
+            posterior,
+            space=WhitenedSpace(axes, center, norm, center, None),
+            prior=prior,
+            classes=trained,
+            few_shot=np.zeros(len(trained), dtype=bool),
+            exemplars=points,
+            leave_one_out=leave_one_out,
+            samples=ClassSamples(trained, sizes, points),
+            orthogonal=ClassSamples(trained[:0], sizes[:0], nothing),
+            columns=nothing,
+            unlabelled=ClassSamples(trained[:0], sizes[:0], nothing),
+            undescribed=trained[:0],
+        )
+        fold = fold.calibrated(own_directions(points), mean_error_weight)[0]
+        return Fold(fold, signatures, z, self.y, held_out, trained)
 
 
-def _adapted_scores(
-    posterior: ClassPosterior,
-    signatures: Signatures,
-    labels: NDArray[Any],
-    images: Floats,
-    candidates: NDArray[np.intp],
-    weight: float,
-) -> Floats:
-    """Scores of embedded images for some classes, after adapting to these images."""
-    signatures, labels = signatures[candidates], labels[candidates]
-    if weight:
-        z = images[:, : posterior.n_dims]
-        sums = posterior.unlabelled_sums(lambda: [z], signatures, labels, weight)
-        posterior = posterior.with_unlabelled(labels, sums, weight)
-    return np.asarray(images @ posterior.parameters(signatures, labels).T)
+@dataclass(frozen=True)
+class Fold:
+    """A model without some classes, and images of all of them in its space."""
+
+    posterior: ClassPosterior
+    signatures: Signatures  # of all classes
+    z: Floats
+    y: NDArray[np.intp]
+    held_out: NDArray[np.intp]
+    trained: NDArray[np.intp]
+
+    def assigned(
+        self,
+        rows: NDArray[np.intp],
+        candidates: NDArray[np.intp],
+        weight: float,
+        background: Background,
+    ) -> Assignment:
+        """Assign some images to candidates."""
+        z, signatures = self.z[rows], self.signatures[candidates]
+        found = self.posterior.assigned(lambda: [z], signatures, candidates, weight, background)
+        assert found is not None
+        return found
+
+    def score(
+        self,
+        assignment: Assignment | None,
+        weight: float,
+        candidates: NDArray[np.intp],
+        rows: NDArray[np.intp],
+    ) -> float:
+        """Per-class accuracy of held-out candidates, or its harmonic mean with that of others."""
+        posterior = self.posterior.with_unlabelled(candidates, assignment, weight)
+        parameters = posterior.parameters(self.signatures[candidates], candidates)
+        scores = self.z[rows] @ parameters[:, :-1].T + parameters[:, -1]
+        y, right = self.y[rows], candidates[scores.argmax(axis=1)] == self.y[rows]
+        totals, hits = np.bincount(y), np.bincount(y, right)
+        shown = np.flatnonzero(totals)
+        accuracies, is_new = hits[shown] / totals[shown], np.isin(shown, self.held_out)
+        unseen = float(accuracies[is_new].mean())
+        if is_new.all():
+            return unseen
+        seen = float(accuracies[~is_new].mean())
+        return 2 * seen * unseen / max(seen + unseen, 1e-300)
+
+    def sets(
+        self, rng: np.random.Generator, setting: str
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]]:
+        """Rows in the set, candidates, and rows to score, for each of `KINDS`."""
+        half, other = np.array_split(rng.permutation(self.held_out), 2)
+        others = self.trained if setting == "all" else self.trained[:0]
+        few_others = rng.permutation(others)[: len(others) // 2]
+        # Every second image of each class, in random order, is in the set.
+        order = rng.permutation(len(self.y))
+        order = order[np.argsort(self.y[order], kind="stable")]
+        y = self.y[order]
+        rank = np.arange(len(y)) - np.searchsorted(y, y)
+        is_new = np.isin(y, self.held_out)
+        each = max(2 * _MOST_OTHERS // max(len(others), 1), 2)
+        used = is_new | (np.isin(y, others) & (rank < each))
+        order, y, rank = order[used], y[used], rank[used]
+        inside, rank = rank % 2 == 0, rank // 2
+        own, present = np.isin(y, other, invert=True), np.concatenate([half, few_others])
+        is_present, foreign = np.isin(y, present), inside & ~own
+        mixed = np.flatnonzero(inside & own)
+        mixed = rng.permutation(mixed)[: max(int(foreign.sum()), 1)]
+        everything = np.sort(np.concatenate([self.held_out, others]))
+        candidates = np.sort(np.concatenate([half, others]))
+        tested, tested_own = order[~inside], order[~inside & own]
+        yield order[inside], everything, tested
+        yield order[inside & (rank < _FEW)], everything, tested
+        yield order[inside & is_present], everything, tested
+        yield np.concatenate([order[foreign], order[mixed]]), candidates, tested_own
+        yield order[foreign], candidates, tested_own
+        yield order[inside & (is_present | (rank % 10 == 0))], everything, tested
+
+
+def _trial(folds: list[Fold], setting: str) -> Trial | None:
+    """Adapt to unlabelled sets of all kinds, with each weight."""
+    background = _background(folds, setting)
+    scores, looks = [], []
+    for number, fold in enumerate(folds):
+        for draw in range(_DRAWS):
+            rng = np.random.default_rng([number, draw])
+            row = []
+            for rows, candidates, tested in fold.sets(rng, setting):
+                if not len(rows) or not len(tested):
+                    return None
+                parts = [fold.score(None, 0.0, candidates, tested)]
+                for weight in UNLABELLED_WEIGHTS:
+                    found = fold.assigned(rows, candidates, weight, background)
+                    parts.append(fold.score(found, weight, candidates, tested))
+                    if weight == DEFAULT_UNLABELLED_WEIGHT:
+                        looks.append(look(found))
+                row.append(parts)
+            scores.append(row)
+    table = np.array(scores)
+    gains = table[..., 1:] - table[..., :1]
+    return Trial(
+        background,
+        table[..., 0].mean(axis=0),
+        gains.mean(axis=0),
+        gains.std(axis=0) / np.sqrt(len(gains) - 1),
+        np.array(looks).reshape(len(table), len(KINDS), -1).mean(axis=0),
+    )
+
+
+def _background(folds: list[Fold], setting: str) -> Background:
+    """Learn how likely a candidate explains an image, from images of other held-out classes."""
+    differences, own = [], []
+    for fold in folds:
+        for half in (fold.held_out[::2], fold.held_out[1::2]):
+            candidates = np.sort(np.concatenate([half, fold.trained])) if setting == "all" else half
+            shown = np.isin(fold.y, np.concatenate([candidates, fold.held_out]))
+            z, y = fold.z[shown], fold.y[shown]
+            differences.append(
+                fold.posterior.explained_by(z, fold.signatures[candidates], candidates)
+            )
+            own.append(np.isin(y, candidates))
+    values, labels = np.concatenate(differences), np.concatenate(own)
+    scale = float(values.std()) or 1.0
+    model = LogisticRegression(class_weight="balanced").fit(values[:, None] / scale, labels)
+    slope = float(model.coef_[0, 0]) / scale
+    return Background(float(model.intercept_[0]), slope) if slope > 0 else Background(0.0, 0.0)

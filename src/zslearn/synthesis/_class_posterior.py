@@ -16,7 +16,7 @@ divided by a temperature, plus the log prior of the class,
 .. math:: f_c(x) = \sum_j \frac{w_j}{T} \left(m_{cj} z_j - \tfrac12 m_{cj}^2\right) + \log \pi_c,
 
 with a weight per dimension. The prior log odds of an unseen class shrink with the share of the
-variance of its mean that remains after its samples.
+variance of its mean that remains after its samples (`odds_share`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ from zslearn._utils._array import Array, Floats
 from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._gaussian_process import ClassGaussians, ClassPrior
-from zslearn.synthesis._unlabelled import UnlabelledSums, unlabelled_sums
+from zslearn.synthesis._unlabelled import Assignment, Background, Mixture, assigned
 from zslearn.synthesis._whitened_space import WhitenedSpace
+
+# Weight of the overall variance ratio against that of each dimension, as a number of classes.
+_RATIO_CLASSES = 10
 
 
 @saved_part
@@ -82,10 +85,22 @@ def natural_parameters(means: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return linear, -0.5 * (means * linear).sum(axis=1, keepdims=True)
 
 
-def remaining_variance(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
-    """The share of the prior variance of each class mean that remains, over all dimensions."""
+def _variance_ratio(observed: Floats, predicted: Floats, n_classes: int) -> Floats:
+    """Ratio of observed to predicted variances per dimension, shrunk to the overall ratio."""
+    overall = float(observed.sum() / max(float(predicted.sum()), 1e-300))
+    each = observed / np.maximum(predicted, 1e-300)
+    return (n_classes * each + _RATIO_CLASSES * overall) / (n_classes + _RATIO_CLASSES)
+
+
+def odds_share(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
+    """The share of the log odds of unseen classes that applies to classes with few samples.
+
+    It lies halfway between 1 and the share of the prior variance that remains. On held-out classes,
+    smaller odds lower the accuracy of classes with images, and larger odds that of the others.
+    """
     total = prior.variances.sum(axis=1)
-    return posterior.variances.sum(axis=1) / np.where(total > 0, total, 1.0)
+    remaining = posterior.variances.sum(axis=1) / np.where(total > 0, total, 1.0)
+    return np.asarray((1 + remaining) / 2)
 
 
 @saved_part
@@ -189,35 +204,62 @@ class ClassPosterior:
         return replace(self, unlabelled=self.unlabelled.subset(np.empty(0, dtype=np.intp)))
 
     def with_unlabelled(
-        self, labels: NDArray[Any], sums: UnlabelledSums | None, weight: float
+        self, labels: NDArray[Any], assignment: Assignment | None, weight: float
     ) -> Self:
-        """Replace the unlabelled samples by those that :meth:`unlabelled_sums` assigned."""
-        if sums is None or not weight:
+        """Replace the unlabelled samples by those that :meth:`assigned` returned."""
+        if assignment is None or not weight:
             return self
+        sums = assignment.sums
         return replace(self, unlabelled=ClassSamples(labels, weight * sums.counts, sums.means))
 
-    def unlabelled_sums(
+    def assigned(
         self,
         blocks: Callable[[], Iterable[Array]],
         signatures: Signatures,
         labels: NDArray[Any],
         weight: float,
-    ) -> UnlabelledSums | None:
+        background: Background | None = None,
+    ) -> Assignment | None:
         """Assign unlabelled samples of the space to classes; None if there are no samples."""
-        gaussians, unseen_share = self.gaussians(signatures, labels)
 
         def scores(classes: ClassGaussians) -> tuple[Floats, Floats]:
             linear, constant = natural_parameters(classes.means, self.axis_weights)
             return linear / self.temperature, constant / self.temperature
 
-        return unlabelled_sums(
-            blocks,
-            self._with_ratio(gaussians, unseen_share),
-            unseen_share * np.log(self.unseen_odds),
-            self.spread,
-            weight,
-            scores,
+        background = background or Background.default(self.temperature)
+        mixture = self._mixture(signatures, labels)
+        return assigned(blocks, mixture, weight, scores, background)
+
+    def explained_by(self, z: Floats, signatures: Signatures, labels: NDArray[Any]) -> Floats:
+        """Log density of samples under some classes, relative to the background."""
+        return self._mixture(signatures, labels).differences(z)
+
+    def _mixture(self, signatures: Signatures, labels: NDArray[Any]) -> Mixture:
+        """The distribution of samples before unlabelled ones are known."""
+        gaussians, unseen_share = self.gaussians(signatures, labels)
+        log_prior = unseen_share * np.log(self.unseen_odds)
+        log_prior -= np.logaddexp.reduce(log_prior)
+        return Mixture(self._with_ratio(gaussians, unseen_share), log_prior, self.spread)
+
+    def calibrated(self, own: Floats, mean_error_weight: float) -> tuple[Self, Floats, Floats]:
+        """Learn from the leave-one-out errors of the seen classes; also returns variances.
+
+        These are the mean squared errors and their predicted variances, without the component that
+        only the class itself spans (`own`), as further classes have it outside the space.
+        """
+        many = ~self.few_shot
+        leave_one_out, means = self.leave_one_out[many], self.exemplars[many]
+        sizes = self.samples.among(self.classes[many])[1].counts
+        errors = means - leave_one_out.means
+        inside = errors - (errors * own).sum(axis=1, keepdims=True) * own
+        observed = (inside**2).mean(axis=0)
+        predicted = (leave_one_out.variances + 1 / sizes[:, None]).mean(axis=0)
+        other = replace(
+            self,
+            variance_ratio=_variance_ratio(observed, predicted, len(errors)),
+            axis_weights=1 / (1 + mean_error_weight * (errors**2).mean(axis=0)),
         )
+        return other, observed, predicted
 
     # Scores
 
@@ -270,13 +312,13 @@ class ClassPosterior:
             weights = np.where(few_shot, self.few_shot_weight, self.seen_weight)
             posterior = prior.given(weights * samples.counts, samples.means)
             means[rows], variances[rows] = posterior.means, posterior.variances
-            unseen_share[rows] = np.where(few_shot, remaining_variance(prior, posterior), 0.0)
+            unseen_share[rows] = np.where(few_shot, odds_share(prior, posterior), 0.0)
         rows, samples = self.unlabelled.among(labels)
         if len(rows):
             prior = self._with_ratio(gaussians, unseen_share)[rows]
             posterior = prior.given(samples.counts, samples.means)
             means[rows], variances[rows] = posterior.means, posterior.variances
-            unseen_share[rows] *= remaining_variance(prior, posterior)
+            unseen_share[rows] *= odds_share(prior, posterior)
         return gaussians, unseen_share
 
     def _prior_of(

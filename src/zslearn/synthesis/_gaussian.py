@@ -17,6 +17,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -37,19 +38,13 @@ from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier, group_by_params_except
+from zslearn.base._predictor import Fitted
 from zslearn.base._streams import needs_rows, read_blocks
 from zslearn.base._training import Training
 from zslearn.calibration._folds import DEFAULT_UNLABELLED_WEIGHT
-from zslearn.calibration._unlabelled import (
-    UNLABELLED_WEIGHTS,
-    Adaptation,
-    WeightChoice,
-    accepted_weight,
-    without_history,
-)
 from zslearn.signatures._table import SignatureTable, labels_like, sample_labels
 from zslearn.signatures._views import Signatures
-from zslearn.synthesis._adaptation_trial import TrialImages
+from zslearn.synthesis._adaptation_trial import Adaptation, TrialImages, accepted_weight
 from zslearn.synthesis._class_posterior import ClassPosterior, ClassSamples
 from zslearn.synthesis._from_statistics import LearnsFromStatistics
 from zslearn.synthesis._gaussian_process import ClassPrior, SignatureKernel, basis
@@ -58,14 +53,13 @@ from zslearn.synthesis._suggestions import Suggestions, suggest
 from zslearn.synthesis._temperature import (
     DEFAULT_ODDS,
     TrainingSamples,
+    held_out_samples,
     odds_at,
     temperature_and_odds,
 )
-from zslearn.synthesis._unlabelled import UnlabelledSums
+from zslearn.synthesis._unlabelled import Assignment
 from zslearn.synthesis._whitened_space import SpaceOfClasses, WhitenedSpaces
 
-# Weight of the overall variance ratio against that of each dimension, as a number of classes.
-_RATIO_CLASSES = 10
 # Settings that differ only in these share a space and a Gaussian process.
 _INDEPENDENT_OF_PRIOR = (
     "seen_weight", "unlabelled_weight", "mean_error_weight", "unseen_odds", "temperature",
@@ -79,7 +73,8 @@ _INDEPENDENT_OF_PRIOR = (
         "posterior_.exemplars": Saved("n_seen", "n_dims"),
         "posterior_.orthogonal.means": Saved("n_orthogonal", "n_features"),
         "posterior_.columns": Saved("n_orthogonal", "n_features"),
-        "_trial_images.scaled": Saved("n_trial", "n_features"),
+        "_trial_images.z": Saved("n_trial", "n_dims"),
+        "_trial_images.sizes": Saved("n_seen", above=0),
         "_trial_images.y": Saved("n_trial", kind="int", least=0, into="n_seen"),
     },
     posterior_=Saved(kind=ClassPosterior),
@@ -121,23 +116,23 @@ class GaussianEXEM(LearnsFromStatistics):
         A search can choose it if its folds contain a few samples of the held-out classes.
     unlabelled_weight : "cv" or float, default="cv"
         The same for an unlabelled image, times the probability that it belongs to the class; used
-        by :meth:`adapt`, which leaves the model unchanged with 0. "cv" chooses it on held-out seen
-        classes at the first :meth:`adapt`. For that, `fit` keeps the features of about 10,000
-        training images in float16, which are saved with the model, unless it is part of a grid. A
-        search can choose it if its folds provide unlabelled images.
+        by :meth:`adapt`, which leaves the model unchanged with 0. "cv" chooses it for each
+        unlabelled set, by what held-out seen classes gain with sets like it. For that, `fit` keeps
+        up to 10,000 whitened training images in float16, which are saved with the model, unless it
+        is part of a grid. A search can choose it if its folds provide unlabelled images.
     mean_error_weight : float, default=0.0
         Weight of the leave-one-out error of class means in the variance of samples, which is 1
         otherwise: dimensions in which class means are poorly predicted then count less.
     unseen_odds : float, optional
-        Prior odds of a class without samples against one with samples. By default estimated on at
-        most a thousand training samples: in turn, each fifth of the seen classes takes the means
-        that all other classes predict, and the odds that balance it with the others are moved
-        halfway to 4, the ratio in five folds. With fewer than ten seen classes, or from statistics
-        alone, it is 4.
+        Prior odds of a class without samples against one with samples. By default estimated on up
+        to 10,000 training samples: in turn, each fifth of the seen classes takes the means that all
+        other classes predict, and the odds maximise the harmonic mean of its accuracy and that of
+        the others. With fewer than ten seen classes, or from statistics alone, it is 4.
     temperature : float, optional
-        Divisor of log densities. By default the temperature that maximises the likelihood of at
-        most a thousand training samples, each scored without itself. It is 1 with
-        :meth:`fit_statistics` and :meth:`partial_fit`, since statistics cannot tell it.
+        Divisor of log densities. By default the temperature that maximises the likelihood of up to
+        10,000 training samples, scored as if they had not been in the training data, both with
+        their classes as seen and as described ones. It is 1 with :meth:`fit_statistics` and
+        :meth:`partial_fit`, since statistics cannot tell it.
 
     Attributes
     ----------
@@ -153,10 +148,10 @@ class GaussianEXEM(LearnsFromStatistics):
         Variance of the leave-one-out errors of seen class means as the Gaussian process predicts
         it, and mean of the squared errors. The component that no other class spans is not included,
         as further classes have it outside the space.
-    unlabelled_choices_ : dict of str to WeightChoice
-        After the first :meth:`adapt`: the weight of unlabelled images chosen on held-out classes, 0
-        if none helps, and their scores without and with it, for candidates without labelled images
-        ("alone") and for "all" classes. Empty if no classes can be held out.
+    unlabelled_gains_ : dict of str to DataFrame
+        After the first :meth:`adapt`: the scores of held-out classes without unlabelled images, and
+        the gains by weight and kind of unlabelled set, if only held-out classes are candidates
+        ("alone") or "all" classes are. Empty if no classes can be held out.
     adapted_from_ : GaussianEXEM
         After :meth:`adapt`: a copy of the model before, without its own `adapted_from_`.
     adaptation_ : Adaptation
@@ -270,10 +265,7 @@ class GaussianEXEM(LearnsFromStatistics):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Fit variants that share statistics, spaces and eigenvectors of kernels."""
-        for model in cls._learn(training, training.sums, variants):
-            if len(variants) == 1 and model.unlabelled_weight == "cv" and len(training.y):
-                model._trial_images = TrialImages.of(training)
-            yield model
+        return cls._learn(training, training.sums, variants)
 
     @classmethod
     def _learn(
@@ -333,47 +325,44 @@ class GaussianEXEM(LearnsFromStatistics):
                 undescribed=statistics.classes[:0],
             )
             for model in models:
-                model._set_posterior(posterior, seen, samples)
+                model._set_posterior(posterior, seen, samples, keep_images=len(variants) == 1)
                 yield model
 
     def _set_posterior(
-        self, posterior: ClassPosterior, seen: SpaceOfClasses, samples: TrainingSamples
+        self,
+        posterior: ClassPosterior,
+        seen: SpaceOfClasses,
+        samples: TrainingSamples,
+        *,
+        keep_images: bool,
     ) -> None:
-        """Keep a posterior, completed by what is estimated from the leave-one-out errors."""
+        """Keep a posterior, completed by what is estimated from training samples."""
         self._trial_images = None
         many, sizes = ~posterior.few_shot, posterior.samples.counts
-        leave_one_out = posterior.leave_one_out[many]
-        errors = seen.means[many] - leave_one_out.means
-        # A further class has the component that one class alone spans outside the space.
-        inside = errors - (errors * seen.own).sum(axis=1, keepdims=True) * seen.own
-        self.observed_variances_ = (inside**2).mean(axis=0)
-        self.predicted_variances_ = (leave_one_out.variances + 1 / sizes[many, None]).mean(axis=0)
-        axis_weights = 1 / (1 + self.mean_error_weight * (errors**2).mean(axis=0))
+        posterior, self.observed_variances_, self.predicted_variances_ = posterior.calibrated(
+            seen.own, self.mean_error_weight
+        )
         temperature, odds = self.temperature, self.unseen_odds
-        if temperature is None or odds is None:
-            if samples.n:
+        keep_images = keep_images and self.unlabelled_weight == "cv"
+        if samples.n and (keep_images or temperature is None or odds is None):
+            prior, means = posterior.leave_one_out[many], seen.means[many]
+            z = held_out_samples(samples, seen, prior, sizes[many], means, self.seen_weight)
+            if keep_images:
+                self._trial_images = TrialImages.of(z, np.flatnonzero(many)[samples.y], sizes)
+            if temperature is None or odds is None:
+                own = prior.given(self.seen_weight * sizes[many], means)
                 estimated, estimated_odds = temperature_and_odds(
-                    samples,
-                    seen.space,
-                    leave_one_out,
-                    sizes[many],
-                    seen.means[many],
-                    axis_weights,
-                    self.seen_weight,
+                    samples, z, seen, prior, own, posterior.axis_weights
                 )
                 temperature = estimated if temperature is None else temperature
                 odds = odds_at(estimated_odds, estimated, temperature) if odds is None else odds
-            else:
-                _warn_of_defaults(temperature is None)
-                temperature = 1.0 if temperature is None else temperature
-                odds = DEFAULT_ODDS if odds is None else odds
+        if temperature is None or odds is None:
+            _warn_of_defaults(temperature is None)
+            temperature = 1.0 if temperature is None else temperature
+            odds = DEFAULT_ODDS if odds is None else odds
         self.posterior_ = replace(
             posterior,
             seen_weight=float(self.seen_weight),
-            variance_ratio=_variance_ratio(
-                self.observed_variances_, self.predicted_variances_, len(errors)
-            ),
-            axis_weights=axis_weights,
             temperature=float(temperature),
             unseen_odds=float(odds),
         )
@@ -584,13 +573,14 @@ class GaussianEXEM(LearnsFromStatistics):
         ----------
         X : array-like of shape (n_samples, n_features)
             Image features: an array of any library, a :class:`~zslearn.datasets.FeatureBlocks` or a
-            dask array, which are read three times, one block at a time.
+            dask array, which are read several times, one block at a time.
         classes : array-like of labels, optional
             Classes that the images may belong to; by default every class in `classes_`.
         accept : "cv" or True, default="cv"
-            "cv" uses the images only if held-out seen classes gain by theirs, and warns otherwise.
-            The first call tests this, and its result is kept. With True, or with a number as
-            `unlabelled_weight`, the images are always used.
+            "cv" uses the images only if held-out seen classes gain by unlabelled sets that look
+            like this one, and warns otherwise. The first call tries several kinds of sets, and the
+            results are kept. With True, or with a number as `unlabelled_weight`, the images are
+            always used.
 
         Returns
         -------
@@ -614,29 +604,40 @@ class GaussianEXEM(LearnsFromStatistics):
         if classes is not None:
             candidates = candidates[np.sort(find_classes(classes, candidates))]
         with_seen = is_among(candidates, posterior.classes[~posterior.few_shot]).any()
-        trial = state._trial_images
-        choices = {} if trial is None else trial.choose(state, table)
-        choice = choices.get("all" if with_seen else "alone")
-        given = None if state.unlabelled_weight == "cv" else float(state.unlabelled_weight)
-        weight = accepted_weight(choice, accept, given)
+        trial = None
+        if state._trial_images is not None:
+            setting = "all" if with_seen else "alone"
+            trial = state._trial_images.trial(posterior, setting, state.mean_error_weight)
         signatures = state._normalized(table.subset(table.positions(candidates)))
-        # A rejected adaptation is reported at the smallest weight.
-        sums = posterior.unlabelled_sums(
+        assign = partial(
+            posterior.assigned,
             partial(state._whitened_blocks, X),
             signatures,
             candidates,
-            weight or UNLABELLED_WEIGHTS[0],
+            background=None if trial is None else trial.background,
         )
-        adapted = state._with_unlabelled(posterior, candidates, sums, weight)
-        adaptation = Adaptation.of(
-            choice,
-            weight,
-            0 if sums is None else sums.n,
-            0.0 if sums is None else 1 - sums.explained / sums.n,
-            labels=candidates,
-            start=posterior.gaussians(signatures, candidates)[0].means,
-            end=adapted.posterior_.gaussians(signatures, candidates)[0].means,
-            counts=np.zeros(len(candidates)) if sums is None else sums.counts,
+        assignment = assign(DEFAULT_UNLABELLED_WEIGHT)
+        expectation = None if trial is None else trial.expectation(assignment)
+        given = None if state.unlabelled_weight == "cv" else float(state.unlabelled_weight)
+        weight = accepted_weight(expectation, accept, given)
+        # A rejected adaptation is reported at the default weight.
+        if weight not in (0.0, DEFAULT_UNLABELLED_WEIGHT):
+            assignment = assign(weight)
+        adapted = state._with_unlabelled(posterior, candidates, assignment, weight)
+        start, end = (
+            part.gaussians(signatures, candidates)[0].means
+            for part in (posterior, adapted.posterior_)
+        )
+        proportions = np.zeros(len(candidates)) if assignment is None else assignment.proportions
+        adaptation = Adaptation(
+            accepted=bool(weight),
+            weight=weight,
+            score_before=None if expectation is None else expectation.before,
+            score_after=None if expectation is None else expectation.after,
+            n_samples=0 if assignment is None else assignment.n,
+            background_share=0.0 if assignment is None else assignment.unexplained,
+            moved=pd.Series(np.sqrt(((end - start) ** 2).sum(axis=1)), candidates),
+            proportions=pd.Series(proportions, candidates),
         )
         return adapted._with(adapted_from_=without_history(state), adaptation_=adaptation)
 
@@ -646,18 +647,18 @@ class GaussianEXEM(LearnsFromStatistics):
         table = table.subset(table.positions(np.sort(classes)))
         weight = DEFAULT_UNLABELLED_WEIGHT if weight == "cv" else float(weight)
         z = rows.embedded_by(self._embedding())[:, : posterior.n_dims]
-        sums = posterior.unlabelled_sums(lambda: [z], self._normalized(table), table.labels, weight)
-        return self._with_unlabelled(posterior, table.labels, sums, weight)
+        assignment = posterior.assigned(lambda: [z], self._normalized(table), table.labels, weight)
+        return self._with_unlabelled(posterior, table.labels, assignment, weight)
 
     def _with_unlabelled(
         self,
         posterior: ClassPosterior,
         labels: NDArray[Any],
-        sums: UnlabelledSums | None,
+        assignment: Assignment | None,
         weight: float,
     ) -> Self:
         """A copy with the posterior after unlabelled images."""
-        other = self._with(posterior_=posterior.with_unlabelled(labels, sums, weight))
+        other = self._with(posterior_=posterior.with_unlabelled(labels, assignment, weight))
         other._describe(self._described.table)
         return other._as_fitted()
 
@@ -675,14 +676,10 @@ class GaussianEXEM(LearnsFromStatistics):
             yield self.posterior_.space(self._prepare(rows).whole())
 
     @property
-    def unlabelled_choices_(self) -> dict[str, WeightChoice]:
-        """Weights of unlabelled images that held-out classes chose at the first `adapt`."""
-        if self._trial_images is None:
-            return {}
-        if self._trial_images.choices is None:
-            # Not computed here, because notebooks read every attribute of a displayed model.
-            raise AttributeError("unlabelled_choices_ is available after adapt.")
-        return self._trial_images.choices
+    def unlabelled_gains_(self) -> dict[str, pd.DataFrame]:
+        """What held-out classes gained by unlabelled images."""
+        trials = {} if self._trial_images is None else self._trial_images.trials
+        return {setting: trial.table() for setting, trial in trials.items()}
 
     # Classes and scores
 
@@ -764,11 +761,14 @@ class GaussianEXEM(LearnsFromStatistics):
         return super()._scorer(labels, parameters).at_temperature(1.0)
 
 
-def _variance_ratio(observed: Floats, predicted: Floats, n_classes: int) -> Floats:
-    """Ratio of observed to predicted variances per dimension, shrunk to the overall ratio."""
-    overall = float(observed.sum() / max(float(predicted.sum()), 1e-300))
-    each = observed / np.maximum(predicted, 1e-300)
-    return (n_classes * each + _RATIO_CLASSES * overall) / (n_classes + _RATIO_CLASSES)
+def without_history(model: GaussianEXEM) -> GaussianEXEM:
+    """An adapted model without its own `adapted_from_`."""
+    if not hasattr(model, "adapted_from_"):
+        return model
+    copied = model._copy()
+    attributes = model._fitted.attributes
+    copied._fitted = Fitted({k: v for k, v in attributes.items() if k != "adapted_from_"})
+    return copied
 
 
 def _warn_of_defaults(of_temperature: bool) -> None:

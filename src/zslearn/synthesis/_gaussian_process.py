@@ -41,9 +41,8 @@ from zslearn.signatures._views import Signatures
 
 # The smallest signal variance, in units of the noise in a class mean.
 _LEAST_SIGNAL = 1e-6
-# Signal variances on the initial grid, and Newton steps from the best of them.
-_CANDIDATES = 20
-_NEWTON_STEPS = 8
+# Distance of signal variances on the grid, in logarithms.
+_GRID_STEP = 0.1
 _ROUNDING = 1e-12
 
 
@@ -108,7 +107,7 @@ class ClassProcess:
         """Condition on class means; `spectrum` is the :func:`basis` of the kernel."""
         values, vectors = spectrum
         rotated = vectors.T @ means
-        signal = signal_variances(rotated**2, values[:, None])
+        signal = signal_variances(rotated**2, values)
         inverse = 1 / (values[:, None] + 1 / signal)
         return cls(alpha, vectors, signal, inverse, vectors @ (inverse * rotated))
 
@@ -218,45 +217,24 @@ class ClassPrior:
         return self.process.predict((similarity + second) / 2)
 
 
-def signal_variances(squares: Floats, spectrum: Floats) -> Floats:
-    r"""The maximum-likelihood signal variance of each dimension.
+def signal_variances(squares: Floats, values: Floats) -> Floats:
+    r"""The maximum-likelihood signal variance of each dimension, from the squares of W^T y.
 
-    In the basis W the class means are independent, with variances :math:`t_i = s^2 m_i + 1`. With
-    :math:`w_i = s^2 m_i / t_i` and :math:`r_i = y_i^2 / t_i`, twice the log density has the
-    derivatives with respect to :math:`\log s^2`
-
-    .. math:: g = \sum_i w_i (r_i - 1), \qquad g' = \sum_i w_i (1 - w_i) (r_i - 1) - w_i^2 r_i.
-
-    There may be several maxima. The best point of a grid, found by summing g along it, is refined
-    by Newton steps between its neighbours.
+    In the basis W the class means are independent, with variances :math:`t_i = s^2 m_i + 1`, so
+    that twice the log density is :math:`-\sum_i \log t_i + y_i^2 / t_i` up to a constant. It may
+    have several maxima. A parabola through its neighbours refines the highest point of a grid.
     """
-    least = np.log(_LEAST_SIGNAL / float(spectrum.mean()))
-    # If s² m exceeds every y², all terms of g are negative: no maximum lies beyond.
-    smallest_value = _ROUNDING * float(spectrum.max())
-    largest = (squares / np.maximum(spectrum, smallest_value)).max(axis=0)
-    largest = np.log(np.maximum(largest, 2 * np.exp(least)))
-    grid = least + np.linspace(0.0, 1.0, _CANDIDATES)[:, None] * (largest - least)
-    slopes = np.stack([_slope(row, squares, spectrum)[0] for row in grid])
-    densities = np.cumsum(slopes[1:] + slopes[:-1], axis=0)
-    best = np.vstack([np.zeros_like(largest), densities]).argmax(axis=0)
-    columns = np.arange(len(largest))
-    low = grid[np.maximum(best - 1, 0), columns]
-    high = grid[np.minimum(best + 1, _CANDIDATES - 1), columns]
-    log_signal = grid[best, columns]
-    for _ in range(_NEWTON_STEPS):
-        slope, curvature = _slope(log_signal, squares, spectrum)
-        low, high = np.where(slope > 0, log_signal, low), np.where(slope > 0, high, log_signal)
-        step = log_signal - slope / np.where(curvature < 0, curvature, -1.0)
-        # Bisect if the Newton step leaves the interval or the density is not concave.
-        inside = (curvature < 0) & (step >= low) & (step <= high)
-        log_signal = np.where(inside, step, (low + high) / 2)
-    return np.exp(log_signal)
-
-
-def _slope(log_signal: Floats, squares: Floats, spectrum: Floats) -> tuple[Floats, Floats]:
-    """The derivatives g and g' of :func:`signal_variances` in each dimension."""
-    explained = np.exp(log_signal) * spectrum
-    total = explained + 1
-    w, r = explained / total, squares / total
-    terms = w * (r - 1)
-    return terms.sum(axis=0), (terms * (1 - w) - w * w * r).sum(axis=0)
+    least = np.log(_LEAST_SIGNAL / float(values.mean()))
+    # If s² m exceeds every y², the density decreases: no maximum lies beyond.
+    floored = np.maximum(values, _ROUNDING * float(values.max()))
+    largest = np.log(max(float((squares.max(axis=1) / floored).max()), 1e-300))
+    grid = np.arange(least, max(least, largest) + 3 * _GRID_STEP, _GRID_STEP)
+    totals = 1 + np.exp(grid)[:, None] * values
+    densities = -np.log(totals).sum(axis=1)[:, None] - (1 / totals) @ squares
+    best = densities.argmax(axis=0)
+    inner = np.clip(best, 1, len(grid) - 2)
+    columns = np.arange(len(best))
+    below, top, above = (densities[inner + k, columns] for k in (-1, 0, 1))
+    curvature = below - 2 * top + above
+    step = np.where(curvature < 0, (below - above) / np.where(curvature < 0, curvature, -1.0), 0.0)
+    return np.exp(grid[best] + _GRID_STEP * np.where(best == inner, 0.5 * step, 0.0))

@@ -3,97 +3,169 @@ r"""Assign unlabelled images to classes by expectation maximisation.
 Rounds start from the posterior of each class without the images. In the whitened space, an image
 belongs to class c with the probability
 
-.. math:: r_c(z) = e(z) \, \frac{\pi_c \, p_c(z)^{1/T}}{\sum_{c'} \pi_{c'} \, p_{c'}(z)^{1/T}},
-          \qquad e(z) = \frac{(1 - b) \, q(z)}{(1 - b) \, q(z) + b \, \mathcal N(z; 0, 1 + w)},
+.. math:: r_c(z) = e(z) \, \frac{\rho_c \pi_c \, p_c(z)^{1/\tau}}
+          {\sum_{c'} \rho_{c'} \pi_{c'} \, p_{c'}(z)^{1/\tau}},
 
-where :math:`p_c` is the density that scores the class, T the temperature, and e the probability
-that some class explains the image: :math:`q(z) = \sum_c \pi_c \mathcal N(z; m_c, 1 + v_c)` against
-a background as wide as all classes together (w is the variance of the means of the seen classes).
-The image counts as :math:`t \, r_c` samples of the class, with t its weight:
+where :math:`p_c` is the density that scores the class, τ a temperature below that of predictions,
+and :math:`\pi_c` the proportion of the class, with a Dirichlet prior worth ten images per class.
+
+- e is the probability that some candidate explains the image. It is logistic in d, the log density
+  under all candidates relative to a background as wide as all classes together (w is the variance
+  of the means of the seen classes):
+
+  .. math:: d(z) = \log \frac{\sum_c \pi_{0c} \mathcal N(z; m_{0c}, 1 + v_{0c})}
+            {\mathcal N(z; 0, 1 + w)}, \qquad
+            e(z) = \sigma\bigl(a + b \, d(z) - \log \tfrac{f}{1 - f}\bigr).
+
+  Held-out classes determine a and b (`_adaptation_trial`), and the images the share f that no
+  candidate explains.
+- :math:`\rho_c` is the probability that images of class c are present at all, integrated over. It
+  follows from the evidence of the images for a mixture with the class against one without it,
+  :math:`\rho_c = \sigma\bigl(n \log(1 - n_c / n) - \sum_i \log(1 - r_c(z_i))\bigr)` with
+  :math:`n_c = \sum_i r_c(z_i)` and :math:`n = \sum_c n_c`.
+
+An image counts as :math:`t \, r_c` samples of the class, with t its weight:
 
 .. math:: m_c = \frac{m_{0c} / v_{0c} + t \sum_i r_c(z_i) z_i}{1 / v_{0c} + t \sum_i r_c(z_i)}.
 
-The proportions :math:`\pi` and b are estimated with a prior. On held-out classes three rounds are
-as accurate as five, and more accurate than twenty, which forget the signatures.
+On held-out classes three rounds are as accurate as five, and more accurate than twenty, which
+forget the signatures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import array_api_compat as compat
 import numpy as np
+from scipy.special import expit
 
 from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.synthesis._gaussian_process import ClassGaussians
 
 _ROUNDS = 3
-# Prior share of images that no class explains, and its weight as a share of the images. The prior
-# proportions of the classes weigh as much as all images.
-_BACKGROUND = 0.1
-_BACKGROUND_WEIGHT = 0.1
-# exp of at most this fits in float32.
-_LARGEST_POWER = 80.0
+# Images per class that the prior of the proportions is worth.
+_PRIOR_IMAGES = 10.0
+# The temperature of the responsibilities, as a share of that of predictions: means become more
+# certain from round to round.
+_SHARPNESS = 0.7
+# Prior share of images that no candidate explains, worth one image, and its largest value.
+_UNEXPLAINED, _MOST_UNEXPLAINED = 0.1, 0.95
+_SHARE_STEPS = 50
+# Responsibilities are at most 1 minus this, so that the evidence for a class is finite.
+_ROUNDING = 1e-6
 
 
-@dataclass(frozen=True)
-class UnlabelledSums:
+@saved_part
+@saves(level=Saved(), slope=Saved())
+class Background(NamedTuple):
+    """The log odds that a candidate explains an image, a + b d(z), before the share f."""
+
+    level: float
+    slope: float
+
+    @classmethod
+    def default(cls, temperature: float) -> Background:
+        """The background if no classes can be held out."""
+        return cls(0.0, 0.5 / temperature)
+
+    def explained(self, differences: Floats) -> tuple[Floats, float]:
+        """The probability that some candidate explains each image, and the share that none does."""
+        odds, share = self.level + self.slope * differences, _UNEXPLAINED
+        for _ in range(_SHARE_STEPS):
+            explained = expit(odds + np.log((1 - share) / share))
+            share = ((1 - explained).sum() + _UNEXPLAINED) / (len(odds) + 1)
+            share = min(float(share), _MOST_UNEXPLAINED)
+        return explained, share
+
+
+class UnlabelledSums(NamedTuple):
     """Sums over images, weighted by the probability that they belong to each class."""
 
     counts: Floats
     sums: Floats
-    explained: float
-    n: int
+    evidence: Floats  # minus the sum of log(1 - r)
+
+    @classmethod
+    def empty(cls, n_classes: int, n_dims: int) -> UnlabelledSums:
+        """Sums over no images."""
+        return cls(np.zeros(n_classes), np.zeros((n_classes, n_dims)), np.zeros(n_classes))
 
     @property
     def means(self) -> Floats:
         """Mean of the images of each class; zeros for a class without images."""
         return self.sums / np.where(self.counts > 0, self.counts, 1.0)[:, None]
 
-    def __add__(self, other: UnlabelledSums) -> UnlabelledSums:
-        return UnlabelledSums(
-            self.counts + other.counts,
-            self.sums + other.sums,
-            self.explained + other.explained,
-            self.n + other.n,
-        )
+    @property
+    def presence(self) -> Floats:
+        """The probability that images of each class are present."""
+        total = max(float(self.counts.sum()), _ROUNDING)
+        shares = np.minimum(self.counts / total, 1 - _ROUNDING)
+        return np.asarray(expit(self.evidence + total * np.log1p(-shares)))
 
 
-def unlabelled_sums(
+class Assignment(NamedTuple):
+    """Unlabelled images assigned to classes."""
+
+    sums: UnlabelledSums
+    proportions: Floats  # of the classes among the explained images
+    unexplained: float  # share of the images that no class explains
+    n: int
+
+
+class Mixture(NamedTuple):
+    """The distribution of images before the set is known."""
+
+    classes: ClassGaussians
+    log_shares: Floats
+    width: Floats  # variance of class means, of the background
+
+    def differences(self, z: Array) -> Floats:
+        """Log density of each image under all classes, less that under the background."""
+        xp = compat.array_namespace(z)
+        shares = move_like(self.log_shares, z)[None, :]
+        inside = _evaluate(z, _log_densities(self.classes)) + shares
+        largest = xp.max(inside, axis=1, keepdims=True)
+        inside = largest + xp.log(xp.sum(xp.exp(inside - largest), axis=1, keepdims=True))
+        wide = ClassGaussians(np.zeros_like(self.width)[None, :], self.width[None, :])
+        outside = _evaluate(z, _log_densities(wide))
+        return np.asarray(to_numpy(inside - outside)[:, 0], dtype=np.float64)
+
+
+def assigned(
     blocks: Callable[[], Iterable[Array]],
-    prior: ClassGaussians,
-    log_prior: Floats,
-    width: Floats,
+    mixture: Mixture,
     weight: float,
     scores: Callable[[ClassGaussians], tuple[Floats, ...]],
-) -> UnlabelledSums | None:
-    """Sums of the responsibilities of the classes for all images; None if there are no images.
+    background: Background,
+) -> Assignment | None:
+    """Assign images to classes; None if there are no images.
 
     Every round calls `blocks` to read the whitened images again. `scores` returns the coefficients
-    of z and 1 in the score of each class.
+    of z and 1 in the tempered log density of each class.
     """
-    classes, prior_shares = prior, np.exp(log_prior - np.logaddexp.reduce(log_prior))
-    shares, background_share = prior_shares, _BACKGROUND
-    background = _log_densities(ClassGaussians(np.zeros_like(width)[None, :], width[None, :]))
-    total: UnlabelledSums | None = None
+    prior = classes = mixture.classes
+    log_shares, total = mixture.log_shares, UnlabelledSums.empty(*prior.means.shape)
+    prior_images = _PRIOR_IMAGES * len(log_shares) * np.exp(log_shares)
+    differences = [mixture.differences(z) for z in blocks()]
+    if not differences:
+        return None
+    explained, unexplained = background.explained(np.concatenate(differences))
     for _ in range(_ROUNDS):
-        log_shares = np.log(shares)
-        log_background = np.log(background_share) - np.log1p(-background_share)
-        coefficients = scores(classes), _log_densities(classes), background
-        total = None
+        coefficients = tuple(part / _SHARPNESS for part in scores(classes))
+        total, start = UnlabelledSums.empty(*classes.means.shape), 0
         for z in blocks():
-            part = _expected(z, *coefficients, log_shares, log_background)
-            total = part if total is None else total + part
-        if total is None:
-            return None
+            stop = start + z.shape[0]
+            part = _expected(z, coefficients, log_shares, explained[start:stop])
+            total, start = UnlabelledSums(*map(np.add, total, part)), stop
         classes = prior.given(weight * total.counts, total.means)
-        shares = (total.counts + total.n * prior_shares) / (total.counts.sum() + total.n)
-        prior_n = _BACKGROUND_WEIGHT * total.n
-        unexplained = total.n - total.explained
-        background_share = (unexplained + prior_n * _BACKGROUND) / (total.n + prior_n)
-    return total
+        shares = (total.counts + prior_images) * total.presence
+        log_shares = np.log(shares) - np.log(shares.sum())
+    proportions = (total.counts + np.exp(mixture.log_shares)) * total.presence
+    return Assignment(total, proportions / proportions.sum(), unexplained, len(explained))
 
 
 def _log_densities(classes: ClassGaussians) -> tuple[Floats, ...]:
@@ -110,25 +182,15 @@ def _log_densities(classes: ClassGaussians) -> tuple[Floats, ...]:
 
 
 def _expected(
-    z: Array,
-    scores: tuple[Floats, ...],
-    classes: tuple[Floats, ...],
-    background: tuple[Floats, ...],
-    log_shares: Floats,
-    log_background: float,
+    z: Array, scores: tuple[Floats, ...], log_shares: Floats, explained: Floats
 ) -> UnlabelledSums:
     """Sums of the responsibilities for a block of images."""
     xp = compat.array_namespace(z)
     shares = move_like(log_shares, z)[None, :]
-    responsibilities = softmax(_evaluate(z, scores) + shares, 1.0)
-    inside = _evaluate(z, classes) + shares
-    largest = xp.max(inside, axis=1, keepdims=True)
-    inside = largest + xp.log(xp.sum(xp.exp(inside - largest), axis=1, keepdims=True))
-    outside = _evaluate(z, background) + log_background
-    explained = 1 / (1 + xp.exp(xp.clip(outside - inside, -_LARGEST_POWER, _LARGEST_POWER)))
-    r = responsibilities * explained
-    counts, sums = (to_numpy(part).astype(np.float64) for part in (xp.sum(r, axis=0), r.T @ z))
-    return UnlabelledSums(counts, sums, float(xp.sum(explained)), z.shape[0])
+    r = softmax(_evaluate(z, scores) + shares, 1.0) * move_like(explained, z)[:, None]
+    evidence = -xp.log1p(-xp.clip(r, None, 1 - _ROUNDING))
+    parts = xp.sum(r, axis=0), r.T @ z, xp.sum(evidence, axis=0)
+    return UnlabelledSums(*(to_numpy(part).astype(np.float64) for part in parts))
 
 
 def _evaluate(z: Array, coefficients: tuple[Floats, ...]) -> Array:

@@ -36,8 +36,12 @@ from zslearn.synthesis._exemplars import ExemplarSpaces, Projection
 
 # Variances and singular values below this share of the largest are rounding error.
 _ROUNDING = 1e-12
+#: Singular values of class means below this share of the largest are rounding error.
+OWN_ROUNDING = np.sqrt(_ROUNDING)
 # A class has few samples if it has at most this number, and less than this share of the median.
 _FEW, _FEW_SHARE = 20, 0.75
+# Upper bound of the mean leverage, which samples that span no more than themselves exceed.
+_LARGEST_LEVERAGE = 0.9
 # In fewer dimensions samples keep their norm, which then separates classes.
 _FEWEST_DIMENSIONS = 8
 
@@ -116,6 +120,23 @@ class SpaceOfClasses:
     means: Floats
     own: Floats  # unit vectors orthogonal to all other classes with many samples, or zeros
     centered: Floats  # means of classes with few samples, as from `WhitenedSpace.centered`
+    deviation: float  # mean squared deviation of a sample from its class, all directions whitened
+    leverage: float  # mean influence of a sample on the covariance that whitens it
+
+    def as_unseen(self, z: Floats, y: NDArray[np.intp]) -> Floats:
+        """Samples without the component that only their own class spans, at the common norm."""
+        z = z - (z * self.own[y]).sum(axis=1, keepdims=True) * self.own[y]
+        if self.space.norm is None:
+            return z
+        scaled = z + self.space.center
+        return np.asarray(unit_rows(scaled) * self.space.norm - self.space.center)
+
+
+def own_directions(means: Floats) -> Floats:
+    """Unit vectors orthogonal to all other classes, or zeros if classes are dependent."""
+    if not 2 < means.shape[1] + 1 == len(means):
+        return np.zeros_like(means)
+    return np.asarray(unit_rows(np.linalg.pinv(means, rcond=OWN_ROUNDING).T))
 
 
 def few_samples(sizes: Floats) -> NDArray[np.bool_]:
@@ -190,11 +211,11 @@ class WhitenedSpaces:
             scaled, centered = means * factors, centered * factors[self.few]
             center = scaled[many].mean(axis=0)
             means = scaled - center
-        own = np.zeros_like(means[many])
-        if independent:
-            own = unit_rows(np.linalg.pinv(means[many], rcond=np.sqrt(_ROUNDING)).T)
+        own = own_directions(means[many])
         space = WhitenedSpace(matrix, offset, norm, center, complement)
-        return SpaceOfClasses(space, means, own, centered)
+        deviation = within + outside
+        leverage = min((1 - shrinkage) * deviation / float(sizes.sum()), _LARGEST_LEVERAGE)
+        return SpaceOfClasses(space, means, own, centered, deviation, leverage)
 
 
 def _shrunk(variances: Floats, between: float, shrinkage: float) -> tuple[Floats, Floats]:

@@ -253,7 +253,7 @@ def _results(
             warn_user(
                 f"ν-SVR with C={result.C:g}, nu={result.nu:g}: {missed} of {len(violation)} "
                 f"targets miss tol={tol:g} after {max_iter} steps; the largest violation is "
-                f"{violation.max():.2g}. Raise max_iter or tol, or lower C.",
+                f"{violation.max():.2g}. Increase max_iter or tol, or lower C.",
                 ConvergenceWarning,
             )
         yield number, result

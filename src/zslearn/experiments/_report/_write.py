@@ -77,7 +77,7 @@ def write_report(
 ) -> Path:
     """Write records of runs as one HTML page, which works offline.
 
-    :ref:`report` describes its contents and has an example.
+    :ref:`report` describes its contents and has an example. Records of analyses are skipped.
 
     Parameters
     ----------
@@ -112,6 +112,8 @@ def write_report(
         files = [Path(run) for run in runs]
         folders = list(dict.fromkeys(file.parent for file in files))
         records = whole_records(files)
+    # Analyses vary a setting, so that their numbers are not those of a method.
+    records = [record for record in records if "analysis" not in record]
     numbers = numbers_of(records)
     if numbers.empty:
         where = name_some(map(str, folders))

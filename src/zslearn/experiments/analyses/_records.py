@@ -134,7 +134,8 @@ def vary_protocol(runner: JobRunner) -> pd.DataFrame:
     }
     if runner.data is not None and len(runner.data.seen_classes) % 5 == 0:
         choices = {p: settings for p, settings in choices.items() if p.remainder == "spread"}
-    return compare_protocols(numbers_of(runner.read(protocols=choices)))
+    runs = [record for record in runner.read(protocols=choices) if "analysis" not in record]
+    return compare_protocols(numbers_of(runs))
 
 
 def compare_protocols(records: pd.DataFrame) -> pd.DataFrame:

@@ -834,7 +834,7 @@ const UNREADABLE = [
   ["not an image", "Not a picture", "Supported formats are JPEG, PNG, GIF, WebP, TIFF and BMP."],
   ["the file is empty", "Empty file", "This file is empty."],
   ["truncated", "Damaged file", "Part of this picture is missing."],
-  ["max_pixels", "Too large", "This picture has more pixels than the service accepts."],
+  ["pixels are more than", "Too large", "This picture has more pixels than the service accepts."],
   ["longer than", "Too large", "This file is larger than the service accepts."],
 ];
 
