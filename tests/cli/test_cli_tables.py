@@ -226,6 +226,12 @@ def test_names_of_rows_and_columns_to_drop(files, capsys):
     assert "is 3" not in model.attributes_.feature_names_in_
 
 
+def test_small_tables_start_no_processes(files):
+    words = [word for word in FIT if word not in ("--jobs", "1")]
+    assert main(["fit", "animals.csv", *WORDS, *words, "--jobs", "2", "--out", "m.zsl"]) == 0
+    assert read_model("m.zsl").model.estimator_.n_jobs == 1
+
+
 def test_options_that_do_not_fit_the_source(model, capsys):
     (model.parent / "pictures").mkdir()
     for words, message in (

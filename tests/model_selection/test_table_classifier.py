@@ -163,6 +163,16 @@ def test_arrays_of_features_with_words_about_classes(data, tables):
         model.predict(data.X_test_unseen)
 
 
+def test_missing_values_of_arrays_are_medians(data):
+    X, few = data.X_train.copy(), data.X_test_unseen.copy()
+    X[::7, 3], few[:, 5] = np.nan, np.nan
+    with pytest.warns(UserWarning, match="missing values, which the median of their column"):
+        model = TableClassifier(ESZSL()).fit(X, data.y_train, signatures=data.signatures)
+    filled = few.copy()
+    filled[:, 5] = np.median(data.X_train[:, 5])
+    np.testing.assert_allclose(model.decision_function(few), model.decision_function(filled))
+
+
 def test_a_category_that_says_nothing_about_classes_is_dropped(data):
     rng = np.random.default_rng(3)
     classes = data.signatures.assign(**{f"junk {i}": rng.choice([*"abcd"], 16) for i in range(4)})

@@ -29,7 +29,7 @@ from zslearn._utils._array import (
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._messages import name_some, no_user_warnings
+from zslearn._utils._messages import name_some, no_user_warnings, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import (
     SCALING,
@@ -395,13 +395,15 @@ class TableClassifier(ZeroShotMetaClassifier):
             One row per class, with the labels in the index (polars: in a column "class"), and
             numbers, categories and missing values.
         """
-        fresh = self._fresh_copy()
-        y = sample_labels(y)
-        check_consistent_length(X, y)
-        of_array = None
-        if not hasattr(X, "columns"):
+        fresh, of_array = self._fresh_copy(), None
+        if hasattr(X, "columns"):
+            y = sample_labels(y)
+            check_consistent_length(X, y)
+        else:
             of_array, y = fresh._check_training(X, y)
             X = as_pandas(to_numpy(of_array))
+        if len(y) < 2:
+            raise ValueError("Found 1 sample; columns are compared over several.")
         estimator = self.estimator
         if estimator is None:
             estimator = CalibratedStacking(
@@ -415,7 +417,14 @@ class TableClassifier(ZeroShotMetaClassifier):
         options = {name: getattr(self, name) for name in names}
         choice = TableChoices(X, y, signatures).choose(estimator, **options)
         fresh._set_choice(choice, has_names=of_array is None)
-        rows = choice.rows if of_array is None else transformed(choice.columns, of_array)
+        rows = choice.rows
+        if of_array is not None:
+            rows = transformed(choice.columns, of_array)
+            if n_missing := int(np.isnan(X.to_numpy(dtype=np.float64)).sum()):
+                warn_user(
+                    f"X has {n_missing} missing values, which the median of their column replaces, "
+                    "here and in further samples."
+                )
         method = with_row_norm(estimator, choice.row_norm)
         with chosen_scaling(self.scaling == "auto"):
             fresh.estimator_ = fit_weighted(method, rows, y, choice.signatures, sample_weight)
@@ -484,6 +493,7 @@ class TableClassifier(ZeroShotMetaClassifier):
         ndarray of shape (n_samples,)
             Class labels; a model that rejects rows has its own label for them.
         """
+        check_is_fitted(self)
         if is_streamed(X):
             return super().predict(X, classes=classes, prior=prior)
         state = self._snapshot()
