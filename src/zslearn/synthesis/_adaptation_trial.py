@@ -10,7 +10,7 @@ that are no candidates, and ten times as many images of some candidates as of ot
 The same images determine how likely a candidate explains an image (`_unlabelled`). A given set is
 compared with the kinds by what can be seen of it: the number of images per candidate, the share
 that no candidate explains, and how evenly the others are distributed. It is used with a weight that
-gains more than its standard error with the most similar kind, and loses with no kind that it may be.
+gains more than its standard error with the most similar kind, and loses with none that it may be.
 """
 
 from __future__ import annotations
