@@ -10,7 +10,7 @@ that are no candidates, and ten times as many images of some candidates as of ot
 The same images determine how likely a candidate explains an image (`_unlabelled`). A given set is
 compared with the kinds by what can be seen of it: the number of images per candidate, the share
 that no candidate explains, and how evenly the others are distributed. It is used with a weight that
-gains, by more than its standard error, in every kind that looks like it.
+gains more than its standard error with the most similar kind, and loses with none that it may be.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Adaptation:
         Largest weight of an image; that of a labelled image is 1.
     score_before, score_after : float or None
         Scores of held-out seen classes without and with unlabelled images, for the kind of set that
-        gains least among those that this set may be: the accuracy among them, or the harmonic mean
-        if seen classes were candidates. None if none were held out.
+        looks most like this one, or that forbids adaptation: the accuracy among them, or the
+        harmonic mean if seen classes were candidates. None if none were held out.
     n_samples : int
         Number of images.
     background_share : float
@@ -100,9 +100,9 @@ class Adaptation:
 
 
 class Expectation(NamedTuple):
-    """What held-out classes gained in the worst case that an unlabelled set may be."""
+    """What held-out classes gained with the decisive kind of unlabelled set."""
 
-    weight: float  # the best one, or 0 if it may not gain more than its standard error
+    weight: float  # the best one, or 0 if none is accepted
     before: float
     after: float
     error: float  # standard error of the gain
@@ -127,19 +127,24 @@ class Trial(NamedTuple):
     looks: Floats  # see `look`
 
     def expectation(self, assignment: Assignment | None) -> Expectation:
-        """The weight that gains most in the worst of the kinds that look like a set."""
+        """The weight that gains with the kind that looks most like a set, and never loses."""
         own = self.looks[0] if assignment is None else look(assignment)
         differences = (own - self.looks) / _ALIKE
         differences[:, 1] /= np.where(differences[:, 1] < 0, _UNDERESTIMATED, 1.0)
         distances = (differences**2).sum(axis=1)
-        plausible = np.flatnonzero(distances - distances.min() < _PLAUSIBLE)
-        surely = (self.gains - self.errors)[plausible]
-        best = int(surely.min(axis=0).argmax())
-        worst = int(plausible[surely[:, best].argmin()])
-        before, gain = float(self.before[worst]), float(self.gains[worst, best])
-        error = float(self.errors[worst, best])
-        weight = UNLABELLED_WEIGHTS[best] if gain > error else 0.0
-        return Expectation(weight, before, before + gain, error, KINDS[worst])
+        nearest, plausible = int(distances.argmin()), distances - distances.min() < _PLAUSIBLE
+        surely = self.gains - self.errors
+        gains, loses = surely[nearest] > 0, (self.gains[plausible] < 0).any(axis=0)
+        allowed = gains & ~loses
+        worst_gains = np.where(plausible[:, None], surely, np.inf).min(axis=0)
+        best = int(np.where(allowed | ~allowed.any(), worst_gains, -np.inf).argmax())
+        kind = nearest
+        if not allowed[best] and gains[best]:
+            kind = int(np.where(plausible, self.gains[:, best], np.inf).argmin())
+        before, gain = float(self.before[kind]), float(self.gains[kind, best])
+        weight = UNLABELLED_WEIGHTS[best] if allowed[best] else 0.0
+        error = float(self.errors[kind, best])
+        return Expectation(weight, before, before + gain, error, KINDS[kind])
 
     def table(self) -> pd.DataFrame:
         """Score without unlabelled images and gain with each weight, by kind of set."""
