@@ -169,13 +169,12 @@ def test_thousands_of_attributes_and_sure_classes_do_not_underflow(dtype):
         samples_per_class=8,
         noise=0.05,
         signature_kind="binary",
-        dtype=dtype,
         random_state=0,
     )
     model = IAP(1e-8, calibration=None, feature_norm=None).fit(
-        data.X_train, data.y_train, signatures=data.signatures
+        data.X_train.astype(dtype), data.y_train, signatures=data.signatures
     )
-    scores = model.decision_function(100 * data.X_test_seen)
+    scores = model.decision_function(100 * data.X_test_seen.astype(dtype))
     assert scores.dtype == dtype
     assert np.isfinite(scores).all()
     assert model.score(data.X_test_seen, data.y_test_seen, classes=data.seen_classes) > 0.9

@@ -259,10 +259,20 @@ def as_in_text(kind, path, data):
     names = [row[column] for row in rows]
     if kind == "labels":
         return names == data.y.astype(str).tolist()
-    numbers = [[float(c or "nan") for i, c in enumerate(row) if i != column] for row in rows]
+    cells = [[c for i, c in enumerate(row) if i != column] for row in rows]
+    numbers = pd.DataFrame(cells).apply(pd.to_numeric, errors="coerce").to_numpy(float)
     found, labels = (data.X, data.y) if kind == "csv" else (data.signatures, data.signatures.index)
-    same = np.allclose(np.asarray(found, float), numbers, rtol=1e-14, atol=0, equal_nan=True)
-    return same and names == [str(label) for label in labels]
+    found, known = np.asarray(found, float), np.isfinite(numbers)
+    if not known.all():
+        # The median replaces what is missing, and a column of text is dropped or has levels.
+        same = bool(np.isfinite(found).all())
+        if found.shape == numbers.shape:
+            kept = known & known.all(axis=0)
+            same = same and np.allclose(found[kept], numbers[kept], rtol=1e-14, atol=0)
+    else:
+        same = np.allclose(found, numbers, rtol=1e-14, atol=0)
+    # Spaces around labels and their case do not count.
+    return same and [n.strip().casefold() for n in names] == [str(n).casefold() for n in labels]
 
 
 # ------------------------------------------------------------------------------------- watching

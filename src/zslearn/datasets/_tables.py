@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
@@ -200,7 +201,8 @@ def load_table(
     unseen_set = {*y[indices["test_unseen"]].tolist(), *unseen}
     preparation = names = None
     if isinstance(described, pd.DataFrame):
-        attributes, described = prepare_classes(described, seen, always=False)
+        with _errors_named(f"{name}: signatures"):
+            attributes, described = prepare_classes(described, seen, always=False)
         _warn_of_preparation(attributes, f"{name}: signatures")
         described = scale_signatures(described, signature_scaling, seen_classes=seen, where=name)
     if isinstance(X, pd.DataFrame):
@@ -212,7 +214,8 @@ def load_table(
         if numbering:
             warn_user(f"{name}: dropped: {name_some(numbering)} (row numbers).")
             known = known.drop(columns=numbering)
-        preparation = TablePreparation(scaling=fixed).fit(known.iloc[train], y[train])
+        with _errors_named(name):
+            preparation = TablePreparation(scaling=fixed).fit(known.iloc[train], y[train])
         _warn_of_preparation(preparation, name)
         X = preparation.transform(known)
         if all(isinstance(column, str) for column in known_names):
@@ -281,6 +284,15 @@ def _without(drop: list[str], X: Any, described: Any, where: str) -> tuple[Any, 
     left = [table.drop(columns=drop, errors="ignore") for table in tables]
     is_table = [isinstance(table, pd.DataFrame) for table in (X, described)]
     return left[0] if is_table[0] else X, left[-1] if is_table[1] else described
+
+
+@contextmanager
+def _errors_named(where: str) -> Iterator[None]:
+    """Say in which table a column is at fault."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _warn_of_preparation(preparation: TablePreparation | None, where: str) -> None:

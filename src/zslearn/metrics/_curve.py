@@ -101,6 +101,9 @@ def _check_scores(scores: Any, shape: tuple[int, int]) -> NDArray[Any]:
     return table
 
 
+_TIE = 1e-12
+
+
 def _as_accuracy(weight: Any) -> NDArray[np.float64]:
     """Convert sums of weights, which can exceed 1 by rounding, to accuracies."""
     return np.minimum(weight / _ONE, 1.0)
@@ -192,8 +195,9 @@ def seen_unseen_summary(
     )
     # The first point has an unseen accuracy of 0 and no finite factor.
     means = np.asarray(harmonic_mean(acc_seen[1:], acc_unseen[1:]))
-    best = int(np.argmax(means))
-    return float(np.trapezoid(acc_seen, acc_unseen)), float(means[best]), float(bias[1 + best])
+    # Equal means of different accuracies may differ by rounding.
+    best = int(np.argmax(means > means.max() - _TIE))
+    return float(np.trapezoid(acc_seen, acc_unseen)), float(means.max()), float(bias[1 + best])
 
 
 def ausuc(

@@ -53,7 +53,7 @@ from zslearn.datasets import TablePreparation
 from zslearn.datasets._preparation import prepare_classes
 from zslearn.metrics import ausuc
 from zslearn.signatures._attributes import scale_signatures
-from zslearn.signatures._table import indexed_by_label, sample_labels, with_scaling
+from zslearn.signatures._table import as_frame, indexed_by_label, sample_labels, with_scaling
 from zslearn.synthesis import GaussianEXEM
 
 #: Scalings of numbers and norms of rows; the first of each is kept unless another is better.
@@ -139,7 +139,9 @@ class TableChoices:
             self.columns = TablePreparation(scaling=None).fit(self.X, self.y)
             self._unscaled = self.columns.transform(self.X)
         self.signatures = indexed_by_label(self.signatures)
-        if isinstance(self.signatures, pd.DataFrame):
+        if isinstance(self.signatures, Mapping):
+            self.signatures = as_frame(self.signatures, None, "signatures")[0]
+        elif isinstance(self.signatures, pd.DataFrame):
             always = self.columns is not None
             self.attributes, self.signatures = prepare_classes(
                 self.signatures, self.y, always=always
@@ -263,6 +265,9 @@ def prediction_error(attributes: Floats, means: Floats) -> float:
     Ridge regression on standardised attributes, with the best of a few penalties. Its residual for
     a class that is left out is that of all classes, divided by 1 − h with the leverage h.
     """
+    # Squares of extreme numbers would overflow.
+    largest = np.abs(attributes).max(axis=0)
+    attributes = attributes / np.where(largest > 0, largest, 1.0)
     spread = attributes.std(axis=0)
     centred = (attributes - attributes.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     targets = means - means.mean(axis=0)
