@@ -38,12 +38,13 @@ def fitted(n_seen: int, n_unseen: int, n_features: int) -> tuple[GaussianEXEM, A
     )
     data = replace(data, X=data.X.astype(np.float32))
     model = GaussianEXEM(unlabelled_weight=0.1)
-    return model.fit(data.X_train, data.y_train, signatures=data.signatures), data
+    X = data.X_train.astype(np.float32)
+    return model.fit(X, data.y_train, signatures=data.signatures), data
 
 
 def on_the_host(report: Report) -> None:
     model, data = fitted(150, 50, 1280)
-    X = np.tile(data.X_test_unseen, (6, 1))[:3000]
+    X = np.tile(data.X_test_unseen.astype(np.float32), (6, 1))[:3000]
     adapt_s, _ = seconds(lambda: model.adapt(X), 3)
     one, label = data.X_test_unseen[:1], data.y_test_unseen[:1]
     example_s, _ = seconds(lambda: model.add_examples(one, label), 20)
@@ -55,7 +56,7 @@ def on_a_gpu(report: Report, n_images: int) -> str:
 
     model, data = fitted(800, 200, 2048)
     rng = torch.Generator(device="cuda").manual_seed(0)
-    means = torch.asarray(np.asarray(data.X_test_unseen), device="cuda")
+    means = torch.asarray(data.X_test_unseen.astype(np.float32), device="cuda")
     rows = torch.randint(len(means), (n_images,), generator=rng, device="cuda")
     X = torch.empty((n_images, means.shape[1]), device="cuda")
     for start in range(0, n_images, 100_000):

@@ -16,6 +16,7 @@ import argparse
 import copy
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,20 +156,24 @@ def fitted(problem: Problem) -> GaussianEXEM:
     return model.fit(problem.X, problem.y, signatures=problem.signatures)
 
 
-def best_spaces(problems: list[Problem]) -> dict[str, str]:
-    """The space with the larger mean accuracy on held-out classes, for each strategy."""
-    means: dict[tuple[str, str], list[float]] = {}
-    for seed, problem in enumerate(problems):
-        held_out = problem.held_out(seed)
-        model = fitted(held_out)
-        for name in WITH_SPACE:
-            for space in SPACES:
-                found, _ = curve(model, held_out, name, space, seed)
-                means.setdefault((name, space), []).append(float(np.mean(found[1:])))
-    return {
-        name: max(SPACES, key=lambda space, name=name: np.mean(means[name, space]))
-        for name in WITH_SPACE
-    }
+def curves(
+    problems: list[Problem], models: list[GaussianEXEM], strategy: str, space: str = SPACES[0]
+) -> tuple[NDArray[Any], list[dict[str, float]]]:
+    """Curves of all seeds in per cent, and gains."""
+    found = [
+        curve(model, problem, strategy, space, seed)
+        for seed, (problem, model) in enumerate(zip(problems, models, strict=True))
+    ]
+    return 100 * np.array([one for one, _ in found]), [gain for _, some in found for gain in some]
+
+
+def best_spaces(problems: list[Problem], models: list[GaussianEXEM]) -> dict[str, str]:
+    """The space with the larger mean accuracy, for each strategy."""
+
+    def mean(name: str, space: str) -> float:
+        return float(curves(problems, models, name, space)[0][:, 1:].mean())
+
+    return {name: max(SPACES, key=partial(mean, name)) for name in WITH_SPACE}
 
 
 def compare_peers() -> None:
@@ -244,33 +249,33 @@ def main() -> None:
     points: dict[str, list[dict[str, float]]] = {}
     for data, load in loaders.items():
         problems = [Problem.of(load(seed)) for seed in seeds]
-        spaces = best_spaces(problems)
-        models = [fitted(problem) for problem in problems]
-        curves: dict[str, list[list[float]]] = {}
-        for name in (*PEERS, "suggest"):
-            space = spaces.get(name, SPACES[0])
-            for seed, (model, problem) in enumerate(zip(models, problems, strict=True)):
-                found, gains = curve(model, problem, name, space, seed)
-                curves.setdefault(name, []).append(found)
-                if name == "suggest":
-                    points.setdefault(data, []).extend(gains)
-            percent = 100 * np.array(curves[name])
-            means = percent[:, 1:].mean(axis=1)
-            lead = {}
-            if name != "random":
-                paired = means - 100 * np.array(curves["random"])[:, 1:].mean(axis=1)
-                lead["over_random"] = round(float(paired.mean()), 2)
-                lead["error"] = round(float(paired.std(ddof=1) / np.sqrt(len(paired))), 2)
-            report.add(
-                what=f"{data}, {name}",
-                space=spaces.get(name),
-                **{
-                    f"{step:g}": round(float(v), 1)
-                    for step, v in zip((0, *STEPS), percent.mean(axis=0), strict=True)
-                },
-                mean=round(float(means.mean()), 1),
-                **lead,
-            )
+        held_out = [problem.held_out(seed) for seed, problem in enumerate(problems)]
+        held_out_models = [fitted(problem) for problem in held_out]
+        spaces = best_spaces(held_out, held_out_models)
+        for title, some, models, names in (
+            (f"{data} (held out)", held_out, held_out_models, ("random", "suggest")),
+            (data, problems, [fitted(problem) for problem in problems], (*PEERS, "suggest")),
+        ):
+            means: dict[str, NDArray[Any]] = {}
+            for name in names:
+                percent, gains = curves(some, models, name, spaces.get(name, SPACES[0]))
+                if name == "suggest" and some is problems:
+                    points[data] = gains
+                means[name], lead = percent[:, 1:].mean(axis=1), {}
+                if name != "random":
+                    paired = means[name] - means["random"]
+                    lead["over_random"] = round(float(paired.mean()), 2)
+                    lead["error"] = round(float(paired.std(ddof=1) / np.sqrt(len(paired))), 2)
+                report.add(
+                    what=f"{title}, {name}",
+                    space=spaces.get(name),
+                    **{
+                        f"{step:g}": round(float(value), 1)
+                        for step, value in zip((0, *STEPS), percent.mean(axis=0), strict=True)
+                    },
+                    mean=round(float(means[name].mean()), 1),
+                    **lead,
+                )
     for data, gains in points.items():
         keys = ("predicted", "realised", "stated", "right")
         report.add(

@@ -23,7 +23,7 @@ ORDER = [
 ]  # fmt: skip
 
 # Records that a page tells in words.
-ELSEWHERE = ("adapt_sets", "imagenet_cuda", "rivals_cuda", "suggest", "tables", "one_example")
+ELSEWHERE = ("imagenet_cuda", "rivals_cuda", "suggest", "tables", "one_example", "adapt_sets")
 # Records whose "ratio" is a peer's time by ours; that of others is another one.
 DRAWN = {
     "scoring": "scoring",

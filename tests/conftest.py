@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,27 @@ def _folder(variable: str) -> Path:
     if not Path(value).is_dir():
         pytest.skip(f"{variable} is not a folder")
     return Path(value)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """A data set on which methods are fitted in milliseconds."""
+    return make_zero_shot(
+        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
+    )
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("there is no Chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

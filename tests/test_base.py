@@ -382,7 +382,7 @@ def test_wrappers_refuse_to_remove_what_has_few_images(problem):
     rows = np.flatnonzero(problem.y_train == few)[1:]
     X, y = np.delete(problem.X_train, rows, axis=0), np.delete(problem.y_train, rows)
     model = GDA(min_images=3).fit(X, y, signatures=problem.signatures)
-    with pytest.raises(ValueError, match="GDA was trained on images"):
+    with pytest.raises(ValueError, match="GDA was trained on samples"):
         model.remove_classes([few])
 
 

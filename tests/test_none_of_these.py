@@ -11,7 +11,6 @@ from sklearn.preprocessing import StandardScaler
 
 import zslearn
 from zslearn._utils._messages import InputWarning
-from zslearn.base._meta import fitted_as_zero_shot
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, PredictionSets, RankPredictor
 from zslearn.calibration._ranks import CandidateTree
@@ -24,6 +23,7 @@ from zslearn.calibration._thresholds import (
 )
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.inspection import explain
+from zslearn.model_selection import fitted_as_zero_shot
 from zslearn.signatures import cluster_hierarchy
 from zslearn.signatures._class_graph import ClassTree
 from zslearn.synthesis import GaussianEXEM

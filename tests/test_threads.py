@@ -13,7 +13,7 @@ from sklearn.base import clone
 from zslearn.baselines import GDA, GFZSL
 from zslearn.calibration import CalibratedStacking, PredictionSets
 from zslearn.datasets import make_zero_shot
-from zslearn.signatures._table import SignatureTable
+from zslearn.signatures import SignatureTable
 from zslearn.synthesis import GaussianEXEM
 
 DATA = make_zero_shot(n_seen=20, n_unseen=6, random_state=0)

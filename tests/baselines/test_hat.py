@@ -184,7 +184,7 @@ def test_without_a_hierarchy_one_is_built_with_a_warning(problem):
     with pytest.warns(InputWarning, match="builds one by clustering"):
         silent = HAT().fit(*data, signatures=problem.signatures)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.filterwarnings("error", message=".*clustering")
         meant = HAT("cluster").fit(*data, signatures=problem.signatures)
         HAT().fit(*data)  # no signatures: an ordinary classifier
     assert silent.hierarchy_built_

@@ -190,12 +190,9 @@ def test_ctrl_c_stops_with_one_line(tmp_path):
 
 
 @pytest.fixture
-def bench(tmp_path, monkeypatch):
+def bench(tiny, tmp_path, monkeypatch):
     """Run `zslearn bench` on a small data set, with two methods."""
-    data = make_zero_shot(
-        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
-    )
-    monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: data)
+    monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: tiny)
     options = ["--out", str(tmp_path / "runs"), "--jobs", "1", "--methods", "ConSE", "ESZSL"]
     return lambda *words: main(["bench", "glyphs", *options, *words])
 

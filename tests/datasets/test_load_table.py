@@ -115,7 +115,7 @@ def test_class_names_that_look_like_nothing(files):
         (
             {"y.csv": "label\n" + "ant\nbee\ncat\n" * 4},
             {},
-            r"no split.*a column 'part'.*call fit direct",
+            r"no split.*a column 'part'.*zslearn fit",
         ),
         (
             {"y.csv": "label\n" + "ant\n" * 12},

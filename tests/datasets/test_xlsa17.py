@@ -157,7 +157,7 @@ def test_versions_are_known_by_the_parts_for_tuning(tmp_path):
     mended = {"train_loc": np.arange(1, 9)[:, None], "val_loc": np.arange(11, 19)[:, None]}
     write_data_set(tmp_path, **mended)
     assert "/PS2/" in load_xlsa17("CUB", folder=tmp_path).version
-    with pytest.raises(ValueError, match=r"this is PS2: .* together are trainval_loc; pass"):
+    with pytest.raises(ValueError, match=r"this is PS2: .* together are trainval_loc"):
         load_xlsa17("CUB", folder=tmp_path, version="PS1")
     for unclear in (
         {**mended, "val_loc": np.arange(11, 18)[:, None]},  # a training image is missing

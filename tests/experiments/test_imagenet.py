@@ -12,8 +12,8 @@ from zslearn._utils._array import unit_rows
 from zslearn.baselines import ESZSL
 from zslearn.cli import main
 from zslearn.datasets import ClassShards, imagenet_classes, make_zero_shot
-from zslearn.experiments import ImageNetBench, build_table, read_records
-from zslearn.experiments._imagenet import SetMeasure, imagenet_test_sets, read_image_counts
+from zslearn.experiments import ImageNetBench, build_table, read_image_counts, read_records
+from zslearn.experiments._imagenet import SetMeasure, imagenet_test_sets
 from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.metrics import (
     flat_hit_at_k,

@@ -16,13 +16,9 @@ from zslearn.cli import main
 from zslearn.datasets import _last_layers as layers
 from zslearn.datasets import _last_layers as npm
 from zslearn.datasets import load_last_layer
+from zslearn.experiments import TRACK_METHODS, run_last_layers
 from zslearn.experiments import _last_layers as _last_layer_inputs
-from zslearn.experiments import run_last_layers
-from zslearn.experiments._last_layers import (
-    TRACK_METHODS,
-    TrackMethod,
-    mean_of_neighbours,
-)
+from zslearn.experiments._last_layers import TrackMethod, mean_of_neighbours
 from zslearn.networks import SGCN
 from zslearn.signatures import ClassGraph, WordNet, class_graph, hierarchy_signatures
 

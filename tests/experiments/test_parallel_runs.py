@@ -11,7 +11,6 @@ import joblib
 import pytest
 from sklearn.exceptions import FitFailedWarning
 
-from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
 from zslearn.experiments._runs import n_parallel_runs
 
@@ -47,13 +46,6 @@ class Dying(ESZSL):
             os._exit(9)
         yield from super()._fit_many(training, variants)
 """
-
-
-@pytest.fixture(scope="module")
-def tiny():
-    return make_zero_shot(
-        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
-    )
 
 
 @pytest.fixture
@@ -127,7 +119,7 @@ def test_a_process_that_dies_costs_no_run(tiny, own, tmp_path, monkeypatch):
 SCRIPT = """
 import sys, time
 from zslearn.datasets import make_zero_shot
-from zslearn.model_selection._methods import METHODS
+from zslearn.model_selection import METHODS
 from zslearn.experiments import run_benchmark
 from zslearn.model_selection import Method
 from zslearn.baselines import ESZSL

@@ -15,16 +15,16 @@ from scipy.io import savemat
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn.baselines import ALE, ESZSL, GFZSL
-from zslearn.datasets import ClassSplit, make_zero_shot
+from zslearn.datasets import ClassSplit
 from zslearn.experiments import (
     Protocol,
     authors_protocol,
     build_table,
+    read_failures,
     read_records,
     run_benchmark,
     summarize_runs,
 )
-from zslearn.experiments._records import read_failures
 from zslearn.model_selection import (
     METHODS,
     ClassKFold,
@@ -36,13 +36,6 @@ from zslearn.model_selection import (
     named_grid,
 )
 from zslearn.synthesis import EXEM, SynC
-
-
-@pytest.fixture(scope="module")
-def tiny():
-    return make_zero_shot(
-        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
-    )
 
 
 def _with_splits(data, **splits):

@@ -13,13 +13,9 @@ import pytest
 from scipy import stats
 
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments._published import (
-    KEYS,
-    TABLES,
-    dataset_table,
-    load_published,
-)
-from zslearn.experiments._ranks import ranges_within, rank_methods
+from zslearn.experiments import dataset_table, load_published, rank_methods
+from zslearn.experiments._published import KEYS, TABLES
+from zslearn.experiments._ranks import ranges_within
 
 
 def _rows() -> list[dict[str, str]]:

@@ -15,10 +15,16 @@ import pytest
 from report_records import HOSTILE, example_record, write_runs
 from zslearn.cli import main
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import read_records, run_benchmark, write_record, write_report
+from zslearn.experiments import (
+    read_failures,
+    read_records,
+    run_benchmark,
+    write_record,
+    write_report,
+)
 from zslearn.experiments._examples import data_uri, read_examples, save_examples
 from zslearn.experiments._names import _COLORS, method_style
-from zslearn.experiments._records import read_failures, whole_records
+from zslearn.experiments._records import whole_records
 from zslearn.experiments._report._build import build_report, curve_of, landscape_of, shown_names
 from zslearn.experiments.analyses import run_analysis
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -12,22 +11,11 @@ from report_records import HOSTILE, example_record, write_runs
 from zslearn.experiments import write_record, write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-if CHROMIUM is None:
-    pytest.skip("there is no Chromium", allow_module_level=True)
 
 pytestmark = pytest.mark.slow
 # As long as other waits: a machine may be busy.
 sync_api.expect.set_options(timeout=60_000)
 TABLE = "#results table"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -18,12 +18,13 @@ from zslearn.baselines import ESZSL, GFZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (
     build_table,
+    read_failures,
     read_records,
     render,
     run_benchmark,
     summarize_runs,
 )
-from zslearn.experiments._records import read_failures, slug
+from zslearn.experiments._records import slug
 from zslearn.experiments._runs import draw_unseen
 from zslearn.metrics import ausuc
 from zslearn.model_selection import (
@@ -39,13 +40,6 @@ from zslearn.synthesis import GaussianEXEM
 
 # Fields that differ between equal runs.
 CHANGING = ("times", "written", "checksum")
-
-
-@pytest.fixture(scope="module")
-def tiny():
-    return make_zero_shot(
-        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
-    )
 
 
 def _records(folder):

@@ -18,7 +18,6 @@ from sklearn.base import clone
 from fuzz.reader_worker import mutate
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
-from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (
     read_failures,
     read_records,
@@ -39,13 +38,6 @@ STRANGE = [
     "9" * 5000, '""', '"0.5"', '"\\u0000"', '"\\ud800"', '"\\u001b[2J"', '"' + "x" * 10_000 + '"',
     "[]", "{}", "[[[[]]]]", '{"a": [1]}', '{"": {"": {}}}', "[" * 900 + "]" * 900,
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def tiny():
-    return make_zero_shot(
-        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
-    )
 
 
 def benchmark(tiny, folder):

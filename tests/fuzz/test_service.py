@@ -15,7 +15,6 @@ import pytest
 
 from fuzz.reader_worker import mutate
 from service_tools import client_of, reason
-from zslearn.datasets import make_zero_shot
 from zslearn.persistence import save
 from zslearn.serving import Limits, create_app
 from zslearn.synthesis import GaussianEXEM
@@ -49,31 +48,24 @@ QUERIES = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def problem():
-    return make_zero_shot(
-        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
-    )
-
-
 @pytest.fixture
-def service(problem, tmp_path):
+def service(tiny, tmp_path):
     model = GaussianEXEM(unlabelled_weight=0.1)
-    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    model.fit(tiny.X_train, tiny.y_train, signatures=tiny.signatures)
     save(model, tmp_path / "model.zsl")
     limits = Limits(body_bytes=2**18, added_classes=30, examples=30, seconds=10)
     return create_app(tmp_path / "model.zsl", limits=limits)
 
 
-def sound_bodies(problem):
-    rows = problem.X_test_unseen[:2].tolist()
-    first = problem.signatures.iloc[0]
+def sound_bodies(tiny):
+    rows = tiny.X_test_unseen[:2].tolist()
+    first = tiny.signatures.iloc[0]
     named = {str(name): float(value) for name, value in first.items()}
     return (
         {"features": rows},
         {"features": rows, "trial": {"attributes": first.tolist()}},
         {"name": "new", "attributes": named},
-        {"name": "new", "attributes": {}, "like": str(problem.signatures.index[1])},
+        {"name": "new", "attributes": {}, "like": str(tiny.signatures.index[1])},
         {"name": "new", "text": "a thing"},
     )
 
@@ -120,8 +112,8 @@ def check_answer(response):
 
 
 @pytest.mark.slow
-def test_damaged_requests(cases, problem, service):
-    bodies = sound_bodies(problem)
+def test_damaged_requests(cases, tiny, service):
+    bodies = sound_bodies(tiny)
     with client_of(service) as client, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = scores(client, bodies[0])

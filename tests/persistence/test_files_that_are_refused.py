@@ -495,7 +495,7 @@ def test_shapes_that_would_take_memory_later(path, gaussian, arrays, message):
 
 
 def test_numbers_that_cannot_be(path, gaussian):
-    for end, value in [("samples.counts", 0.0), ("leave_one_out.variances", -1.0)]:
+    for end, value in [("axis_weights", 0.0), ("leave_one_out.variances", -1.0)]:
         name = f"GaussianEXEM.posterior_.{end}"
         array = gaussian.array(name)
         array.flat[0] = value

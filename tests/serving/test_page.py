@@ -16,21 +16,10 @@ from zslearn.synthesis import GaussianEXEM
 
 pytest.importorskip("torch")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-if CHROMIUM is None:
-    pytest.skip("there is no Chromium", allow_module_level=True)
 
 pytestmark = pytest.mark.slow
 # A busy machine may be slow.
 sync_api.expect.set_options(timeout=60_000)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -182,7 +182,7 @@ def test_landmarks_are_taken_where_there_are_many_classes():
     [
         (["a", "x"], {}, "no path from 'a' to 'x'"),
         (["a", "z"], {}, "1 of 2 are not in the hierarchy: 'z'"),
-        (["a"], {}, "has 1 classes"),
+        (["a"], {}, "at least two classes; got 1"),
         (["a", "c", "a"], {}, "names 'a' more than once"),
         (["a", "c"], {"n_components": 0}, "n_components=0"),
         (["a", "c"], {"n_landmarks": 1}, "n_landmarks=1 must be an integer of at least 2"),

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zslearn.base._class_statistics import (
-    ClassStatistics,
     class_means,
     class_moments,
     class_squares,
     mean_square_distance,
 )
+from zslearn.synthesis import ClassStatistics
 
 N_CLASSES = 4
 

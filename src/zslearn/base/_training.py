@@ -7,6 +7,7 @@ mean of the samples and around zero, follows from the scatter within classes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -349,7 +350,8 @@ class Summary:
     keep_all: bool  # if there are few samples
 
     def __add__(self, other: Summary) -> Summary:
-        kept = KeptSamples._make(map(np.concatenate, zip(self.kept, other.kept, strict=True)))
+        pairs: Iterable[tuple[Any, Any]] = zip(self.kept, other.kept, strict=True)
+        kept = KeptSamples._make(np.concatenate(pair) for pair in pairs)
         return Summary(
             self.sums + other.sums,
             self.n_replaced + other.n_replaced,

@@ -278,13 +278,9 @@ def _without(drop: list[str], X: Any, described: Any, where: str) -> tuple[Any, 
             f"{where}: drop names {name_some(unknown)}; there is no such column among "
             f"{name_some(names)}.{near}"
         )
-    parts = [
-        table.drop(columns=[name for name in drop if name in table.columns])
-        if isinstance(table, pd.DataFrame)
-        else table
-        for table in (X, described)
-    ]
-    return parts[0], parts[1]
+    left = [table.drop(columns=drop, errors="ignore") for table in tables]
+    is_table = [isinstance(table, pd.DataFrame) for table in (X, described)]
+    return left[0] if is_table[0] else X, left[-1] if is_table[1] else described
 
 
 def _warn_of_preparation(preparation: TablePreparation | None, where: str) -> None:

@@ -154,7 +154,7 @@ def hierarchy_signatures(
     listed = list(labels)
     n_classes = len(listed)
     if n_classes < 2:
-        raise ValueError(f"There are {n_classes} classes; distances require at least two.")
+        raise ValueError(f"Distances require at least two classes; got {n_classes}.")
     if repeated := [label for label, count in Counter(listed).items() if count > 1]:
         raise ValueError(f"labels names {name_some(repeated)} more than once.")
     for name, value, least in (("n_components", n_components, 1), ("n_landmarks", n_landmarks, 2)):
