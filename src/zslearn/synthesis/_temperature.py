@@ -22,6 +22,7 @@ replaced by its mean over the samples.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +223,7 @@ def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) 
     return scale / float(np.exp(log_beta))
 
 
-def _derivatives(scores: Floats, shares: Floats, log_beta: float) -> tuple[float, float]:
+def _derivatives(scores: NDArray[Any], shares: Floats, log_beta: float) -> tuple[float, float]:
     """The expected score, and its derivative with respect to log β."""
     powers = scores * scores.dtype.type(np.exp(log_beta))
     np.exp(powers, out=powers)
