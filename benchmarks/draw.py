@@ -1,8 +1,8 @@
 """Draw what the benchmarks have measured: tables and pictures for the documentation.
 
 Reads `benchmarks/results/*.json` and writes `docs/benchmarks_results.inc`,
-`docs/suggest_results.inc` and `docs/images/benchmarks.png`; with --quick it reads and writes in
-`benchmarks/results/quick`.
+`docs/suggest_results.inc`, `docs/results/adapt_sets.inc` and `docs/images/benchmarks.png`; with
+--quick it reads and writes in `benchmarks/results/quick`.
 
     python benchmarks/draw.py
 """
@@ -107,6 +107,21 @@ def suggestions(record: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
+def adaptations(record: dict[str, Any]) -> list[str]:
+    """The gains by kinds of unlabelled sets of `bench_adapt.py --sets` as a table."""
+    kinds = [*dict.fromkeys(row["kind"] for row in record["rows"])][:-1]
+    lines = [
+        ".. csv-table::", "   :header-rows: 1", "   :class: numbers", "   :delim: ;", "",
+        f"   {'; '.join(['data', 'without', *kinds])}",
+    ]  # fmt: skip
+    for name in dict.fromkeys(row["data"] for row in record["rows"]):
+        rows = {row["kind"]: row for row in record["rows"] if row["data"] == name}
+        cells = [f"{rows[kind]['gain']:+.1f}".replace("-", "−") for kind in kinds]
+        before = f"{rows[kinds[0]]['before']:.1f}"
+        lines.append(f"   {'; '.join([name, before, *cells])}")
+    return [*lines, ""]
+
+
 def label(row: dict[str, Any]) -> str:
     """The fields that distinguish a row from the others of its record."""
     words = [v for v in row.values() if isinstance(v, str) and v][:2]
@@ -164,6 +179,9 @@ def main() -> None:
     picture = folder / "benchmarks.png" if quick else DOCS / "images" / "benchmarks.png"
     text.write_text("\n".join(lines), encoding="utf-8")
     draw(records, picture)
+    if not quick and (sets := folder / "adapt_sets.json").exists():
+        text = DOCS / "results" / "adapt_sets.inc"
+        text.write_text("\n".join(adaptations(json.loads(sets.read_text()))), encoding="utf-8")
     if (curves := folder / "suggest.json").exists():
         text = (folder if quick else DOCS) / "suggest_results.inc"
         text.write_text("\n".join(suggestions(json.loads(curves.read_text()))), encoding="utf-8")

@@ -54,6 +54,9 @@ def test_the_page_shows_the_records(load):
     lines = [line for record in draw.read(draw.RESULTS).values() for line in draw.table(record)]
     shown = (ROOT / "docs" / "benchmarks_results.inc").read_text(encoding="utf-8")
     assert shown == "\n".join(lines), "run benchmarks/draw.py"
+    record = json.loads((draw.RESULTS / "adapt_sets.json").read_text())
+    shown = (ROOT / "docs" / "results" / "adapt_sets.inc").read_text(encoding="utf-8")
+    assert shown == "\n".join(draw.adaptations(record)), "run benchmarks/draw.py"
     record = json.loads((draw.RESULTS / "suggest.json").read_text())
     shown = (ROOT / "docs" / "suggest_results.inc").read_text(encoding="utf-8")
     assert shown == "\n".join(draw.suggestions(record)), "run benchmarks/draw.py"

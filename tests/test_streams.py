@@ -55,7 +55,7 @@ def _close(found, expected, tolerance=1e-10):
 
 @pytest.mark.parametrize("model", METHODS, ids=str)
 def test_fitted_from_blocks_as_in_memory(model):
-    # The temperature is estimated in single precision.
+    # Samples for the temperature are kept in single precision.
     tolerance = 1e-6 if isinstance(model, GaussianEXEM) else 1e-10
     expected = _fit(model, DATA.X_train, DATA.y_train).decision_function(TEST)
     _close(_fit(model, _blocks(), None).decision_function(TEST), expected, tolerance)

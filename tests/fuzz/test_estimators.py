@@ -39,7 +39,7 @@ SOLVERS = {
     "CMT": 1e-7,  # forty steps of L-BFGS, each of which amplifies rounding
     "CMTStar": 1e-7,
     "EXEM": 1e-6,  # ν-SVR, tol=1e-8
-    "GaussianEXEM": 1e-6,  # the temperature, in single precision
+    "GaussianEXEM": 1e-10,  # the temperature, whose search begins in single precision
     "SSE": 1e-5,  # quadratic programs, tol=1e-3
     "SynC": 1e-4,  # machines over pairs of samples, tol=1e-4
     "GCNZ": 1e-3,  # trained on SynC's classifiers, tol=1e-4
