@@ -11,7 +11,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,18 +65,37 @@ def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
         return array
 
 
-def _map_npy(path: Path) -> np.memmap[Any, Any]:
-    """Map a ``.npy`` file, without Python objects, whose size fits its header."""
+class _NpyHeader(NamedTuple):
+    """What the header of a ``.npy`` file declares, and where the numbers begin."""
+
+    shape: tuple[int, ...]
+    by_columns: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+
+def _npy_header(path: Path) -> _NpyHeader:
+    """Read the header of a ``.npy`` file without Python objects, and compare it with its size."""
     size = regular_size(path)
-    with reading(path, "the array"), np.errstate(over="ignore"):
-        array = npy.open_memmap(path, mode="r")
-        found = size - array.offset
-        if not array.dtype.itemsize or array.nbytes != found:
+    with reading(path, "the array"), open(path, "rb") as file:
+        first = npy.read_magic(file) == (1, 0)
+        read = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
+        header = _NpyHeader(*read(file), file.tell())
+        if header.dtype.hasobject:
+            raise ValueError("it contains Python objects")
+        needed, found = math.prod(header.shape) * header.dtype.itemsize, size - header.offset
+        if not header.dtype.itemsize or needed != found or min(header.shape, default=0) < 0:
             raise ValueError(
-                f"shape {array.shape} and dtype {array.dtype} need {array.nbytes} bytes, but there "
+                f"shape {header.shape} and dtype {header.dtype} need {needed} bytes, but there "
                 f"are {found}"
             )
-    return array
+    return header
+
+
+def _map_npy(path: Path) -> np.memmap[Any, Any]:
+    """Map a ``.npy`` file."""
+    shape, by_columns, dtype, offset = _npy_header(path)
+    return np.memmap(path, dtype, "r", offset, shape, "F" if by_columns else "C")
 
 
 #: Minimum memory for one value in pyarrow and pandas together, in bytes.
@@ -208,9 +227,8 @@ class NpyRows(RowFile):
 
     def __init__(self, path: Path) -> None:
         self.path, self.name, self.state = path, str(path), _state(path)
-        array = _map_npy(path)
-        self.shape, self.dtype, self._offset = array.shape, array.dtype, array.offset
-        if not array.flags.c_contiguous:
+        self.shape, by_columns, self.dtype, self._offset = _npy_header(path)
+        if by_columns and len(self.shape) > 1 and min(self.shape) > 1:
             raise ValueError(
                 f"{path}: the array is stored by columns, so it cannot be read by rows. Save it "
                 "again: np.save(path, np.ascontiguousarray(X))."
