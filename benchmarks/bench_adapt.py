@@ -21,10 +21,10 @@ import numpy as np
 from _common import Report, seconds
 
 from zslearn.datasets import ZeroShotDataset, load_glyphs, load_xlsa17, make_zero_shot
+from zslearn.experiments.analyses._unlabelled import accuracies, unlabelled_sets
 from zslearn.synthesis import GaussianEXEM
 
 DRAWS = 20
-Sets = dict[str, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
 
 
 def fitted(n_seen: int, n_unseen: int, n_features: int) -> tuple[GaussianEXEM, Any]:
@@ -105,32 +105,6 @@ def data_sets() -> Iterator[tuple[str, ZeroShotDataset]]:
         yield f"made up {seed + 1}", made
 
 
-def unlabelled_sets(y: np.ndarray, classes: np.ndarray, rng: np.random.Generator) -> Sets:
-    """Images in the set, candidates, images to score, and present classes of each kind."""
-    order = rng.permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    codes = np.searchsorted(np.unique(y), y[order])
-    rank = np.arange(len(y)) - np.searchsorted(codes, codes)
-    inside, rank = rank % 2 == 0, rank // 2
-    half = np.sort(rng.permutation(classes)[: len(classes) // 2])
-    present = np.isin(y[order], half)
-    scored, scored_half = order[~inside], order[~inside & present]
-    return {
-        "all": (order[inside], classes, scored, classes),
-        "few": (order[inside & (rank < 3)], classes, scored, classes),
-        "half absent": (order[inside & present], classes, scored, half),
-        "half foreign": (order[inside], half, scored_half, half),
-        "foreign only": (order[inside & ~present], half, scored_half, half),
-        "10 to 1": (order[inside & (present | (rank % 10 == 0))], classes, scored, half),
-    }
-
-
-def accuracies(model: Any, X: np.ndarray, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Accuracy of each of the classes, which are the candidates."""
-    right = model.predict(X, classes=classes) == y
-    return np.array([right[y == label].mean() for label in classes])
-
-
 def gains_of(name: str, data: ZeroShotDataset, n_draws: int, report: Report) -> None:
     """Rows of one data set: gains in points, means over draws."""
     model = GaussianEXEM(shrinkage=0.3)
@@ -146,7 +120,7 @@ def gains_of(name: str, data: ZeroShotDataset, n_draws: int, report: Report) -> 
     )  # fmt: skip
     found: dict[str, list[tuple[float, ...]]] = {}
     for draw in range(n_draws):
-        sets = unlabelled_sets(np.asarray(y), classes, np.random.default_rng(draw))
+        sets = unlabelled_sets(y, draw)
         for kind, (rows, candidates, scored, present) in sets.items():
             adapted = model.adapt(X[rows], classes=candidates)
             old, new = (accuracies(m, X[scored], y[scored], candidates) for m in (model, adapted))

@@ -16,7 +16,7 @@ from zslearn.datasets import make_zero_shot
 from zslearn.experiments import build_table, read_records, run_benchmark, write_record
 from zslearn.experiments._records import whole_records
 from zslearn.experiments._runs import draw_unseen
-from zslearn.experiments.analyses import with_fewer_seen
+from zslearn.experiments.analyses import AnalysisDisplay, with_fewer_seen
 from zslearn.experiments.analyses._classes import thirds_by_distance, with_ideal_half
 from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.experiments.analyses._jobs import JobRunner, read_variant, write_variant
@@ -31,6 +31,7 @@ from zslearn.experiments.analyses._shots import (
     worth_rows,
 )
 from zslearn.experiments.analyses._sync import components_for_variance
+from zslearn.experiments.analyses._unlabelled import unlabelled_sets
 from zslearn.signatures import MultiSignatures
 
 
@@ -417,3 +418,26 @@ def test_from_zero_to_many(data, tmp_path):
     model.add_examples(data.X[drawn], data.y[drawn])
     score = model.score(rest.X_test_unseen, rest.y_test_unseen, classes=rest.unseen_classes)
     assert accuracy[ADDED, 4] == pytest.approx(score)
+
+
+def test_unlabelled_sets(tmp_path):
+    data = make_zero_shot(30, 6, nonlinearity=1.0, random_state=0)
+    y = data.y_test_unseen
+    sets = unlabelled_sets(y, 0)
+    for kind, chosen in sets.items():
+        assert not set(chosen.rows) & set(chosen.scored), kind
+        assert set(y[chosen.scored]) == set(chosen.candidates), kind
+        assert set(chosen.present) <= set(chosen.candidates), kind
+    assert np.unique(y[sets["few"].rows], return_counts=True)[1].tolist() == [3] * 6
+    assert set(y[sets["half absent"].rows]) == set(sets["half absent"].present)
+    assert not set(y[sets["foreign only"].rows]) & set(sets["foreign only"].candidates)
+    frame = analyze("unlabelled-sets", data, tmp_path, seeds=[0])
+    means = frame.pivot_table(index="set", columns="metric", values="value")
+    assert set(means.index) == set(sets)
+    np.testing.assert_allclose(means["before"] + means["gain"], means["per_class_accuracy"])
+    assert means["gain_absent"].notna().sum() == 2
+    assert means.loc["all", "gain"] > 0
+    axes = AnalysisDisplay(frame, "unlabelled-sets").plot().ax_
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == list(sets)
+    with pytest.raises(ValueError, match="ESZSL has none"):
+        analyze("unlabelled-sets", data, tmp_path, methods="ESZSL")

@@ -17,7 +17,14 @@ from zslearn._utils._optional import import_optional
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._runs import chosen_numbers
-from zslearn.experiments.analyses import _classes, _exemplars, _records, _shots, _sync
+from zslearn.experiments.analyses import (
+    _classes,
+    _exemplars,
+    _records,
+    _shots,
+    _sync,
+    _unlabelled,
+)
 from zslearn.experiments.analyses._drawing import draw_bars, draw_lines, mean_and_deviation
 from zslearn.experiments.analyses._jobs import JobRunner, choose_among, chosen_methods, chosen_rows
 
@@ -87,6 +94,16 @@ ANALYSES: dict[str, Analysis] = {
         methods=_shots.ROWS,
         seeds=(0, 1, 2, 3, 4),
         choose=partial(choose_among, {row: row for row in _shots.ROWS}, own=True),
+    ),
+    "unlabelled-sets": Analysis(
+        "accuracy gained by adapting to unlabelled images, by the kind of the set",
+        _unlabelled.compare_sets,
+        ("method", "set", "seed", *_VALUES),
+        {"": _unlabelled.draw_gains},
+        methods=("Gaussian EXEM",),
+        seeds=(0, 1, 2, 3, 4),
+        choose=_unlabelled.choose_adaptable,
+        size=(7.4, 4.6),
     ),
     "phantoms": Analysis(
         "accuracy against the number of SynC's phantom classes",
@@ -375,6 +392,7 @@ _ORIGIN = ("dataset", "split", "subset", "features", "semantic")
 _MAIN = (
     "per_class_accuracy", "components_share", "distance_correlation", "knn_overlap", "harmonic",
     "calibrated_harmonic", _shots.WORTH, "AUSUC", "H without a factor", "H calibrated",
+    "gain", "gain_present", "gain_absent",
 )  # fmt: skip
 
 
