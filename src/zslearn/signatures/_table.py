@@ -55,7 +55,7 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
         kind = values.dtype.kind
         if kind in "biuU" or (kind == "f" and not np.isnan(values).any()):
             return values
-    items = [_plain_label(value) for value in values]
+    items = list(map(_plain_label, values))
     missing = next((place for place, value in enumerate(items) if is_missing(value)), None)
     if missing is not None:
         raise ValueError(
