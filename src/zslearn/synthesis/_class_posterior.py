@@ -271,7 +271,7 @@ class ClassPosterior:
 
     def parameters(self, signatures: Signatures, labels: NDArray[Any] | None) -> Floats:
         """Coefficients of embedded rows in the score of each class."""
-        gaussians, unseen_share = self.gaussians(signatures, labels)
+        gaussians, unseen_share = self.gaussians(signatures, labels, all_variances=False)
         linear, constant = natural_parameters(gaussians.means, self.axis_weights)
         orthogonal = np.zeros((len(linear), len(self.columns)))
         if labels is not None and len(self.columns):
@@ -295,13 +295,20 @@ class ClassPosterior:
         return wider
 
     def gaussians(
-        self, signatures: Signatures, labels: NDArray[Any] | None
+        self, signatures: Signatures, labels: NDArray[Any] | None, *, all_variances: bool = True
     ) -> tuple[ClassGaussians, Floats]:
         """Posterior of each class mean, and the share of the unseen log odds that applies to it.
 
-        The share is 1 without samples, and 0 for classes with many training samples.
+        The share is 1 without samples, and 0 for classes with many training samples. Variances cost
+        as much as means; without `all_variances`, only those that determine means are computed.
         """
-        gaussians = self.prior.predict(signatures)
+        uncertain = None
+        if not all_variances:
+            uncertain = np.zeros(len(signatures), dtype=bool)
+            if labels is not None:
+                uncertain = is_among(labels, self.samples.labels) & ~is_among(labels, self.classes)
+                uncertain |= is_among(labels, self.unlabelled.labels)
+        gaussians = self.prior.predict(signatures, uncertain)
         unseen_share = np.ones(len(gaussians.means))
         if labels is None:
             return gaussians, unseen_share

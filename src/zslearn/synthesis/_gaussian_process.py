@@ -111,16 +111,20 @@ class ClassProcess:
         inverse = 1 / (values[:, None] + 1 / signal)
         return cls(alpha, vectors, signal, inverse, vectors @ (inverse * rotated))
 
-    def predict(self, kernel: Floats) -> ClassGaussians:
+    def predict(self, kernel: Floats, uncertain: NDArray[np.bool_] | None = None) -> ClassGaussians:
         r"""Predict the means of classes without samples.
 
         :math:`m_{uj} = k_u^\top A_j^{-1} y_j` and
-        :math:`v_{uj} = s_j^2 (1 + \alpha - k_u^\top A_j^{-1} k_u)`.
+        :math:`v_{uj} = s_j^2 (1 + \alpha - k_u^\top A_j^{-1} k_u)`, the latter for `uncertain`
+        classes alone; variances of the others are 0.
         """
-        explained = (kernel @ self.vectors) ** 2 @ self.inverse
+        means = kernel @ self.coef
+        rows = np.ones(len(means), dtype=bool) if uncertain is None else uncertain
+        explained = (kernel[rows] @ self.vectors) ** 2 @ self.inverse
+        variances = np.zeros_like(means)
         # Rounding must not take away the part that signatures do not explain.
-        free = np.maximum(1 + self.alpha - explained, self.alpha)
-        return ClassGaussians(kernel @ self.coef, self.signal * free)
+        variances[rows] = self.signal * np.maximum(1 + self.alpha - explained, self.alpha)
+        return ClassGaussians(means, variances)
 
     def leave_one_out(self, kernel: Floats) -> ClassGaussians:
         r"""Predict the mean of each seen class from the samples of all others.
@@ -209,12 +213,14 @@ class ClassPrior:
         prior = cls(kernel, first.coef, points, scale, process)
         return prior, process.leave_one_out(np.asarray(held_out_kernel))
 
-    def predict(self, signatures: Signatures) -> ClassGaussians:
-        """Predict the means of classes without samples."""
+    def predict(
+        self, signatures: Signatures, uncertain: NDArray[np.bool_] | None = None
+    ) -> ClassGaussians:
+        """Predict the means of classes without samples; see :meth:`ClassProcess.predict`."""
         similarity = self.kernel(signatures)
         points = unit_rows(similarity @ self.coef) / self.scale
         second = np.asarray(rbf_similarity(points, self.points, gamma=self.kernel.gamma))
-        return self.process.predict((similarity + second) / 2)
+        return self.process.predict((similarity + second) / 2, uncertain)
 
 
 def signal_variances(squares: Floats, values: Floats) -> Floats:
