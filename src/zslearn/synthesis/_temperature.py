@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats, row_blocks, to_numpy, unit_rows
-from zslearn.base._training import Training
+from zslearn.base._training import Training, chosen_samples, content_keys
 from zslearn.synthesis._class_posterior import natural_parameters
 from zslearn.synthesis._gaussian_process import ClassGaussians
 from zslearn.synthesis._whitened_space import SpaceOfClasses, WhitenedSpace
@@ -49,11 +49,20 @@ _RANGE = (1e-3, 1e3)
 _PRECISION = 1e-3
 
 
+# Scores of samples against all seen classes are held in memory, so that more than 1,600 classes
+# take fewer samples.
+_MAX_SCORES, _FEWEST_SAMPLES = 1 << 24, 1000
+
+
 class TrainingSamples:
     """Up to 10,000 training samples of the classes with many samples, which `y` counts."""
 
     def __init__(self, training: Training, few_shot: NDArray[np.bool_]) -> None:
         rows, y, weights = training.subsample()
+        size = max(_MAX_SCORES // len(few_shot), _FEWEST_SAMPLES)
+        if len(y) > size:
+            chosen = chosen_samples(content_keys(rows), y, size)
+            rows, y, weights = rows.chosen(chosen), y[chosen], weights[chosen]
         used = ~few_shot[y]
         if not used.all():
             rows = rows.chosen(np.flatnonzero(used))
