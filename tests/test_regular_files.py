@@ -67,6 +67,8 @@ def test_nothing_waits_for_a_pipe_or_a_device(tmp_path, soon, name, kind):
         path.unlink()
     elif name == "corpus.txt":
         pytest.importorskip("gensim")
+    elif name == "image.png":
+        pytest.importorskip("PIL")
     path.parent.mkdir(exist_ok=True)
     if kind == "pipe":
         os.mkfifo(path)

@@ -63,6 +63,7 @@ def report(runs, tmp_path_factory):
 
 
 def test_records_of_analyses_are_skipped(small, runs, report, tmp_path):
+    pytest.importorskip("matplotlib")
     shutil.copytree(runs, tmp_path / "runs")
     options = {"methods": "ESZSL", "shares": [0.5, 1.0], "n_splits": 2}
     run_analysis("seen-classes", small, tmp_path / "runs", **options)
@@ -324,6 +325,7 @@ def test_bench_keeps_its_command(tmp_path, monkeypatch, problem):
 
 
 def test_nothing_of_a_record_is_markup(tmp_path):
+    pytest.importorskip("PIL")
     write_runs(tmp_path, hostile=True)
     text = write_report(tmp_path, tmp_path / "page.html").read_text(encoding="utf-8")
     assert text.count("<script") == 2
@@ -371,6 +373,7 @@ def test_images_are_made_small(image, shape, first):
 
 
 def test_examples_are_kept_and_damaged_ones_passed_over(small, runs, tmp_path):
+    pytest.importorskip("PIL")
     found = read_examples(runs)
     assert set(found) == {small.name}
     assert set(found[small.name]) == set(map(str, small.signatures.index))
