@@ -7,9 +7,9 @@ A test asks for the fixture `cases` and loops over seeds:
             rng = np.random.default_rng(seed)
             ...
 
-- By default it gets the seeds 0 to 299, the same at every run.
+- By default it gets half of the seeds, 0 to 149, the same at every run.
 - ``ZSLEARN_FUZZ_MINUTES=60 pytest tests/fuzz`` shares 60 minutes equally among the tests that ask
-  for `cases`: first the same seeds, then new ones that start at a random number, for as long as
+  for `cases`: first the seeds 0 to 299, then new ones that start at a random number, for as long as
   its share lasts.
 - ``ZSLEARN_FUZZ_SEED=17 pytest tests/fuzz/test_x.py::test_something`` tries that seed alone.
 
