@@ -6,11 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 from estimators import is_slow
 from zslearn.datasets import make_zero_shot
+
+# The same examples in every run. `pytest --hypothesis-profile default` draws new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 # Kernels that both workers would compile at the same time.
 COMPILED = (

@@ -6,8 +6,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from zslearn._utils._files import DamagedCacheError, read_arrays, write_arrays
 from zslearn.datasets import _glyphs
@@ -45,19 +43,17 @@ def test_every_truncation_is_noticed(path):
             read_arrays(path)
 
 
-@settings(deadline=None, max_examples=200)
-@given(data=st.data())
 @pytest.mark.slow
-def test_flipped_bytes_never_give_other_arrays(tmp_path_factory, data):
-    path = tmp_path_factory.getbasetemp() / "flip" / "data-1.npz"
-    write_arrays(path, ARRAYS)
-    whole = bytearray(path.read_bytes())
-    position = data.draw(st.integers(0, len(whole) - 1))
-    whole[position] ^= data.draw(st.integers(1, 255))
-    path.write_bytes(whole)
-    # A time in the archive means nothing; whatever is read is what was written.
-    with contextlib.suppress(DamagedCacheError):
-        assert same(read_arrays(path))
+@pytest.mark.parametrize("flipped", [1, 2, 46, 51, 128, 255])
+def test_flipped_bytes_never_give_other_arrays(path, flipped):
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= flipped
+        path.write_bytes(damaged)
+        # A time in the archive means nothing; whatever is read is what was written.
+        with contextlib.suppress(DamagedCacheError):
+            assert same(read_arrays(path)), position
 
 
 def test_the_file_is_an_ordinary_npz(path):

@@ -250,9 +250,17 @@ def read_arrays(path: Path, *, max_bytes: int = 1 << 30) -> dict[str, NDArray[An
     try:
         regular_size(path)
         with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-            if size > max_bytes:
-                raise DamagedCacheError(f"it has {size} bytes")
+            members = archive.infolist()
+            size = sum(member.file_size for member in members)
+        if size > max_bytes:
+            raise DamagedCacheError(f"it has {size} bytes")
+        # zipfile does not compare the directory with the number of members that follows it: a
+        # damaged length in the directory would hide the next array.
+        with path.open("rb") as raw:
+            raw.seek(-12, os.SEEK_END)
+            expected = int.from_bytes(raw.read(2), "little")
+        if len(members) != expected:
+            raise DamagedCacheError(f"its directory lists {len(members)} of {expected} arrays")
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):

@@ -12,7 +12,7 @@ from zslearn._scoring._blocks import top_k
 from zslearn._utils._array import Array, Floats, is_streamed, take_rows, to_numpy
 from zslearn._utils._messages import plain
 from zslearn.base._classifier import ZeroShotClassifier
-from zslearn.base._meta import ZeroShotPipeline, fitted_as_zero_shot
+from zslearn.base._meta import fitted_as_zero_shot
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._table import SignatureTable
 
@@ -205,8 +205,8 @@ def explain(
             "explain needs the rows of X in memory: pass an array, such as X[:10].compute() for a "
             "dask array."
         )
-    X = model._check_features(X)
-    predictions, (method, rows) = _best_two(model, X, classes), _innermost(model, X)
+    predictions = _best_two(model, model._check_features(X), classes)
+    method, rows = _innermost(model, X)
     rejected = [False] * len(predictions)
     if hasattr(model, "is_none"):
         rejected = model.is_none(X, classes=classes).tolist()
@@ -249,14 +249,11 @@ def _best_two(model: Any, X: Array, classes: Any) -> list[list[Prediction]]:
     ]
 
 
-def _innermost(model: Any, X: Array) -> tuple[ZeroShotClassifier, Array]:
+def _innermost(model: Any, X: Any) -> tuple[ZeroShotClassifier, Array]:
     """The method inside wrappers and pipelines, and its input features."""
     while not isinstance(model, ZeroShotClassifier):
-        if isinstance(model, ZeroShotPipeline):
-            X, model = model.transform_rows(X), model.steps[-1][1]
-        else:
-            model = model.estimator_
-    return model, X
+        X, model = model._inner_features(X), model._inner
+    return model, model._check_features(X)
 
 
 def _seen_shares(method: Any, k: int) -> tuple[dict[Any, tuple[SeenShare, ...]], str]:
@@ -405,7 +402,7 @@ def _near_pictures(
     model: Any, method: Any, rows: Array, training: TrainingPictures, k: int
 ) -> list[tuple[NearPicture, ...]]:
     """The nearest training pictures of each row."""
-    features = model._check_features(training.X)
+    features = _innermost(model, training.X)[1]
     labels = to_numpy(training.y).ravel().tolist()
     names: list[Any] = list(range(len(labels)))
     if training.names is not None:
@@ -417,7 +414,7 @@ def _near_pictures(
             f"{len(labels)} labels and {len(names)} names."
         )
     embedding = method._image_space()
-    embedded = embedding(_innermost(model, features)[1])
+    embedded = embedding(features)
     positions, scores = top_k(embedding(rows), embedded, min(k, len(labels)), score="euclidean")
     distances = np.abs(to_numpy(scores))
     return [
