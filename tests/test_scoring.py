@@ -158,18 +158,17 @@ def _sorted(scores, k):
 
 
 @pytest.fixture
-def compiled(monkeypatch):
-    """Compiled selection for few scores, in three threads and small tiles."""
-    monkeypatch.setattr("zslearn._scoring._blocks.MIN_COMPILED_SCORES", 0)
+def small_tiles(monkeypatch):
+    """Selection in three threads and small tiles."""
     monkeypatch.setattr("zslearn._scoring._blocks.blas_threads", lambda: 3)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_ROWS", 64)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_CLASSES", 100)
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("n_classes", [1, 7, 99, 101, 1025])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_compiled_selection_with_many_ties(n_classes, dtype):
+def test_selection_with_many_ties(n_classes, dtype):
     rng = np.random.default_rng(n_classes)
     X, P = rng.integers(-2, 3, (700, 6)).astype(dtype), rng.integers(-2, 3, (n_classes, 6))
     full, steps = X @ P.T.astype(dtype), np.arange(n_classes) % 3
@@ -181,10 +180,10 @@ def test_compiled_selection_with_many_ties(n_classes, dtype):
             np.testing.assert_array_equal(values, best)
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("n_classes", [18, 600])
 @pytest.mark.parametrize("biased", [False, True])
-def test_compiled_selection_by_distance(n_classes, biased):
+def test_selection_by_distance(n_classes, biased):
     rng = np.random.default_rng(0)
     X, P = rng.standard_normal((30, 8)), rng.standard_normal((n_classes, 8))
     P[n_classes // 2 :] = P[: n_classes // 2]  # every class twice
@@ -199,10 +198,10 @@ def test_compiled_selection_by_distance(n_classes, biased):
         np.testing.assert_array_equal(indices % modulus, order % modulus)
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("order", ["ascending", "descending", "equal", "infinite", "few finite"])
 @pytest.mark.parametrize("k", [1, 4, 64])
-def test_compiled_selection_of_extreme_orders(order, k):
+def test_selection_of_extreme_orders(order, k):
     scores = np.arange(1500, dtype=np.float32)
     scores = {
         "ascending": scores,
@@ -218,10 +217,8 @@ def test_compiled_selection_of_extreme_orders(order, k):
     np.testing.assert_array_equal(values, best)
 
 
-@pytest.mark.parametrize("threshold", [0, 1 << 22], ids=["compiled", "compared"])
 @pytest.mark.parametrize("k", [1, 5])
-def test_nan_is_reported(threshold, k, monkeypatch):
-    monkeypatch.setattr("zslearn._scoring._blocks.MIN_COMPILED_SCORES", threshold)
+def test_nan_is_reported(k):
     X = np.ones((5, 3), np.float32)
     X[2] = np.nan
     with pytest.raises(ValueError, match="Scores are NaN"):

@@ -10,21 +10,24 @@ scores. Different raw scores may round to the same final score.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import array_api_compat as compat
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from zslearn._utils._array import (
     Array,
     IdentityCache,
+    RowChunks,
     block_budget,
     floating,
     is_symbolic,
@@ -32,10 +35,10 @@ from zslearn._utils._array import (
     moves_kept,
     on_device,
     row_blocks,
+    take_rows,
     to_numpy,
     unit_rows,
 )
-from zslearn._utils._jit import jit
 from zslearn._utils._processes import blas_threads, in_threads
 
 #: Precision of scores on a GPU: plain float32, or its tensor cores.
@@ -104,12 +107,18 @@ def _tf32() -> Iterator[None]:
 # Squared distances below this multiple of eps · ‖x‖² are rounding errors.
 _ROUNDING = 4
 ScoreFunction = Literal["dot", "euclidean", "cosine", "max_dot"]
+# Parameters are centred if their mean has more than this share of their mean squared length.
+_MAX_OFFSET = 0.5
 
 
 class PreparedClasses:
     """Class parameters and bias in the library, dtype and device of the embedded rows."""
 
-    def __init__(self, parameters: Any, score: ScoreFunction, bias: Any, like: Array) -> None:
+    bias: Array = None
+
+    def __init__(
+        self, parameters: Any, score: ScoreFunction, like: Array, center: Array = None
+    ) -> None:
         axes, width = 3 if score == "max_dot" else 2, parameters.shape[-1]
         # The width is unknown during ONNX export.
         if len(parameters.shape) != axes or like.shape[1] not in (None, width):
@@ -133,18 +142,36 @@ class PreparedClasses:
             self.parameters = unit_rows(self.parameters)
         elif score == "euclidean":
             # Centring preserves distances and reduces cancellation.
-            self.center = xp.mean(self.parameters, axis=0, keepdims=True)
-            self.parameters = self.parameters - self.center
-            self.half = 0.5 * xp.sum(self.parameters * self.parameters, axis=1)
+            if center is None:
+                center = xp.mean(self.parameters, axis=0, keepdims=True)
+                if isinstance(center, np.ndarray) and not self._has_offset(center):
+                    center = np.zeros_like(center)
+            self.center = center
+            if not isinstance(center, np.ndarray) or center.any():
+                self.parameters = self.parameters - center
+            self.half = 0.5 * self.squares(self.parameters)[:, 0]
         self.n_classes: int = self.parameters.shape[0]
-        self.bias: Array = None if bias is None else move_like(to_numpy(bias), like)
-        if self.bias is not None and self.bias.shape != (self.n_classes,):
-            raise ValueError(
-                f"bias must have one number per class, {self.n_classes}; "
-                f"got shape {tuple(self.bias.shape)}."
-            )
-        #: Whether `raw` returns raw scores, which `finish` converts to final scores.
-        self.finished_later = score == "euclidean" and bias is None
+        is_copy = self.parameters is not parameters
+        #: Memory beyond that of the given parameters.
+        self.copied_bytes = getattr(self.parameters, "nbytes", 0) if is_copy else 0
+
+    def _has_offset(self, center: Any) -> bool:
+        """Whether the parameters are so far from the origin that centring pays for a copy."""
+        total = float(np.mean(self.squares(self.parameters)))
+        return float((center**2).sum()) > _MAX_OFFSET * total
+
+    def with_bias(self, bias: Any) -> PreparedClasses:
+        """The same classes with a number added to the scores of each."""
+        if bias is None:
+            return self
+        biased = copy.copy(self)
+        biased.bias = move_like(to_numpy(bias), self.parameters)
+        return biased
+
+    @property
+    def finished_later(self) -> bool:
+        """Whether `raw` returns raw scores, which `finish` converts to final scores."""
+        return self.score == "euclidean" and self.bias is None
 
     def rows(self, embedded: Array) -> Array:
         """Centre or normalise rows as the score function requires."""
@@ -194,22 +221,25 @@ class PreparedClasses:
         return self.finish(out, squares) if self.finished_later else out
 
 
-_latest_classes = IdentityCache()
-# Preparing the classes costs more than scoring this many rows on the host.
-_FEW_ROWS = 64
+# Copies for the host are kept up to this size; those on a device only for the latest parameters.
+_MAX_KEPT_BYTES = 1 << 28
+_on_host, _on_device = IdentityCache(64), IdentityCache(1)
 
 
 def prepared_classes(
-    parameters: Any, score: ScoreFunction, bias: Any, like: Array
+    parameters: Any, score: ScoreFunction, like: Array, center: Array = None
 ) -> PreparedClasses:
-    """Prepare classes; those of the last call are reused on a device, or for few rows."""
-    reusable = isinstance(parameters, np.ndarray) and not is_symbolic(like)
-    if not reusable or not (on_device(like) or like.shape[0] <= _FEW_ROWS):
-        return PreparedClasses(parameters, score, bias, like)
-    biases = None if bias is None else np.asarray(bias).tobytes()
-    key = score, biases, str(like.dtype), str(compat.device(like)), like.shape[1]
-    prepared: PreparedClasses = _latest_classes.get(
-        parameters, key, lambda: PreparedClasses(parameters, score, bias, like)
+    """Prepare classes, or reuse them while the array of parameters exists."""
+    if not isinstance(parameters, np.ndarray) or is_symbolic(like):
+        return PreparedClasses(parameters, score, like, center)
+    at = None if center is None else to_numpy(center).tobytes()
+    key = score, str(like.dtype), str(compat.device(like)), like.shape[1], at
+    cache = _on_device if on_device(like) else _on_host
+    prepared: PreparedClasses = cache.get(
+        parameters,
+        key,
+        lambda: PreparedClasses(parameters, score, like, center),
+        keep=lambda made: cache is _on_device or made.copied_bytes <= _MAX_KEPT_BYTES,
     )
     return prepared
 
@@ -222,47 +252,70 @@ _NAN_SCORES = "Scores are NaN: check the embedded rows and the class parameters 
 _CLASS_BLOCK = 4096
 # A device scores all classes at once if at least this many rows fit into the budget.
 _MIN_DEVICE_ROWS = 1024
-# Number of scores from which compiled selection is worth its loading time.
-MIN_COMPILED_SCORES = 1 << 22
 
 
-def class_scores(X: Any, parameters: Any, **options: Any) -> Array:
-    """Score every row against every class; `options` are those of :class:`_Plan`."""
-    plan = _Plan(X, parameters, **options)
+def class_scores(
+    X: Any,
+    parameters: Any,
+    *,
+    score: ScoreFunction = "dot",
+    bias: Any = None,
+    embed: Callable[[Array], Array] = floating,
+    positions: NDArray[np.intp] | None = None,
+) -> Array:
+    """Score every row against every class.
+
+    `bias` is added to the scores of each class, `embed` maps rows to the space of the parameters,
+    and `positions` are those of the candidates, by default all classes; columns follow them.
+    """
+    plan = _Plan(X, parameters, score, bias, embed, positions)
     if is_symbolic(X):
-        embedded = plan.embed(X)
-        prepared = prepared_classes(parameters, plan.score, plan.bias, like=embedded)
+        embedded = embed(X)
+        prepared = plan.prepared(embedded)[0]
         vectors = prepared.rows(embedded)
         return prepared.scores(vectors, prepared.squares(vectors), slice(0, prepared.n_classes))
     out = None
     with moves_kept():
-        for rows, embedded, prepared in plan.blocks():
-            vectors = prepared.rows(embedded)
-            squares = prepared.squares(vectors)
-            for classes in gen_batches(prepared.n_classes, plan.class_block):
+        for rows, embedded, parts in plan.blocks():
+            vectors = parts[0].rows(embedded)
+            squares = parts[0].squares(vectors)
+            for prepared, classes, first in plan.batches(parts, plan.class_block):
                 block = prepared.scores(vectors, squares, classes)
                 if out is None:
                     xp = compat.array_namespace(block)
-                    shape = (X.shape[0], prepared.n_classes)
+                    shape = (X.shape[0], plan.n_classes)
                     out = xp.empty(shape, dtype=block.dtype, device=compat.device(block))
-                out[rows, classes] = block
+                if plan.rank is None:
+                    out[rows, first : first + block.shape[1]] = block
+                else:
+                    columns = plan.rank[first : first + block.shape[1]]
+                    chosen = columns >= 0
+                    out[rows, columns[chosen]] = block[:, chosen]
     return out
 
 
-def top_k(X: Any, parameters: Any, k: int, **options: Any) -> Best:
+def top_k(
+    X: Any,
+    parameters: Any,
+    k: int,
+    *,
+    score: ScoreFunction = "dot",
+    bias: Any = None,
+    embed: Callable[[Array], Array] = floating,
+    positions: NDArray[np.intp] | None = None,
+) -> Best:
     """Find the `k` best classes of each row, best first, without the full score matrix.
 
-    The first of several classes with equal scores wins, whatever the block size. `options` are
-    those of :class:`_Plan`.
+    The first of several classes with equal scores wins, whatever the block size. The options are
+    those of :func:`class_scores`; columns are numbered in the order of `positions`.
     """
-    n_classes = parameters.shape[0]
-    check_k(k, n_classes)
-    plan = _Plan(X, parameters, **options)
+    plan = _Plan(X, parameters, score, bias, embed, positions)
+    check_k(k, plan.n_classes)
     with moves_kept():
         if compat.is_torch_array(X):
             return _torch_top_k(plan, k)
-        if compat.is_numpy_array(X) and X.shape[0] * n_classes >= MIN_COMPILED_SCORES:
-            return _compiled_top_k(plan, k)
+        if compat.is_numpy_array(X):
+            return _scanned_top_k(plan, k)
         return _compared_top_k(plan, k)
 
 
@@ -274,46 +327,109 @@ def check_k(k: int, n_classes: int) -> None:
 
 @dataclass
 class _Plan:
-    """Rows, classes and score function, in blocks that fit into a memory budget."""
+    """Rows, candidates and score function, in blocks that fit into a memory budget."""
 
     X: Any
     parameters: Any
-    score: ScoreFunction = "dot"
-    bias: Any = None
-    embed: Callable[[Array], Array] = floating
+    score: ScoreFunction
+    bias: Any
+    embed: Callable[[Array], Array]
+    positions: NDArray[np.intp] | None
+    #: The column of each stored class, −1 if it is not a candidate; None if they are in order.
+    rank: NDArray[np.intp] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.score not in get_args(ScoreFunction):
             raise ValueError(f"score={self.score!r} is not one of {get_args(ScoreFunction)}.")
         if self.X.shape[0] == 0:
             raise ValueError("X has no rows to score.")
+        self._choose()
         if is_symbolic(self.X):
             return  # the shape may be unknown
         self.budget = block_budget(self.X)
-        (n_classes, *_, width), n_features = self.parameters.shape, self.X.shape[1]
+        width, n_features = self.parameters.shape[-1], self.X.shape[1]
         # Per row: the features, prepared and embedded, and three arrays of scores.
         if on_device(self.X):
             affordable = self.budget // (_MIN_DEVICE_ROWS * 4 * 8)
-            self.class_block = min(n_classes, max(_CLASS_BLOCK, affordable))
+            self.class_block = min(self.n_classes, max(_CLASS_BLOCK, affordable))
             self.row_bytes = 4 * (4 * n_features + 3 * width + 3 * self.class_block)
         else:
-            self.class_block = min(n_classes, _CLASS_BLOCK)
+            self.class_block = min(self.n_classes, _CLASS_BLOCK)
             self.row_bytes = 8 * (n_features + width + 3 * self.class_block)
 
-    def blocks(self) -> Iterator[tuple[slice, Array, PreparedClasses]]:
+    def _choose(self) -> None:
+        """Gather a few candidates, or rank all classes if they are many or stored in chunks."""
+        parameters, positions, bias = self.parameters, self.positions, self.bias
+        n_classes = parameters.shape[0]
+        if bias is not None and (bias := np.asarray(to_numpy(bias))).shape != (n_classes,):
+            raise ValueError(
+                f"bias must have one number per class, {n_classes}; got shape {bias.shape}."
+            )
+        self.n_classes = n_classes if positions is None else len(positions)
+        is_host = isinstance(self.X, np.ndarray)
+        is_few = positions is not None and 2 * self.n_classes <= n_classes
+        self.chunks: tuple[Any, ...] = (parameters,)
+        stored = positions
+        if isinstance(parameters, RowChunks):
+            self.chunks, order = parameters.chunks, parameters.order
+            stored = order if positions is None else order[positions]
+            if not is_host and positions is None:
+                self.chunks, stored = (parameters.whole,), None
+        if positions is not None and (is_few or not is_host):
+            self.chunks, stored = (_gathered(parameters, positions, self.X),), None
+            bias = None if bias is None else bias[positions]
+        sizes = [chunk.shape[0] for chunk in self.chunks]
+        self.starts = np.cumsum([0, *sizes])
+        if stored is not None:
+            self.rank = np.full(sum(sizes), -1)
+            self.rank[stored] = np.arange(self.n_classes)
+            if bias is not None:
+                own = bias if positions is None else bias[positions]
+                bias = np.zeros(sum(sizes), dtype=own.dtype)
+                bias[stored] = own
+        self.stored_bias = bias
+
+    def prepared(self, like: Array) -> list[PreparedClasses]:
+        """The classes of each chunk, prepared for embedded rows."""
+        parts: list[PreparedClasses] = []
+        bias = self.stored_bias
+        for chunk, (start, stop) in zip(self.chunks, pairwise(self.starts.tolist()), strict=True):
+            center = getattr(parts[0], "center", None) if parts else None
+            part = prepared_classes(chunk, self.score, like, center)
+            parts.append(part.with_bias(None if bias is None else bias[start:stop]))
+        return parts
+
+    def blocks(self) -> Iterator[tuple[slice, Array, list[PreparedClasses]]]:
         """Yield blocks of embedded rows, with the prepared classes."""
-        prepared: PreparedClasses | None = None
+        parts: list[PreparedClasses] = []
         for rows in row_blocks(self.X.shape[0], self.row_bytes, self.budget):
             embedded = self.embed(self.X[rows, :])
-            if prepared is None:
-                prepared = prepared_classes(self.parameters, self.score, self.bias, like=embedded)
-            yield rows, embedded, prepared
+            parts = parts or self.prepared(embedded)
+            yield rows, embedded, parts
+
+    def batches(
+        self, parts: list[PreparedClasses], length: int
+    ) -> Iterator[tuple[PreparedClasses, slice, int]]:
+        """Yield batches of classes of each chunk, and the number of the first among all classes."""
+        for start, prepared in zip(self.starts.tolist(), parts, strict=False):
+            for classes in gen_batches(prepared.n_classes, length):
+                yield prepared, classes, start + classes.start
+
+
+_latest_gathered = IdentityCache(1)
+
+
+def _gathered(parameters: Any, positions: NDArray[np.intp], like: Any) -> Array:
+    """Parameters of the candidates; a device reuses its copy of the latest ones."""
+    if not (on_device(like) and isinstance(parameters, np.ndarray)):
+        return take_rows(parameters, positions)
+    return _latest_gathered.get(parameters, positions.tobytes(), lambda: parameters[positions])
 
 
 def _compared_top_k(plan: _Plan, k: int) -> Best:
     """Select by comparing final scores, with functions of the array API."""
     blocks: list[Best] = []
-    for _, embedded, prepared in plan.blocks():
+    for _, embedded, (prepared,) in plan.blocks():
         vectors, best = prepared.rows(embedded), None
         squares = prepared.squares(vectors)
         for classes in gen_batches(prepared.n_classes, plan.class_block):
@@ -350,9 +466,6 @@ def _largest(block: Array, k: int) -> Best:
 
 def _kth_largest(block: Array, k: int) -> Array:
     """The `k`-th largest value of each row, as a column."""
-    if compat.is_numpy_array(block):
-        at = block.shape[1] - k
-        return np.partition(block, at, axis=1)[:, at : at + 1]
     if compat.is_torch_array(block):
         return block.topk(k, dim=1).values[:, -1:]
     return compat.array_namespace(block).sort(block, axis=1)[:, -k][:, None]
@@ -374,79 +487,131 @@ def _sorted(indices: Array, values: Array) -> Best:
     return xp.take_along_axis(indices, order, axis=1), xp.take_along_axis(values, order, axis=1)
 
 
-# Compiled selection: tiles of scores are scanned while they are in the cache.
+# NumPy: tiles of scores are compared with the k-th best score so far while they are in the cache.
+# Few classes pass once some blocks of classes are known.
 
 _TILE_ROWS = 1024
 _TILE_CLASSES = 1024
+# Lower bounds of the k-th best score come from the maxima of groups of classes.
+_GROUPS_PER_CLASS, _MIN_GROUPS = 4, 64
+_LAST = np.iinfo(np.int64).max
+# Rows, stored classes, columns and final scores of classes that may be among the best.
+_Found = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]
 
 
-def _compiled_top_k(plan: _Plan, k: int) -> Best:
-    """Select from NumPy scores with compiled code, in as many threads as BLAS may use."""
+def _scanned_top_k(plan: _Plan, k: int) -> Best:
+    """Select from NumPy scores, in as many threads as BLAS may use."""
     n_rows = plan.X.shape[0]
     plan.row_bytes = 8 * (plan.X.shape[1] + plan.parameters.shape[-1])
-    indices = np.full((n_rows, k), -1, dtype=np.int64)
+    indices = np.empty((n_rows, k), dtype=np.int64)
     values: Any = None
-    for rows, embedded, prepared in plan.blocks():
+    for rows, embedded, parts in plan.blocks():
         if values is None:
-            values = np.full((n_rows, k), -np.inf, dtype=embedded.dtype)
-        best, places = values[rows], indices[rows]
+            values = np.empty((n_rows, k), dtype=embedded.dtype)
 
         def fill(
             part: slice,
+            first: int = rows.start,
             embedded: Any = embedded,
-            prepared: PreparedClasses = prepared,
-            best: Any = best,
-            places: Any = places,
+            parts: list[PreparedClasses] = parts,
+            values: Any = values,
         ) -> None:
             for start in range(part.start, part.stop, _TILE_ROWS):
-                tile = slice(start, min(start + _TILE_ROWS, part.stop))
-                vectors = prepared.rows(embedded[tile])
-                squares = prepared.squares(vectors)
-                unfinished = squares[:, 0] if prepared.finished_later else best[:0, 0]
-                for classes in gen_batches(prepared.n_classes, _TILE_CLASSES):
-                    # Without a name for the block, its memory is freed before the next one.
-                    insert_best(
-                        prepared.raw(vectors, squares, classes),
-                        unfinished,
-                        classes.start,
-                        places[tile],
-                        best[tile],
-                    )
+                stop = min(start + _TILE_ROWS, part.stop)
+                best = _best_of_tile(plan, parts, embedded[start:stop], k)
+                tile = slice(first + start, first + stop)
+                indices[tile], values[tile] = best
 
         threads = max(1, min(blas_threads(), 8 * len(embedded) // _TILE_ROWS))
         bounds = np.linspace(0, len(embedded), threads + 1).astype(int).tolist()
         in_threads(fill, [slice(a, b) for a, b in pairwise(bounds)])
-    if (indices[:, -1] < 0).any():  # NaN or −∞
-        return _compared_top_k(replace(plan), k)
     return indices, values
 
 
-@jit("the selection of the best classes")
-def insert_best(block: Any, squares: Any, first: int, indices: Any, values: Any) -> None:
-    """Insert a block of scores into sorted lists; equal scores keep the order of the classes.
+def _best_of_tile(plan: _Plan, parts: list[PreparedClasses], embedded: Any, k: int) -> Best:
+    """The best classes of a few rows."""
+    n_rows, rank = len(embedded), plan.rank
+    vectors = parts[0].rows(embedded)
+    squares = parts[0].squares(vectors)
+    is_raw = parts[0].finished_later
+    found: list[_Found] = []
+    # The k-th best score so far, its column, and a lower bound in terms of raw scores.
+    worst = np.full(n_rows, -np.inf, dtype=vectors.dtype), np.full(n_rows, _LAST)
+    least: Any = None
+    length = max(_TILE_CLASSES, _TILE_ROWS * _TILE_CLASSES // n_rows)
+    n_batches, n_found = 0, 0
+    for prepared, classes, first in plan.batches(parts, length):
+        raw = prepared.raw(vectors, squares, classes)
+        columns = np.arange(first, first + raw.shape[1])
+        if rank is not None:
+            columns = rank[first : first + raw.shape[1]]
+            if columns.min() < 0:
+                raw[:, columns < 0] = -np.inf
+        if least is None:
+            least = _kth_of_groups(raw, k)
+            least = _raw_below(least, squares) if is_raw else least
+        row, at = np.divmod(np.flatnonzero(raw >= least[:, None]), raw.shape[1])
+        final, column = raw[row, at], columns[at]
+        if is_raw:
+            final = prepared.finish(final[:, None], squares[row])[:, 0]
+        # Ties are won by the class in the earlier column.
+        better = (final > worst[0][row]) | ((final == worst[0][row]) & (column < worst[1][row]))
+        better &= column >= 0
+        found.append((row[better], column[better], final[better]))
+        n_batches, n_found = n_batches + 1, n_found + len(found[-1][0])
+        # The bound is renewed when the number of classes, or of those that passed, has doubled.
+        if n_batches & (n_batches - 1) == 0 or n_found > 4 * n_rows * k + raw.size:
+            found, n_found = [_k_best(found, k, n_rows)], 0
+            least, worst = _worst(found[0], k, n_rows)
+            least = _raw_below(_as_raw(least, squares), squares) if is_raw else least
+    row, column, final = _k_best(found, k, n_rows)
+    if len(row) < n_rows * k:
+        raise ValueError(_NAN_SCORES)
+    return column.reshape(n_rows, k), final.reshape(n_rows, k)
 
-    If `squares`, the squared norms of the rows, are given, raw scores are converted to distances.
-    """
-    k = indices.shape[1]
-    # Constants of another dtype would promote float32 scores to float64.
-    zero, two = block.dtype.type(0), block.dtype.type(2)
-    rounding = block.dtype.type(_ROUNDING * np.finfo(block.dtype).eps)
-    for i in range(block.shape[0]):
-        line, best, places = block[i], values[i], indices[i]
-        if squares.shape[0]:
-            square = squares[i]
-            least = rounding * square
-            for c in range(block.shape[1]):
-                distance = square - two * line[c]
-                line[c] = -np.sqrt(distance if distance > least else zero)
-        for c in range(block.shape[1]):
-            score = line[c]
-            if score > best[k - 1]:
-                at = k - 1
-                while at > 0 and best[at - 1] < score:
-                    best[at], places[at] = best[at - 1], places[at - 1]
-                    at -= 1
-                best[at], places[at] = score, first + c
+
+def _kth_of_groups(scores: Any, k: int) -> Any:
+    """A lower bound of the k-th largest score of each row, −∞ for fewer scores."""
+    n_rows, n_classes = scores.shape
+    n_groups = min(n_classes, max(_MIN_GROUPS, _GROUPS_PER_CLASS * k))
+    if n_classes < k:
+        return np.full(n_rows, -np.inf, dtype=scores.dtype)
+    size = n_classes // n_groups
+    maxima = scores[:, : size * n_groups].reshape(n_rows, size, n_groups).max(axis=1)
+    return np.partition(maxima, n_groups - k, axis=1)[:, n_groups - k]
+
+
+def _raw_below(raw: Any, squares: Any) -> Any:
+    """A bound below all raw scores whose final scores are not smaller, in spite of rounding."""
+    squares = squares[:, 0]
+    with np.errstate(invalid="ignore"):
+        slack = 2 * _ROUNDING * np.finfo(raw.dtype).eps * (squares + np.abs(raw))
+        return np.where(raw > -np.inf, raw - slack, raw)
+
+
+def _as_raw(final: Any, squares: Any) -> Any:
+    """Raw scores of distances."""
+    return (squares[:, 0] - final * final) / 2
+
+
+def _k_best(found: list[_Found], k: int, n_rows: int) -> _Found:
+    """The best of each row among the classes that were found, in descending order."""
+    row, column, final = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((column, -final, row))
+    row = row[order]
+    place = np.arange(len(row)) - np.searchsorted(row, np.arange(n_rows))[row]
+    kept = order[place < k]
+    return row[place < k], column[kept], final[kept]
+
+
+def _worst(best: _Found, k: int, n_rows: int) -> tuple[Any, tuple[Any, Any]]:
+    """Score and column of the k-th best class of each row, −∞ if there are fewer."""
+    row, column, final = best
+    value, last = np.full(n_rows, -np.inf, dtype=final.dtype), np.full(n_rows, _LAST)
+    at = np.searchsorted(row, np.arange(n_rows), side="right") - 1
+    full = np.bincount(row, minlength=n_rows) == k
+    value[full], last[full] = final[at[full]], column[at[full]]
+    return value, (value, last)
 
 
 # torch: work is queued on the device, and the host waits for results only once, at the end. As
@@ -462,9 +627,9 @@ def _torch_top_k(plan: _Plan, k: int) -> Best:
     """Select from tensors without synchronising in any block."""
     import torch
 
-    n_selected = min(k + 1, plan.parameters.shape[0])
+    n_selected = min(k + 1, plan.n_classes)
     out: Any = None
-    for rows, embedded, prepared in plan.blocks():
+    for rows, embedded, (prepared,) in plan.blocks():
         vectors = prepared.rows(embedded)
         squares = prepared.squares(vectors)
         best: Best | None = None
@@ -507,7 +672,8 @@ def _torch_top_k(plan: _Plan, k: int) -> Best:
         ordered = _sorted(indices[inside].gather(1, by_class), values[inside].gather(1, by_class))
         indices[inside], values[inside] = ordered
         if beyond.shape[0]:
-            indices[beyond], values[beyond] = _compared_top_k(replace(plan, X=plan.X[beyond, :]), k)
+            again = replace(plan, X=plan.X[beyond, :])
+            indices[beyond], values[beyond] = _compared_top_k(again, k)
     return indices, values
 
 

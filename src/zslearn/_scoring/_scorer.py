@@ -19,12 +19,9 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import (
     Array,
     Floats,
-    IdentityCache,
     block_budget,
     is_foreign,
-    on_device,
     row_blocks,
-    take_rows,
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
@@ -98,8 +95,8 @@ class ClassScorer:
         """
         positions = None if classes is None else find_classes(classes, self.labels)
         ties = self._ties(positions)
-        with self._against(X, positions if ties is None else ties.representatives) as arguments:
-            scores = class_scores(**arguments)
+        with self._against(X, positions if ties is None else ties.representatives) as options:
+            scores = class_scores(**options)
         if ties is None:
             return scores
         xp = compat.array_namespace(scores)
@@ -135,8 +132,8 @@ class ClassScorer:
         ties = self._ties(positions)
         chosen = positions if ties is None else ties.representatives
         n_best = k if ties is None else min(k, len(ties.representatives))
-        with self._against(X, chosen) as arguments:
-            indices, scores = top_k(**arguments, k=n_best)
+        with self._against(X, chosen) as options:
+            indices, scores = top_k(**options, k=n_best)
         if ties is not None:
             indices, scores = ties.expanded(indices, scores, k)
         labels = labels if positions is None else labels[positions]
@@ -271,24 +268,17 @@ class ClassScorer:
         self, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None
     ) -> Iterator[dict[str, Any]]:
         """Yield the arguments of `class_scores` and `top_k` for some candidates."""
-        parameters, bias = self.parameters, self.bias
-        if positions is not None:
-            if on_device(X) and isinstance(parameters, np.ndarray):
-                # Reusing the array of the last call reuses its copy on the device.
-                key, whole = positions.tobytes(), parameters
-                parameters = _candidates.get(whole, key, lambda: whole[positions])
-            else:
-                parameters = take_rows(parameters, positions)
-            bias = None if bias is None else bias[positions]
-        options = {"parameters": parameters, "score": self.score, "bias": bias}
+        options = {
+            "parameters": self.parameters,
+            "score": self.score,
+            "bias": self.bias,
+            "positions": positions,
+        }
         if isinstance(X, EmbeddedRows):
             yield {"X": X.embedded_by(self.embedding), **options}
         else:
             with self.embedding.over_blocks() as embed:
                 yield {"X": X, "embed": embed, **options}
-
-
-_candidates = IdentityCache()
 
 
 class _Ties(NamedTuple):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import array_api_compat as compat
@@ -245,23 +246,78 @@ def moves_kept() -> Iterator[None]:
         _moves.reset(token)
 
 
+class RowChunks:
+    """Rows of several arrays in any order, which is how classes are added without copying others.
+
+    Parameters
+    ----------
+    chunks : tuple of array
+        Arrays of equal width.
+    order : ndarray of int
+        Position of each row in the concatenated chunks.
+    """
+
+    def __init__(self, chunks: tuple[Array, ...], order: NDArray[np.intp]) -> None:
+        self.chunks, self.order = chunks, order
+        self.shape: tuple[int, ...] = (len(order), *chunks[0].shape[1:])
+        self.dtype = chunks[0].dtype
+
+    @cached_property
+    def whole(self) -> Array:
+        """All rows in one array."""
+        return self[:]
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, rows: Any) -> Array:
+        position = self.order[rows]
+        ends = np.cumsum([chunk.shape[0] for chunk in self.chunks])
+        which = np.searchsorted(ends, position, side="right")
+        if np.ndim(position) == 0:
+            return self.chunks[which][position - ends[which] + self.chunks[which].shape[0]]
+        # Rows are gathered chunk by chunk and then permuted.
+        by_chunk = np.argsort(which, kind="stable")
+        gathered = [
+            take_rows(chunk, position[which == i] - ends[i] + chunk.shape[0])
+            for i, chunk in enumerate(self.chunks)
+        ]
+        xp = compat.array_namespace(gathered[0])
+        return take_rows(xp.concat(gathered, axis=0), np.argsort(by_chunk))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(to_numpy(self.whole), dtype=dtype)
+
+
 class IdentityCache:
-    """A cache of the latest value computed from a host array, which is compared by identity."""
+    """The latest values computed from host arrays, which are compared by identity."""
 
-    def __init__(self) -> None:
-        # The entry is replaced as a whole. A lock could be held while the process is forked.
-        self._entry: tuple[Any, Any, Any] | None = None
+    def __init__(self, size: int) -> None:
+        self.size = size
+        # Single operations on a dict need no lock, which could be held while a process is forked.
+        self._entries: dict[int, tuple[Any, Any, Any]] = {}
 
-    def get(self, source: Any, key: Any, compute: Callable[[], Any]) -> Any:
+    def get(
+        self,
+        source: Any,
+        key: Any,
+        compute: Callable[[], Any],
+        keep: Callable[[Any], bool] = lambda value: True,
+    ) -> Any:
         """The cached value if source and key are the same, otherwise the result of `compute`."""
-        entry = self._entry
+        number = id(source)
+        entry = self._entries.get(number)
         if entry is not None and entry[0]() is source and entry[1] == key:
             return entry[2]
         value = compute()
-        self._entry = weakref.ref(source, self._clear), key, value
+        if keep(value):
+            for oldest in list(self._entries)[: len(self._entries) + 1 - self.size]:
+                self._entries.pop(oldest, None)
+            forget = partial(self._forget, number)
+            self._entries[number] = weakref.ref(source, forget), key, value
         return value
 
-    def _clear(self, source: Any) -> None:
-        entry = self._entry
-        if entry is not None and entry[0] is source:
-            self._entry = None
+    def _forget(self, number: int, reference: Any) -> None:
+        entry = self._entries.get(number)
+        if entry is not None and entry[0] is reference:
+            self._entries.pop(number, None)
