@@ -22,11 +22,13 @@ from zslearn._utils._array import (
     block_budget,
     is_foreign,
     row_blocks,
+    take_rows,
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some
-from zslearn.signatures._table import label_array, label_kind
+from zslearn.signatures._described import DescribedTables
+from zslearn.signatures._table import find_sorted, label_array, label_kind
 
 
 @inherit_docs
@@ -145,6 +147,9 @@ class ClassScorer:
         """Groups of identical candidates; None if all candidates differ."""
         if self.same_as is None:
             return None
+        if positions is None and self.bias is None:
+            is_first = self.same_as == np.arange(len(self.same_as))
+            return _Ties(np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[self.same_as])
         positions = np.arange(len(self.labels)) if positions is None else positions
         keys = self.same_as[positions]
         if self.bias is not None:
@@ -335,20 +340,25 @@ def identical_rows(
     equal = keys[order[1:]] == keys[order[:-1]]
     if not equal.any():
         return None
-    rows = to_numpy(parameters).reshape(len(keys), -1)
-    same = np.arange(len(rows))
-    for run in np.split(order, np.flatnonzero(~equal) + 1):
+    same = np.arange(len(keys))
+    starts = np.flatnonzero(np.diff(equal, prepend=False, append=False).astype(bool)).tolist()
+    for start, stop in zip(starts[::2], starts[1::2], strict=True):
+        run = order[start : stop + 1]
+        rows = to_numpy(take_rows(parameters, run)).reshape(len(run), -1)
         while len(run) > 1:
-            alike = (rows[run] == rows[run[0]]).all(axis=1)
+            alike = (rows == rows[0]).all(axis=1)
             same[run[alike]] = run[0]
-            run = run[~alike]
-    return same if (same != np.arange(len(rows))).any() else None
+            run, rows = run[~alike], rows[~alike]
+    return same if (same != np.arange(len(same))).any() else None
 
 
 def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
     """Whether each label is among some classes."""
-    members = set(to_numpy(classes).tolist())
-    return np.asarray([label in members for label in labels.tolist()], dtype=bool)
+    members = to_numpy(classes)
+    if label_kind(labels) != label_kind(members) or "O" in (labels.dtype.kind, members.dtype.kind):
+        known = set(members.tolist())
+        return np.asarray([label in known for label in labels.tolist()], dtype=bool)
+    return find_sorted(labels, np.unique(members)) >= 0
 
 
 def _check_odds(label: Any, value: Any) -> float:
@@ -367,23 +377,27 @@ def _check_odds(label: Any, value: Any) -> float:
     return odds
 
 
-def find_classes(classes: Any, known: NDArray[Any], where: str = "classes") -> NDArray[np.intp]:
-    """Positions of labels, the value of the parameter `where`, among known labels."""
+def find_classes(
+    classes: Any, known: NDArray[Any] | DescribedTables, where: str = "classes"
+) -> NDArray[np.intp]:
+    """Positions of labels, the value of the parameter `where`, among sorted known labels."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
         raise ValueError(f"{where} must be a list of labels; got {classes!r}.")
     labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, where)
     if labels.size == 0:
         raise ValueError(f"{where} is empty: name at least one class, or omit {where}=.")
-    position_of = {label: i for i, label in enumerate(known.tolist())}
-    kinds = label_kind(labels), label_kind(known)
+    some = known if isinstance(known, np.ndarray) else known.first.labels
+    kinds = label_kind(labels), label_kind(some)
     if kinds[0] != kinds[1]:
         raise ValueError(
             f"{where} names unknown classes: {name_some(labels.tolist())}. Its labels are "
             f"{kinds[0]}s, but those of classes_ are {kinds[1]}s."
         )
-    unknown = [label for label in labels.tolist() if label not in position_of]
-    if unknown:
-        near = name_near_misses(unknown, position_of, unknown_in=where, known_in="classes_")
+    found = find_sorted(labels, known) if isinstance(known, np.ndarray) else known.find(labels)
+    if (found < 0).any():
+        unknown = labels[found < 0].tolist()
+        described = (known if isinstance(known, np.ndarray) else known.labels).tolist()
+        near = name_near_misses(unknown, described, unknown_in=where, known_in="classes_")
         raise ValueError(
             f"{where} names unknown classes: {name_some(unknown)}."
             f"{near or ' See classes_, or describe them with add_classes.'}"
@@ -391,4 +405,4 @@ def find_classes(classes: Any, known: NDArray[Any], where: str = "classes") -> N
     values, counts = np.unique(labels, return_counts=True)
     if len(values) < len(labels):
         raise ValueError(f"{where} repeats {name_some(values[counts > 1].tolist())}.")
-    return np.asarray([position_of[label] for label in labels.tolist()], dtype=np.intp)
+    return found

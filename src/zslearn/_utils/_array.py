@@ -276,14 +276,20 @@ class RowChunks:
         which = np.searchsorted(ends, position, side="right")
         if np.ndim(position) == 0:
             return self.chunks[which][position - ends[which] + self.chunks[which].shape[0]]
-        # Rows are gathered chunk by chunk and then permuted.
-        by_chunk = np.argsort(which, kind="stable")
-        gathered = [
-            take_rows(chunk, position[which == i] - ends[i] + chunk.shape[0])
-            for i, chunk in enumerate(self.chunks)
-        ]
-        xp = compat.array_namespace(gathered[0])
-        return take_rows(xp.concat(gathered, axis=0), np.argsort(by_chunk))
+        parts = [np.flatnonzero(which == number) for number in range(len(self.chunks))]
+        starts = ends - [chunk.shape[0] for chunk in self.chunks]
+        gathered = (
+            take_rows(chunk, position[part] - start)
+            for chunk, part, start in zip(self.chunks, parts, starts, strict=True)
+        )
+        if not is_foreign(self.chunks[0]):
+            dtype = np.result_type(*(chunk.dtype for chunk in self.chunks))
+            out = np.empty((len(position), *self.shape[1:]), dtype=dtype)
+            for part, rows in zip(parts, gathered, strict=True):
+                out[part] = rows
+            return out
+        xp = compat.array_namespace(self.chunks[0])
+        return take_rows(xp.concat(list(gathered)), np.argsort(np.concatenate(parts)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(to_numpy(self.whole), dtype=dtype)

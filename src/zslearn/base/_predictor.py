@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 )
 
 from zslearn._scoring._embedding import EmbeddedRows
-from zslearn._scoring._scorer import ClassScorer
+from zslearn._scoring._scorer import ClassScorer, is_among
 from zslearn._utils._array import Array, is_dask, is_foreign, is_streamed, plain_tensor, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
@@ -170,9 +170,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     @property
     def unseen_classes_(self) -> NDArray[Any]:
         """The classes that are described only by a signature, sorted."""
-        seen = set(self.seen_classes_.tolist())
         classes = self.classes_
-        return classes[[label not in seen for label in classes.tolist()]]
+        return classes[~is_among(classes, self.seen_classes_)]
 
     def decision_function(self, X: Any, *, classes: Any = None) -> Array:
         """Score every sample against every class.

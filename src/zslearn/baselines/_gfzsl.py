@@ -270,12 +270,12 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         adapted._describe(state.signature_table_)
         return adapted._as_fitted()
 
-    def _remove(self, labels: NDArray[Any], kept_rows: NDArray[np.intp]) -> None:
+    def _remove(self, labels: NDArray[Any]) -> None:
         if hasattr(self, "adapted_classes_"):
             kept = ~is_among(self.adapted_classes_, labels)
             for name in ("adapted_classes_", "adapted_means_", "adapted_variances_"):
                 setattr(self, name, getattr(self, name)[kept])
-        super()._remove(labels, kept_rows)
+        super()._remove(labels)
 
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats

@@ -435,22 +435,25 @@ class GaussianEXEM(LearnsFromStatistics):
 
         def add(changed: Self) -> None:
             described, before = changed._described, changed.posterior_
-            table = described.table
+            tables = described.tables
             if signatures is not None:
-                table = table.union(SignatureTable.from_new(signatures, table))
-            undescribed = np.setdiff1d(labels, table.labels)
-            table = table.with_undescribed(undescribed)
+                tables = tables.added(SignatureTable.from_new(signatures, tables))
+            undescribed = np.unique(labels[tables.find(labels) < 0])
+            if len(undescribed):
+                tables.check_labels(undescribed, "y names")
+                tables = tables.added(tables.first.undescribed(undescribed))
             changed.posterior_ = before.with_samples(prepared, labels, undescribed)
-            if len(table.labels) > len(described.table.labels):
-                changed._describe(table)
+            if tables is not described.tables:
+                changed._describe(tables.table)
                 return
+            if len(changed.posterior_.columns) > len(before.columns):
+                parameters = changed.posterior_.realigned(described.parameters, before)
+                described = type(described)(described.table, parameters)
             # The parameters of all other classes stay the same.
-            rows = table.positions(np.unique(labels))
-            parameters = changed.posterior_.realigned(described.parameters, before)
-            parameters[rows] = changed.synthesize(
-                changed._normalized(table.subset(rows)), table.labels[rows]
-            )
-            changed._described = type(described)(table, parameters)
+            classes = np.unique(labels)
+            table = described.tables.subset(described.tables.find(classes))
+            made = changed.synthesize(changed._normalized(table), classes)
+            changed._described = described.without(classes).with_classes(table, made)
 
         return self._change(add)
 
@@ -683,15 +686,15 @@ class GaussianEXEM(LearnsFromStatistics):
 
     # Classes and scores
 
-    def _remove(self, labels: NDArray[Any], kept: NDArray[np.intp]) -> None:
+    def _remove(self, labels: NDArray[Any]) -> None:
         """Remove classes with their samples."""
         before = self.posterior_
         self.posterior_ = before.without_classes(labels)
         if len(self.posterior_.columns) == len(before.columns):
-            super()._remove(labels, kept)
+            super()._remove(labels)
         else:
             # The embedding has fewer columns, and every class fewer parameters.
-            table = self._described.table.subset(kept)
+            table = self._described.without(labels).table
             self._describe(table, self._normalized(table))
 
     def _signatures_so_far(self) -> SignatureTable:
