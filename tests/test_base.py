@@ -803,7 +803,7 @@ def small_tables(monkeypatch):
 
 @pytest.mark.usefixtures("small_tables")
 @pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("make", [EXEM, lambda: CalibratedStacking(ESZSL(), bias=0.1)])
+@pytest.mark.parametrize("make", [EXEM, GDA, lambda: CalibratedStacking(ESZSL(), bias=0.1)])
 def test_any_sequence_of_changes_equals_one_fit(make, library, problem):
     rng = np.random.default_rng(0)
     seen, every = problem.signatures.index, problem.signatures
@@ -877,3 +877,23 @@ def test_changes_of_chunks_warn_as_a_whole_table_does(problem):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.add_classes({"PLAIN": rows.iloc[2] + rows.iloc[3]})
+
+
+def test_many_classes_are_kept_in_single_precision(problem, monkeypatch):
+    signatures = problem.signatures.astype(np.float32)
+    fit = {"X": problem.X_train, "y": problem.y_train, "signatures": signatures.iloc[:-1]}
+    few = EXEM().fit(**fit).add_classes(signatures.iloc[-1:])
+    monkeypatch.setattr("zslearn._scoring._blocks.MAX_DOUBLES", 10)
+    monkeypatch.setattr("zslearn.base._classifier.MAX_DOUBLES", 10)
+    # Classes are synthesized a few at a time.
+    monkeypatch.setattr("zslearn.base._classifier._SYNTHESIS_BYTES", 1000)
+    many = EXEM().fit(**fit).add_classes(signatures.iloc[-1:])
+    X = problem.X_test_unseen.astype(np.float64)
+    assert few.decision_function(X).dtype == np.float64
+    for model, dtype in ((few, np.float64), (many, np.float32)):
+        assert model.class_scorer_.parameters.dtype == dtype
+        assert model.signature_table_.arrays[0].dtype == np.float32
+    scores = many.decision_function(X)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, few.decision_function(X), rtol=1e-4)
+    np.testing.assert_array_equal(many.predict(X), few.predict(X))

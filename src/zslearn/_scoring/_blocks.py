@@ -11,6 +11,7 @@ scores. Different raw scores may round to the same final score.
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -248,6 +249,11 @@ def prepared_classes(
 Best = tuple[Array, Array]
 _NAN_SCORES = "Scores are NaN: check the embedded rows and the class parameters for NaN."
 
+#: Number of parameters, 128 MiB in double precision, from which classes are stored in single
+#: precision, and scored in it on the host. Scoring then depends on memory traffic, and an error of
+#: 6e-8 of the length of a vector is far below what features can resolve. Smaller problems keep all
+#: digits of double precision.
+MAX_DOUBLES = 1 << 24
 # Number of classes scored at a time on the host.
 _CLASS_BLOCK = 4096
 # A device scores all classes at once if at least this many rows fit into the budget.
@@ -367,6 +373,8 @@ class _Plan:
             )
         self.n_classes = n_classes if positions is None else len(positions)
         is_host = isinstance(self.X, np.ndarray)
+        n_numbers = math.prod(parameters.shape)
+        self.is_single = is_host and parameters.dtype == np.float32 and n_numbers > MAX_DOUBLES
         is_few = positions is not None and 2 * self.n_classes <= n_classes
         self.chunks: tuple[Any, ...] = (parameters,)
         stored = positions
@@ -404,6 +412,9 @@ class _Plan:
         parts: list[PreparedClasses] = []
         for rows in row_blocks(self.X.shape[0], self.row_bytes, self.budget):
             embedded = self.embed(self.X[rows, :])
+            if self.is_single:
+                # The parameters are not copied to double precision.
+                embedded = embedded.astype(np.float32, copy=False)
             parts = parts or self.prepared(embedded)
             yield rows, embedded, parts
 

@@ -28,7 +28,7 @@ from zslearn._utils._array import (
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._described import DescribedTables
-from zslearn.signatures._table import find_sorted, label_array, label_kind
+from zslearn.signatures._table import find_sorted, is_among, label_array, label_kind
 
 
 @inherit_docs
@@ -350,15 +350,6 @@ def identical_rows(
             same[run[alike]] = run[0]
             run, rows = run[~alike], rows[~alike]
     return same if (same != np.arange(len(same))).any() else None
-
-
-def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
-    """Whether each label is among some classes."""
-    members = to_numpy(classes)
-    if label_kind(labels) != label_kind(members) or "O" in (labels.dtype.kind, members.dtype.kind):
-        known = set(members.tolist())
-        return np.asarray([label in known for label in labels.tolist()], dtype=bool)
-    return find_sorted(labels, np.unique(members)) >= 0
 
 
 def _check_odds(label: Any, value: Any) -> float:

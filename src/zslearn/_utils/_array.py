@@ -267,6 +267,11 @@ class RowChunks:
         """All rows in one array."""
         return self[:]
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of all chunks."""
+        return sum(chunk.nbytes for chunk in self.chunks)
+
     def __len__(self) -> int:
         return len(self.order)
 

@@ -19,10 +19,18 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from zslearn._scoring._blocks import ScoreFunction
+from zslearn._scoring._blocks import MAX_DOUBLES, ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
-from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, is_among, row_keys
-from zslearn._utils._array import Array, Floats, RowChunks, is_streamed, to_numpy
+from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
+from zslearn._utils._array import (
+    BLOCK_BYTES,
+    Array,
+    Floats,
+    RowChunks,
+    is_streamed,
+    row_blocks,
+    to_numpy,
+)
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, warn_once
@@ -33,7 +41,7 @@ from zslearn.base._predictor import ZeroShotPredictor, clone_with
 from zslearn.base._streams import stream_samples
 from zslearn.base._training import StreamedRows, SummedTraining, Training, summarize
 from zslearn.signatures._described import DescribedTables
-from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._table import SignatureTable, is_among
 
 
 class _Chunk:
@@ -116,6 +124,9 @@ class _Described:
 
     def with_classes(self, new: SignatureTable, parameters: Array) -> Self:
         """Describe further classes."""
+        xp, dtype = compat.array_namespace(parameters), self.chunks[0].parameters.dtype
+        if compat.is_numpy_array(parameters):
+            parameters = xp.astype(parameters, dtype, copy=False)
         return self._of(self.tables.added(new), (*self.chunks, _Chunk(parameters)))
 
     def without(self, labels: NDArray[Any]) -> Self:
@@ -133,6 +144,20 @@ class _Described:
 
 def _arrays(chunks: Sequence[_Chunk]) -> tuple[Array, ...]:
     return tuple(chunk.parameters for chunk in chunks)
+
+
+# Memory of the signatures and kernels of the classes that are synthesized at a time.
+_SYNTHESIS_BYTES = 4 * BLOCK_BYTES
+
+
+def _in_head_dtype(parameters: Array, n_classes: int) -> Array:
+    """Parameters of some of many classes in the precision in which all of them are stored."""
+    is_large = n_classes * math.prod(parameters.shape[1:]) > MAX_DOUBLES
+    if not (is_large and compat.is_numpy_array(parameters)):
+        return parameters
+    with np.errstate(over="ignore"):
+        single = parameters.astype(np.float32, copy=False)
+    return single if np.isfinite(single).all() else parameters
 
 
 # Number of classes whose parameters are compared with those of a model file.
@@ -406,7 +431,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         if self.synthesizes_independently:
             self._described = remaining
         else:
-            self._describe(remaining.table, self._normalized(remaining.table))
+            self._describe(remaining.table, checked=True)
 
     @property
     def signature_table_(self) -> SignatureTable:
@@ -482,7 +507,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         training = fresh._make_training(X, y, signatures, sample_weight)
         with numerical_failures_named(type(self)):
             for _ in self._fit_many(training, [fresh]):
-                fresh._describe(training.table, training.all_signatures())
+                fresh._describe(training.table, checked=True)
         if not hasattr(fresh, "_described"):
             raise _not_each_once(type(self))
         return self._set_fitted(fresh)
@@ -573,16 +598,36 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         prepared.check()
         return prepared
 
-    def _describe(self, table: SignatureTable, signatures: Any = None) -> None:
+    def _describe(self, table: SignatureTable, *, checked: bool = False) -> None:
         """Synthesize all classes of the table and set them as the described classes.
 
-        `signatures` are their normalised signatures, if the caller has already checked them.
+        `checked` tables are complete, and a warning has named their equal signatures.
         """
-        if signatures is None:
+        if not checked:
             self._check_views(table)
-            signatures = self._normalized(table)
             table.warn_equal_signatures()
-        self._described = _Described(table, self._synthesize_finite(signatures, table.labels))
+        self._described = _Described(table, self._synthesize_table(table))
+
+    def _synthesize_table(self, table: SignatureTable) -> Array:
+        """Parameters of all classes of a table, a block at a time if they are independent."""
+        n_classes = len(table.labels)
+        # Kernels of signatures have a number per seen class.
+        row_bytes = 8 * (table.n_attributes + len(self.seen_classes_))
+        rows = row_blocks(n_classes, row_bytes, _SYNTHESIS_BYTES)
+        if len(rows) == 1 or not self.synthesizes_independently:
+            made = self._synthesize_finite(self._normalized(table), table.labels)
+            return _in_head_dtype(made, n_classes)
+        out: Array = None
+        for block in rows:
+            part = table.subset(block)
+            made = self._synthesize_finite(self._normalized(part), part.labels)
+            made = _in_head_dtype(made, n_classes)
+            if out is None:
+                xp = compat.array_namespace(made)
+                shape = (n_classes, *made.shape[1:])
+                out = xp.empty(shape, dtype=made.dtype, device=compat.device(made))
+            out[block] = made
+        return out
 
     def _check_loaded(self) -> None:
         """Refuse parameters from a model file that `synthesize` could not have returned."""
@@ -724,10 +769,10 @@ def fit_variants(
         training = first._make_training(X, y, signatures, sample_weight)
         for variant in group.values():
             variant._set_training_attributes(training)
-        table, normalized = training.table, training.all_signatures()
+        table = training.table
         if classes is not None and all(v.synthesizes_independently for v in group.values()):
             rows = np.sort(table.positions(np.asarray(classes)))
-            table, normalized = table.subset(rows), normalized[rows]
+            table = table.subset(rows)
         positions = {id(variant): index for index, variant in group.items()}
         unfitted = {id(variant): dict(vars(variant)) for variant in group.values()}
         with numerical_failures_named(method):
@@ -738,7 +783,7 @@ def fit_variants(
                 # The group outlives this model, so only the copy keeps what was learned.
                 vars(variant).clear()
                 vars(variant).update(unfitted[id(variant)])
-                model._describe(table, normalized)
+                model._describe(table, checked=True)
                 yield positions.pop(id(variant)), model._as_fitted()
                 del model
         if positions:

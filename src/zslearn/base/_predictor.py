@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 )
 
 from zslearn._scoring._embedding import EmbeddedRows
-from zslearn._scoring._scorer import ClassScorer, is_among
+from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, is_dask, is_foreign, is_streamed, plain_tensor, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
@@ -38,7 +38,7 @@ from zslearn.base._streams import (
     whole_rows,
 )
 from zslearn.metrics import HitCounts, per_class_accuracy
-from zslearn.signatures._table import label_array, sample_labels
+from zslearn.signatures._table import is_among, label_array, sample_labels
 
 
 @dataclass(frozen=True, eq=False)

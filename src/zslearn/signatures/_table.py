@@ -59,6 +59,10 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
         kind = values.dtype.kind
         if kind in "biuU" or (kind == "f" and not np.isnan(values).any()):
             return values
+    if isinstance(values, (pd.Index, pd.Series)) and not isinstance(values, pd.MultiIndex):
+        array = values.to_numpy()
+        if array.dtype.kind in "biu" or set(map(type, array)) == {str}:
+            return array.astype(str) if array.dtype.kind == "O" else array
     items = list(map(_plain_label, values))
     missing = next((place for place, value in enumerate(items) if is_missing(value)), None)
     if missing is not None:
@@ -152,6 +156,21 @@ def labels_like(labels: NDArray[Any], others: NDArray[Any], whose: str, where: s
             f"{name_some(changed)}."
         )
     return cast
+
+
+def is_ascii(labels: NDArray[Any]) -> bool:
+    """Whether all labels consist of ASCII characters."""
+    codes = np.ascontiguousarray(labels).view(np.uint32)
+    return not len(codes) or bool(codes.max() < 128)
+
+
+def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
+    """Whether each label is among some classes."""
+    members = to_numpy(classes)
+    if label_kind(labels) != label_kind(members) or "O" in (labels.dtype.kind, members.dtype.kind):
+        known = set(members.tolist())
+        return np.asarray([label in known for label in labels.tolist()], dtype=bool)
+    return find_sorted(labels, np.unique(members)) >= 0
 
 
 def find_sorted(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.intp]:
@@ -263,14 +282,17 @@ def _mapping_as_frame(
 
 
 def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
-    """Convert a table of signatures to float64; raise on text, missing and infinite values."""
+    """Convert a table of signatures to floats; raise on text, missing and infinite values."""
     frame = numeric_columns(frame, where)
     if others := not_numbers(frame):
         advice = ""
         if isinstance(frame.index, pd.RangeIndex):
             advice = f" If {others[0]!r} holds the labels, use signatures.set_index({others[0]!r})."
         refuse_text(frame, where, advice)
-    array: Floats = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    # What is given in single precision is kept in it; `in_units` computes in double precision.
+    is_single = all(dtype == np.float32 for dtype in frame.dtypes)
+    dtype = np.float32 if is_single else np.float64
+    array: Floats = frame.to_numpy(dtype=dtype, na_value=np.nan)
     refuse_missing(frame, array, where)
     return array
 
@@ -314,7 +336,8 @@ class SignatureTable:
     labels : ndarray of shape (n_classes,)
         Sorted labels without duplicates.
     arrays : tuple of ndarray of shape (n_classes, n_attributes of the view)
-        Finite values in float64; a class that lacks the view has a row of NaN.
+        Finite values, in single precision if they were given so; a class that lacks the view has
+        a row of NaN.
     columns : tuple of (tuple or None)
         Attribute names of each view, if any.
     names : tuple of str
@@ -378,12 +401,11 @@ class SignatureTable:
             table = signatures
         else:
             table = cls.read(signatures, seen)
-            table._check_not_transposed(seen.tolist())
+            table._check_not_transposed(seen)
         table = table.with_labels_like(seen, "y")
-        known, wanted = dict.fromkeys(table.labels.tolist()), dict.fromkeys(seen.tolist())
-        missing = [label for label in wanted if label not in known]
+        missing = seen[~is_among(seen, table.labels)].tolist()
         if missing:
-            spare = [label for label in known if label not in wanted]
+            spare = table.labels[~is_among(table.labels, seen)].tolist()
             near = name_near_misses(missing, spare, unknown_in="y", known_in="signatures")
             raise ValueError(
                 f"{len(missing)} of the {len(seen)} classes in y have no signature: "
@@ -438,7 +460,7 @@ class SignatureTable:
                 f"{where} describes {name_some(repeated.tolist())} more than once; keep one row "
                 "per class."
             )
-        if labels.dtype.kind == "U":
+        if labels.dtype.kind == "U" and not is_ascii(labels):
             refuse_equal_labels(labels.tolist(), where)
         array = finite_numbers(frame, where)
         if array.shape[1] == 0:
@@ -507,11 +529,11 @@ class SignatureTable:
                 "remove them, or use GaussianEXEM, which compares classes by their common views."
             )
 
-    def _check_not_transposed(self, seen: list[Any]) -> None:
+    def _check_not_transposed(self, seen: NDArray[Any]) -> None:
         """Raise if the columns of a view, and not its rows, are the training classes."""
-        if set(seen) <= set(self.labels.tolist()):
+        if is_among(seen, self.labels).all():
             return
-        wanted, rows = _normal_forms(seen), _normal_forms(self.labels.tolist())
+        wanted, rows = _normal_forms(seen.tolist()), _normal_forms(self.labels.tolist())
         for name, columns in zip(self.names, self.columns, strict=True):
             n_columns = len(wanted & _normal_forms(columns or ()))
             if n_columns > max(len(wanted & rows), len(wanted) // 2):
@@ -592,7 +614,7 @@ class SignatureTable:
         arrays = tuple(np.zeros((len(labels), a.shape[1]), dtype=a.dtype) for a in self.arrays)
         return replace(self, labels=labels, arrays=arrays)
 
-    def subset(self, rows: NDArray[np.intp]) -> SignatureTable:
+    def subset(self, rows: NDArray[np.intp] | slice) -> SignatureTable:
         """Select rows by ascending positions."""
         arrays = tuple(array[rows] for array in self.arrays)
         return replace(self, labels=self.labels[rows], arrays=arrays)
@@ -679,7 +701,7 @@ class SignatureTable:
         """Compute the offset and scale of columns from the rows of the seen classes."""
         units: list[Floats | None] = []
         for array, scaling in zip(self.arrays, self.scalings, strict=False):
-            rows = array[seen]
+            rows = array[seen].astype(np.float64, copy=False)
             rows = rows[~np.isnan(rows).all(axis=1)]  # drop classes that lack the view
             units.append(units_of(rows, scaling) if scaling and len(rows) else None)
         return replace(self, units=tuple(units))
@@ -700,12 +722,12 @@ class SignatureTable:
     def in_units(self) -> tuple[Floats, ...]:
         """Return the rows of each view, scaled by the units of the seen classes, if any."""
         units = self.units or (None,) * len(self.arrays)
-        return tuple(in_units(array, unit) for array, unit in zip(self.arrays, units, strict=True))
+        doubles = (array.astype(np.float64, copy=False) for array in self.arrays)
+        return tuple(in_units(array, unit) for array, unit in zip(doubles, units, strict=True))
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
         """Return the median distance in each view between the given rows at unit length."""
-        views = [array[rows] for array in self.in_units()]
-        views = [array[~np.isnan(array).all(axis=1)] for array in views]
+        views = [array[~np.isnan(array).all(axis=1)] for array in self.subset(rows).in_units()]
         return tuple(median_distance(unit_rows(array)) if len(array) else 1.0 for array in views)
 
     def normalized(self, scales: tuple[float, ...], *, keep_views: bool) -> Floats | SignatureViews:

@@ -23,7 +23,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
-from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
+from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import (
     Array,
     Floats,
@@ -42,7 +42,7 @@ from zslearn.base._predictor import Fitted
 from zslearn.base._streams import needs_rows, read_blocks
 from zslearn.base._training import Training
 from zslearn.calibration._folds import DEFAULT_UNLABELLED_WEIGHT
-from zslearn.signatures._table import SignatureTable, labels_like, sample_labels
+from zslearn.signatures._table import SignatureTable, is_among, labels_like, sample_labels
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._adaptation_trial import Adaptation, TrialImages, accepted_weight
 from zslearn.synthesis._class_posterior import ClassPosterior, ClassSamples
@@ -502,7 +502,7 @@ class GaussianEXEM(LearnsFromStatistics):
                     "remove_classes to remove the class."
                 )
             table = changed._described.table
-            changed._describe(table, changed._normalized(table))
+            changed._describe(table, checked=True)
 
         return self._change(remove)
 
@@ -695,7 +695,7 @@ class GaussianEXEM(LearnsFromStatistics):
         else:
             # The embedding has fewer columns, and every class fewer parameters.
             table = self._described.without(labels).table
-            self._describe(table, self._normalized(table))
+            self._describe(table, checked=True)
 
     def _signatures_so_far(self) -> SignatureTable:
         table = super()._signatures_so_far()
