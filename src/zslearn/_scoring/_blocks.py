@@ -27,9 +27,11 @@ from sklearn.utils import gen_batches
 
 from zslearn._utils._array import (
     Array,
+    Floats,
     IdentityCache,
     RowChunks,
     block_budget,
+    evenly_spaced,
     floating,
     is_symbolic,
     move_like,
@@ -139,6 +141,7 @@ class PreparedClasses:
                 "Regularise more, or pass X in double precision."
             )
         self.half: Array = None
+        is_centred = False
         if score == "cosine":
             self.parameters = unit_rows(self.parameters)
         elif score == "euclidean":
@@ -148,18 +151,32 @@ class PreparedClasses:
                 if isinstance(center, np.ndarray) and not self._has_offset(center):
                     center = np.zeros_like(center)
             self.center = center
-            if not isinstance(center, np.ndarray) or center.any():
+            is_centred = not isinstance(center, np.ndarray) or bool(center.any())
+            if is_centred:
                 self.parameters = self.parameters - center
             self.half = 0.5 * self.squares(self.parameters)[:, 0]
         self.n_classes: int = self.parameters.shape[0]
-        is_copy = self.parameters is not parameters
-        #: Memory beyond that of the given parameters.
-        self.copied_bytes = getattr(self.parameters, "nbytes", 0) if is_copy else 0
+        # Computed at the first use, and shared with copies that have a bias.
+        self._bounds: list[ScoreBounds | None] = []
+        # Arrays on the host are shared if neither values nor dtype change.
+        moved, is_same = self.parameters, score != "cosine" and not is_centred
+        kind = str(moved.dtype).rpartition(".")[2]
+        self.shares_memory = is_same and not on_device(like) and kind == str(parameters.dtype)
 
     def _has_offset(self, center: Any) -> bool:
         """Whether the parameters are so far from the origin that centring pays for a copy."""
         total = float(np.mean(self.squares(self.parameters)))
         return float((center**2).sum()) > _MAX_OFFSET * total
+
+    def detached(self) -> PreparedClasses:
+        """The same without shared parameters, which a cache would otherwise keep alive."""
+        return self.attached(None, None) if self.shares_memory else self
+
+    def attached(self, parameters: Any, like: Array) -> PreparedClasses:
+        """The same with shared parameters."""
+        other = copy.copy(self)
+        other.parameters = None if parameters is None else move_like(parameters, like)
+        return other
 
     def with_bias(self, bias: Any) -> PreparedClasses:
         """The same classes with a number added to the scores of each."""
@@ -187,6 +204,31 @@ class PreparedClasses:
         if isinstance(rows, np.ndarray):
             return np.einsum("nd,nd->n", rows, rows)[:, None]
         return self.xp.sum(rows * rows, axis=1)[:, None]
+
+    def exact(self, rows: Any, row: Any, classes: Any) -> Any:
+        """Final scores of pairs of rows and classes of NumPy, rounded from double precision."""
+        out = np.empty(len(row), dtype=rows.dtype)
+        for start in range(0, len(row), _EXACT_PAIRS):
+            part = slice(start, start + _EXACT_PAIRS)
+            x = rows[row[part]].astype(np.float64)
+            p = self.parameters[classes[part]].astype(np.float64)
+            if self.score == "euclidean":
+                x -= p
+                out[part] = -np.sqrt(np.einsum("nd,nd->n", x, x))
+            else:
+                out[part] = np.einsum("nd,nd->n", x, p)
+        return out if self.bias is None else out + self.bias[classes]
+
+    def bounds(self) -> ScoreBounds | None:
+        """Upper bounds of raw scores, if they are worth computing first."""
+        is_bounded = self.score != "max_dot" and (self.half is None or self.bias is None)
+        if not (is_bounded and isinstance(self.parameters, np.ndarray)):
+            return None
+        if self.parameters.size < _MIN_BOUNDED or self.parameters.dtype != np.float32:
+            return None
+        if not self._bounds:
+            self._bounds.append(ScoreBounds.of(self.parameters, self.half))
+        return self._bounds[0]
 
     def raw(self, rows: Array, squares: Array, classes: slice) -> Array:
         """Raw scores, or final scores if there is a bias; both rank the classes of a row."""
@@ -222,6 +264,69 @@ class PreparedClasses:
         return self.finish(out, squares) if self.finished_later else out
 
 
+@dataclass(frozen=True, eq=False)
+class ScoreBounds:
+    r"""Upper bounds of the raw scores of all classes from their first principal coordinates.
+
+    With z and c the coordinates of a row x and of a class p in r orthonormal directions,
+
+    .. math:: x^\top p \le z^\top c + \sqrt{\lVert x \rVert^2 - \lVert z \rVert^2}
+              \sqrt{\lVert p \rVert^2 - \lVert c \rVert^2}
+
+    by the Cauchy–Schwarz inequality. The roots, and −½‖p‖² for distances, are two further
+    coordinates, so that all bounds are one product. Coordinates are computed in double precision
+    and rounded to single; `slack` covers this and the rounding of the product.
+    """
+
+    axes: Floats  # (width, r)
+    coordinates: NDArray[np.float32]  # (n_classes, r + 2)
+    largest: float  # norm of a class
+
+    @classmethod
+    def of(cls, parameters: Any, half: Any) -> ScoreBounds | None:
+        """Bounds for some classes; None if the first directions do not tell them apart."""
+        n_classes, width = parameters.shape
+        some = parameters[evenly_spaced(n_classes, _MAX_PRINCIPAL)].astype(np.float64)
+        values, vectors = np.linalg.eigh(some.T @ some)
+        rest = 1 - np.cumsum(values[::-1]) / max(values.sum(), np.finfo(np.float64).tiny)
+        n_axes = int(np.argmax(rest < _NO_REST)) + 1
+        if n_axes > width // 2:
+            n_axes = width // 4
+            if n_axes < 1 or rest[n_axes - 1] > _MAX_REST:
+                return None
+        axes = np.ascontiguousarray(vectors[:, ::-1][:, :n_axes])
+        out = np.empty((n_classes, n_axes + 2), dtype=np.float32)
+        largest = 0.0
+        for part in row_blocks(n_classes, 8 * (width + n_axes)):
+            out[part, :-1], squares = cls._coordinates(parameters[part], axes)
+            out[part, -1] = 0 if half is None else -squares / 2
+            largest = max(largest, float(squares.max()) ** 0.5)
+        return cls(axes, out, largest)
+
+    @staticmethod
+    def _coordinates(rows: Any, axes: Floats) -> tuple[Floats, Floats]:
+        """Coordinates of rows with the norm of the rest of each row, and squared norms of rows."""
+        rows = rows.astype(np.float64)
+        first = rows @ axes
+        squares = np.einsum("nd,nd->n", rows, rows)
+        # Rounding errors of the difference are relative to the square.
+        rest = squares * (1 + _ROUNDING_BOUND) - np.einsum("nd,nd->n", first, first)
+        return np.column_stack([first, np.sqrt(np.maximum(rest, 0))]), squares
+
+    def rows(self, rows: Any, bias: Any) -> tuple[Any, Any, Any]:
+        """Factors of rows in the product, their squared norms, and the slack of their bounds."""
+        coordinates, squares = self._coordinates(rows, self.axes)
+        factors = np.column_stack([coordinates, np.ones(len(rows))]).astype(np.float32)
+        unit = np.finfo(np.float32).eps * (factors.shape[1] + 16)
+        # Products, distances and their squares are at most this large.
+        size = (np.sqrt(squares) + self.largest) ** 2
+        return factors, squares, unit * (size + (0 if bias is None else np.abs(bias).max()))
+
+    def above(self, factors: Any, classes: slice) -> Any:
+        """Bounds for factors of rows and some classes."""
+        return factors @ self.coordinates[classes].T
+
+
 # Copies for the host are kept up to this size; those on a device only for the latest parameters.
 _MAX_KEPT_BYTES = 1 << 28
 _on_host, _on_device = IdentityCache(64), IdentityCache(1)
@@ -239,12 +344,26 @@ def prepared_classes(
     prepared: PreparedClasses = cache.get(
         parameters,
         key,
-        lambda: PreparedClasses(parameters, score, like, center),
-        keep=lambda made: cache is _on_device or made.copied_bytes <= _MAX_KEPT_BYTES,
+        lambda: PreparedClasses(parameters, score, like, center).detached(),
+        keep=lambda made: (
+            cache is _on_device
+            or made.parameters is None
+            or getattr(made.parameters, "nbytes", 0) <= _MAX_KEPT_BYTES
+        ),
     )
-    return prepared
+    return prepared if prepared.parameters is not None else prepared.attached(parameters, like)
 
 
+# Bounds are computed for at least this many parameters, from directions of at most this many
+# classes. The part of the squared norms that is orthogonal to half of all directions is so small
+# that it does not count, or that to a quarter of them is at most `_MAX_REST`.
+_MIN_BOUNDED, _MAX_PRINCIPAL = 1 << 22, 1 << 13
+_NO_REST, _MAX_REST = 1e-6, 0.1
+_ROUNDING_BOUND = 1e-12
+# Number of pairs of a row and a class that are scored at a time.
+_EXACT_PAIRS = 4096
+# Bounds are of no use if more than this part of the classes passes, plus that part in all rows.
+_MAX_PASSED, _MAX_PASSED_ONCE = 0.004, 0.1
 # Columns and values of the best classes of each row.
 Best = tuple[Array, Array]
 _NAN_SCORES = "Scores are NaN: check the embedded rows and the class parameters for NaN."
@@ -343,6 +462,8 @@ class _Plan:
     positions: NDArray[np.intp] | None
     #: The column of each stored class, −1 if it is not a candidate; None if they are in order.
     rank: NDArray[np.intp] | None = field(default=None, init=False)
+    #: Whether upper bounds of the scores are used as long as they exclude most classes.
+    prunes: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         if self.score not in get_args(ScoreFunction):
@@ -506,7 +627,7 @@ _TILE_CLASSES = 1024
 # Lower bounds of the k-th best score come from the maxima of groups of classes.
 _GROUPS_PER_CLASS, _MIN_GROUPS = 4, 64
 _LAST = np.iinfo(np.int64).max
-# Rows, stored classes, columns and final scores of classes that may be among the best.
+# Rows, columns and final scores of classes that may be among the best.
 _Found = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]
 
 
@@ -541,44 +662,130 @@ def _scanned_top_k(plan: _Plan, k: int) -> Best:
 
 def _best_of_tile(plan: _Plan, parts: list[PreparedClasses], embedded: Any, k: int) -> Best:
     """The best classes of a few rows."""
-    n_rows, rank = len(embedded), plan.rank
     vectors = parts[0].rows(embedded)
     squares = parts[0].squares(vectors)
-    is_raw = parts[0].finished_later
-    found: list[_Found] = []
-    # The k-th best score so far, its column, and a lower bound in terms of raw scores.
-    worst = np.full(n_rows, -np.inf, dtype=vectors.dtype), np.full(n_rows, _LAST)
-    least: Any = None
-    length = max(_TILE_CLASSES, _TILE_ROWS * _TILE_CLASSES // n_rows)
-    n_batches, n_found = 0, 0
-    for prepared, classes, first in plan.batches(parts, length):
-        raw = prepared.raw(vectors, squares, classes)
-        columns = np.arange(first, first + raw.shape[1])
-        if rank is not None:
-            columns = rank[first : first + raw.shape[1]]
-            if columns.min() < 0:
-                raw[:, columns < 0] = -np.inf
-        if least is None:
-            least = _kth_of_groups(raw, k)
-            least = _raw_below(least, squares) if is_raw else least
-        row, at = np.divmod(np.flatnonzero(raw >= least[:, None]), raw.shape[1])
-        final, column = raw[row, at], columns[at]
-        if is_raw:
-            final = prepared.finish(final[:, None], squares[row])[:, 0]
-        # Ties are won by the class in the earlier column.
-        better = (final > worst[0][row]) | ((final == worst[0][row]) & (column < worst[1][row]))
-        better &= column >= 0
-        found.append((row[better], column[better], final[better]))
-        n_batches, n_found = n_batches + 1, n_found + len(found[-1][0])
+    best = _Selection(len(embedded), k, vectors.dtype)
+    length = max(_TILE_CLASSES, _TILE_ROWS * _TILE_CLASSES // len(embedded))
+    for number, (prepared, classes, first) in enumerate(plan.batches(parts, length), 1):
+        columns = np.arange(first, first + classes.stop - classes.start)
+        if plan.rank is not None:
+            columns = plan.rank[first : first + len(columns)]
+        pairs = None
+        if plan.prunes and (bounds := prepared.bounds()) is not None:
+            pairs = _bounded_pairs(bounds, prepared, vectors, classes, columns, best)
+            plan.prunes = pairs is not None
+        if pairs is None:
+            pairs = _compared_pairs(prepared, vectors, squares, classes, columns, best)
+        best.add(*pairs)
         # The bound is renewed when the number of classes, or of those that passed, has doubled.
-        if n_batches & (n_batches - 1) == 0 or n_found > 4 * n_rows * k + raw.size:
-            found, n_found = [_k_best(found, k, n_rows)], 0
-            least, worst = _worst(found[0], k, n_rows)
-            least = _raw_below(_as_raw(least, squares), squares) if is_raw else least
-    row, column, final = _k_best(found, k, n_rows)
-    if len(row) < n_rows * k:
-        raise ValueError(_NAN_SCORES)
-    return column.reshape(n_rows, k), final.reshape(n_rows, k)
+        if number & (number - 1) == 0 or best.n_found > best.limit:
+            best.renew()
+    return best.finish()
+
+
+def _compared_pairs(
+    prepared: PreparedClasses, vectors: Any, squares: Any, classes: slice, columns: Any, best: Any
+) -> _Found:
+    """Rows, columns and final scores of classes that may be among the best, from all scores."""
+    raw = prepared.raw(vectors, squares, classes)
+    if columns.min() < 0:
+        raw[:, columns < 0] = -np.inf
+    least = best.least
+    if prepared.finished_later:
+        least = _raw_below((squares[:, 0] - least * least) / 2, squares)
+    if best.is_new:
+        least = _kth_of_groups(raw, best.k)
+        least = _raw_below(least, squares) if prepared.finished_later else least
+    row, at = np.divmod(np.flatnonzero(raw >= least[:, None]), raw.shape[1])
+    final = raw[row, at]
+    if prepared.finished_later:
+        final = prepared.finish(final[:, None], squares[row])[:, 0]
+    return row, columns[at], final
+
+
+def _bounded_pairs(
+    bounds: ScoreBounds,
+    prepared: PreparedClasses,
+    vectors: Any,
+    classes: slice,
+    columns: Any,
+    best: Any,
+) -> _Found | None:
+    """The same from upper bounds of the scores; None if too many classes pass."""
+    n_rows, n_classes = len(vectors), len(columns)
+    n_groups = max(_MIN_GROUPS, _GROUPS_PER_CLASS * best.k)
+    if best.is_new and n_classes < 2 * n_groups:
+        return None
+    if bounds not in best.factors:
+        best.factors[bounds] = bounds.rows(vectors, prepared.bias)
+    factors, squares, slack = best.factors[bounds]
+    above = bounds.above(factors, classes)
+    if prepared.bias is not None:
+        above += prepared.bias[classes]
+    if columns.min() < 0:
+        above[:, columns < 0] = -np.inf
+    if best.is_new:
+        # A lower bound of the k-th best score: the scores of classes with large bounds.
+        size = n_classes // n_groups
+        grouped = above[:, : size * n_groups].reshape(n_rows, size, n_groups)
+        largest = np.argpartition(grouped.max(axis=1), -2 * best.k, axis=1)[:, -2 * best.k :]
+        row = np.repeat(np.arange(n_rows), 2 * best.k)
+        at = grouped[row, :, largest.ravel()].argmax(axis=1) * n_groups + largest.ravel()
+        some = prepared.exact(vectors, row, classes.start + at).reshape(n_rows, -1)
+        seeds = np.partition(some, -best.k, axis=1)[:, -best.k] - slack
+    least = (seeds if best.is_new else best.least).astype(np.float64)
+    if prepared.finished_later:
+        least = (squares - least * least) / 2
+    least = np.nextafter((least - slack).astype(np.float32), np.float32(-np.inf))
+    hits = np.flatnonzero(above >= least[:, None])
+    if len(hits) > (_MAX_PASSED + _MAX_PASSED_ONCE / n_rows) * above.size + 4 * n_rows * best.k:
+        return None
+    row, at = np.divmod(hits, n_classes)
+    return row, columns[at], prepared.exact(vectors, row, classes.start + at)
+
+
+class _Selection:
+    """The best classes of a few rows among those that were seen."""
+
+    def __init__(self, n_rows: int, k: int, dtype: Any) -> None:
+        self.n_rows, self.k = n_rows, k
+        # The k-th best score of each row, and the column of the class that has it.
+        self.least, self.last = np.full(n_rows, -np.inf, dtype=dtype), np.full(n_rows, _LAST)
+        self.is_new = True
+        self.n_found, self.limit = 0, 4 * n_rows * k + _TILE_ROWS * _TILE_CLASSES
+        self.factors: dict[ScoreBounds, Any] = {}
+        self._found: list[_Found] = []
+
+    def add(self, row: Any, column: Any, final: Any) -> None:
+        """Add pairs that are better; ties are won by the class in the earlier column."""
+        better = (final > self.least[row]) | (
+            (final == self.least[row]) & (column < self.last[row])
+        )
+        better &= column >= 0
+        self._found.append((row[better], column[better], final[better]))
+        self.n_found += len(self._found[-1][0])
+        self.is_new = False
+
+    def renew(self) -> None:
+        """Keep the best of each row, which determine the bound."""
+        row, column, final = (np.concatenate(parts) for parts in zip(*self._found, strict=True))
+        order = np.lexsort((column, -final, row))
+        row = row[order]
+        place = np.arange(len(row)) - np.searchsorted(row, np.arange(self.n_rows))[row]
+        kept, row = order[place < self.k], row[place < self.k]
+        self._found, self.n_found = [(row, column[kept], final[kept])], 0
+        is_full = np.bincount(row, minlength=self.n_rows) == self.k
+        at = np.searchsorted(row, np.flatnonzero(is_full), side="right") - 1
+        self.least[is_full], self.last[is_full] = final[kept][at], column[kept][at]
+
+    def finish(self) -> Best:
+        """Columns and scores of the best classes of each row."""
+        self.renew()
+        row, column, final = self._found[0]
+        if len(row) < self.n_rows * self.k:
+            raise ValueError(_NAN_SCORES)
+        shape = self.n_rows, self.k
+        return column.reshape(shape), final.reshape(shape)
 
 
 def _kth_of_groups(scores: Any, k: int) -> Any:
@@ -598,31 +805,6 @@ def _raw_below(raw: Any, squares: Any) -> Any:
     with np.errstate(invalid="ignore"):
         slack = 2 * _ROUNDING * np.finfo(raw.dtype).eps * (squares + np.abs(raw))
         return np.where(raw > -np.inf, raw - slack, raw)
-
-
-def _as_raw(final: Any, squares: Any) -> Any:
-    """Raw scores of distances."""
-    return (squares[:, 0] - final * final) / 2
-
-
-def _k_best(found: list[_Found], k: int, n_rows: int) -> _Found:
-    """The best of each row among the classes that were found, in descending order."""
-    row, column, final = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    order = np.lexsort((column, -final, row))
-    row = row[order]
-    place = np.arange(len(row)) - np.searchsorted(row, np.arange(n_rows))[row]
-    kept = order[place < k]
-    return row[place < k], column[kept], final[kept]
-
-
-def _worst(best: _Found, k: int, n_rows: int) -> tuple[Any, tuple[Any, Any]]:
-    """Score and column of the k-th best class of each row, −∞ if there are fewer."""
-    row, column, final = best
-    value, last = np.full(n_rows, -np.inf, dtype=final.dtype), np.full(n_rows, _LAST)
-    at = np.searchsorted(row, np.arange(n_rows), side="right") - 1
-    full = np.bincount(row, minlength=n_rows) == k
-    value[full], last[full] = final[at[full]], column[at[full]]
-    return value, (value, last)
 
 
 # torch: work is queued on the device, and the host waits for results only once, at the end. As
