@@ -91,14 +91,6 @@ def test_more_attributes_than_classes(problem):
     assert bare.correlations_[0] < 1 + 1e-12
 
 
-def test_scale_of_signatures_does_not_matter(problem):
-    scores = [
-        _fit(problem, signature_scale=scale).decision_function(problem.X_test_unseen)
-        for scale in ("seen", 123.0)
-    ]
-    np.testing.assert_allclose(*scores, atol=1e-9)
-
-
 def test_twice_the_same_attributes_change_nothing(problem):
     """The unit of the shrinkage follows the eigenvalues, not the number of columns."""
     twice = pd.concat([problem.signatures, problem.signatures], axis=1)

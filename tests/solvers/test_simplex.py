@@ -90,14 +90,6 @@ def test_any_points_have_a_certificate(points, targets, gamma):
     np.testing.assert_allclose(gap, np.maximum(expected, 0), atol=1e-9 * scale)
 
 
-def test_equal_points_share_their_weight():
-    rng = np.random.default_rng(2)
-    points = rng.normal(size=(5, 3))
-    points[3] = points[1]
-    weights = simplex_least_squares(points, points, gamma=1e-3).weights
-    np.testing.assert_allclose(weights[:, 1], weights[:, 3], atol=1e-12)
-
-
 def test_a_point_is_itself_and_a_large_gamma_is_even():
     points = np.random.default_rng(3).normal(size=(30, 40))
     near = simplex_least_squares(points, points, gamma=1e-9).weights
