@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -112,6 +113,19 @@ def tensors_on_device(monkeypatch):
     for name, module in list(sys.modules.items()):
         if name.startswith("zslearn.") and hasattr(module, "on_device"):
             monkeypatch.setattr(module, "on_device", lambda x: isinstance(x, torch.Tensor))
+
+
+@pytest.fixture
+def no_matplotlib(monkeypatch):
+    """The library cannot import matplotlib."""
+    load = importlib.import_module
+
+    def refuse(name, *args):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return load(name, *args)
+
+    monkeypatch.setattr(importlib, "import_module", refuse)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from zslearn.base._class_statistics import (
     class_means,
@@ -86,24 +84,6 @@ def test_moments(center, weighted):
     np.testing.assert_allclose(
         moments.class_sums, np.eye(N_CLASSES)[y].T @ counted, rtol=1e-12, atol=1e-12
     )
-
-
-@settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 2**20), share=st.floats(0.2, 0.8), offset=st.sampled_from([0.0, 1e6]))
-def test_halves_merge(seed, share, offset):
-    """Sums of two halves give those of the whole (Chan, Golub and LeVeque)."""
-    X, y = _samples(offset=offset, n_samples=40, seed=seed)
-    cut = int(share * len(y))
-    halves = [
-        ClassStatistics.from_samples(X[half], y[half], feature_norm=None)
-        for half in (slice(None, cut), slice(cut, None))
-    ]
-    merged, whole = sum(halves), ClassStatistics.from_samples(X, y, feature_norm=None)
-    np.testing.assert_array_equal(merged.counts, whole.counts)
-    np.testing.assert_allclose(merged.means, whole.means, rtol=1e-13, atol=1e-13)
-    scale = max(1.0, offset)
-    np.testing.assert_allclose(merged.squares, whole.squares, rtol=1e-9, atol=1e-12 * scale)
-    np.testing.assert_allclose(merged.scatter, whole.scatter, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e5])

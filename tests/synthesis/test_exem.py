@@ -165,8 +165,6 @@ def test_a_dimension_without_variance(problem):
 @pytest.mark.parametrize(
     "regressor",
     [
-        "krr",
-        "gp",
         KernelRidge(kernel="precomputed", alpha=0.1),
         KernelRidge(kernel="rbf", alpha=0.1),
         Ridge(),
@@ -179,8 +177,6 @@ def test_other_regressors(problem, regressor):
     unseen = problem.unseen_classes
     assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.4
     assert not hasattr(model, "support_")
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(_scores(copy, problem), _scores(model, problem))
 
 
 def test_kernel_ridge_is_that_of_scikit_learn(problem):
@@ -241,7 +237,9 @@ def test_views_combine_kernels(problem):
 # Exemplars as signatures of another method.
 
 
-@pytest.mark.parametrize("inner", [ESZSL(), SynC(), EXEM(n_components=6)], ids=str)
+@pytest.mark.parametrize(
+    "inner", [ESZSL(), ESZSL(signature_scale="all"), SynC(), EXEM(n_components=6)], ids=str
+)
 def test_predicted_exemplars_become_signatures(problem, inner):
     model = _fit(problem, estimator=inner, n_components=10)
     exemplars = pd.DataFrame(
@@ -249,18 +247,6 @@ def test_predicted_exemplars_become_signatures(problem, inner):
     )
     by_hand = clone(inner).fit(normalize(problem.X_train), problem.y_train, signatures=exemplars)
     assert model.score_function == by_hand.score_function
-    np.testing.assert_allclose(_scores(model, problem), _scores(by_hand, problem), atol=1e-8)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(_scores(copy, problem), _scores(model, problem))
-
-
-def test_inner_scale_over_all_classes(problem):
-    inner = ESZSL(signature_scale="all")
-    model = _fit(problem, estimator=inner)
-    exemplars = pd.DataFrame(
-        model.predict_exemplars(problem.signatures), index=problem.signatures.index
-    )
-    by_hand = clone(inner).fit(normalize(problem.X_train), problem.y_train, signatures=exemplars)
     np.testing.assert_allclose(model.estimator_.signature_scale_, by_hand.signature_scale_)
     np.testing.assert_allclose(_scores(model, problem), _scores(by_hand, problem), atol=1e-8)
 
@@ -409,8 +395,9 @@ def test_statistics_add_up(seed, n, pieces, offset):
         np.testing.assert_array_equal(total.counts, whole.counts)
         for name in ("means", "squares", "scatter"):
             np.testing.assert_allclose(
-                getattr(total, name), getattr(whole, name), rtol=1e-8, atol=1e-7
+                getattr(total, name), getattr(whole, name), rtol=1e-9, atol=1e-7
             )
+        np.testing.assert_allclose(total.means, whole.means, rtol=1e-13, atol=1e-13)
     centered = X - X.mean(axis=0)
     np.testing.assert_allclose(
         whole.moments(center=True).gram, centered.T @ centered, rtol=1e-7, atol=1e-7
@@ -513,6 +500,12 @@ def _golden_fit(golden, **params):
 
 
 FIXED = {"n_components": 20, "C": 1.0, "nu": 0.5, "gamma": 0.5}
+
+
+def _chosen_by_distance(golden_arrays):
+    chosen = golden_arrays("tiny_ps_exem")
+    found = {name: float(chosen[f"cv_dis_seu_{name}"]) for name in ("C", "nu", "gamma")}
+    return found | {"n_components": int(chosen["cv_dis_seu_pca_d"])}
 
 
 def test_golden_intermediate_arrays(golden, golden_arrays):
@@ -627,13 +620,9 @@ def test_golden_generalized(golden, golden_arrays):
 def test_golden_exemplars_for_another_method(golden, golden_arrays):
     """EXEM_attr2: exemplars at the setting that CV-distance chose, as signatures."""
     want = golden_arrays("tiny_ps_sig")["EXEM_attr2"]
-    chosen = golden_arrays("tiny_ps_exem")
     model = _golden_fit(
         golden,
-        n_components=int(chosen["cv_dis_seu_pca_d"]),
-        C=float(chosen["cv_dis_seu_C"]),
-        nu=float(chosen["cv_dis_seu_nu"]),
-        gamma=float(chosen["cv_dis_seu_gamma"]),
+        **_chosen_by_distance(golden_arrays),
     )
     found = model.predict_exemplars(golden["signatures"])
     signs = np.sign((found * want).sum(axis=0))
@@ -644,7 +633,6 @@ def test_golden_exemplars_for_another_method(golden, golden_arrays):
     ("loss", "name", "atol"), [("ovo", "OVO", 0.01), ("cs", "CS", 0.05), ("struct", "struct", 0.05)]
 )
 def test_golden_exem_sync(golden, golden_arrays, loss, name, atol):
-    chosen = golden_arrays("tiny_ps_exem")
     want, generalized = golden_arrays("tiny_ps_syncexem"), golden_arrays("tiny_ps_syncexem_gzsl")
     inner = SynC(
         loss=loss,
@@ -654,10 +642,7 @@ def test_golden_exem_sync(golden, golden_arrays, loss, name, atol):
     )
     model = _golden_fit(
         golden,
-        n_components=int(chosen["cv_dis_seu_pca_d"]),
-        C=float(chosen["cv_dis_seu_C"]),
-        nu=float(chosen["cv_dis_seu_nu"]),
-        gamma=float(chosen["cv_dis_seu_gamma"]),
+        **_chosen_by_distance(golden_arrays),
         estimator=inner,
     )
     X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
