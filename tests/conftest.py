@@ -116,6 +116,20 @@ def tensors_on_device(monkeypatch):
 
 
 @pytest.fixture
+def block_bytes(monkeypatch):
+    """Set the memory that blocks of rows may take."""
+    return lambda budget: monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", budget)
+
+
+@pytest.fixture
+def warn_again(monkeypatch):
+    """Forget which warnings were given that are given once in a process."""
+    forget = lambda: monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())  # noqa: E731
+    forget()
+    return forget
+
+
+@pytest.fixture
 def no_matplotlib(monkeypatch):
     """The library cannot import matplotlib."""
     load = importlib.import_module

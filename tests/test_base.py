@@ -21,8 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._messages import InputWarning
-from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except
+from zslearn.base import InputWarning, ZeroShotClassifier, group_by_params, group_by_params_except
 from zslearn.baselines import ESZSL, GDA, ConSE
 from zslearn.calibration import CalibratedStacking
 from zslearn.model_selection import ZeroShotPipeline

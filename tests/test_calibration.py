@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from zslearn._scoring._probabilities import best_temperature, softmax
 from zslearn._utils._folds import hold_out_per_class
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL, ConSE
 from zslearn.calibration import CalibratedStacking
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import zslearn
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, PredictionSets, RankPredictor
 from zslearn.calibration._ranks import CandidateTree
@@ -514,13 +514,13 @@ class TestRowsInBlocks:
             np.testing.assert_array_equal(found.depths, expected.depths)
             np.testing.assert_allclose(found.probabilities, expected.probabilities)
 
-    def test_sets(self, monkeypatch):
+    def test_sets(self, block_bytes):
         data = _problem()
         model = _fit(PredictionSets(ESZSL(), cv=3), data)
         X, y = data.X_test_unseen, data.y_test_unseen
         expected = [found.tolist() for found in model.predict_sets(X)]
         report = model.coverage_report(X, y)
-        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 2**16)  # arrays, too, in blocks
+        block_bytes(2**16)  # arrays, too, in blocks
         for rows in (X, *_streams(X)):
             assert [found.tolist() for found in model.predict_sets(rows)] == expected
             pd.testing.assert_frame_equal(model.coverage_report(rows, y), report)
@@ -533,8 +533,7 @@ class TestRowsInBlocks:
                 explain(model, stream)
 
 
-def test_rejection_inside_another_estimator_is_warned_of(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())
+def test_rejection_inside_another_estimator_is_warned_of(warn_again):
     data = _problem()
     with pytest.warns(InputWarning, match="NoneOfThese cannot reject images inside another"):
         _fit(CalibratedStacking(NoneOfThese(ESZSL(), cv=3), bias=0.0), data)

@@ -7,7 +7,7 @@ import scipy.linalg
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.preprocessing import normalize
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import BiDiLEL
 from zslearn.signatures import normalize_signatures
 

@@ -32,8 +32,8 @@ def _objective(theta1, theta2, X, y, A, alpha):
 
 
 @pytest.mark.parametrize("budget", [1 << 20, 1000])
-def test_value_and_gradient_are_those_of_the_stated_objective(budget, monkeypatch):
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", budget)
+def test_value_and_gradient_are_those_of_the_stated_objective(budget, block_bytes):
+    block_bytes(budget)
     X, y, A = _small()
     problem = NetworkObjective(X, y, A, 0.03)
     theta = np.random.default_rng(1).standard_normal((3, 6))

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import normalize
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import HAT
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import cluster_hierarchy, normalize_signatures
@@ -278,7 +278,7 @@ def test_bad_hierarchies(zoo, hierarchy, message):
 
 
 @pytest.mark.filterwarnings(
-    "ignore::zslearn._utils._messages.InputWarning"
+    "ignore::zslearn.base.InputWarning"
 )  # equal classes, and a class of zeros
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_recovery_where_attributes_look_different_in_each_branch(seed):

@@ -6,7 +6,7 @@ import scipy.linalg
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import normalize
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import SAE
 from zslearn.signatures import normalize_signatures
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import zslearn
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.datasets import TablePreparation, read_signature_table
 from zslearn.datasets._preparation import tells_apart
 

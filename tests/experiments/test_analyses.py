@@ -62,8 +62,8 @@ def _overlap_by_hand(first, second, k):
 
 
 @pytest.mark.parametrize("n_rows", [2, 1000])
-def test_distances_are_compared_as_in_a_direct_computation(monkeypatch, n_rows):
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 8 * 8 * 9 * n_rows)
+def test_distances_are_compared_as_in_a_direct_computation(block_bytes, n_rows):
+    block_bytes(8 * 8 * 9 * n_rows)
     points = _points(2), _points(3)
     first, second = (cdist(rows, rows) for rows in points)
     found = compare_distances(*points)

@@ -14,7 +14,7 @@ from sklearn.exceptions import FitFailedWarning
 
 from report_records import records_in
 from zslearn._utils._fit_cache import source_digest
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL, GFZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (

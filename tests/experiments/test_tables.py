@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from report_records import measured as _record
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.experiments import (
     FORMATS,
     LAYOUTS,

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from fuzz.reader_worker import mutate
 from report_records import records_in
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.experiments import (
     read_failures,

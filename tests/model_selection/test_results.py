@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from zslearn._scoring._probabilities import best_temperature
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration._folds import final_score_scale, rescaled
 from zslearn.model_selection import ClassKFold, GridEdgeWarning, ZeroShotSearchCV

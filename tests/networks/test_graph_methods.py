@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.networks import DGP, GCNZ, SGCN
 from zslearn.signatures import ClassGraph
 from zslearn.signatures._class_graph import ClassTree

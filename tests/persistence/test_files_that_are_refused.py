@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzz.model_file_corpus import Parts, problem, put_together, take_apart
 from zslearn import persistence
-from zslearn._utils._messages import InputWarning
 from zslearn._utils._reading import FileLimitError
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL, HAT
 from zslearn.calibration import CalibratedStacking
 from zslearn.model_selection import ZeroShotPipeline

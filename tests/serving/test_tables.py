@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 
 from starlette.testclient import TestClient
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.images import fit_samples, load_features, read_class_table, save_fitted
 from zslearn.persistence import read_model
 from zslearn.serving import Limits, create_app

@@ -34,10 +34,10 @@ def _plain(X, y, components=None):
 
 
 @pytest.fixture(params=[None, 1, 1000], ids=["one block", "single rows", "small blocks"])
-def budget(request, monkeypatch):
+def budget(request, block_bytes):
     """Blocks of all rows, of single rows and of a few."""
     if request.param is not None:
-        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", request.param)
+        block_bytes(request.param)
     return request.param
 
 

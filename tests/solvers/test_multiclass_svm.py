@@ -265,9 +265,9 @@ def test_warm_start_saves_passes():
 
 
 @every_loss
-def test_float32_rows(loss, monkeypatch):
+def test_float32_rows(loss, monkeypatch, block_bytes):
     monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 3000)
+    block_bytes(3000)
     X, y = make_rows()
     single = solve(X.astype(np.float32), y, loss=loss, tol=1e-6)
     double = solve(X.astype(np.float32).astype(np.float64), y, loss=loss)

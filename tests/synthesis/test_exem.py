@@ -17,7 +17,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import normalize
 from sklearn.svm import NuSVR
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL, HAT, CMTStar
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import load_xlsa17

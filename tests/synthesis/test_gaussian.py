@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
@@ -262,9 +262,7 @@ def test_odds_balance_seen_and_unseen_classes():
 
 
 @pytest.mark.filterwarnings("ignore:Statistics do not tell")
-def test_statistics_tell_neither_temperature_nor_odds(problem, monkeypatch):
-    # Other tests may have had the warning already.
-    monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())
+def test_statistics_tell_neither_temperature_nor_odds(problem, warn_again):
     statistics = ClassStatistics.from_samples(problem.X_train, problem.y_train)
     with pytest.warns(InputWarning, match="odds of unseen classes, which are set to 4"):
         GaussianEXEM(temperature=1.0).fit_statistics(statistics, signatures=problem.signatures)

@@ -365,7 +365,7 @@ def test_a_very_narrow_kernel_is_stable(problem, loss, penalize):
     assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
 
 
-@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
+@pytest.mark.filterwarnings("ignore::zslearn.base.InputWarning")
 @every_loss
 def test_twins_share_a_classifier(problem, loss):
     """Two seen classes of one signature make S singular; the pseudo-inverse takes the mean."""

@@ -16,8 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from zslearn._solvers.svm._multiclass import loss_and_slope
-from zslearn._utils._messages import InputWarning
-from zslearn.base import Training
+from zslearn.base import InputWarning, Training
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, SignatureTable, SignatureViews
