@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._utils._array import to_numpy
 from zslearn.base import AcceptsSampleWeight, ZeroShotClassifier, group_by_params, inherit_docs
 from zslearn.base.checks import (
     check_zero_shot_estimator,
@@ -363,7 +362,7 @@ class CountsJobs(PredictedMeans):
 
 class TurnsToNumpy(ESZSL):
     def decision_function(self, X, *, classes=None):
-        return to_numpy(super().decision_function(X, classes=classes))
+        return np.asarray(super().decision_function(X, classes=classes))
 
 
 class IsNoClassifier(PredictedMeans):

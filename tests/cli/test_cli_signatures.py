@@ -204,4 +204,3 @@ def test_errors_are_one_line(folder, capsys, words, message):
     assert message in err
     assert err.count("\n") == 1
     assert not (folder / "s.csv").exists()
-

@@ -19,7 +19,7 @@ from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses import AnalysisDisplay, with_fewer_seen
 from zslearn.experiments.analyses._classes import thirds_by_distance, with_ideal_half
 from zslearn.experiments.analyses._exemplars import compare_distances
-from zslearn.experiments.analyses._jobs import JobRunner, read_variant, write_variant
+from zslearn.experiments.analyses._jobs import JobRunner
 from zslearn.experiments.analyses._records import compare_protocols
 from zslearn.experiments.analyses._run import analyze
 from zslearn.experiments.analyses._shots import (
@@ -105,13 +105,6 @@ def test_thirds_by_distance_from_the_seen_classes(data):
     assert [found[label] for label in "abcdef"] == [
         f"{where} third" for where in ("near", "middle", "middle", "far", "far", "far")
     ]
-
-
-@pytest.mark.parametrize(
-    "variant", [{}, {"n_components": None}, {"n_seen": 20, "share": 0.25}, {"group": "above 2"}]
-)
-def test_settings_round_trip(variant):
-    assert read_variant(write_variant(variant)) == variant
 
 
 # Data.

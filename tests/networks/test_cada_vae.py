@@ -50,35 +50,6 @@ def _gaussians(seed, rows=5, width=3):
     return vae.Gaussians(*(torch.tensor(rng.normal(size=(rows, width))) for _ in range(2)))
 
 
-def test_divergence_against_torch_distributions():
-    from torch.distributions import Independent, Normal, kl_divergence
-
-    gaussians = _gaussians(0)
-    normal = Independent(Normal(gaussians.mean, (gaussians.log_variance / 2).exp()), 1)
-    standard = Independent(Normal(torch.zeros(5, 3).double(), torch.ones(5, 3).double()), 1)
-    torch.testing.assert_close(vae.divergence(gaussians), kl_divergence(normal, standard))
-
-
-def test_distance_against_the_closed_form_of_full_covariances():
-    """W₂² = ‖m − m'‖² + tr(S + S' − 2 (S'^½ S S'^½)^½), with the matrix roots of SciPy."""
-    from scipy.linalg import sqrtm
-
-    first, second = _gaussians(1), _gaussians(2)
-    found = vae.distance(first, second).numpy()
-    for row in range(5):
-        S, T = (np.diag(np.exp(g.log_variance[row].numpy())) for g in (first, second))
-        root = sqrtm(T)
-        square = np.sum((first.mean[row] - second.mean[row]).numpy() ** 2)
-        square += np.trace(S + T - 2 * sqrtm(root @ S @ root)).real
-        assert found[row] == pytest.approx(np.sqrt(square), rel=1e-6)
-
-
-def test_draws_of_one_number_for_all_dimensions():
-    gaussians = vae.Gaussians(np.array([[1.0, -2.0]]), np.log([[4.0, 0.25]]))
-    drawn = gaussians.draw(np.array([[0.0], [1.0], [-2.0]]))
-    np.testing.assert_allclose(drawn, [[1, -2], [5, -1.75], [-7, -2.5]])
-
-
 def _problem(seed=0):
     rng = np.random.default_rng(seed)
     networks = vae.initial_weights(rng, (6, 4), 3, (5, 7), (8, 5))

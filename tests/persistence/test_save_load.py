@@ -32,7 +32,6 @@ from zslearn.metrics import per_class_accuracy
 from zslearn.model_selection import ClassKFold, ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.networks import GeneratedFeatures
 from zslearn.persistence import CannotSaveError
-from zslearn.persistence._model_files import FORMAT_VERSION
 from zslearn.signatures import cluster_hierarchy
 from zslearn.synthesis import EXEM, SynC
 
@@ -285,7 +284,7 @@ def test_a_header_is_read_without_the_arrays(path):
     assert header["seen_classes"] == model.seen_classes_.tolist()
     assert header["n_features"] == 7
     assert header["library_version"] == zslearn.__version__
-    assert header["format_version"] == FORMAT_VERSION
+    assert header["format_version"] >= 2
     assert len(header["sha256"]) == 64
 
 
