@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zslearn._scoring._embedding import Embedding
@@ -444,13 +444,6 @@ def test_signature_scale(problem):
 
 
 # scikit-learn's machinery
-
-
-def test_pipeline_carries_signatures_and_classes(problem):
-    pipe = Pipeline([("scale", StandardScaler()), ("zsl", ESZSL())])
-    pipe.fit(problem.X_train, problem.y_train, zsl__signatures=problem.signatures)
-    unseen = list(problem.unseen_classes)
-    assert set(pipe.predict(problem.X_test_unseen, classes=unseen)) <= set(unseen)
 
 
 def test_metadata_routing(problem):

@@ -64,12 +64,6 @@ def test_a_missing_module_is_an_error_that_names_the_extra(monkeypatch):
         load_backbone("efficientnet-lite0")
 
 
-def test_ci_installs_every_extra_that_tests_use():
-    command = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    named = set(re.search(r"^export EXTRAS=(\S+)", command, re.M)[1].split(","))
-    assert named == set(_extras()) - {"dev", "docs"}
-
-
 def test_links_of_the_readme_lead_somewhere():
     for page in ("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md"):
         for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8")):

@@ -9,7 +9,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from zslearn.datasets import make_zero_shot
 from zslearn.networks import CADAVAE
 
 torch = pytest.importorskip("torch")
@@ -29,10 +28,8 @@ TINY = {
 
 
 @pytest.fixture(scope="module")
-def data():
-    return make_zero_shot(
-        n_seen=12, n_unseen=4, n_features=20, n_attributes=8, samples_per_class=15, random_state=3
-    )
+def data(problem):
+    return problem
 
 
 def _fit(data, **options):

@@ -231,17 +231,6 @@ def test_units_that_single_precision_cannot_hold(unit):
 
 
 @every_loss
-def test_orthogonal_columns_are_unaffected_by_a_rotation_of_the_features(loss):
-    """N < D is solved in the span of the rows; the answer is that of the long way."""
-    X, y = make_rows(30, 8)
-    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((70, 8)))[0]
-    narrow = solve(X, y, loss=loss)
-    wide = solve(X @ rotation.T, y, loss=loss)
-    np.testing.assert_allclose(wide.coef @ rotation, narrow.coef, atol=1e-4)
-    assert wide.objective == pytest.approx(narrow.objective, rel=1e-7)
-
-
-@every_loss
 def test_path_equals_single_solves(loss):
     X, y = make_rows()
     alphas = [0.003, 1.0, 0.1, 0.003]

@@ -190,7 +190,7 @@ def test_golden_cross_validation_grid(golden, loss, own):
                 golden.X[rows],
                 golden.Y[rows],
                 signatures=golden.signatures,
-                settings=pairs([2.0**p for p in powers], gammas),
+                settings=[{"alpha": 2.0**p, "gamma": gamma} for p in powers for gamma in gammas],
             )
             models = {(model.alpha, model.gamma): model for _, model in path}
         for i, power in enumerate(powers):
@@ -428,27 +428,6 @@ def test_ridge_by_its_definition(problem, variant):
     )
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"ridge": -1.0}, "ridge"),
-        ({"ridge": 1e-13}, "ridge must be 0 or at least"),
-        ({"ridge": 1e-6, "penalize": "v"}, 'ridge needs penalize="w"'),
-        ({"ridge": 1e-6, "learn_phantoms": True, "n_phantoms": 0.5}, "learn_phantoms=False"),
-    ],
-)
-def test_invalid_ridges(problem, params, message):
-    with pytest.raises(ValueError, match=message):
-        fit(problem, **params)
-
-
-# Paths.
-
-
-def pairs(alphas, gammas):
-    return [{"alpha": alpha, "gamma": gamma} for alpha in alphas for gamma in gammas]
-
-
 # Several views, metrics, other libraries.
 
 
@@ -529,6 +508,9 @@ def test_diagonal_metric_ignores_a_constant_attribute(problem):
     [
         ({"n_phantoms": 13, "phantom_init": "kmeans"}, 'use phantom_init="random"'),
         ({"n_phantoms": 13, "phantom_init": "seen"}, 'use phantom_init="random"'),
+        ({"ridge": 1e-13}, "ridge must be 0 or at least"),
+        ({"ridge": 1e-6, "penalize": "v"}, 'ridge needs penalize="w"'),
+        ({"ridge": 1e-6, "learn_phantoms": True, "n_phantoms": 0.5}, "learn_phantoms=False"),
         ({"metric": np.eye(3)}, "shape .8, 8."),
         ({"metric": -np.eye(8)}, "positive semi-definite"),
         ({"metric": np.arange(64.0).reshape(8, 8)}, "symmetric"),
