@@ -516,12 +516,6 @@ def test_expected_failures_are_marked_with_their_reason():
     assert [mark.name for mark in by_id["calibrated-check_top_k"].marks] == ["slow"]
 
 
-def test_without_pytest_the_error_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pytest", None)
-    with pytest.raises(ImportError, match="pip install pytest"):
-        parametrize_with_checks([ESZSL()])
-
-
 def test_skipped_where_a_package_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "array_api_strict", None)
     with pytest.raises(SkipTest, match="needs array_api_strict"):

@@ -57,11 +57,6 @@ def test_class_splits_are_the_pairs_where_there_are_several():
     assert do_not_differ(*on_one) is None
 
 
-def _over_seeds(*values, by_class=None):
-    runs = {(i, ""): value for i, value in enumerate(values)}
-    return Measured(runs, {} if by_class is None else dict.fromkeys(runs, by_class))
-
-
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.3])
 def test_accuracies_are_compared_over_classes(shift):
     """A paired t test over classes, each with its mean over the seeds."""

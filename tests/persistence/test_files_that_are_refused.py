@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import re
 import sys
 
@@ -512,10 +511,6 @@ def test_what_is_no_file(tmp_path):
         persistence.load(tmp_path / "nothing.zsl")
     with pytest.raises((ModelFileError, IsADirectoryError)):
         persistence.load(tmp_path)
-    if hasattr(os, "mkfifo"):
-        os.mkfifo(tmp_path / "pipe.zsl")
-        with pytest.raises(OSError, match="not a regular file"):
-            persistence.load(tmp_path / "pipe.zsl")
 
 
 def test_memory_has_a_limit(path, whole, monkeypatch):
