@@ -17,7 +17,6 @@ from zslearn.model_selection import (
     ZeroShotPipeline,
     ZeroShotSearchCV,
 )
-from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 
@@ -239,21 +238,6 @@ def test_folds_may_be_given(problem):
     assert model.bias_ == again.bias_
     with pytest.raises(ValueError, match="has no validation images of its training classes"):
         CalibratedStacking(ESZSL(), cv=ClassKFold(3)).fit(**samples)
-
-
-def test_several_views_and_later_classes(problem):
-    frame = problem.signatures
-    late = problem.unseen_classes[:1]
-
-    def views(rows):
-        return MultiSignatures({"a": rows.iloc[:, :4], "b": rows.iloc[:, 4:]}, [0.2, 0.8])
-
-    model = CalibratedStacking(ESZSL()).fit(
-        problem.X_train, problem.y_train, signatures=views(frame.drop(index=late))
-    )
-    model.add_classes(views(frame.loc[late]))
-    assert set(late) <= set(model.unseen_classes_)
-    assert model.class_scorer_.bias[np.isin(model.classes_, late)] == 0.0
 
 
 def test_factor_and_temperature_are_kept_when_the_estimator_adapts(problem):

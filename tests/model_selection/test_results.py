@@ -230,19 +230,6 @@ def test_a_search_finds_a_temperature(problem):
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
 
 
-def test_a_generalized_search_finds_the_temperature_of_stacking(problem):
-    from zslearn.calibration import CalibratedStacking
-
-    grid = {"alpha_features": [100.0]}
-    search = ZeroShotSearchCV(ESZSL(), grid, setting="gzsl", temperature="cv")
-    stacked = CalibratedStacking(ESZSL(100.0), temperature="cv")
-    X = problem.X_test_unseen
-    for model in (search, stacked):
-        _fit(model, problem)
-    assert search.temperature_ == pytest.approx(stacked.temperature_)
-    np.testing.assert_allclose(search.predict_proba(X), stacked.predict_proba(X), atol=1e-9)
-
-
 @pytest.mark.parametrize("kind", ["object", "int"])
 def test_temperatures_with_labels_of_other_kinds(problem, kind):
     labels = np.unique(problem.signatures.index)

@@ -106,7 +106,6 @@ LABELS = [
         EXEM(n_components=3, regressor=Ridge()),
         EXEM(n_components=3, regressor=make_pipeline(StandardScaler(), Ridge())),
         EXEM(n_components=3, regressor=GaussianProcessRegressor()),
-        GeneratedFeatures(n_generated=5, classifier="mean"),
         HAT(hierarchy=cluster_hierarchy(DATA.signatures)),
         ESZSL(alpha_features=np.float32(2.0)),
         SynC(loss="struct", random_state=np.random.RandomState(3)),
