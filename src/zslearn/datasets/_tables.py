@@ -206,7 +206,6 @@ def load_table(
         _warn_of_preparation(attributes, f"{name}: signatures")
         described = scale_signatures(described, signature_scaling, seen_classes=seen, where=name)
     if isinstance(X, pd.DataFrame):
-        fixed = None if feature_scaling == "auto" else feature_scaling
         known_names = X.columns
         known = X.set_axis([str(column) for column in X.columns], axis=1)
         # In the training samples alone, the numbers would have gaps.
@@ -215,7 +214,7 @@ def load_table(
             warn_user(f"{name}: dropped: {name_some(numbering)} (row numbers).")
             known = known.drop(columns=numbering)
         with _errors_named(name):
-            preparation = TablePreparation(scaling=fixed).fit(known.iloc[train], y[train])
+            preparation = TablePreparation(scaling=None).fit(known.iloc[train], y[train])
         _warn_of_preparation(preparation, name)
         X = preparation.transform(known)
         if all(isinstance(column, str) for column in known_names):
@@ -224,11 +223,11 @@ def load_table(
         _refuse_row_numbers(X, name)
         _warn_of_label_codes(X, y, name)
     if len(X.shape) == 2 and (scaling := _chosen_scaling(X, names, feature_scaling, name, train)):
-        if preparation is None:
-            X = in_units(X, units_of(np.asarray(X[train], np.float64), scaling))
-        elif preparation.scaling != scaling:
-            preparation, _ = preparation._rescaled(scaling, X[train])
-            X = preparation.transform(known)
+        units = units_of(np.asarray(X[train], np.float64), scaling)
+        if preparation is not None:
+            preparation = preparation._rescaled(scaling, X[train])
+            units = preparation._units
+        X = in_units(X, units)
 
     def in_order(labels: set[Any]) -> NDArray[Any]:
         # In the order of the signatures; ZeroShotDataset reports labels without one.
@@ -296,8 +295,10 @@ def _errors_named(where: str) -> Iterator[None]:
 
 
 def _warn_of_preparation(preparation: TablePreparation | None, where: str) -> None:
-    """Warn of what a user may not expect of the columns of a table."""
-    if preparation is not None and not preparation._is_plain():
+    """Warn unless every column is a number without missing values, or yes/no."""
+    columns = [] if preparation is None else preparation.columns_
+    if any(c.kind not in ("number", "yes/no") or c.n_missing for c in columns):
+        assert preparation is not None
         warn_user(f"{where}: {preparation.summary()}.")
 
 

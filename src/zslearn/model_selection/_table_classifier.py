@@ -37,6 +37,7 @@ from zslearn._utils._validation import (
     as_pandas,
     checks_parameters,
     chosen_scaling,
+    in_units,
 )
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import (
@@ -158,7 +159,8 @@ class TableChoices:
         if self.columns is None:
             return TableChoice(None, self.attributes, self.X, self.signatures)
         if scaling not in self._by_scaling:
-            self._by_scaling[scaling] = self.columns._rescaled(scaling, self._unscaled)
+            columns = self.columns._rescaled(scaling, self._unscaled)
+            self._by_scaling[scaling] = columns, in_units(self._unscaled, columns._units)
         columns, rows = self._by_scaling[scaling]
         return TableChoice(columns, self.attributes, rows, self.signatures, row_norm)
 
