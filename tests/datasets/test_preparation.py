@@ -256,6 +256,24 @@ def test_class_tables_in_files(tmp_path, ending):
     assert found["size"].isna().tolist() == [False, True, False]
 
 
+def test_sheets_without_a_header(tmp_path):
+    pytest.importorskip("openpyxl")
+    rows = pd.DataFrame([[0.5, 1], [1.5, 3], [2.5, 4], [0.5, 7]])
+    rows.to_excel(tmp_path / "X.xlsx", index=False, header=False)
+    classes = pd.DataFrame({"size": [1.0, 2, 3]}, index=[*"abc"])
+    data = load_table(tmp_path / "X.xlsx", np.array([*"aabb"]), classes)
+    assert data.X.tolist() == rows.to_numpy().tolist()
+    assert data.feature_names is None
+
+
+def test_sentences_about_classes_are_no_table():
+    labels = np.array([*"abcdefghi"])
+    classes = pd.DataFrame({"text": [f"number {label}" for label in labels]}, index=labels)
+    X = pd.DataFrame(np.eye(9, 4), columns=[*"wxyz"])
+    with pytest.raises(ValueError, match=r"class table: No column .*\. Encode sentences with zsl"):
+        load_table(X, np.array([*"abcdefghh"]), classes)
+
+
 def test_a_saved_preparation_is_checked(tmp_path, rng):
     from zslearn.model_selection import TableClassifier
 

@@ -143,6 +143,9 @@ def reading(where: object, what: str = "it") -> Iterator[None]:
         raise ValueError(f"{plain(where)}: {what} cannot be read ({reason(error)}).") from error
 
 
+#: Endings of tables in files.
+TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
+
 # Tables in text files.
 
 #: Memory that pandas needs for a column, in addition to its cells, and for a cell.

@@ -519,9 +519,8 @@ def prepare_classes(
     try:
         preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
     except ValueError as error:
-        advice = " Sentences about classes go to zslearn fit --describe."
-        if any(map(is_number, table.dtypes)):
-            advice = ""
+        is_text = not any(map(is_number, table.dtypes))
+        advice = " Encode sentences with zslearn.signatures.text_signatures." if is_text else ""
         raise ValueError(f"The class table: {error}{advice}") from error
     has_gaps = np.zeros(len(table), dtype=bool)
     for place, column in enumerate(preparation.columns_):

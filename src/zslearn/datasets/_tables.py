@@ -26,7 +26,7 @@ from zslearn._utils._messages import (
     refuse_equal_labels,
     warn_user,
 )
-from zslearn._utils._reading import limit_reading, read_lines
+from zslearn._utils._reading import TABLE_ENDINGS, limit_reading, read_lines
 from zslearn._utils._validation import (
     as_pandas,
     check_scaling,
@@ -42,7 +42,6 @@ from zslearn.datasets._array_files import LABELS, read_array, read_member, read_
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
 from zslearn.datasets._preparation import TablePreparation, counts_rows, prepare_classes
 from zslearn.datasets._signature_files import (
-    TABLE_ENDINGS,
     TEXT_ENDINGS,
     fits_64_bits,
     is_whole,
@@ -105,10 +104,11 @@ def load_table(
         replace the files of a folder.
     labels : path, Series, DataFrame or array-like of shape (n_samples,), default=None
         Labels in the order of `features`, if they are not one of its columns: an array, a Series, a
-        DataFrame, a ``.csv`` or ``.parquet`` file with a column `label`, or a ``.npy`` file.
+        DataFrame, a table file as for `features` with a column `label`, or a ``.npy`` file.
     signatures : path or DataFrame
         One row per class. A DataFrame has the labels in its index or in a column `label`; a
-        ``.csv`` or ``.parquet`` file in the column `label` if there is one, else in the first.
+        ``.csv``, ``.tsv``, ``.xlsx`` or ``.parquet`` file in the column `label` if there is one,
+        else in the first.
     label : str or None, default=None
         The column of labels. None: "label", or the only column of a table of labels.
     part : str, path or array-like of shape (n_samples,), default="part"
