@@ -686,18 +686,19 @@ def counts_rows(values: pd.Series, name: str) -> bool:
     return in_order or (_ID_NAME.search(name) is not None and values.is_unique)
 
 
-def copies_labels(values: Any, codes: NDArray[Any]) -> bool:
-    """Whether each class has one value of its own."""
-    places, distinct = pd.factorize(values)
-    of_class = np.zeros(codes.max(initial=0) + 1, dtype=np.intp)
-    of_class[codes] = places
-    is_copy = len(distinct) == len(np.unique(codes)) and (of_class[codes] == places).all()
-    return bool(is_copy)
+def copies_labels(values: NDArray[Any], codes: NDArray[Any]) -> bool:
+    """Whether each class, by its number, has one value of its own."""
+    of_class = np.empty(codes.max(initial=-1) + 1, dtype=values.dtype)
+    of_class[codes] = values
+    is_constant = (of_class[codes] == values).all()
+    return bool(is_constant and len(pd.unique(of_class)) == len(of_class))
 
 
 def _is_copy(values: pd.Series, codes: NDArray[Any]) -> bool:
     """Whether each class has one value of its own, a text or an integer."""
-    if not 3 <= len(np.unique(codes)) < len(codes) or not copies_labels(values, codes):
+    if not 2 < codes.max() + 1 < len(codes) or values.isna().any():
+        return False
+    if not copies_labels(values.to_numpy(), codes):
         return False
     texts = _texts(pd.Series(values.unique())).str
     # Other numbers may be measurements that are the same for a class.

@@ -40,7 +40,12 @@ from zslearn._utils._validation import (
 )
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
-from zslearn.datasets._preparation import TablePreparation, counts_rows, prepare_classes
+from zslearn.datasets._preparation import (
+    TablePreparation,
+    copies_labels,
+    counts_rows,
+    prepare_classes,
+)
 from zslearn.datasets._signature_files import (
     TEXT_ENDINGS,
     fits_64_bits,
@@ -63,8 +68,6 @@ _FOLDER = {
     "parts": (*TABLE_ENDINGS, ".npy"),
     "images": (".npy",),
 }
-#: A column of fewer rows may look like row numbers by chance.
-_FEWEST_ROWS = 5
 
 
 def load_table(
@@ -412,14 +415,14 @@ def _features_array(source: Any) -> Any:
 
 def _refuse_row_numbers(X: Any, where: str) -> None:
     """Raise if a column of an array only numbers the rows, and so describes no sample."""
-    if len(X.shape) != 2 or X.shape[0] < _FEWEST_ROWS:
+    if len(X.shape) != 2 or not X.shape[0]:
         return
     # The first rows rule out almost every column before a whole one is read.
-    first = np.stack([np.asarray(X[row], dtype=float) for row in range(_FEWEST_ROWS)])
+    first = np.stack([np.asarray(X[row], dtype=float) for row in range(min(5, X.shape[0]))])
     counting = np.isin(first[0], (0, 1)) & (np.diff(first, axis=0) == 1).all(axis=0)
     for position in np.flatnonzero(counting).tolist():
         column = np.asarray(X[:, position], dtype=float)
-        if np.array_equal(column, column[0] + np.arange(len(column))):
+        if counts_rows(pd.Series(column), ""):
             raise ValueError(
                 f"{where}: column {position} counts the rows from {column[0]:g} to "
                 f"{column[-1]:g}; it is not a feature. Leave it out, for example with np.delete."
@@ -438,7 +441,7 @@ def _warn_of_label_codes(X: Any, y: NDArray[Any], where: str) -> None:
     found = [
         place
         for place in np.flatnonzero(distinct).tolist()
-        if np.array_equal(np.asarray(X[:, place], dtype=np.float64), values[codes, place])
+        if copies_labels(np.asarray(X[:, place], dtype=np.float64), codes)
     ]
     if found:
         verb, it = ("encode", "them") if len(found) > 1 else ("encodes", "it")
