@@ -265,10 +265,6 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         vars(other).update(vars(self) | attributes)
         return other
 
-    def _rescaled(self, scaling: str | None, rows: Floats) -> TablePreparation:
-        """The same preparation with another scaling, by numbers that are not scaled."""
-        return self._changed(scaling=scaling)._set_units(rows)
-
     @property
     def _units(self) -> Floats:
         """Shift and scale of the outputs."""
@@ -515,7 +511,7 @@ def prepare_classes(
         return None, table
     if not is_seen.any() or not table.index.is_unique or not table.shape[1]:
         return None, table
-    varies = [name for name in table.columns if table[name].astype(str).nunique() > 1]
+    varies = {str(name) for name, values in table.items() if values.astype(str).nunique() > 1}
     try:
         preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
     except ValueError as error:
@@ -569,12 +565,7 @@ def _has_numbers(values: pd.Series) -> bool:
 
 
 def _has_dates(values: pd.Series) -> bool:
-    dtype = values.dtype
-    return bool(
-        pd.api.types.is_datetime64_any_dtype(dtype)
-        or isinstance(dtype, pd.PeriodDtype)
-        or pd.api.types.infer_dtype(values, skipna=True) in ("datetime", "datetime64", "date")
-    )
+    return pd.api.types.infer_dtype(values) in ("datetime", "datetime64", "date", "period")
 
 
 def _texts(values: pd.Series) -> pd.Series:
@@ -642,8 +633,8 @@ def _as_yes_no(values: pd.Series) -> Floats:
 
 def _days(values: pd.Series, date_format: str) -> Floats:
     """Days since 1970; NaN where there is no date."""
-    if isinstance(values.dtype, pd.PeriodDtype):
-        values = values.dt.to_timestamp()
+    if pd.api.types.infer_dtype(values) == "period":
+        values = pd.Series(pd.PeriodIndex(values).to_timestamp())
     if date_format == "" or _has_dates(values):
         dates = pd.to_datetime(values.astype(object), errors="coerce", utc=True)
     else:

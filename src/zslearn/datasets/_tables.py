@@ -228,7 +228,7 @@ def load_table(
     if len(X.shape) == 2 and (scaling := _chosen_scaling(X, names, feature_scaling, name, train)):
         units = units_of(np.asarray(X[train], np.float64), scaling)
         if preparation is not None:
-            preparation = preparation._rescaled(scaling, X[train])
+            preparation = preparation._changed(scaling=scaling)._set_units(X[train])
             units = preparation._units
         X = in_units(X, units)
 

@@ -166,7 +166,7 @@ class TableChoices:
         if self.columns is None:
             return TableChoice(None, self.attributes, self.X, signatures)
         if scaling not in self._by_scaling:
-            columns = self.columns._rescaled(scaling, self._unscaled)
+            columns = self.columns._changed(scaling=scaling)._set_units(self._unscaled)
             self._by_scaling[scaling] = columns, in_units(self._unscaled, columns._units)
         columns, rows = self._by_scaling[scaling]
         return TableChoice(columns, self.attributes, rows, signatures, row_norm)
