@@ -265,6 +265,14 @@ def test_sheets_without_a_header(tmp_path):
     assert data.feature_names is None
 
 
+@pytest.mark.parametrize("name", [0, "size"])
+def test_a_column_that_only_unseen_classes_vary_is_kept(name):
+    classes = pd.DataFrame({name: [1, 1, 2], "kind": [*"xyx"]}, index=[*"abc"])
+    X = pd.DataFrame(np.eye(8, 3), columns=[*"uvw"])
+    data = load_table(X, np.array([*"aaaabbbb"]), classes)
+    assert data.signatures.columns.tolist() == [str(name), "kind: x", "kind: y"]
+
+
 def test_sentences_about_classes_are_no_table():
     labels = np.array([*"abcdefghi"])
     classes = pd.DataFrame({"text": [f"number {label}" for label in labels]}, index=labels)

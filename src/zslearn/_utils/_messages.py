@@ -155,9 +155,8 @@ def look_alikes(labels: Iterable[Any], known: Iterable[Any]) -> list[tuple[Any, 
     case_counts = len({name.casefold() for name in forms.values()}) < len(set(forms.values()))
     fold = str if case_counts else str.casefold
     by_form = {fold(name): label for label, name in forms.items()}
-    pairs = [
-        (label, by_form.get(fold(_spaced(label)))) for label in labels if isinstance(label, str)
-    ]
+    texts = [label for label in labels if isinstance(label, str)]
+    pairs = [(label, by_form.get(fold(_spaced(label)))) for label in texts]
     return [(label, other) for label, other in pairs if other is not None]
 
 
