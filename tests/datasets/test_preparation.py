@@ -130,6 +130,7 @@ def test_missing_numbers(missing, fill):
         (["1.234", "2.345", "9.876"], [1.234, 2.345, 9.876]),
         ([1.234, "2,5", True], [1.234, 2.5, 1]),
         (["1e3", "2,5E-1", "+3"], [1000, 0.25, 3]),
+        ([",5", "-1,", ".75"], [0.5, -1, 0.75]),
     ],
 )
 def test_the_signs_in_numbers(cells, expected):
@@ -139,6 +140,13 @@ def test_the_signs_in_numbers(cells, expected):
     # The reading of a row does not depend on other rows.
     single = [preparation.transform(table.iloc[[row]])[0, 0] for row in range(3)]
     assert single == pytest.approx(expected)
+
+
+@pytest.mark.filterwarnings("ignore:The column 'a' holds numbers except for")
+def test_a_point_alone_is_no_number():
+    table = pd.DataFrame({"a": ["0,5", ".", ".", *(f"1,{i}" for i in range(100, 160))]})
+    found = TablePreparation(scaling=None).fit_transform(table)[:, 0]
+    assert found[[0, 3, 4]].tolist() == pytest.approx([0.5, 1.1, 1.101])
 
 
 def test_commas_with_two_readings_are_reported():

@@ -215,12 +215,10 @@ def _recognised(path: Path, stamp: tuple[int, int], given: TextFormat) -> TextFo
     sep = max(parsed, key=lambda sign: _plausibility(parsed[sign], sign))
     cells = [cell.strip() for row in parsed[sep] for cell in row]
     # Countries with decimal commas separate fields by semicolons; elsewhere "1,234" is whole.
-    is_comma = [c for c in cells if _DECIMAL_COMMA.fullmatch(c)]
-    commas = sum(sep == ";" or _COMMA_GROUPS.fullmatch(c) is None for c in is_comma)
-    points = sum(
-        _DECIMAL_POINT.fullmatch(c) is not None and _POINT_GROUPS.fullmatch(c) is None
-        for c in cells
-    )
+    with_comma = [cell for cell in cells if _DECIMAL_COMMA.fullmatch(cell)]
+    with_point = [cell for cell in cells if _DECIMAL_POINT.fullmatch(cell)]
+    commas = sum(sep == ";" or not _COMMA_GROUPS.fullmatch(cell) for cell in with_comma)
+    points = sum(not _POINT_GROUPS.fullmatch(cell) for cell in with_point)
     decimal = given.decimal or ("," if commas > points else ".")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     if sep != usual and given.sep is None:

@@ -69,7 +69,7 @@ _FEWEST_ROWS = 5
 _SEPARATORS = {".": ",", ",": "."}
 #: Numbers by decimal sign.
 _NUMBERS = {
-    sign: rf"[-+]?([1-9]\d{{0,2}}(\{group}\d{{3}})+|\d*)(\{sign}\d*)?(e[-+]?\d+)?"
+    sign: rf"[-+]?(([1-9]\d{{0,2}}(\{group}\d{{3}})+|\d+)(\{sign}\d*)?|\{sign}\d+)(e[-+]?\d+)?"
     for sign, group in _SEPARATORS.items()
 }
 _KINDS = ("number", "yes/no", "category", "date", "dropped")
